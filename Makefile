@@ -1,0 +1,36 @@
+# `make tune` and `make test` do everything, set-up included; see README.md.
+SHELL := /bin/sh
+PYTHON ?= python3
+BUDGET ?= 90
+OUT ?= tuned
+MPI ?=
+NAME ?=
+export PYTHON
+
+.PHONY: tune test setup lint bench lock
+.DEFAULT_GOAL := tune
+
+tune: setup
+	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
+
+test: setup lint
+	.venv/bin/python -m pytest
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-cache
+
+bench: setup
+	@.venv/bin/python -m benchmarks $(NAME)
+
+setup: .venv/.complete
+
+.venv/.complete: requirements.lock pyproject.toml setup.sh
+	sh setup.sh
+
+lock:
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --upgrade -o requirements.lock

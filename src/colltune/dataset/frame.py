@@ -1,0 +1,179 @@
+"""The performance dataset: one context, one row per launch, configuration and instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Context,
+    Instance,
+    Measurement,
+    RunStatus,
+    Shape,
+    Summary,
+    parse_parameters,
+)
+from colltune.errors import DataError
+
+INSTANCE_COLUMNS = ["collective", "nodes", "ppn", "msize_bytes"]
+CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
+TIME_COLUMNS = ["time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"]
+COLUMNS = [*CELL_COLUMNS, "launch", "status", "n_reps", *TIME_COLUMNS, "times_s"]
+
+
+@dataclass(frozen=True, eq=False)
+class PerformanceDataset:
+    """Measurements of one context.
+
+    ``frame`` has the columns ``COLUMNS``: one row per launch, configuration and instance; times
+    in seconds, NaN where the status is not ok; ``times_s`` holds the raw repetitions, empty where
+    they are unknown.
+    """
+
+    context: Context
+    frame: pd.DataFrame
+
+    @classmethod
+    def of(cls, context: Context, measurements: Iterable[Measurement]) -> PerformanceDataset:
+        """Build a dataset from measurements."""
+        return cls(context, pd.DataFrame([_row(m) for m in measurements], columns=COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """The collectives measured, sorted."""
+        return tuple(sorted(Collective(c) for c in self.frame["collective"].unique()))
+
+    def configurations(self, collective: Collective) -> tuple[Configuration, ...]:
+        """Return the configurations seen for `collective`, sorted, the default included if seen."""
+        rows = self.frame[self.frame["collective"] == collective]
+        pairs = rows[["algorithm", "parameters"]].drop_duplicates().itertuples(index=False)
+        library = self.context.library
+        return tuple(
+            sorted(Configuration(library, collective, a, parse_parameters(p)) for a, p in pairs)
+        )
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """Return the shapes measured, sorted."""
+        pairs = self.frame[["nodes", "ppn"]].drop_duplicates().itertuples(index=False)
+        return tuple(sorted(Shape(int(n), int(p)) for n, p in pairs))
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Return the rows as domain objects, in order."""
+        return tuple(
+            _measurement(self.context.library, row) for row in self.frame.itertuples(index=False)
+        )
+
+    def with_nodes(self, nodes: Iterable[int]) -> PerformanceDataset:
+        """Keep the rows of the given node counts."""
+        return self.where(self.frame["nodes"].isin(set(nodes)))
+
+    def where(self, mask: pd.Series[bool]) -> PerformanceDataset:
+        """Keep the rows where `mask` holds."""
+        return replace(self, frame=self.frame[mask].reset_index(drop=True))
+
+    def cells(self) -> pd.DataFrame:
+        """Return one row per configuration and instance that was measured well at least once.
+
+        ``time_s`` is the median over launches of the launches' medians, in seconds. A configuration
+        that ever gave a wrong result is left out altogether.
+        """
+        frame = self.frame
+        wrong = frame[frame["status"] == RunStatus.WRONG_RESULT]
+        keys = ["collective", "algorithm", "parameters"]
+        bad = pd.MultiIndex.from_frame(wrong[keys].drop_duplicates())
+        usable = frame[
+            (frame["status"] == RunStatus.OK) & ~pd.MultiIndex.from_frame(frame[keys]).isin(bad)
+        ]
+        return usable.groupby(CELL_COLUMNS, sort=True)["time_s"].median().reset_index()
+
+    def joined(self, other: PerformanceDataset) -> PerformanceDataset:
+        """Return both together.
+
+        Raises
+        ------
+        DataError
+            If the contexts differ or both hold the same cell of the same launch.
+        """
+        if self.context != other.context:
+            raise DataError(
+                f"measurements of different contexts are not joined: {self.context} and"
+                f" {other.context}; fit one bundle for each"
+            )
+        frame = pd.concat([self.frame, other.frame], ignore_index=True)
+        refuse_duplicates(frame, "the joined data")
+        return replace(self, frame=frame)
+
+
+def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
+    """Return all datasets (at least one) as one; see `PerformanceDataset.joined`."""
+    first, *rest = datasets
+    for other in rest:
+        if other.context != first.context:
+            return first.joined(other)
+    frame = pd.concat([d.frame for d in datasets], ignore_index=True)
+    refuse_duplicates(frame, "the joined data")
+    return replace(first, frame=frame)
+
+
+def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
+    """Raise `DataError` when two rows are the same cell of the same launch."""
+    doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
+    if doubled.any():
+        at = int(np.flatnonzero(doubled.to_numpy())[0])
+        row = frame.iloc[at]
+        raise DataError(
+            f"{source}: {int(doubled.sum())} duplicate cells, the first is data row {at + 1}:"
+            f" {row['collective']} {row['algorithm']} {row['parameters']} on"
+            f" {row['nodes']}x{row['ppn']}, {row['msize_bytes']} bytes, launch {row['launch']!r};"
+            " remove it or give repeated launches different names in the column launch"
+        )
+
+
+def _row(measurement: Measurement) -> tuple[object, ...]:
+    instance, configuration = measurement.instance, measurement.configuration
+    summary = measurement.summary
+    times = [getattr(summary, name) if summary else np.nan for name in TIME_COLUMNS]
+    return (
+        instance.collective.value,
+        configuration.algorithm,
+        configuration.parameter_text,
+        instance.shape.nodes,
+        instance.shape.ppn,
+        instance.msize_bytes,
+        measurement.launch,
+        measurement.status.value,
+        summary.n_reps if summary else 0,
+        *times,
+        measurement.times_s,
+    )
+
+
+def _measurement(library: str, row: object) -> Measurement:
+    def get(name: str) -> object:
+        return getattr(row, name)
+
+    collective = Collective(str(get("collective")))
+    status = RunStatus(str(get("status")))
+    statistics = [float(str(get(name))) for name in TIME_COLUMNS]
+    summary = Summary(int(str(get("n_reps"))), *statistics) if status is RunStatus.OK else None
+    shape = Shape(int(str(get("nodes"))), int(str(get("ppn"))))
+    times = get("times_s")
+    return Measurement(
+        Instance(collective, shape, int(str(get("msize_bytes")))),
+        Configuration(
+            library, collective, str(get("algorithm")), parse_parameters(str(get("parameters")))
+        ),
+        str(get("launch")),
+        status,
+        tuple(times) if isinstance(times, tuple | list | np.ndarray) else (),
+        summary,
+    )

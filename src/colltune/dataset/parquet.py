@@ -1,0 +1,146 @@
+"""Datasets on disk: a folder of Parquet files, one per launch, append-only.
+
+Schema history
+--------------
+1. columns of ``frame.COLUMNS``; file metadata ``colltune.schema_version``, ``colltune.context``
+   and ``colltune.provenance`` (the latter two as JSON).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from colltune.dataset.frame import COLUMNS, PerformanceDataset, join
+from colltune.domain import Context, Measurement
+from colltune.errors import DataError, OutputError
+
+SCHEMA_VERSION = 1
+_SCHEMA = pa.schema(
+    [
+        ("collective", pa.string()),
+        ("algorithm", pa.string()),
+        ("parameters", pa.string()),
+        ("nodes", pa.int64()),
+        ("ppn", pa.int64()),
+        ("msize_bytes", pa.int64()),
+        ("launch", pa.string()),
+        ("status", pa.string()),
+        ("n_reps", pa.int64()),
+        ("time_s", pa.float64()),
+        ("time_mean_s", pa.float64()),
+        ("time_min_s", pa.float64()),
+        ("time_p90_s", pa.float64()),
+        ("time_max_s", pa.float64()),
+        ("times_s", pa.list_(pa.float64())),
+    ]
+)
+
+
+def append(
+    folder: Path,
+    context: Context,
+    measurements: Iterable[Measurement],
+    provenance: Mapping[str, str],
+) -> Path:
+    """Add one launch's measurements to the dataset `folder` as a new file and return its path.
+
+    The file is written under a temporary name, forced to disk and renamed, so that a reader never
+    sees a part of it and two writers never meet.
+
+    Raises
+    ------
+    OutputError
+        If the folder or file cannot be written.
+    """
+    dataset = PerformanceDataset.of(context, measurements)
+    return append_dataset(folder, dataset, provenance)
+
+
+def append_dataset(
+    folder: Path, dataset: PerformanceDataset, provenance: Mapping[str, str]
+) -> Path:
+    """Add a whole dataset as one new file of `folder`; see `append`."""
+    metadata = {
+        "colltune.schema_version": str(SCHEMA_VERSION),
+        "colltune.context": json.dumps(asdict(dataset.context), sort_keys=True),
+        "colltune.provenance": json.dumps(dict(provenance), sort_keys=True),
+    }
+    table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=_SCHEMA, preserve_index=False)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    target = folder / f"{stamp}-{secrets.token_hex(4)}.parquet"
+    temporary = folder / f".{target.name}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as stream:
+            pq.write_table(table.replace_schema_metadata(metadata), stream, compression="zstd")
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise OutputError(
+            f"cannot write the dataset {folder}: {error.strerror or error}; name a writable folder"
+        ) from error
+    return target
+
+
+def read_parquet(path: Path) -> PerformanceDataset:
+    """Read one Parquet file or a folder of them.
+
+    Raises
+    ------
+    DataError
+        If there is nothing, a file is damaged or of a newer schema, or contexts differ.
+    """
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path}: no *.parquet file in this folder; is it a colltune dataset?")
+    return join([_read_file(file) for file in files])
+
+
+def read_provenance(file: Path) -> dict[str, str]:
+    """Return the provenance stored with one Parquet file of a dataset."""
+    facts: dict[str, str] = json.loads(_metadata(file)["colltune.provenance"])
+    return facts
+
+
+def _metadata(file: Path) -> dict[str, str]:
+    try:
+        raw = pq.read_schema(file).metadata or {}
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"{file}: not a readable Parquet file ({error}); was it cut short?"
+        ) from error
+    metadata = {key.decode(): value.decode() for key, value in raw.items()}
+    version = metadata.get("colltune.schema_version")
+    if version is None:
+        raise DataError(f"{file}: a Parquet file, but not one of colltune; import it from CSV")
+    if not version.isdigit() or int(version) > SCHEMA_VERSION:
+        raise DataError(
+            f"{file}: schema version {version} is newer than this colltune reads"
+            f" ({SCHEMA_VERSION}); upgrade colltune"
+        )
+    return metadata
+
+
+def _read_file(file: Path) -> PerformanceDataset:
+    metadata = _metadata(file)
+    try:
+        frame: pd.DataFrame = pq.read_table(file, schema=_SCHEMA).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
+    context = Context(**json.loads(metadata["colltune.context"]))
+    frame["times_s"] = [tuple(times) for times in frame["times_s"]]
+    return PerformanceDataset(context, frame)

@@ -1,0 +1,352 @@
+"""The things colltune speaks of, as frozen types; standard library only.
+
+Times are seconds (``time_s``), the maximum over ranks. ``msize_bytes`` is what the caller of the
+collective passes: the whole buffer for bcast, reduce, allreduce, reduce_scatter and scan, the block
+per peer for allgather, alltoall, gather, scatter and reduce_scatter_block.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from colltune.errors import DataError
+
+DEFAULT_ALGORITHM = "default"
+_CONFIGURATION_ID = re.compile(
+    r"(?P<library>[a-z0-9_+-]+)\.(?P<collective>[a-z_]+)\.(?P<algorithm>[^:\s]+)(?::(?P<parameters>\S*))?"
+)
+
+
+class Collective(StrEnum):
+    """A collective operation of the MPI standard."""
+
+    ALLGATHER = "allgather"
+    ALLGATHERV = "allgatherv"
+    ALLREDUCE = "allreduce"
+    ALLTOALL = "alltoall"
+    ALLTOALLV = "alltoallv"
+    BARRIER = "barrier"
+    BCAST = "bcast"
+    EXSCAN = "exscan"
+    GATHER = "gather"
+    REDUCE = "reduce"
+    REDUCE_SCATTER = "reduce_scatter"
+    REDUCE_SCATTER_BLOCK = "reduce_scatter_block"
+    SCAN = "scan"
+    SCATTER = "scatter"
+
+    @property
+    def mpi_name(self) -> str:
+        """Name of the MPI function, ``MPI_Bcast``."""
+        return f"MPI_{self.value.capitalize()}"
+
+
+class RunStatus(StrEnum):
+    """What became of one cell of a campaign."""
+
+    OK = "ok"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+    WRONG_RESULT = "wrong_result"
+    NOT_APPLICABLE = "not_applicable"
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """A job's shape: ``nodes`` x ``ppn`` processes; ``rails`` adapters per node where known."""
+
+    nodes: int
+    ppn: int
+    rails: int | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.ppn < 1:
+            raise DataError(f"a shape needs at least 1 node and 1 process per node, not {self}")
+
+    @property
+    def nprocs(self) -> int:
+        """Number of processes."""
+        return self.nodes * self.ppn
+
+    def __str__(self) -> str:
+        return f"{self.nodes}x{self.ppn}"
+
+
+@dataclass(frozen=True, order=True)
+class Instance:
+    """The problem to be solved: a collective on a shape with a message size in bytes."""
+
+    collective: Collective
+    shape: Shape
+    msize_bytes: int
+
+
+@dataclass(frozen=True, order=True)
+class Configuration:
+    """One algorithm of one MPI library with its parameter values.
+
+    ``parameters`` are (name, value) pairs sorted by name, such as ``("segsize", 65536)`` in bytes.
+    """
+
+    library: str
+    collective: Collective
+    algorithm: str
+    parameters: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(sorted(self.parameters)))
+
+    @property
+    def id(self) -> str:
+        """Readable, sortable name: ``openmpi.bcast.chain:fanout=4,segsize=65536``."""
+        head = f"{self.library}.{self.collective}.{self.algorithm}"
+        return f"{head}:{self.parameter_text}" if self.parameters else head
+
+    @property
+    def parameter_text(self) -> str:
+        """The parameters alone: ``fanout=4,segsize=65536``; empty when there are none."""
+        return ",".join(f"{name}={value}" for name, value in self.parameters)
+
+    @property
+    def segsize_bytes(self) -> int | None:
+        """Segment size in bytes, or None where the algorithm has none."""
+        return dict(self.parameters).get("segsize")
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this stands for the library's own decision."""
+        return self.algorithm == DEFAULT_ALGORITHM
+
+    @classmethod
+    def default(cls, library: str, collective: Collective) -> Configuration:
+        """Return the configuration that stands for the library's own decision."""
+        return cls(library, collective, DEFAULT_ALGORITHM)
+
+    @classmethod
+    def parse(cls, text: str) -> Configuration:
+        """Return the configuration whose ``id`` is `text`.
+
+        Raises
+        ------
+        DataError
+            If `text` is not a configuration id.
+        """
+        match = _CONFIGURATION_ID.fullmatch(text)
+        if not match:
+            raise DataError(
+                f"{text!r} is not a configuration id; one looks like"
+                " openmpi.bcast.chain:fanout=4,segsize=65536"
+            )
+        collective = parse_collective(match["collective"])
+        return cls(
+            match["library"], collective, match["algorithm"], parse_parameters(match["parameters"])
+        )
+
+    def matches(self, pattern: str) -> bool:
+        """Tell whether the id matches a shell glob, ``*.bcast.chain:*``."""
+        return fnmatch.fnmatchcase(self.id, pattern)
+
+
+def parse_collective(text: str) -> Collective:
+    """Return the collective named `text` (``bcast`` or ``MPI_Bcast``).
+
+    Raises
+    ------
+    DataError
+        If there is no such collective.
+    """
+    name = text.strip().lower().removeprefix("mpi_")
+    try:
+        return Collective(name)
+    except ValueError:
+        known = ", ".join(Collective)
+        raise DataError(f"unknown collective {text!r}; known: {known}") from None
+
+
+def parse_parameters(text: str | None) -> tuple[tuple[str, int], ...]:
+    """Return the pairs of ``fanout=4,segsize=65536``.
+
+    Raises
+    ------
+    DataError
+        If a part is not ``name=integer``.
+    """
+    pairs = []
+    for part in filter(None, (text or "").split(",")):
+        name, _, value = part.partition("=")
+        if not name or not re.fullmatch(r"-?\d+", value):
+            raise DataError(f"parameter {part!r} is not name=integer")
+        pairs.append((name, int(value)))
+    return tuple(sorted(pairs))
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """The configurations of one collective of one library release that can be chosen from."""
+
+    library: str
+    release: str
+    collective: Collective
+    configurations: tuple[Configuration, ...]
+
+    @property
+    def default(self) -> Configuration:
+        """The library's own decision, always a member."""
+        return Configuration.default(self.library, self.collective)
+
+    def filtered(self, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Portfolio:
+        """Keep what matches a glob of `only` (all if empty) and none of `skip`, and the default."""
+        only, skip = tuple(only), tuple(skip)
+        kept = tuple(
+            c
+            for c in self.configurations
+            if c.is_default
+            or (
+                (not only or any(c.matches(p) for p in only))
+                and not any(c.matches(p) for p in skip)
+            )
+        )
+        return Portfolio(self.library, self.release, self.collective, kept)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of one launch's repetitions, in seconds; NaN where a source does not tell."""
+
+    n_reps: int
+    time_s: float
+    time_mean_s: float
+    time_min_s: float
+    time_p90_s: float
+    time_max_s: float
+
+    @classmethod
+    def of(cls, times_s: Iterable[float]) -> Summary:
+        """Summarise raw repetition times (at least one)."""
+        ordered = sorted(times_s)
+        p90 = ordered[min(len(ordered) - 1, round(0.9 * (len(ordered) - 1)))]
+        return cls(
+            n_reps=len(ordered),
+            time_s=statistics.median(ordered),
+            time_mean_s=statistics.fmean(ordered),
+            time_min_s=ordered[0],
+            time_p90_s=p90,
+            time_max_s=ordered[-1],
+        )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One launch's repetitions of one configuration on one instance.
+
+    ``times_s`` holds the raw repetitions; it is empty for imported data that has only a ``summary``
+    and for a `status` other than ok.
+    """
+
+    instance: Instance
+    configuration: Configuration
+    launch: str
+    status: RunStatus = RunStatus.OK
+    times_s: tuple[float, ...] = ()
+    summary: Summary | None = None
+
+    def __post_init__(self) -> None:
+        if self.summary is None and self.times_s:
+            object.__setattr__(self, "summary", Summary.of(self.times_s))
+        if self.status is RunStatus.OK and self.summary is None:
+            raise DataError(f"{self.configuration.id}: a measurement that is ok needs times")
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where measurements come from; measurements of different contexts are never joined."""
+
+    machine: str
+    library: str
+    library_version: str
+    fabric: str = ""
+
+    def __str__(self) -> str:
+        fabric = f" over {self.fabric}" if self.fabric else ""
+        return f"{self.machine}, {self.library} {self.library_version}{fabric}"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A predicted runtime and the interval that holds about 90 % of measured ones, in seconds."""
+
+    time_s: float
+    lower_s: float
+    upper_s: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration that could be chosen for an instance, with its predicted runtime."""
+
+    configuration: Configuration
+    prediction: Prediction
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A selector's answer: the configuration to use and why.
+
+    ``default`` is the prediction for the library's own decision (None if it was never measured);
+    ``runners_up`` are the next best candidates, fastest first; `extrapolated` tells that the
+    instance lies outside what was measured.
+    """
+
+    instance: Instance
+    configuration: Configuration
+    prediction: Prediction | None
+    default: Prediction | None
+    runners_up: tuple[Candidate, ...]
+    extrapolated: bool
+    reason: str
+
+    @property
+    def gain(self) -> float:
+        """Predicted runtime of the default over that of the chosen one; 1.0 when unknown."""
+        if self.default is None or self.prediction is None or self.configuration.is_default:
+            return 1.0
+        return self.default.time_s / self.prediction.time_s
+
+
+class Selector(Protocol):
+    """Anything that answers an instance with a configuration."""
+
+    def select(self, instance: Instance) -> Selection:
+        """Return the selection for `instance`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end)."""
+
+    first_bytes: int
+    last_bytes: int | None
+    configuration: Configuration
+    prediction: Prediction | None = None
+    default: Prediction | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class DecisionTable:
+    """Message-size intervals per collective and communicator size, for one job's shape.
+
+    ``rules`` maps (collective, communicator size) to intervals that are ascending, adjacent, start
+    at 0 bytes and end without bound. A communicator size that is absent is left to the library.
+    """
+
+    library: str
+    shape: Shape
+    rules: dict[tuple[Collective, int], tuple[Interval, ...]]

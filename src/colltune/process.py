@@ -1,0 +1,137 @@
+"""The one place that starts programs: argument lists only, with a timeout, output kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from colltune.errors import ProgramError
+
+_GRACE_S = 2.0
+_SHOWN_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended; ``returncode`` is None when it was stopped at its timeout."""
+
+    command: tuple[str, ...]
+    returncode: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the timeout stopped it."""
+        return self.returncode is None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with status 0."""
+        return self.returncode == 0
+
+    def explain(self) -> str:
+        """Describe command, status and the ends of both outputs, for an error message."""
+        status = "stopped at its timeout" if self.timed_out else f"status {self.returncode}"
+        text = f"command: {' '.join(self.command)}\n{status} after {self.seconds:.1f} s"
+        for name, output in (("stdout", self.stdout), ("stderr", self.stderr)):
+            if output.strip():
+                text += f"\n{name}: {output.strip()[-_SHOWN_CHARACTERS:]}"
+        return text
+
+
+def find(program: str, mend: str) -> Path:
+    """Return the absolute path of `program` (a path, or a name on PATH).
+
+    Raises
+    ------
+    ProgramError
+        If it is not there or not executable; the message ends with `mend`.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise ProgramError(f"program {program!r} not found; {mend}")
+    return Path(found).absolute()
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Outcome:
+    """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
+
+    Raises
+    ------
+    ProgramError
+        If the program cannot be started. A bad status or a timeout is left to the caller.
+    """
+    words = tuple(str(word) for word in command)
+    started = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
+    timed_out = False
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        stdout, stderr = _stop(process)
+    except BaseException:
+        _stop(process)
+        raise
+    returncode = None if timed_out else process.returncode
+    return Outcome(words, returncode, stdout, stderr, time.monotonic() - started)
+
+
+def check(outcome: Outcome, what: str) -> Outcome:
+    """Return `outcome` if it is ok.
+
+    Raises
+    ------
+    ProgramError
+        Otherwise, with `what` was attempted, the command, its status and its outputs.
+    """
+    if not outcome.ok:
+        raise ProgramError(f"{what} failed\n{outcome.explain()}")
+    return outcome
+
+
+def _stop(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """End the process group gently, then by force; return what it had printed."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal_number)
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=_GRACE_S)
+    return _drain(process.stdout), _drain(process.stderr)
+
+
+def _drain(stream: IO[str] | None) -> str:
+    """Give up a pipe that some surviving grandchild still holds open."""
+    if stream is not None:
+        with suppress(OSError):
+            stream.close()
+    return ""
