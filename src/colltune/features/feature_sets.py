@@ -1,0 +1,119 @@
+"""The feature sets that a learner can be given; numpy only.
+
+Sizes are bytes as the caller passes them, counts are nodes and processes per node. A message of 0
+bytes counts as one of 1 byte wherever a logarithm is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.errors import DataError
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """Named columns and the function that computes them.
+
+    ``compute`` takes three vectors of length n (nodes, ppn, msize_bytes) as floats and returns a
+    float64 matrix of shape (n, len(columns)).
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    compute: Callable[[Numbers, Numbers, Numbers], Numbers]
+
+    def matrix(
+        self, nodes: np.typing.ArrayLike, ppn: np.typing.ArrayLike, msize_bytes: np.typing.ArrayLike
+    ) -> Numbers:
+        """Return the features of n instances, shape (n, k), float64.
+
+        Parameters
+        ----------
+        nodes, ppn, msize_bytes
+            Scalars or vectors of one length: nodes, processes per node, message size in bytes.
+        """
+        vectors = np.broadcast_arrays(
+            *(np.atleast_1d(np.asarray(v, np.float64)) for v in (nodes, ppn, msize_bytes))
+        )
+        return self.compute(*vectors)
+
+
+def _basic(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
+    columns: Numbers = np.column_stack([msize_bytes, nodes, ppn])
+    return columns
+
+
+def _log(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
+    logs: Numbers = np.log2(_basic(nodes, ppn, np.maximum(msize_bytes, 1.0)))
+    return logs
+
+
+def _rich(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
+    nprocs = nodes * ppn
+    logs = _log(nodes, ppn, msize_bytes)
+    log_msize, log_nodes, log_ppn = logs.T
+    log_nprocs = np.log2(nprocs)
+    terms = [log_nprocs, log_msize - log_nprocs, log_msize + log_ppn]
+    rounds = [np.ceil(log_nprocs), np.ceil(log_nodes)]
+    powers = [_is_power_of_two(count) for count in (nprocs, nodes, ppn)]
+    odd = [count % 2 for count in (nprocs, nodes, ppn)]
+    columns: Numbers = np.column_stack([logs, *terms, *rounds, *powers, *odd])
+    return columns
+
+
+def _is_power_of_two(count: Numbers) -> Numbers:
+    whole = count.astype(np.int64)
+    flags: Numbers = ((whole & (whole - 1)) == 0).astype(np.float64)
+    return flags
+
+
+_RICH_COLUMNS = (
+    "log2_msize",
+    "log2_nodes",
+    "log2_ppn",
+    "log2_nprocs",
+    "log2_msize_per_process",
+    "log2_msize_per_node",
+    "rounds_nprocs",
+    "rounds_nodes",
+    "nprocs_is_power_of_two",
+    "nodes_is_power_of_two",
+    "ppn_is_power_of_two",
+    "nprocs_is_odd",
+    "nodes_is_odd",
+    "ppn_is_odd",
+)
+
+FEATURE_SETS: dict[str, FeatureSet] = {
+    "basic": FeatureSet("basic", ("msize_bytes", "nodes", "ppn"), _basic),
+    "log": FeatureSet("log", ("log2_msize", "log2_nodes", "log2_ppn"), _log),
+    "rich": FeatureSet("rich", _RICH_COLUMNS, _rich),
+}
+"""``basic`` is the input of Hunold et al. (CLUSTER 2020, sec. III-B): message size, nodes, ppn.
+
+``log`` is the same on a logarithmic scale. ``rich`` adds what cost models of collectives are made
+of: processes, message per process and per node, rounds of a tree over processes and nodes (the
+ceiling of the binary logarithm), and whether counts are powers of two or odd, on which
+recursive-doubling algorithms depend.
+"""
+
+
+def feature_set(name: str) -> FeatureSet:
+    """Return the feature set called `name`.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    try:
+        return FEATURE_SETS[name]
+    except KeyError:
+        raise DataError(f"unknown feature set {name!r}; known: {', '.join(FEATURE_SETS)}") from None
