@@ -1,0 +1,1 @@
+"""Runtime models: learners fit them, bundles keep them, and predicting needs numpy alone."""

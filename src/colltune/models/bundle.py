@@ -1,0 +1,310 @@
+"""Bundles: fitted models in a folder that names itself by its content.
+
+``manifest.json`` holds the format version, the context, per collective its learner, feature set,
+configurations and the SHA-256 of its array file, the shapes trained on, when it was made and by
+which colltune. Reading one imports numpy and nothing heavier, and unpickles nothing.
+
+Format history
+--------------
+1. one ``<collective>.arrays`` file per collective, see `colltune.models.bundle_files`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from colltune import __version__
+from colltune.domain import Collective, Configuration, Context, Shape
+from colltune.errors import BundleError, ColltuneError, OutputError
+from colltune.models.bundle_files import packed, unpacked
+from colltune.models.runtime_model import CollectiveModel
+
+FORMAT = "colltune-bundle"
+FORMAT_VERSION = 1
+_MANIFEST = "manifest.json"
+_SUFFIX = ".arrays"
+_MEND = "fit it again, or copy it again from where it is whole"
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """Fitted models with where they come from.
+
+    ``models`` are those in memory, all or the ones asked for; ``collectives`` are all that the
+    bundle has; ``training_shapes`` the shapes measured; ``created_utc`` an ISO time.
+    """
+
+    id: str
+    context: Context
+    models: tuple[CollectiveModel, ...]
+    collectives: tuple[Collective, ...]
+    training_shapes: tuple[Shape, ...]
+    created_utc: str
+    colltune_version: str
+
+    @classmethod
+    def new(
+        cls, context: Context, models: Sequence[CollectiveModel], training_shapes: Sequence[Shape]
+    ) -> Bundle:
+        """Return a bundle of freshly fitted models."""
+        entries = {m.collective.value: _entry(m)[0] for m in models}
+        shapes = tuple(training_shapes)
+        return cls(
+            _content_id(_content(context, shapes, entries)),
+            context,
+            tuple(models),
+            tuple(m.collective for m in models),
+            shapes,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            __version__,
+        )
+
+    def model(self, collective: Collective) -> CollectiveModel:
+        """Return the models of `collective`.
+
+        Raises
+        ------
+        BundleError
+            If the bundle has none, or they were not loaded.
+        """
+        for model in self.models:
+            if model.collective is collective:
+                return model
+        known = ", ".join(self.collectives)
+        raise BundleError(
+            f"this bundle has no models of {collective}, only of {known};"
+            f" measure {collective} and fit again"
+        )
+
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Return all configurations modelled, collective by collective."""
+        return tuple(c for model in self.models for c in model.configurations)
+
+    def save(self, path: Path) -> Path:
+        """Write the bundle to the folder `path` and return it.
+
+        It is written under a temporary name beside `path` and renamed, so that nobody sees a part
+        of it. An existing bundle is replaced; anything else that is not an empty folder is not.
+
+        Raises
+        ------
+        OutputError
+            If `path` is something else or cannot be written.
+        """
+        target = path.resolve()
+        _refuse_strangers(target, path)
+        token = os.urandom(4).hex()
+        temporary = target.with_name(f".{target.name}.{token}.tmp")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _write(temporary, self._files())
+            _swap_in(temporary, target, target.with_name(f".{target.name}.{token}.old"))
+        except OSError as error:
+            _remove(temporary)
+            raise OutputError(
+                f"cannot write the bundle {path}: {error.strerror or error};"
+                " name a writable place with --out"
+            ) from error
+        return path
+
+    def _files(self) -> dict[str, bytes]:
+        entries, files = {}, {}
+        for model in self.models:
+            entry, content = _entry(model)
+            entries[model.collective.value] = entry
+            files[entry["file"]] = content
+        manifest = _content(self.context, self.training_shapes, entries) | {
+            "id": self.id,
+            "created_utc": self.created_utc,
+            "colltune_version": self.colltune_version,
+        }
+        files[_MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+        return files
+
+
+def load(path: Path, collectives: Collection[Collective] | None = None) -> Bundle:
+    """Read the bundle in the folder `path`.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    collectives
+        Read only these; by default all. What is read is checked against its hash.
+
+    Raises
+    ------
+    BundleError
+        If it is missing, cut, damaged, of a newer format, or lacks one of `collectives`.
+    """
+    manifest = _manifest(path)
+    try:
+        read = _READERS[manifest["format_version"]]
+        return read(path, manifest, collectives)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BundleError(
+            f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
+        ) from error
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    file = path / _MANIFEST
+    try:
+        manifest = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
+        raise BundleError(
+            f"{path}: {what}; make one with `colltune fit DATA --out BUNDLE`"
+        ) from None
+    except NotADirectoryError:
+        raise BundleError(f"{path}: a bundle is a folder, and this is a file") from None
+    except OSError as error:
+        raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise BundleError(f"{file}: cut short or damaged ({error}); {_MEND}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BundleError(f"{file}: not the manifest of a colltune bundle")
+    version = manifest.get("format_version")
+    if version not in _READERS:
+        raise BundleError(
+            f"{file}: bundle format {version!r} is not known to this colltune ({__version__}),"
+            f" which reads up to {FORMAT_VERSION}; upgrade colltune or fit the data again"
+        )
+    return manifest
+
+
+def _read_v1(
+    path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
+) -> Bundle:
+    entries = {Collective(name): entry for name, entry in manifest["collectives"].items()}
+    context = Context(**manifest["context"])
+    shapes = tuple(Shape(n, p) for n, p in manifest["training_shapes"])
+    content = _content(context, shapes, {c.value: e for c, e in entries.items()})
+    if _content_id(content) != manifest["id"]:
+        raise BundleError(f"{path / _MANIFEST}: its content does not fit its id; {_MEND}")
+    bundle = Bundle(
+        manifest["id"],
+        context,
+        tuple(
+            _read_collective(path, collective, entry)
+            for collective, entry in entries.items()
+            if wanted is None or collective in wanted
+        ),
+        tuple(entries),
+        shapes,
+        manifest["created_utc"],
+        manifest["colltune_version"],
+    )
+    for collective in wanted or ():
+        bundle.model(collective)
+    return bundle
+
+
+_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1}
+
+
+def _read_collective(
+    path: Path, collective: Collective, entry: Mapping[str, Any]
+) -> CollectiveModel:
+    file = path / f"{collective}{_SUFFIX}"
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise BundleError(f"{file}: missing from the bundle; {_MEND}") from None
+    except OSError as error:
+        raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise BundleError(
+            f"{file}: cut short or damaged ({len(content)} bytes do not fit the manifest's hash);"
+            f" {_MEND}"
+        )
+    try:
+        return unpacked(collective, entry, content)
+    except ColltuneError:
+        raise
+    except (KeyError, ValueError, EOFError, TypeError) as error:
+        raise BundleError(f"{file}: does not fit the manifest ({error}); {_MEND}") from error
+
+
+def _entry(model: CollectiveModel) -> tuple[dict[str, Any], bytes]:
+    entry, content = packed(model)
+    return entry | {
+        "file": f"{model.collective}{_SUFFIX}",
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }, content
+
+
+def _content(
+    context: Context, shapes: Sequence[Shape], entries: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the id covers: all but the time and the version that wrote it."""
+    fields = ("machine", "library", "library_version", "fabric")
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "context": {name: getattr(context, name) for name in fields},
+        "training_shapes": [[shape.nodes, shape.ppn] for shape in shapes],
+        "collectives": dict(entries),
+    }
+
+
+def _content_id(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _refuse_strangers(target: Path, path: Path) -> None:
+    """Raise `OutputError` if `target` is something that must not be replaced."""
+    try:
+        names = {entry.name for entry in target.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise OutputError(f"cannot write a bundle to {path}: {error.strerror}") from error
+    strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
+    if strange or (names and _MANIFEST not in names):
+        raise OutputError(
+            f"{path}: exists and is not a bundle (it holds {(strange or sorted(names))[0]});"
+            " name another folder with --out"
+        )
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, content in files.items():
+        with (folder / name).open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def _swap_in(temporary: Path, target: Path, old: Path) -> None:
+    """Put `temporary` in the place of `target`, which is absent, empty, or an older bundle."""
+    try:
+        temporary.rename(target)
+    except OSError:
+        if not (target / _MANIFEST).exists():
+            raise
+        target.rename(old)
+        try:
+            temporary.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of plain files, as far as possible."""
+    with suppress(OSError):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()

@@ -1,0 +1,106 @@
+"""Measured times as one matrix per collective: instances in rows, configurations in columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.domain import Collective, Configuration, Instance, Shape, parse_parameters
+
+if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellMatrix:
+    """All cells of one collective.
+
+    ``nodes``, ``ppn``, ``msize_bytes`` (n) describe the instances, sorted; ``time_s`` (n, C) holds
+    the median times of ``configurations`` (C, sorted), NaN where nothing was measured.
+    """
+
+    collective: Collective
+    configurations: tuple[Configuration, ...]
+    nodes: Integers
+    ppn: Integers
+    msize_bytes: Integers
+    time_s: Numbers
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def nprocs(self) -> Integers:
+        """Processes per instance (n)."""
+        return self.nodes * self.ppn
+
+    @property
+    def default_column(self) -> int | None:
+        """Column of the library's own decision, or None if it was not measured."""
+        columns = [i for i, c in enumerate(self.configurations) if c.is_default]
+        return columns[0] if columns else None
+
+    def instances(self) -> tuple[Instance, ...]:
+        """Return the rows as instances."""
+        rows = zip(self.nodes.tolist(), self.ppn.tolist(), self.msize_bytes.tolist(), strict=True)
+        return tuple(Instance(self.collective, Shape(n, p), m) for n, p, m in rows)
+
+    def rows(self, mask: NDArray[Any]) -> CellMatrix:
+        """Keep the instances of `mask`; configurations without a time left are dropped."""
+        time_s = self.time_s[mask]
+        seen = np.isfinite(time_s).any(axis=0)
+        return replace(
+            self,
+            configurations=tuple(c for c, s in zip(self.configurations, seen, strict=True) if s),
+            nodes=self.nodes[mask],
+            ppn=self.ppn[mask],
+            msize_bytes=self.msize_bytes[mask],
+            time_s=time_s[:, seen],
+        )
+
+    def times_of(self, configurations: tuple[Configuration, ...]) -> Numbers:
+        """Return times (n, len(configurations)), NaN for what this matrix does not know."""
+        columns = {c: i for i, c in enumerate(self.configurations)}
+        result = np.full((len(self), len(configurations)), np.nan)
+        for target, configuration in enumerate(configurations):
+            if configuration in columns:
+                result[:, target] = self.time_s[:, columns[configuration]]
+        return result
+
+
+def cell_matrices(dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
+    """Return the median times of `dataset`, collectives sorted."""
+    cells = dataset.cells()
+    library = dataset.context.library
+    matrices = {}
+    for name, rows in cells.groupby("collective", sort=True):
+        collective = Collective(str(name))
+        table = rows.pivot_table(
+            index=["nodes", "ppn", "msize_bytes"],
+            columns=["algorithm", "parameters"],
+            values="time_s",
+            sort=True,
+        )
+        configurations = [
+            Configuration(library, collective, str(pair[0]), parse_parameters(str(pair[1])))
+            for pair in table.columns.to_flat_index()
+        ]
+        order = sorted(range(len(configurations)), key=lambda i: configurations[i])
+        nodes, ppn, msize = (
+            table.index.get_level_values(i).to_numpy().astype(np.int64) for i in range(3)
+        )
+        matrices[collective] = CellMatrix(
+            collective,
+            tuple(configurations[i] for i in order),
+            nodes,
+            ppn,
+            msize,
+            table.to_numpy(np.float64)[:, order],
+        )
+    return matrices

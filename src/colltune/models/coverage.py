@@ -1,0 +1,147 @@
+"""Where a configuration was measured, and hence where it may be chosen at all.
+
+An algorithm whose large cells are missing timed out there more often than not, and one measured at
+a single process count is predicted by a model that knows nothing of its scaling: chosen where it
+was not measured, it can be a hundred times slower than the default. Therefore a configuration is a
+candidate for an instance only if
+
+1. it was measured at two shapes or more, or exactly at the instance's shape;
+2. after the instance is moved into the range of the reference (the default, or all configurations
+   together if there is none), it was measured that far itself: at one cell with at least as many
+   processes and at least as large a message, at one with at most as many and at most as large,
+   and the same with nodes instead of processes;
+3. it was measured on a single node if the instance runs on one, and on several if on several:
+   shared memory and network are different machines.
+
+The default itself is always a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.models.cells import CellMatrix, Integers
+
+Flags = NDArray[np.bool_]
+_MEASURES = ("nodes", "nprocs")
+_NEVER_UP, _NEVER_DOWN = -1, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """What C configurations were measured at.
+
+    ``shapes`` (S, 2) are nodes and ppn, ``seen`` (C, S) which configuration was measured there.
+    ``sizes`` (M) are the message sizes, ascending. ``up`` (2, C, M) is the most nodes or processes
+    that a configuration was measured on with messages of at least that size, -1 if none; ``down``
+    (2, C, M) the fewest with messages of at most that size. ``low``, ``high`` (3) are the
+    reference's ranges of nodes, processes and message size, ``ppn_range`` (2) of ppn;
+    ``default_column`` is -1 without a default.
+    """
+
+    shapes: Integers
+    seen: Flags
+    sizes: Integers
+    up: Integers
+    down: Integers
+    low: Integers
+    high: Integers
+    ppn_range: Integers
+    default_column: int
+
+    @classmethod
+    def of(cls, cells: CellMatrix) -> Self:
+        """Read the coverage off measured cells."""
+        measured = np.isfinite(cells.time_s)
+        shapes, shape_of = np.unique(
+            np.column_stack([cells.nodes, cells.ppn]), axis=0, return_inverse=True
+        )
+        seen = np.stack([measured[shape_of == s].any(axis=0) for s in range(len(shapes))], axis=1)
+        sizes = np.unique(cells.msize_bytes)
+        up, down = _staircases(cells, measured, sizes)
+        column = cells.default_column
+        rows = measured.any(axis=1) if column is None else measured[:, column]
+        axes = np.stack([cells.nodes, cells.nprocs, cells.msize_bytes])[:, rows]
+        ppn = cells.ppn[rows]
+        return cls(
+            shapes,
+            seen,
+            sizes,
+            up,
+            down,
+            axes.min(axis=1),
+            axes.max(axis=1),
+            np.array([ppn.min(), ppn.max()]),
+            -1 if column is None else column,
+        )
+
+    def candidates(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
+        """Return which configurations may be chosen for n instances, shape (n, C)."""
+        exact = (nodes[:, None] == self.shapes[:, 0]) & (ppn[:, None] == self.shapes[:, 1])
+        at_shape = (exact.astype(np.int64) @ self.seen.T.astype(np.int64)) > 0
+        result: Flags = at_shape | (self.seen.sum(axis=1) >= 2)
+        size = np.clip(msize_bytes, self.low[2], self.high[2])
+        larger = np.searchsorted(self.sizes, size, side="left")
+        smaller = np.searchsorted(self.sizes, size, side="right") - 1
+        for axis, count in enumerate((nodes, nodes * ppn)):
+            inside = np.clip(count, self.low[axis], self.high[axis])[:, None]
+            result &= self.up[axis].T[larger] >= inside
+            result &= self.down[axis].T[smaller] <= inside
+        single = nodes == 1
+        result &= np.where(single[:, None], self._seen_where(1), self._seen_where(2))
+        if self.default_column >= 0:
+            result[:, self.default_column] = True
+        return result
+
+    def _seen_where(self, least_nodes: int) -> Flags:
+        """Tell which configurations were measured on one node (1) or on several (2)."""
+        kind = (self.shapes[:, 0] == 1) if least_nodes == 1 else (self.shapes[:, 0] >= 2)
+        return np.asarray(self.seen[:, kind].any(axis=1))
+
+    def extrapolated(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
+        """Tell which instances lie outside the reference's ranges, shape (n)."""
+        values = np.stack([nodes, nodes * ppn, msize_bytes, ppn], axis=1)
+        low = np.append(self.low, self.ppn_range[0])
+        high = np.append(self.high, self.ppn_range[1])
+        return np.asarray(((values < low) | (values > high)).any(axis=1))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields as arrays."""
+        return {
+            "shapes": self.shapes,
+            "seen": self.seen,
+            "sizes": self.sizes,
+            "up": self.up,
+            "down": self.down,
+            "low": self.low,
+            "high": self.high,
+            "ppn_range": self.ppn_range,
+            "default_column": np.array([self.default_column]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild from `arrays`."""
+        names = ("shapes", "seen", "sizes", "up", "down", "low", "high", "ppn_range")
+        fields = {name: arrays[name] for name in names}
+        return cls(**fields, default_column=int(arrays["default_column"][0]))
+
+
+def _staircases(cells: CellMatrix, measured: Flags, sizes: Integers) -> tuple[Integers, Integers]:
+    counts = {"nodes": cells.nodes, "nprocs": cells.nprocs}
+    n_configurations = len(cells.configurations)
+    up = np.full((len(_MEASURES), n_configurations, len(sizes)), _NEVER_UP, np.int64)
+    down = np.full((len(_MEASURES), n_configurations, len(sizes)), _NEVER_DOWN, np.int64)
+    for axis, name in enumerate(_MEASURES):
+        for column in range(n_configurations):
+            rows = measured[:, column]
+            at = np.searchsorted(sizes, cells.msize_bytes[rows])
+            np.maximum.at(up[axis, column], at, counts[name][rows])
+            np.minimum.at(down[axis, column], at, counts[name][rows])
+    up = np.maximum.accumulate(up[:, :, ::-1], axis=2)[:, :, ::-1]
+    return up, np.minimum.accumulate(down, axis=2)

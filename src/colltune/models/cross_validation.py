@@ -1,0 +1,95 @@
+"""Held-out predictions: which learner decides best, and how wrong its predictions are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.models.cells import CellMatrix
+from colltune.models.coverage import Coverage
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+MAX_FOLDS = 5
+_TIE_LOG_REGRET = 0.003
+
+
+def folds(cells: CellMatrix) -> NDArray[np.int64]:
+    """Return each instance's fold, shape (n).
+
+    Whole node counts are held out if there are at least 3, else whole shapes if there are 3, else
+    message sizes; neighbours fall into different folds. A single fold (all 0) means that nothing
+    can be held out.
+    """
+    shapes = cells.nodes * (int(cells.ppn.max()) + 1) + cells.ppn
+    for key in (cells.nodes, shapes):
+        distinct = np.unique(key)
+        if len(distinct) >= 3:
+            return _dealt(key)
+    return _dealt(cells.msize_bytes)
+
+
+def _dealt(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    distinct = np.unique(key)
+    dealt: NDArray[np.int64] = np.searchsorted(distinct, key) % min(MAX_FOLDS, len(distinct))
+    return dealt
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Out-of-fold results of one learner for all cells of one collective, each (n, C).
+
+    ``predicted_s`` is NaN where nothing was left to learn from; ``candidate`` is what the rest of
+    the data allowed to choose.
+    """
+
+    predicted_s: Numbers
+    candidate: Flags
+
+    def regret(self, cells: CellMatrix) -> float:
+        """Return the mean of log(t_selected / t_best) over the held-out instances.
+
+        The default can always be chosen. Instances that leave nothing to choose are passed over;
+        NaN if none is left.
+        """
+        eligible = self.candidate & np.isfinite(self.predicted_s) & np.isfinite(cells.time_s)
+        rows = np.flatnonzero(eligible.any(axis=1))
+        if not len(rows):
+            return float("nan")
+        chosen = np.where(eligible, self.predicted_s, np.inf).argmin(axis=1)[rows]
+        best = np.nanmin(cells.time_s[rows], axis=1)
+        return float(np.log(cells.time_s[rows, chosen] / best).mean())
+
+
+def empty(cells: CellMatrix) -> HeldOut:
+    """Return results to be filled in, nothing known yet."""
+    return HeldOut(np.full(cells.time_s.shape, np.nan), np.zeros(cells.time_s.shape, np.bool_))
+
+
+def fill(held_out: HeldOut, cells: CellMatrix, rows: Flags, predicted_s: Numbers) -> None:
+    """Enter what a model fitted without `rows` predicts for them.
+
+    `predicted_s` has one column per configuration that the remaining rows know, in order.
+    """
+    rest = cells.rows(~rows)
+    columns = [cells.configurations.index(c) for c in rest.configurations]
+    candidates = Coverage.of(rest).candidates(
+        cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows]
+    )
+    where = np.ix_(np.flatnonzero(rows), np.array(columns))
+    held_out.predicted_s[where] = predicted_s
+    held_out.candidate[where] = candidates
+
+
+def best_learner(regrets: dict[str, float]) -> str:
+    """Return the name with the least regret; of those within 0.3 % of it, the first.
+
+    Regrets that are NaN do not count; if all are, the first name is returned.
+    """
+    known = {name: regret for name, regret in regrets.items() if np.isfinite(regret)}
+    if not known:
+        return next(iter(regrets))
+    least = min(known.values())
+    return next(name for name, regret in known.items() if regret <= least + _TIE_LOG_REGRET)

@@ -1,0 +1,187 @@
+"""From a dataset to a bundle: every configuration fitted, its errors estimated out of fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective, Context, Shape
+from colltune.errors import DataError
+from colltune.features import feature_set as named_feature_set
+from colltune.models import cross_validation
+from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.coverage import Coverage
+from colltune.models.error_model import ErrorModel
+from colltune.models.learners import LEARNERS, learner_entry
+from colltune.models.predictors import Predictor, predictor_class
+from colltune.models.runtime_model import CollectiveModel
+from colltune.provenance import usable_cores
+
+AUTO = "auto"
+Progress = Callable[[int, int], None]
+Numbers = NDArray[np.float64]
+_CELLS_WORTH_PROCESSES = 3000
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One learner to be fitted to all configurations of one part of a collective's cells."""
+
+    collective: Collective
+    learner: str
+    feature_set: str
+    fold: int
+    cells: CellMatrix
+
+
+def fit(
+    dataset: PerformanceDataset,
+    learner: str = AUTO,
+    *,
+    feature_set: str | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Bundle:
+    """Fit one regressor per configuration and collective.
+
+    Parameters
+    ----------
+    dataset
+        The measurements; medians over launches are learned.
+    learner
+        A name of `LEARNERS`, or ``auto``: per collective the learner whose decisions on held-out
+        instances have the least log regret, the simpler one of equals.
+    feature_set
+        A name of `FEATURE_SETS` for all learners; by default each learner's own.
+    jobs
+        Processes at most, by default one per usable core; small datasets are fitted in this one.
+        Processes and not threads, because pygam computes in Python. Results do not depend on it.
+    progress
+        Called as ``progress(done, total)``, total being the fits of one learner to one part.
+
+    Raises
+    ------
+    DataError
+        If a name is unknown, nothing was measured well, or a learner cannot be fitted.
+    """
+    matrices = cell_matrices(dataset)
+    if not matrices:
+        raise DataError("no measurement is usable: none has status ok; measure again")
+    return fit_cells(
+        dataset.context, matrices, learner, feature_set=feature_set, jobs=jobs, progress=progress
+    )
+
+
+def fit_cells(
+    context: Context,
+    matrices: Mapping[Collective, CellMatrix],
+    learner: str = AUTO,
+    *,
+    feature_set: str | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Bundle:
+    """Fit the given cells, measured in `context`; see `fit`."""
+    names = list(LEARNERS) if learner == AUTO else [learner]
+    features = {n: named_feature_set(feature_set or learner_entry(n).feature_set) for n in names}
+    tasks = [
+        task
+        for cells in matrices.values()
+        for name in names
+        for task in _tasks(cells, name, features[name].name)
+    ]
+    predictors = list(_run(tasks, jobs, progress))
+    models = tuple(
+        _collective_model(
+            cells,
+            [(t, p) for t, p in zip(tasks, predictors, strict=True) if t.collective == collective],
+        )
+        for collective, cells in matrices.items()
+    )
+    shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
+    return Bundle.new(context, models, sorted(Shape(int(n), int(p)) for n, p in shapes))
+
+
+_WHOLE = -1
+
+
+def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
+    yield _Task(cells.collective, learner, features, _WHOLE, cells)
+    fold_of = cross_validation.folds(cells)
+    held_out = np.unique(fold_of)
+    if len(held_out) > 1:
+        for fold in held_out.tolist():
+            part = cells.rows(fold_of != fold)
+            yield _Task(cells.collective, learner, features, fold, part)
+
+
+def _run(
+    tasks: Sequence[_Task], jobs: int | None, progress: Progress | None
+) -> Iterator[Predictor]:
+    """Yield the predictors of `tasks` in order."""
+    n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
+    workers = min(jobs or usable_cores(), len(tasks))
+    if n_cells < _CELLS_WORTH_PROCESSES:
+        workers = 1
+    run = Parallel(n_jobs=workers, return_as="generator", max_nbytes=None)
+    for done, predictor in enumerate(run(delayed(_fitted)(task) for task in tasks), start=1):
+        if progress is not None:
+            progress(done, len(tasks))
+        yield predictor
+
+
+def _fitted(task: _Task) -> Predictor:
+    """Fit every configuration of a task and put the predictors side by side."""
+    cells = task.cells
+    features = named_feature_set(task.feature_set).matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+    entry = learner_entry(task.learner)
+    predictors = []
+    for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):
+        rows = np.isfinite(time_s)
+        try:
+            learned = entry.create().fit(features[rows], time_s[rows])
+        except ValueError as error:
+            raise DataError(f"{configuration.id}: {error}") from error
+        predictors.append(learned.export())
+    return predictor_class(predictors[0].kind).stacked(predictors)
+
+
+def _collective_model(
+    cells: CellMatrix, fitted: Sequence[tuple[_Task, Predictor]]
+) -> CollectiveModel:
+    """Choose the learner by its held-out decisions and estimate its errors."""
+    held_out = {}
+    for name in dict.fromkeys(task.learner for task, _ in fitted):
+        held_out[name] = _held_out(cells, [(t, p) for t, p in fitted if t.learner == name])
+    name = cross_validation.best_learner({n: h.regret(cells) for n, h in held_out.items()})
+    task, predictor = next((t, p) for t, p in fitted if t.learner == name and t.fold == _WHOLE)
+    return CollectiveModel(
+        cells.collective,
+        cells.configurations,
+        name,
+        task.feature_set,
+        predictor,
+        Coverage.of(cells),
+        ErrorModel.of(cells.time_s, held_out[name].predicted_s, cells.default_column),
+    )
+
+
+def _held_out(
+    cells: CellMatrix, fitted: Sequence[tuple[_Task, Predictor]]
+) -> cross_validation.HeldOut:
+    fold_of = cross_validation.folds(cells)
+    result = cross_validation.empty(cells)
+    for task, predictor in fitted:
+        if task.fold != _WHOLE:
+            rows = fold_of == task.fold
+            features = named_feature_set(task.feature_set).matrix(
+                cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows]
+            )
+            cross_validation.fill(result, cells, rows, predictor.predict(features))
+    return result

@@ -1,0 +1,117 @@
+"""Generalised additive model, Gamma family, logarithmic link (Hunold et al. 2020, sec. IV-B)."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import redirect_stdout
+from functools import reduce
+from io import StringIO
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pygam import GammaGAM, s
+from pygam.utils import OptimizationError
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from colltune.models.predictors.spline import ORDER, Splines
+from colltune.models.training_data import validated, validated_features
+
+Numbers = NDArray[np.float64]
+_STIFFER = (1.0, 10.0, 100.0, 1000.0)
+
+
+class GammaAdditiveModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """One penalised cubic spline per feature, added up on the logarithm of the runtime.
+
+    Times are divided by their geometric mean before pygam sees them: with a logarithmic link that
+    moves only the intercept, and the iteration starts near its end. A feature that never varies in
+    the data has no effect.
+
+    Parameters
+    ----------
+    n_splines
+        Splines per feature at most; no more than it has distinct values (and at least 4).
+    penalty
+        Weight of the penalty on wiggliness, pygam's ``lam``.
+    max_iter
+        Iterations of pygam's solver at most.
+    """
+
+    def __init__(self, n_splines: int = 10, penalty: float = 0.6, max_iter: int = 100) -> None:
+        self.n_splines = n_splines
+        self.penalty = penalty
+        self.max_iter = max_iter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to features `X` (n, k) and positive times `y` (n)."""
+        features, times = validated(self, X, y)
+        unit = float(np.exp(np.log(times).mean()))
+        sizes = self._sizes(features)
+        self.gam_ = self._fitted(features, times / unit, sizes) if sizes.any() else None
+        self.n_iter_ = max(1, len(self.gam_.logs_["diffs"])) if self.gam_ is not None else 1
+        self.predictor_ = _exported(self.gam_, sizes, unit, float(times.mean()))
+        return self
+
+    def _sizes(self, X: Numbers) -> NDArray[np.int64]:
+        distinct = np.array([len(np.unique(column)) for column in X.T])
+        sizes = np.clip(np.minimum(distinct, self.n_splines), ORDER + 1, None)
+        return np.where(distinct > 1, sizes, 0)
+
+    def _fitted(self, X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> Any:
+        """Fit, with a stiffer penalty each time that pygam's iteration does not end or breaks."""
+        problem = ""
+        for stiffer in _STIFFER:
+            terms = [
+                s(int(f), n_splines=int(sizes[f]), spline_order=ORDER, lam=self.penalty * stiffer)
+                for f in np.flatnonzero(sizes)
+            ]
+            gam = GammaGAM(reduce(add, terms), max_iter=self.max_iter)
+            try:
+                # pygam prints to standard output when it does not converge.
+                with warnings.catch_warnings(), redirect_stdout(StringIO()):
+                    warnings.simplefilter("ignore")
+                    gam.fit(X, y)
+            except (np.linalg.LinAlgError, OptimizationError, ValueError) as error:
+                problem = str(error)
+                continue
+            if gam.logs_["diffs"][-1] < gam.tol:
+                return gam
+            problem = f"no convergence in {self.max_iter} iterations"
+        raise ValueError(f"pygam cannot fit these {len(y)} times: {problem}; try another learner")
+
+    def predict(self, X: ArrayLike) -> Numbers:
+        """Return times (n) for features `X` (n, k)."""
+        check_is_fitted(self)
+        return self.predictor_.predict(validated_features(self, X))[:, 0]
+
+    def export(self) -> Splines:
+        """Return the numpy predictor that `predict` itself uses."""
+        check_is_fitted(self)
+        return self.predictor_
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that targets are positive."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _exported(gam: Any, sizes: NDArray[Any], unit: float, mean: float) -> Splines:
+    """Read knots and coefficients off pygam's terms; without terms, the mean."""
+    knots = np.zeros((1, len(sizes), 2))
+    coefficients = np.zeros((1, len(sizes), max(int(sizes.max(initial=0)), 1)))
+    if gam is None:
+        return Splines(np.array([np.log(mean)]), knots, sizes[None], coefficients)
+    intercept = 0.0
+    for index, term in enumerate(gam.terms):
+        weights = gam.coef_[gam.terms.get_coef_indices(index)]
+        if term.isintercept:
+            intercept = float(weights[0])
+        else:
+            knots[0, term.feature] = term.edge_knots_
+            coefficients[0, term.feature, : len(weights)] = weights
+    return Splines(np.array([intercept + np.log(unit)]), knots, sizes[None], coefficients)

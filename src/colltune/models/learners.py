@@ -1,0 +1,72 @@
+"""The learners: scikit-learn estimators that leave a numpy predictor behind.
+
+A learner is fitted to features (n, k) and times in seconds (n), all positive, of one configuration.
+Adding one takes a module with such a class, a line in `LEARNERS`, and, unless an existing predictor
+will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.errors import DataError
+from colltune.models.predictors import Predictor
+
+Numbers = NDArray[np.float64]
+
+
+class Learner(Protocol):
+    """A scikit-learn regressor of seconds, with an export."""
+
+    def fit(self, X: Numbers, y: Numbers) -> Self:
+        """Fit to features (n, k) and seconds (n)."""
+        ...
+
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds (n)."""
+        ...
+
+    def export(self) -> Predictor:
+        """Return what was learned as a predictor with one output that needs numpy alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class LearnerEntry:
+    """Where a learner lives (``module:class``) and the feature set it does best with."""
+
+    location: str
+    feature_set: str
+
+    def create(self) -> Learner:
+        """Return a new, unfitted learner; its library is imported only now."""
+        module, _, name = self.location.partition(":")
+        learner: Learner = getattr(importlib.import_module(module), name)()
+        return learner
+
+
+LEARNERS: dict[str, LearnerEntry] = {
+    "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log"),
+    "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log"),
+    "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log"),
+}
+"""From the simplest to the most complex: of two that do equally well the first is taken."""
+
+
+def learner_entry(name: str) -> LearnerEntry:
+    """Return the entry of the learner called `name`.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    try:
+        return LEARNERS[name]
+    except KeyError:
+        raise DataError(f"unknown learner {name!r}; known: {', '.join(LEARNERS)}, auto") from None

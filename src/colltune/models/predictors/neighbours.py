@@ -1,0 +1,130 @@
+"""K nearest neighbours on scaled inputs; configurations measured alike share their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.models.predictors.protocol import Arrays, Numbers
+
+_TIE = 1e-9
+_CHUNK_ELEMENTS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Site:
+    """The points that some configurations were measured at: ``points`` (P, k), already scaled.
+
+    ``log_times`` (P, c) belongs to the output columns ``outputs`` (c).
+    """
+
+    points: Numbers
+    center: Numbers
+    scale: Numbers
+    log_times: Numbers
+    outputs: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Geometric mean over the `k` nearest measured points, all that tie with the last included.
+
+    Inputs are standardised by the measured points' mean and standard deviation.
+    """
+
+    kind: ClassVar[str] = "neighbours"
+    k: int
+    sites: tuple[_Site, ...]
+
+    @classmethod
+    def fit(cls, X: Numbers, time_s: Numbers, k: int) -> Neighbours:
+        """Keep the points `X` (n, features) with their times in seconds (n)."""
+        center, deviation = X.mean(axis=0), X.std(axis=0)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        site = _Site(
+            (X - center) / scale, center, scale, np.log(time_s)[:, None], np.zeros(1, np.int64)
+        )
+        return cls(k, (site,))
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of configurations."""
+        return sum(len(site.outputs) for site in self.sites)
+
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds, shape (n, C)."""
+        result = np.empty((len(X), self.n_outputs))
+        for site in self.sites:
+            rows = max(1, _CHUNK_ELEMENTS // max(1, len(site.points)))
+            for first in range(0, len(X), rows):
+                part = slice(first, first + rows)
+                result[part, site.outputs] = self._at_site(site, X[part])
+        return np.exp(result)
+
+    def _at_site(self, site: _Site, X: Numbers) -> Numbers:
+        queries = (X - site.center) / site.scale
+        distances = np.zeros((len(queries), len(site.points)))
+        for query, point in zip(queries.T, site.points.T, strict=True):
+            distances += np.square(query[:, None] - point)
+        last = min(self.k, len(site.points)) - 1
+        reach = np.partition(distances, last, axis=1)[:, last, None]
+        near = (distances <= reach * (1 + _TIE) + _TIE**2).astype(np.float64)
+        means: Numbers = near @ site.log_times / near.sum(axis=1, keepdims=True)
+        return means
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the points, scalings and times of all sites, concatenated, with their lengths."""
+        return {
+            "k": np.array([self.k]),
+            "site_points": np.array([len(s.points) for s in self.sites]),
+            "site_outputs": np.array([len(s.outputs) for s in self.sites]),
+            "points": np.concatenate([s.points for s in self.sites]),
+            "center": np.stack([s.center for s in self.sites]),
+            "scale": np.stack([s.scale for s in self.sites]),
+            "log_times": np.concatenate([s.log_times.ravel() for s in self.sites]),
+            "outputs": np.concatenate([s.outputs for s in self.sites]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Rebuild from `arrays`."""
+        n_points, n_outputs = arrays["site_points"], arrays["site_outputs"]
+        points = np.split(arrays["points"], np.cumsum(n_points)[:-1])
+        outputs = np.split(arrays["outputs"], np.cumsum(n_outputs)[:-1])
+        times = np.split(arrays["log_times"], np.cumsum(n_points * n_outputs)[:-1])
+        sites = tuple(
+            _Site(p, center, scale, t.reshape(len(p), len(o)), o)
+            for p, center, scale, t, o in zip(
+                points, arrays["center"], arrays["scale"], times, outputs, strict=True
+            )
+        )
+        return cls(int(arrays["k"][0]), sites)
+
+    @classmethod
+    def stacked(cls, predictors: Sequence[Self]) -> Self:
+        """Put outputs side by side; sites with equal points become one."""
+        groups: dict[bytes, list[_Site]] = {}
+        offset = 0
+        for predictor in predictors:
+            for site in predictor.sites:
+                moved = _Site(
+                    site.points, site.center, site.scale, site.log_times, site.outputs + offset
+                )
+                key = site.points.tobytes() + site.center.tobytes() + site.scale.tobytes()
+                groups.setdefault(key, []).append(moved)
+            offset += predictor.n_outputs
+        sites = tuple(
+            _Site(
+                group[0].points,
+                group[0].center,
+                group[0].scale,
+                np.concatenate([s.log_times for s in group], axis=1),
+                np.concatenate([s.outputs for s in group]),
+            )
+            for group in groups.values()
+        )
+        return cls(predictors[0].k, sites)

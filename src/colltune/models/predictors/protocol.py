@@ -1,0 +1,71 @@
+"""The predictors' Protocol and registry."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.errors import BundleError
+
+Arrays = Mapping[str, NDArray[Any]]
+Numbers = NDArray[np.float64]
+
+
+class Predictor(Protocol):
+    """Predicts the runtimes of one or more configurations from features."""
+
+    kind: ClassVar[str]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of configurations, C."""
+        ...
+
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds, shape (n, C), for features of shape (n, k)."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that `from_arrays` needs, none of dtype object."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Rebuild a predictor; KeyError or ValueError if the arrays do not fit together."""
+        ...
+
+    @classmethod
+    def stacked(cls, predictors: Sequence[Self]) -> Self:
+        """Return one predictor with the outputs of `predictors` side by side."""
+        ...
+
+
+PREDICTORS: dict[str, str] = {
+    "neighbours": "colltune.models.predictors.neighbours:Neighbours",
+    "spline": "colltune.models.predictors.spline:Splines",
+    "trees": "colltune.models.predictors.trees:Trees",
+}
+"""Kind, as a bundle's manifest names it, to ``module:class``; imported when needed."""
+
+
+def predictor_class(kind: str) -> type[Predictor]:
+    """Return the class of predictors called `kind`.
+
+    Raises
+    ------
+    BundleError
+        If this colltune has none of that kind.
+    """
+    try:
+        module, _, name = PREDICTORS[kind].partition(":")
+    except KeyError:
+        raise BundleError(
+            f"unknown predictor {kind!r}; known: {', '.join(PREDICTORS)};"
+            " fit the bundle again or upgrade colltune"
+        ) from None
+    found: type[Predictor] = getattr(importlib.import_module(module), name)
+    return found

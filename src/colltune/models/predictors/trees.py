@@ -1,0 +1,194 @@
+"""Boosted regression trees as arrays, read from XGBoost's JSON.
+
+Every tree is stored as a complete binary tree: node i has the children 2i+1 (feature below its
+threshold) and 2i+2, and a leaf that ends early is repeated at the bottom. As in XGBoost, features
+and thresholds are compared as float32.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.models.predictors.protocol import Arrays, Numbers
+
+_CHUNK_ELEMENTS = 250_000
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """``exp(margin + sum of leaves) * unit_s``, in seconds.
+
+    ``features`` (int16) and ``thresholds`` (float32) have the shape (T, 2^d - 1), ``leaves``
+    (float32) (T, 2^d), for all T trees of all configurations in turn; configuration c owns the
+    trees from ``first[c]`` to ``first[c + 1]``. ``margins`` and ``units_s`` have the shape (C).
+    """
+
+    kind: ClassVar[str] = "trees"
+    features: NDArray[np.int16]
+    thresholds: NDArray[np.float32]
+    leaves: NDArray[np.float32]
+    first: NDArray[np.int64]
+    margins: Numbers
+    units_s: Numbers
+
+    @classmethod
+    def from_json(cls, text: str | bytes | bytearray, unit_s: float) -> Trees:
+        """Read a booster with a logarithmic link as ``Booster.save_raw("json")`` returns it.
+
+        `unit_s` is the unit of the booster's output, in seconds.
+        """
+        learner = json.loads(text)["learner"]
+        trees = learner["gradient_booster"]["model"]["trees"]
+        depth = max(1, *(_depth(tree) for tree in trees)) if trees else 1
+        features = np.zeros((len(trees), 2**depth - 1), np.int16)
+        thresholds = np.full((len(trees), 2**depth - 1), np.inf, np.float32)
+        leaves = np.zeros((len(trees), 2**depth), np.float32)
+        for row, tree in enumerate(trees):
+            _complete(tree, depth, features[row], thresholds[row], leaves[row])
+        return cls(
+            features,
+            thresholds,
+            leaves,
+            np.array([0, len(trees)]),
+            np.array([np.log(_base_score(learner["learner_model_param"]["base_score"]))]),
+            np.array([unit_s]),
+        )
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of configurations."""
+        return len(self.margins)
+
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds, shape (n, C).
+
+        Instances that no threshold tells apart are computed once: over a grid of message sizes
+        most are equal to a neighbour.
+        """
+        X32 = X.astype(np.float32)
+        representatives, inverse = self._distinct(X32)
+        rows = max(1, _CHUNK_ELEMENTS // max(1, len(self.features)))
+        sums = [
+            self._leaf_sums(X32[representatives[i : i + rows]])
+            for i in range(0, len(representatives), rows)
+        ]
+        margins = np.concatenate(sums)[inverse] if sums else np.zeros((0, self.n_outputs))
+        return np.exp(margins + self.margins) * self.units_s
+
+    def _distinct(self, X32: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        codes = np.zeros(len(X32), np.int64)
+        for feature in range(X32.shape[1]):
+            cuts = np.unique(self.thresholds[self.features == feature])
+            code = np.searchsorted(cuts, X32[:, feature], side="right")
+            _, codes = np.unique(codes * (len(cuts) + 1) + code, return_inverse=True)
+        _, representatives, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        return representatives, inverse
+
+    def _leaf_sums(self, X32: NDArray[np.float32]) -> Numbers:
+        """Walk all trees at once, one level at a time."""
+        n_trees, width = self.features.shape
+        features, thresholds = self.features.ravel(), self.thresholds.ravel()
+        roots = np.arange(n_trees, dtype=np.int64) * width
+        rows = (np.arange(len(X32)) * X32.shape[1])[:, None]
+        values = X32.ravel()
+        node = np.zeros((len(X32), n_trees), np.int64)
+        for _ in range(width.bit_length()):
+            at = node + roots
+            below = values[rows + features[at]] < thresholds[at]
+            node = 2 * node + 2 - below
+        leaf = self.leaves.ravel()[node - width + np.arange(n_trees) * (width + 1)]
+        padded = np.concatenate(
+            [np.zeros((len(X32), 1)), np.cumsum(leaf, axis=1, dtype=np.float64)], axis=1
+        )
+        return np.diff(padded[:, self.first], axis=1)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields."""
+        return {
+            "features": self.features,
+            "thresholds": self.thresholds,
+            "leaves": self.leaves,
+            "first": self.first,
+            "margins": self.margins,
+            "units_s": self.units_s,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Rebuild from `arrays`."""
+        names = ("features", "thresholds", "leaves", "first", "margins", "units_s")
+        return cls(*(arrays[name] for name in names))
+
+    @classmethod
+    def stacked(cls, predictors: Sequence[Self]) -> Self:
+        """Put outputs side by side, all trees at the depth of the deepest."""
+        depth = max(p.features.shape[1].bit_length() for p in predictors)
+        deep = [p._deepened(depth) for p in predictors]
+        counts = np.concatenate([np.diff(p.first) for p in deep])
+        return cls(
+            np.concatenate([p.features for p in deep]),
+            np.concatenate([p.thresholds for p in deep]),
+            np.concatenate([p.leaves for p in deep]),
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([p.margins for p in deep]),
+            np.concatenate([p.units_s for p in deep]),
+        )
+
+    def _deepened(self, depth: int) -> Self:
+        more = depth - self.features.shape[1].bit_length()
+        new = ((0, 0), (0, 2**depth - 1 - self.features.shape[1]))
+        return type(self)(
+            np.pad(self.features, new),
+            np.pad(self.thresholds, new, constant_values=np.inf),
+            np.repeat(self.leaves, 2**more, axis=1),
+            self.first,
+            self.margins,
+            self.units_s,
+        )
+
+
+def _base_score(text: str) -> float:
+    """Read XGBoost's global bias, since version 3 an array such as ``[1.5E0]``."""
+    return float(text.strip("[]"))
+
+
+def _depth(tree: Mapping[str, Any]) -> int:
+    left, right = tree["left_children"], tree["right_children"]
+    depths, deepest = {0: 0}, 0
+    pending = [0]
+    while pending:
+        node = pending.pop()
+        deepest = max(deepest, depths[node])
+        for child in (left[node], right[node]):
+            if child >= 0:
+                depths[child] = depths[node] + 1
+                pending.append(child)
+    return deepest
+
+
+def _complete(
+    tree: Mapping[str, Any],
+    depth: int,
+    features: NDArray[np.int16],
+    thresholds: NDArray[np.float32],
+    leaves: NDArray[np.float32],
+) -> None:
+    """Fill one complete tree; `place` is a node's number among the complete tree's nodes."""
+    pending = [(0, 0, 0)]
+    while pending:
+        node, place, level = pending.pop()
+        condition = tree["split_conditions"][node]
+        if tree["left_children"][node] < 0:
+            span = 2 ** (depth - level)
+            start = (place + 1 - 2**level) * span
+            leaves[start : start + span] = condition
+        else:
+            features[place], thresholds[place] = tree["split_indices"][node], condition
+            pending.append((tree["left_children"][node], 2 * place + 1, level + 1))
+            pending.append((tree["right_children"][node], 2 * place + 2, level + 1))

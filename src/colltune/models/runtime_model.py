@@ -1,0 +1,111 @@
+"""Fitted models of one collective, predicting all configurations at once; numpy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colltune.domain import Collective, Configuration
+from colltune.errors import BundleError
+from colltune.features import feature_set
+from colltune.models.coverage import Coverage
+from colltune.models.error_model import ErrorModel
+from colltune.models.predictors import Predictor
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predictions for n instances and C configurations.
+
+    ``time_s``, ``lower_s``, ``upper_s`` (n, C) are seconds; ``candidate`` (n, C) tells which
+    configurations may be chosen there; ``extrapolated`` (n) which instances lie outside the
+    measured range.
+    """
+
+    time_s: Numbers
+    lower_s: Numbers
+    upper_s: Numbers
+    candidate: Flags
+    extrapolated: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveModel:
+    """The runtime models of one collective's configurations, which share learner and features."""
+
+    collective: Collective
+    configurations: tuple[Configuration, ...]
+    learner: str
+    feature_set: str
+    predictor: Predictor
+    coverage: Coverage
+    error: ErrorModel
+
+    @property
+    def default_column(self) -> int | None:
+        """Column of the library's own decision, or None if it was not measured."""
+        column = self.coverage.default_column
+        return None if column < 0 else column
+
+    def forecast(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Forecast:
+        """Predict all configurations for n instances (vectors of equal length, or scalars)."""
+        vectors = (np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes))
+        instances = np.broadcast_arrays(*vectors)
+        features = feature_set(self.feature_set).matrix(*instances)
+        time_s = self.predictor.predict(features)
+        return Forecast(
+            time_s,
+            time_s * np.exp(self.error.lower),
+            time_s * np.exp(self.error.upper),
+            self.coverage.candidates(*instances),
+            self.coverage.extrapolated(*instances),
+        )
+
+    def model(self, configuration: Configuration) -> RuntimeModel:
+        """Return the model of one configuration.
+
+        Raises
+        ------
+        BundleError
+            If it was never measured.
+        """
+        try:
+            return RuntimeModel(self, self.configurations.index(configuration))
+        except ValueError:
+            raise BundleError(
+                f"no model of {configuration.id}: it was not in the data; measure it and fit again"
+            ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class RuntimeModel:
+    """The runtime of one configuration on any instance of its collective."""
+
+    models: CollectiveModel
+    column: int
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration that is modelled."""
+        return self.models.configurations[self.column]
+
+    def predict(
+        self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Return predicted time and the ends of its 90 % interval, each (n), in seconds."""
+        forecast = self.models.forecast(nodes, ppn, msize_bytes)
+        times = (forecast.time_s, forecast.lower_s, forecast.upper_s)
+        time_s, lower_s, upper_s = (t[:, self.column] for t in times)
+        return time_s, lower_s, upper_s
+
+    def covers(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> NDArray[Any]:
+        """Tell for which of n instances it may be chosen; see `colltune.models.coverage`."""
+        forecast = self.models.forecast(nodes, ppn, msize_bytes)
+        covered: NDArray[Any] = forecast.candidate[:, self.column]
+        return covered
