@@ -1,0 +1,1 @@
+"""From predicted runtimes to decisions that do no harm: argmin, guard, decision tables."""

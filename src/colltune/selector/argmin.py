@@ -1,0 +1,268 @@
+"""The selector over fitted models: the fastest predicted candidate, with the default as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colltune.domain import (
+    Candidate,
+    Collective,
+    Configuration,
+    Instance,
+    Prediction,
+    Selection,
+    Shape,
+)
+from colltune.errors import BundleError
+from colltune.models.bundle import Bundle
+from colltune.models.runtime_model import CollectiveModel, Forecast
+from colltune.selector.guard import Guard
+
+Allowed = Callable[[Configuration, Instance], bool]
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+_RUNNERS_UP = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Choices for n instances of one collective.
+
+    ``chosen`` (n) are columns of `ModelSelector.portfolio`; ``fastest`` (n) what would be chosen
+    without a guard, -1 where nothing was measured near enough; ``rank_s`` (n, C) the predicted
+    times that were compared, infinite where a configuration must not be chosen; ``required`` (n, C)
+    the log gain the guard asked for; ``beyond`` (n) where a message is out of the guard's reach.
+    """
+
+    chosen: Integers
+    fastest: Integers
+    rank_s: Numbers
+    required: Numbers
+    beyond: Flags
+    forecast: Forecast
+
+
+class ModelSelector:
+    """Chooses by predicted runtime; see `colltune.selector.guard` for when the default is kept.
+
+    Parameters
+    ----------
+    bundle
+        Fitted models.
+    guard
+        Whether the default is kept unless the predicted gain is beyond the model's error; a `Guard`
+        sets its own limits.
+    allowed
+        Tells whether a configuration may be used for an instance at all (say, because an algorithm
+        needs an even number of processes). The default always may.
+    """
+
+    def __init__(
+        self, bundle: Bundle, *, guard: bool | Guard = True, allowed: Allowed | None = None
+    ) -> None:
+        self.bundle = bundle
+        self.guard = Guard() if guard is True else guard or None
+        self._allowed = allowed
+
+    def select(self, instance: Instance) -> Selection:
+        """Return the selection for `instance`.
+
+        Raises
+        ------
+        BundleError
+            If the bundle has no models of the collective, or a model predicts no number.
+        """
+        return self.select_many([instance])[0]
+
+    def select_many(self, instances: Sequence[Instance]) -> list[Selection]:
+        """Return the selections for `instances`, in order; see `select`."""
+        result: dict[int, Selection] = {}
+        for collective in dict.fromkeys(i.collective for i in instances):
+            rows = [k for k, i in enumerate(instances) if i.collective is collective]
+            asked = [instances[k] for k in rows]
+            nodes, ppn = ([getattr(i.shape, name) for i in asked] for name in ("nodes", "ppn"))
+            decisions = self.decide(collective, nodes, ppn, [i.msize_bytes for i in asked])
+            described = _Descriptions(self, collective, decisions)
+            for at, (row, instance) in enumerate(zip(rows, asked, strict=True)):
+                result[row] = described.selection(at, instance)
+        return [result[k] for k in range(len(instances))]
+
+    def portfolio(self, collective: Collective) -> tuple[Configuration, ...]:
+        """Return what can be chosen; the default is a member even if it was not measured."""
+        model = self.bundle.model(collective)
+        if model.default_column is not None:
+            return model.configurations
+        return (*model.configurations, self.default(collective))
+
+    def default(self, collective: Collective) -> Configuration:
+        """Return the configuration that stands for the library's own decision."""
+        return Configuration.default(self.bundle.context.library, collective)
+
+    def decide(
+        self, collective: Collective, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike
+    ) -> Decisions:
+        """Choose for n instances given as vectors, without describing the choices.
+
+        Raises
+        ------
+        BundleError
+            As `select`.
+        """
+        model = self.bundle.model(collective)
+        vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
+        forecast = model.forecast(*vectors)
+        rank_s = self._ranked(model, forecast)
+        required, beyond = self._limits(model, forecast, vectors[2])
+        default = model.default_column
+        fastest = self._argmin(model, rank_s, vectors)
+        if default is None:
+            chosen = np.where(fastest < 0, len(model.configurations), fastest)
+            chosen = np.where(beyond, len(model.configurations), chosen)
+        else:
+            gain = np.log(forecast.time_s[:, [default]]) - np.log(rank_s)
+            blocked = (gain <= required) | beyond[:, None]
+            blocked[:, default] = False
+            guarded = np.where(blocked, np.inf, rank_s)
+            chosen = self._argmin(model, guarded, vectors)
+        return Decisions(chosen, fastest, rank_s, required, beyond, forecast)
+
+    def _ranked(self, model: CollectiveModel, forecast: Forecast) -> Numbers:
+        rank_s = np.where(forecast.candidate, forecast.time_s, np.inf)
+        wrong = ~np.isfinite(forecast.time_s) & forecast.candidate
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise BundleError(
+                f"the model of {model.configurations[column].id} predicts"
+                f" {forecast.time_s[row, column]} s, which cannot be compared; fit again with"
+                " another --learner"
+            )
+        return rank_s
+
+    def _limits(
+        self, model: CollectiveModel, forecast: Forecast, msize_bytes: Integers
+    ) -> tuple[Numbers, Flags]:
+        if self.guard is None:
+            return np.full(forecast.time_s.shape, -np.inf), np.zeros(len(msize_bytes), np.bool_)
+        required = self.guard.required_log_gain(model.error.margin, forecast.extrapolated)
+        return required, self.guard.beyond_reach(msize_bytes, int(model.coverage.high[2]))
+
+    def _argmin(
+        self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
+    ) -> Integers:
+        """Return the fastest allowed column per row, -1 where all are infinite.
+
+        What is not allowed is made infinite in `rank_s` on the way.
+        """
+        best = rank_s.argmin(axis=1)
+        pending = np.arange(len(best)) if self._allowed is not None else np.arange(0)
+        while len(pending):
+            refused = [
+                row
+                for row in pending.tolist()
+                if np.isfinite(rank_s[row, best[row]])
+                and not self.permits(
+                    model.configurations[best[row]],
+                    _instance(model.collective, [int(v[row]) for v in instances]),
+                )
+            ]
+            rank_s[refused, best[refused]] = np.inf
+            best[refused] = rank_s[refused].argmin(axis=1)
+            pending = np.array(refused, np.int64)
+        nothing = ~np.isfinite(rank_s[np.arange(len(best)), best])
+        return np.where(nothing, -1, best)
+
+    def permits(self, configuration: Configuration, instance: Instance) -> bool:
+        """Tell whether `allowed` lets `configuration` be used for `instance`."""
+        if configuration.is_default or self._allowed is None:
+            return True
+        return self._allowed(configuration, instance)
+
+
+def _instance(collective: Collective, numbers: Sequence[int]) -> Instance:
+    nodes, ppn, msize_bytes = numbers
+    return Instance(collective, Shape(nodes, ppn), msize_bytes)
+
+
+class _Descriptions:
+    """Puts decisions into words and domain types."""
+
+    def __init__(
+        self, selector: ModelSelector, collective: Collective, decisions: Decisions
+    ) -> None:
+        self._selector = selector
+        self._model = selector.bundle.model(collective)
+        self._portfolio = selector.portfolio(collective)
+        self._decisions = decisions
+        self._order = np.argsort(decisions.rank_s, axis=1).tolist()
+        forecast = decisions.forecast
+        self._times = [t.tolist() for t in (forecast.time_s, forecast.lower_s, forecast.upper_s)]
+        self._rank = decisions.rank_s.tolist()
+
+    def selection(self, row: int, instance: Instance) -> Selection:
+        chosen = int(self._decisions.chosen[row])
+        default = self._model.default_column
+        return Selection(
+            instance,
+            self._portfolio[chosen],
+            self._prediction(row, chosen),
+            None if default is None else self._prediction(row, default),
+            self._runners_up(row, chosen, instance),
+            bool(self._decisions.forecast.extrapolated[row]),
+            self._reason(row, chosen, instance),
+        )
+
+    def _prediction(self, row: int, column: int) -> Prediction | None:
+        if column >= len(self._model.configurations):
+            return None
+        return Prediction(*(times[row][column] for times in self._times))
+
+    def _runners_up(self, row: int, chosen: int, instance: Instance) -> tuple[Candidate, ...]:
+        found: list[Candidate] = []
+        for column in self._order[row]:
+            if self._rank[row][column] == np.inf or len(found) == _RUNNERS_UP:
+                break
+            configuration = self._portfolio[column]
+            prediction = self._prediction(row, column)
+            if (
+                column != chosen
+                and prediction is not None
+                and self._selector.permits(configuration, instance)
+            ):
+                found.append(Candidate(configuration, prediction))
+        return tuple(found)
+
+    def _reason(self, row: int, chosen: int, instance: Instance) -> str:
+        fastest = int(self._decisions.fastest[row])
+        default = self._model.default_column
+        if self._decisions.beyond[row]:
+            return "default kept: the message is far beyond the largest measured"
+        if default is None:
+            if fastest < 0:
+                return f"default kept: nothing was measured near {instance.shape}"
+            return "fastest predicted; the default was not measured"
+        if chosen == default:
+            return self._why_kept(row, default, fastest, instance)
+        return f"predicted {self._gain(row, default, chosen):.2f}x faster than the default"
+
+    def _why_kept(self, row: int, default: int, fastest: int, instance: Instance) -> str:
+        if not self._has_rivals(row, default):
+            return f"default kept: nothing else was measured near {instance.shape} and this size"
+        if fastest == default:
+            return "the default is predicted fastest"
+        required = float(np.exp(self._decisions.required[row, fastest]))
+        return (
+            f"default kept: predicted gain {self._gain(row, default, fastest):.2f}x"
+            f" is within the model's error of {required:.2f}x"
+        )
+
+    def _gain(self, row: int, default: int, column: int) -> float:
+        time_s = self._times[0][row]
+        return float(time_s[default] / time_s[column])
+
+    def _has_rivals(self, row: int, default: int) -> bool:
+        return any(t < np.inf for c, t in enumerate(self._rank[row]) if c != default)
