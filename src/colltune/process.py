@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,13 @@ from typing import IO
 from colltune.errors import ProgramError
 
 _GRACE_S = 2.0
+_POLL_S = 0.2
 _SHOWN_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended; ``returncode`` is None when it was stopped at its timeout."""
+    """How a program ended; ``returncode`` is None when colltune stopped it."""
 
     command: tuple[str, ...]
     returncode: int | None
@@ -31,7 +32,7 @@ class Outcome:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the timeout stopped it."""
+        """Whether it was stopped, at its timeout or by its watcher."""
         return self.returncode is None
 
     @property
@@ -41,7 +42,7 @@ class Outcome:
 
     def explain(self) -> str:
         """Describe command, status and the ends of both outputs, for an error message."""
-        status = "stopped at its timeout" if self.timed_out else f"status {self.returncode}"
+        status = "stopped" if self.timed_out else f"status {self.returncode}"
         text = f"command: {' '.join(self.command)}\n{status} after {self.seconds:.1f} s"
         for name, output in (("stdout", self.stdout), ("stderr", self.stderr)):
             if output.strip():
@@ -69,8 +70,12 @@ def run(
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    watch: Callable[[], bool] | None = None,
 ) -> Outcome:
     """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
+
+    `watch` is called several times a second meanwhile; when it returns False the program is stopped
+    as if its time were up.
 
     Raises
     ------
@@ -93,16 +98,14 @@ def run(
         )
     except OSError as error:
         raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
-    timed_out = False
     try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        stdout, stderr = _stop(process)
+        outputs = _watch(process, started + timeout_s, watch)
     except BaseException:
         _stop(process)
         raise
-    returncode = None if timed_out else process.returncode
+    stopped = outputs is None
+    stdout, stderr = outputs or _stop(process)
+    returncode = None if stopped else process.returncode
     return Outcome(words, returncode, stdout, stderr, time.monotonic() - started)
 
 
@@ -117,6 +120,19 @@ def check(outcome: Outcome, what: str) -> Outcome:
     if not outcome.ok:
         raise ProgramError(f"{what} failed\n{outcome.explain()}")
     return outcome
+
+
+def _watch(
+    process: subprocess.Popen[str], deadline: float, watch: Callable[[], bool] | None
+) -> tuple[str, str] | None:
+    """Wait for the program's outputs; None when its time is up or `watch` gives it up."""
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return process.communicate(timeout=max(0.0, min(left, _POLL_S) if watch else left))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= deadline or (watch and not watch()):
+                return None
 
 
 def _stop(process: subprocess.Popen[str]) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""Measuring: what (campaign), in which order (schedule), how (launch, backends), and doing it."""

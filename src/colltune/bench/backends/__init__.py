@@ -1,0 +1,20 @@
+"""Benchmark backends: the Protocol, and the registry beside it."""
+
+from colltune.bench.backends.native import NativeBackend
+from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.replay import ReplayBackend
+
+BACKENDS: dict[str, type[Backend]] = {
+    "native": NativeBackend,
+    "replay": ReplayBackend,
+}
+
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Ending",
+    "LaunchPlan",
+    "LaunchResult",
+    "NativeBackend",
+    "ReplayBackend",
+]

@@ -1,0 +1,81 @@
+"""What the runner asks of a benchmark backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import Collective, Context, Measurement, Portfolio, Shape
+
+
+class Ending(StrEnum):
+    """Why a launch ended."""
+
+    PLAN = "plan"
+    BUDGET = "budget"
+    CRASH = "crash"
+    HANG = "hang"
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One launch: the steps to execute on `cells`, in order, within `budget_s` of wall time."""
+
+    shape: Shape
+    cells: tuple[Cell, ...]
+    steps: tuple[Step, ...]
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What a launch brought.
+
+    ``timed_s`` are the seconds inside timed loops, ``wall_s`` those of the whole launch;
+    ``suspect`` is the cell to blame for a crash or hang, and ``message`` what the program said.
+    """
+
+    measurements: tuple[Measurement, ...]
+    ending: Ending
+    timed_s: float
+    wall_s: float
+    suspect: Cell | None = None
+    message: str = ""
+
+
+class Backend(Protocol):
+    """Measures cells; a campaign's runner needs nothing else."""
+
+    def context(self, machine: str) -> Context:
+        """Return the context of everything this backend measures."""
+        ...
+
+    def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
+        """Return the configurations of `collective` that the campaign asks for."""
+        ...
+
+    def feasible(self, cell: Cell) -> bool:
+        """Tell whether the cell's configuration runs as itself on its instance."""
+        ...
+
+    def provenance(self) -> Mapping[str, str]:
+        """Return facts to be stored with each launch."""
+        ...
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        """Execute `plan` as the launch named `launch`.
+
+        Raw output goes into `folder`; `progress` is called with the seconds spent so far.
+        """
+        ...
+
+    def salvage(self, folder: Path) -> tuple[Measurement, ...]:
+        """Return what a killed launch left in `folder`."""
+        ...

@@ -1,0 +1,75 @@
+"""Compiles the native benchmark with the target MPI's own mpicc, once per MPI and source."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+
+from colltune import process
+from colltune.errors import OutputError
+
+_SOURCES = ("collbench.c", "collectives.c", "collectives.h")
+_FLAGS = ("-O2", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
+_COMPILE_TIMEOUT_S = 120.0
+
+
+def cache_folder() -> Path:
+    """Return the folder for compiled programs, ``$XDG_CACHE_HOME/colltune`` or ``~/.cache/...``."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "colltune"
+
+
+def native_benchmark(mpicc: Path, identity: str, cache: Path | None = None) -> Path:
+    """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`.
+
+    `identity` tells MPIs apart (library, release, wrapper's flags). The program appears under its
+    final name only when it is whole, so two first uses at once do no harm.
+
+    Raises
+    ------
+    ProgramError
+        If the compiler is missing or fails.
+    OutputError
+        If the cache folder cannot be written.
+    """
+    folder = resources.files("colltune.bench") / "native"
+    texts = {name: (folder / name).read_bytes() for name in _SOURCES}
+    digest = hashlib.sha256(repr((str(mpicc), identity, _FLAGS)).encode())
+    for text in texts.values():
+        digest.update(text)
+    target = (cache or cache_folder()) / f"collbench-{digest.hexdigest()[:16]}"
+    if not target.exists():
+        _compile(mpicc, texts, target)
+    return target
+
+
+def _compile(mpicc: Path, texts: dict[str, bytes], target: Path) -> None:
+    work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
+    try:
+        work.mkdir(parents=True)
+        for name, text in texts.items():
+            (work / name).write_bytes(text)
+        program = work / "collbench"
+        sources = [work / name for name in _SOURCES if name.endswith(".c")]
+        outcome = process.run(
+            [mpicc, *_FLAGS, "-o", program, *sources], timeout_s=_COMPILE_TIMEOUT_S
+        )
+        process.check(outcome, "compiling the native benchmark (a C compiler is needed)")
+        program.replace(target)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {work}: {error.strerror}; set XDG_CACHE_HOME to a writable folder"
+        ) from error
+    finally:
+        _remove(work)
+
+
+def _remove(work: Path) -> None:
+    with suppress(OSError):
+        for file in work.iterdir():
+            file.unlink()
+        work.rmdir()

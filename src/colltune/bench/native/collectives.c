@@ -1,0 +1,169 @@
+#include "collectives.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOT = 0 };
+
+/* Byte at `offset` of rank `source`'s send buffer. */
+static unsigned char pattern(int source, size_t offset) {
+    return (unsigned char)(source * 31 + offset * 7 + offset / 251 + 1);
+}
+
+/* Element `k` of rank `source`'s send buffer in reductions. */
+static int term(int source, size_t k) { return (int)(k % 1000) + source + 1; }
+static unsigned char bit(int source, size_t k) { return (unsigned char)(1U << ((source + k) % 8)); }
+
+static void fill_bytes(call_t *c, size_t length) {
+    for (size_t i = 0; i < length; i++) c->send[i] = pattern(c->rank, i);
+}
+static void fill_one(call_t *c) { fill_bytes(c, c->msize); }
+static void fill_all(call_t *c) { fill_bytes(c, c->msize * (size_t)c->size); }
+static void fill_bcast(call_t *c) {
+    for (size_t i = 0; i < c->msize; i++) c->recv[i] = c->rank == ROOT ? pattern(ROOT, i) : 0;
+}
+static void fill_nothing(call_t *c) { (void)c; }
+
+static void fill_terms(call_t *c, size_t elements) {
+    int *numbers = (int *)c->send;
+    for (size_t k = 0; k < elements; k++) {
+        if (c->type == MPI_INT) numbers[k] = term(c->rank, k);
+        else c->send[k] = bit(c->rank, k);
+    }
+}
+static void fill_terms_one(call_t *c) { fill_terms(c, (size_t)c->count); }
+static void fill_terms_all(call_t *c) { fill_terms(c, (size_t)c->count * (size_t)c->size); }
+
+/* Is recv the reduction over ranks low..high-1 of `elements` elements from `first` on? */
+static int wrong_reduction(const call_t *c, int low, int high, size_t first, size_t elements) {
+    const int *numbers = (const int *)c->recv;
+    for (size_t i = 0; i < elements; i++) {
+        int sum = 0;
+        unsigned char bits = 0;
+        for (int r = low; r < high; r++) {
+            sum += term(r, first + i);
+            bits |= bit(r, first + i);
+        }
+        if (c->type == MPI_INT ? numbers[i] != sum : c->recv[i] != bits) return 1;
+    }
+    return 0;
+}
+
+static int wrong_block(const call_t *c, int block, int source, size_t offset) {
+    const unsigned char *got = c->recv + (size_t)block * c->msize;
+    for (size_t i = 0; i < c->msize; i++)
+        if (got[i] != pattern(source, offset + i)) return 1;
+    return 0;
+}
+
+static int wrong_bcast(const call_t *c) { return wrong_block(c, 0, ROOT, 0); }
+static int wrong_nothing(const call_t *c) { (void)c; return 0; }
+static int wrong_allgather(const call_t *c) {
+    for (int b = 0; b < c->size; b++)
+        if (wrong_block(c, b, b, 0)) return 1;
+    return 0;
+}
+static int wrong_gather(const call_t *c) { return c->rank == ROOT && wrong_allgather(c); }
+static int wrong_scatter(const call_t *c) {
+    return wrong_block(c, 0, ROOT, (size_t)c->rank * c->msize);
+}
+static int wrong_alltoall(const call_t *c) {
+    for (int b = 0; b < c->size; b++)
+        if (wrong_block(c, b, b, (size_t)c->rank * c->msize)) return 1;
+    return 0;
+}
+static int wrong_allreduce(const call_t *c) {
+    return wrong_reduction(c, 0, c->size, 0, (size_t)c->count);
+}
+static int wrong_reduce(const call_t *c) { return c->rank == ROOT && wrong_allreduce(c); }
+static int wrong_reduce_scatter(const call_t *c) {
+    return wrong_reduction(c, 0, c->size, (size_t)c->displs[c->rank], (size_t)c->counts[c->rank]);
+}
+static int wrong_reduce_scatter_block(const call_t *c) {
+    return wrong_reduction(c, 0, c->size, (size_t)c->rank * (size_t)c->count, (size_t)c->count);
+}
+static int wrong_scan(const call_t *c) {
+    return wrong_reduction(c, 0, c->rank + 1, 0, (size_t)c->count);
+}
+static int wrong_exscan(const call_t *c) {
+    return c->rank > 0 && wrong_reduction(c, 0, c->rank, 0, (size_t)c->count);
+}
+
+static int run_barrier(call_t *c) { return MPI_Barrier(c->comm); }
+static int run_bcast(call_t *c) { return MPI_Bcast(c->recv, c->count, c->type, ROOT, c->comm); }
+static int run_reduce(call_t *c) {
+    return MPI_Reduce(c->send, c->recv, c->count, c->type, c->op, ROOT, c->comm);
+}
+static int run_allreduce(call_t *c) {
+    return MPI_Allreduce(c->send, c->recv, c->count, c->type, c->op, c->comm);
+}
+static int run_scan(call_t *c) {
+    return MPI_Scan(c->send, c->recv, c->count, c->type, c->op, c->comm);
+}
+static int run_exscan(call_t *c) {
+    return MPI_Exscan(c->send, c->recv, c->count, c->type, c->op, c->comm);
+}
+static int run_reduce_scatter(call_t *c) {
+    return MPI_Reduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+}
+static int run_reduce_scatter_block(call_t *c) {
+    return MPI_Reduce_scatter_block(c->send, c->recv, c->count, c->type, c->op, c->comm);
+}
+static int run_allgather(call_t *c) {
+    return MPI_Allgather(c->send, c->count, c->type, c->recv, c->count, c->type, c->comm);
+}
+static int run_allgatherv(call_t *c) {
+    return MPI_Allgatherv(c->send, c->count, c->type, c->recv, c->counts, c->displs, c->type,
+                          c->comm);
+}
+static int run_alltoall(call_t *c) {
+    return MPI_Alltoall(c->send, c->count, c->type, c->recv, c->count, c->type, c->comm);
+}
+static int run_alltoallv(call_t *c) {
+    return MPI_Alltoallv(c->send, c->counts, c->displs, c->type, c->recv, c->counts, c->displs,
+                         c->type, c->comm);
+}
+static int run_gather(call_t *c) {
+    return MPI_Gather(c->send, c->count, c->type, c->recv, c->count, c->type, ROOT, c->comm);
+}
+static int run_scatter(call_t *c) {
+    return MPI_Scatter(c->send, c->count, c->type, c->recv, c->count, c->type, ROOT, c->comm);
+}
+
+static const collective_t COLLECTIVES[] = {
+    {"allgather", run_allgather, fill_one, wrong_allgather, 1, -1},
+    {"allgatherv", run_allgatherv, fill_one, wrong_allgather, 1, -1},
+    {"allreduce", run_allreduce, fill_terms_one, wrong_allreduce, 1, 1},
+    {"alltoall", run_alltoall, fill_all, wrong_alltoall, -1, -1},
+    {"alltoallv", run_alltoallv, fill_all, wrong_alltoall, -1, -1},
+    {"barrier", run_barrier, fill_nothing, wrong_nothing, 0, 0},
+    {"bcast", run_bcast, fill_bcast, wrong_bcast, 0, 1},
+    {"exscan", run_exscan, fill_terms_one, wrong_exscan, 1, 1},
+    {"gather", run_gather, fill_one, wrong_gather, 1, -1},
+    {"reduce", run_reduce, fill_terms_one, wrong_reduce, 1, 1},
+    {"reduce_scatter", run_reduce_scatter, fill_terms_one, wrong_reduce_scatter, 1, 1},
+    {"reduce_scatter_block", run_reduce_scatter_block, fill_terms_all, wrong_reduce_scatter_block,
+     -1, 1},
+    {"scan", run_scan, fill_terms_one, wrong_scan, 1, 1},
+    {"scatter", run_scatter, fill_all, wrong_scatter, -1, 1},
+};
+
+const collective_t *find_collective(const char *name) {
+    for (size_t i = 0; i < sizeof COLLECTIVES / sizeof *COLLECTIVES; i++)
+        if (!strcmp(COLLECTIVES[i].name, name)) return &COLLECTIVES[i];
+    return NULL;
+}
+
+void prepare_call(call_t *c, const collective_t *collective) {
+    int reduces = collective->fill == fill_terms_one || collective->fill == fill_terms_all;
+    int as_int = reduces && c->msize % sizeof(int) == 0;
+    c->type = as_int ? MPI_INT : MPI_BYTE;
+    c->op = as_int ? MPI_SUM : MPI_BOR;
+    c->count = (int)(as_int ? c->msize / sizeof(int) : c->msize);
+    int splits = collective->run == run_reduce_scatter;
+    for (int r = 0, at = 0; r < c->size; r++) {
+        c->counts[r] = splits ? c->count / c->size + (r < c->count % c->size) : c->count;
+        c->displs[r] = at;
+        at += c->counts[r];
+    }
+}

@@ -1,0 +1,34 @@
+/* The collectives that collbench can call, and how their results are checked. */
+#ifndef COLLTUNE_COLLECTIVES_H
+#define COLLTUNE_COLLECTIVES_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+/* One call's arguments. Sizes follow colltune's convention: `msize` is the whole buffer for bcast,
+ * reduce, allreduce, reduce_scatter, scan and exscan, the block per peer for the others. */
+typedef struct {
+    MPI_Comm comm;
+    int rank, size;
+    size_t msize;
+    unsigned char *send, *recv;
+    int *counts, *displs; /* per rank, in units of `type` */
+    MPI_Datatype type;    /* MPI_INT with MPI_SUM where 4 divides msize, else MPI_BYTE with MPI_BOR */
+    MPI_Op op;
+    int count; /* elements of `type` in msize */
+} call_t;
+
+typedef struct {
+    const char *name;
+    int (*run)(call_t *);
+    void (*fill)(call_t *);
+    int (*wrong)(const call_t *); /* 1 if the result is wrong on this rank */
+    int send_blocks, recv_blocks; /* buffer lengths in msize: 0 none, 1 one, -1 one per rank */
+} collective_t;
+
+const collective_t *find_collective(const char *name);
+
+/* Complete `call` for msize and its communicator; allocates nothing but counts and displs. */
+void prepare_call(call_t *call, const collective_t *collective);
+
+#endif

@@ -1,0 +1,159 @@
+"""Measures default and selected again, in alternation, and looks at which algorithm ran.
+
+Both sides run as a user's job would: the default without any setting, the selected one with nothing
+but the written configuration in its environment.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.special import stdtrit
+
+from colltune.bench.backends import raw
+from colltune.bench.backends.native import NativeBackend
+from colltune.bench.backends.protocol import LaunchPlan
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import Configuration, Instance, Shape
+from colltune.mpi import trace
+
+_PAIRS = 6
+_ROUNDS = 3
+_MAX_REPS = 2000
+_CONFIDENCE = 0.95
+_TRACE_BUDGET_S = 10.0
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Runtime of the default over that of the selected: geometric mean and 95 % interval.
+
+    The interval is Student's, over the pairs of launches; NaN with fewer than two pairs.
+    """
+
+    ratio: float
+    lower: float
+    upper: float
+    pairs: int
+
+    @classmethod
+    def of(cls, log_ratios: Sequence[float]) -> Gain:
+        """Summarise one log ratio per pair of launches (at least one)."""
+        n = len(log_ratios)
+        mean = float(np.mean(log_ratios))
+        half = math.nan
+        if n > 1:
+            quantile = float(stdtrit(n - 1, (1 + _CONFIDENCE) / 2))
+            half = quantile * float(np.std(log_ratios, ddof=1)) / math.sqrt(n)
+        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n)
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """Medians per pair of launches: ``log_ratios[instance]`` has one entry per pair."""
+
+    log_ratios: Mapping[Instance, tuple[float, ...]]
+    timed_s: float
+    launches: int
+
+    def gain(self, instances: Sequence[Instance]) -> Gain | None:
+        """Return the gain over `instances` together; None if none was measured."""
+        rows = [self.log_ratios[i] for i in instances if self.log_ratios.get(i)]
+        if not rows:
+            return None
+        pairs = min(len(row) for row in rows)
+        return Gain.of(np.mean([row[:pairs] for row in rows], axis=0).tolist())
+
+
+def alternate(
+    backend: NativeBackend,
+    shape: Shape,
+    instances: Sequence[Instance],
+    tuned: Mapping[str, str],
+    budget_s: float,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Alternation:
+    """Measure `instances` in pairs of launches, without and with the environment `tuned`.
+
+    Which side of a pair goes first alternates too. Stops after a few pairs or at `budget_s`.
+    """
+    ends = time.monotonic() + budget_s
+    ratios: dict[Instance, list[float]] = {instance: [] for instance in instances}
+    timed_s, launches = 0.0, 0
+    for pair in range(_PAIRS if instances else 0):
+        left_s = ends - time.monotonic()
+        share_s = left_s / (2 * (_PAIRS - pair))
+        if left_s < 1.0:
+            break
+        medians: dict[bool, dict[Instance, float]] = {}
+        for is_tuned in (pair % 2 == 1, pair % 2 == 0):
+            wanted = tuned if is_tuned else {}
+            medians[is_tuned], seconds = _one_side(backend, shape, instances, wanted, share_s)
+            timed_s += seconds
+            launches += 1
+            progress(budget_s - (ends - time.monotonic()))
+        for instance in set(medians[True]) & set(medians[False]):
+            ratios[instance].append(math.log(medians[False][instance] / medians[True][instance]))
+    return Alternation({i: tuple(r) for i, r in ratios.items()}, timed_s, launches)
+
+
+def _one_side(
+    backend: NativeBackend,
+    shape: Shape,
+    instances: Sequence[Instance],
+    wanted: Mapping[str, str],
+    budget_s: float,
+) -> tuple[dict[Instance, float], float]:
+    cells = _as_user_cells(backend, instances)
+    fair_s = 0.85 * budget_s / (_ROUNDS * len(cells))
+    steps = tuple(Step(i, _MAX_REPS, fair_s) for _ in range(_ROUNDS) for i in range(len(cells)))
+    plan = LaunchPlan(shape, cells, steps, budget_s)
+    with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
+        backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)
+        output = raw.read_raw(Path(folder) / "raw.txt")
+    medians = {
+        cell.instance: float(np.median(output.times_s[i]))
+        for i, cell in enumerate(cells)
+        if output.times_s.get(i)
+    }
+    return medians, 0.0 if math.isnan(output.timed_s) else output.timed_s
+
+
+def _as_user_cells(backend: NativeBackend, instances: Sequence[Instance]) -> tuple[Cell, ...]:
+    """Return cells that leave the decision to the library and what its environment tells it."""
+    library = backend.context("").library
+    return tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
+
+
+def watch_algorithms(
+    backend: NativeBackend,
+    shape: Shape,
+    instances: Sequence[Instance],
+    wanted: Mapping[str, str],
+    tracer: Path,
+) -> dict[Instance, str]:
+    """Return the function that ran for each instance under the environment `wanted`.
+
+    Calls every instance once under the preloaded call tracer; an instance whose call was not seen
+    is absent.
+    """
+    cells = _as_user_cells(backend, instances)
+    steps = tuple(Step(i, 0, 0.0) for i in range(len(cells)))
+    plan = LaunchPlan(shape, cells, steps, _TRACE_BUDGET_S)
+    options = [*trace.launch_options(tracer), "-x", "COLLBENCH_MARK=1"]
+    with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
+        outcome = backend.launch(
+            plan, [{}] * len(cells), "trace", Path(folder), wanted, options=options
+        )
+    seen = {
+        Instance(o.collective, shape, o.msize_bytes): o.symbol
+        for o in trace.observed(outcome.stderr)
+        if o.comm_size == shape.nprocs and o.symbol
+    }
+    return {instance: seen[instance] for instance in instances if instance in seen}

@@ -1,0 +1,140 @@
+"""Datasets on disk."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from colltune.dataset import append, read_parquet
+from colltune.dataset.parquet import read_provenance
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Context,
+    Instance,
+    Measurement,
+    RunStatus,
+    Shape,
+)
+from colltune.errors import DataError, OutputError
+
+CONTEXT = Context("hydra", "openmpi", "4.1.4", "opa")
+
+
+def _measured(launch: str, msize: int = 8, algorithm: str = "chain") -> Measurement:
+    configuration = Configuration("openmpi", Collective.BCAST, algorithm, (("segsize", 4096),))
+    instance = Instance(Collective.BCAST, Shape(4, 2), msize)
+    return Measurement(instance, configuration, launch, RunStatus.OK, (2e-6, 1e-6, 3e-6))
+
+
+def test_round_trip_keeps_raw_times_and_status(tmp_path: Path) -> None:
+    """What is appended is read back whole: raw times, statuses, context and provenance."""
+    crash = Measurement(
+        Instance(Collective.BCAST, Shape(4, 2), 16),
+        Configuration.default("openmpi", Collective.BCAST),
+        "a",
+        RunStatus.CRASH,
+    )
+    file = append(tmp_path / "d", CONTEXT, [_measured("a"), crash], {"host": "n1"})
+    dataset = read_parquet(tmp_path / "d")
+    assert dataset.context == CONTEXT
+    assert dataset.measurements() == (_measured("a"), crash)
+    assert read_provenance(file) == {"host": "n1"}
+
+
+def test_launches_add_up(tmp_path: Path) -> None:
+    """Each launch is a file of its own; cells are medians over launches."""
+    for launch in ("a", "b", "c"):
+        append(tmp_path, CONTEXT, [_measured(launch)], {})
+    assert len(list(tmp_path.glob("*.parquet"))) == 3
+    cells = read_parquet(tmp_path).cells()
+    assert cells["time_s"].tolist() == [2e-6]
+
+
+def test_many_writers_do_no_harm(tmp_path: Path) -> None:
+    """Launches appended at the same time are all there afterwards."""
+    threads = [
+        threading.Thread(target=append, args=(tmp_path, CONTEXT, [_measured(f"l{i}")], {}))
+        for i in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(read_parquet(tmp_path)) == 12
+
+
+def test_different_contexts_are_refused(tmp_path: Path) -> None:
+    """Measurements of another library release never join."""
+    append(tmp_path, CONTEXT, [_measured("a")], {})
+    append(tmp_path, Context("hydra", "openmpi", "5.0.8", "opa"), [_measured("b")], {})
+    with pytest.raises(
+        DataError, match=r"different contexts are not joined.*(4\.1\.4.*5\.0\.8|5\.0\.8.*4\.1\.4)"
+    ):
+        read_parquet(tmp_path)
+
+
+def test_duplicate_cell_is_refused(tmp_path: Path) -> None:
+    """The same cell of the same launch twice is an error that names it."""
+    append(tmp_path, CONTEXT, [_measured("a")], {})
+    append(tmp_path, CONTEXT, [_measured("a")], {})
+    with pytest.raises(DataError, match=r"duplicate cells.*chain.*launch 'a'"):
+        read_parquet(tmp_path)
+
+
+def test_half_written_file_is_never_read(tmp_path: Path) -> None:
+    """A temporary file that a killed writer left is not part of the dataset."""
+    append(tmp_path, CONTEXT, [_measured("a")], {})
+    (tmp_path / ".half.parquet.tmp").write_bytes(b"PAR1 cut")
+    assert len(read_parquet(tmp_path)) == 1
+
+
+def test_damaged_file_is_named(tmp_path: Path) -> None:
+    """A file that was cut short is named."""
+    file = append(tmp_path, CONTEXT, [_measured("a")], {})
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(DataError, match=file.name):
+        read_parquet(tmp_path)
+
+
+def test_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
+    """A Parquet file that is not ours, or of a later schema, is refused with the mend."""
+    foreign = tmp_path / "foreign.parquet"
+    pq.write_table(pa.table({"x": [1]}), foreign)
+    with pytest.raises(DataError, match="not one of colltune"):
+        read_parquet(foreign)
+    table = pa.table({"x": [1]}).replace_schema_metadata({"colltune.schema_version": "99"})
+    pq.write_table(table, foreign)
+    with pytest.raises(DataError, match="upgrade colltune"):
+        read_parquet(foreign)
+
+
+def test_empty_folder_is_no_dataset(tmp_path: Path) -> None:
+    """A folder without measurements is said to be none."""
+    with pytest.raises(DataError, match=r"no \*\.parquet file"):
+        read_parquet(tmp_path)
+
+
+def test_unwritable_place_is_an_output_error(tmp_path: Path) -> None:
+    """A dataset whose folder cannot be made is an error that names it."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="file"):
+        append(tmp_path / "file" / "d", CONTEXT, [_measured("a")], {})
+
+
+def test_wrong_results_never_become_cells(tmp_path: Path) -> None:
+    """A configuration that ever gave a wrong result is no candidate at any size."""
+    wrong = Measurement(
+        Instance(Collective.BCAST, Shape(4, 2), 64),
+        _measured("a").configuration,
+        "a",
+        RunStatus.WRONG_RESULT,
+    )
+    append(tmp_path, CONTEXT, [_measured("a"), wrong, _measured("a", algorithm="linear")], {})
+    cells: pd.DataFrame = read_parquet(tmp_path).cells()
+    assert cells["algorithm"].tolist() == ["linear"]

@@ -1,0 +1,112 @@
+"""The domain types."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Instance,
+    Measurement,
+    Portfolio,
+    Prediction,
+    RunStatus,
+    Selection,
+    Shape,
+    Summary,
+    parse_collective,
+    parse_parameters,
+)
+from colltune.errors import DataError
+
+names = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True)
+configurations = st.builds(
+    Configuration,
+    library=names,
+    collective=st.sampled_from(Collective),
+    algorithm=names,
+    parameters=st.dictionaries(names, st.integers(0, 1 << 30), max_size=3).map(
+        lambda d: tuple(d.items())
+    ),
+)
+
+
+@given(configurations)
+def test_configuration_id_round_trips(configuration: Configuration) -> None:
+    """An id holds all of a configuration, whatever order the parameters came in."""
+    assert Configuration.parse(configuration.id) == configuration
+
+
+def test_configuration_id_is_readable() -> None:
+    """The id shows library, collective, algorithm and sorted parameters."""
+    chain = Configuration("openmpi", Collective.BCAST, "chain", (("segsize", 65536), ("fanout", 4)))
+    assert chain.id == "openmpi.bcast.chain:fanout=4,segsize=65536"
+    assert chain.segsize_bytes == 65536
+    assert chain.matches("*.bcast.chain:*segsize=65536")
+    assert not chain.matches("*.allreduce.*")
+
+
+@pytest.mark.parametrize("text", ["", "bcast", "openmpi.bcast", "openmpi.bcast.chain:fanout"])
+def test_bad_configuration_id_is_refused(text: str) -> None:
+    """What is no id is refused."""
+    with pytest.raises(DataError):
+        Configuration.parse(text)
+
+
+def test_unknown_collective_names_the_known() -> None:
+    """The error for an unknown collective lists the known ones; MPI's names are understood."""
+    assert parse_collective("MPI_Reduce_scatter_block") is Collective.REDUCE_SCATTER_BLOCK
+    with pytest.raises(DataError, match=r"unknown collective 'bkast'.*bcast"):
+        parse_collective("bkast")
+
+
+def test_parameters_are_sorted_integers() -> None:
+    """Parameters parse to sorted pairs; anything else than name=integer is refused."""
+    assert parse_parameters("segsize=4,fanout=2") == (("fanout", 2), ("segsize", 4))
+    with pytest.raises(DataError, match="'segsize=4k'"):
+        parse_parameters("segsize=4k")
+
+
+def test_shape_has_processes() -> None:
+    """nprocs is nodes times ppn, and empty shapes do not exist."""
+    assert Shape(34, 32).nprocs == 1088
+    with pytest.raises(DataError):
+        Shape(0, 4)
+
+
+def test_filtered_portfolio_keeps_the_default() -> None:
+    """Globs thin out a portfolio but never remove the library's own decision."""
+    default = Configuration.default("openmpi", Collective.BCAST)
+    chain = Configuration("openmpi", Collective.BCAST, "chain")
+    linear = Configuration("openmpi", Collective.BCAST, "linear")
+    portfolio = Portfolio("openmpi", "5.0", Collective.BCAST, (default, chain, linear))
+    assert portfolio.filtered(only=["*.chain"]).configurations == (default, chain)
+    assert portfolio.filtered(skip=["*"]).configurations == (default,)
+
+
+def test_summary_of_raw_times() -> None:
+    """Statistics are derived from the raw repetitions."""
+    assert Summary.of([4.0, 1.0, 2.0, 3.0]) == Summary(4, 2.5, 2.5, 1.0, 4.0, 4.0)
+
+
+def test_ok_measurement_needs_times() -> None:
+    """A measurement that is ok has times; one that crashed has none."""
+    instance = Instance(Collective.BCAST, Shape(1, 2), 8)
+    default = Configuration.default("openmpi", Collective.BCAST)
+    with pytest.raises(DataError):
+        Measurement(instance, default, "l")
+    assert Measurement(instance, default, "l", RunStatus.CRASH).summary is None
+
+
+def test_gain_of_the_default_is_one() -> None:
+    """A selection's gain compares predictions, and is 1 where nothing is changed or known."""
+    instance = Instance(Collective.BCAST, Shape(1, 2), 8)
+    chain = Configuration("openmpi", Collective.BCAST, "chain")
+    default = Configuration.default("openmpi", Collective.BCAST)
+    fast, slow = Prediction(1.0, 0.9, 1.1), Prediction(2.0, 1.9, 2.1)
+    assert Selection(instance, chain, fast, slow, (), False, "").gain == 2.0
+    assert Selection(instance, default, slow, slow, (), False, "").gain == 1.0
+    assert Selection(instance, chain, fast, None, (), False, "").gain == 1.0

@@ -1,0 +1,51 @@
+"""Starting programs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from colltune.errors import ProgramError
+
+
+def test_outputs_and_status_are_kept() -> None:
+    """A finished program's outputs and status are there, and a bad status can be explained."""
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    outcome = process.run([sys.executable, "-c", code], timeout_s=20)
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (3, "out\n", "err\n")
+    with pytest.raises(ProgramError, match=r"(?s)trying it failed.*status 3.*out.*err"):
+        process.check(outcome, "trying it")
+
+
+def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
+    """At its timeout a program is stopped together with what it started."""
+    alive = tmp_path / "alive"
+    child = f"import time; time.sleep(1.5); open({str(alive)!r}, 'w')"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    outcome = process.run([sys.executable, "-c", code], timeout_s=0.4)
+    assert outcome.timed_out
+    assert not outcome.ok
+    time.sleep(1.6)
+    assert not alive.exists()
+
+
+def test_watcher_can_give_up() -> None:
+    """A program is stopped when its watcher returns False."""
+    started = time.monotonic()
+    outcome = process.run(
+        [sys.executable, "-c", "import time; time.sleep(30)"], timeout_s=30, watch=lambda: False
+    )
+    assert outcome.timed_out
+    assert time.monotonic() - started < 20
+
+
+def test_missing_program_is_named() -> None:
+    """A program that is not there is named, with the mend."""
+    with pytest.raises(ProgramError, match=r"'no-such-program' not found; install it"):
+        process.find("no-such-program", "install it")
+    with pytest.raises(ProgramError, match=r"cannot start /no/such/program"):
+        process.run(["/no/such/program"], timeout_s=1)
