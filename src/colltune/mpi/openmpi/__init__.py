@@ -1,0 +1,146 @@
+"""Open MPI 4.1.4 and later 4.1.x, 5.0.x: coll/tuned, and coll/han where it stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
+from colltune.mpi.openmpi import activation, portfolio, reader, simulator, writer
+from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Decision, Honoured, RulesFile
+
+
+class OpenMpi:
+    """Open MPI behind `colltune.mpi.protocol.MpiLibrary`; see there and the modules beside."""
+
+    name = LIBRARY
+
+    def portfolio(
+        self,
+        release: str,
+        collective: Collective,
+        segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
+        fanouts: Sequence[int] = FANOUTS,
+    ) -> Portfolio:
+        """See `portfolio.portfolio`."""
+        return portfolio.portfolio(release, collective, segsizes_bytes, fanouts)
+
+    def canonical(self, release: str, configuration: Configuration) -> Configuration:
+        """See `portfolio.canonical`."""
+        return portfolio.canonical(release, configuration)
+
+    def effective(
+        self, release: str, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """See `portfolio.effective`."""
+        return portfolio.effective(release, configuration, nprocs, msize_bytes)
+
+    def why_not(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> str:
+        """See `portfolio.why_not`."""
+        return portfolio.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def feasible(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> bool:
+        """Tell whether `why_not` has nothing to say."""
+        return not self.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def safe(
+        self,
+        release: str,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> bool:
+        """Tell whether `portfolio.why_unsafe` has nothing to say."""
+        return not portfolio.why_unsafe(
+            release,
+            configuration,
+            builtin_operations_only=builtin_operations_only,
+            nprocs=nprocs,
+        )
+
+    def force(self, release: str, configuration: Configuration) -> dict[str, int]:
+        """See `activation.force`."""
+        return activation.force(release, configuration)
+
+    def settable_at_runtime(self, release: str, collective: Collective) -> bool:
+        """See `activation.settable_at_runtime`."""
+        return activation.settable_at_runtime(release, collective)
+
+    def base_environment(self, release: str) -> dict[str, str]:
+        """See `activation.base_environment`."""
+        return activation.base_environment(release)
+
+    def write(
+        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+    ) -> RulesFile:
+        """See `writer.write`."""
+        return writer.write(table, release, builtin_operations_only=builtin_operations_only)
+
+    def read(self, text: str, source: str, release: str | None = None) -> RulesFile:
+        """See `reader.read`."""
+        return reader.read(text, source, release)
+
+    def simulate(
+        self, rules: RulesFile, collective: Collective, comm_size: int, msize_bytes: int
+    ) -> Decision:
+        """See `simulator.simulate`."""
+        return simulator.simulate(rules, collective, comm_size, msize_bytes)
+
+    def decided(self, release: str, collective: Collective, decision: Decision) -> Configuration:
+        """See `simulator.decided`."""
+        return simulator.decided(release, collective, decision)
+
+    def activation(
+        self,
+        release: str,
+        rules_path: Path,
+        *,
+        spans_nodes: bool,
+        dispatch_path: Path | None = None,
+    ) -> dict[str, str]:
+        """See `activation.activation`."""
+        return activation.activation(
+            release, rules_path, spans_nodes=spans_nodes, dispatch_path=dispatch_path
+        )
+
+    def parameter_file(self, parameters: Mapping[str, str]) -> str:
+        """See `activation.parameter_file`."""
+        return activation.parameter_file(parameters)
+
+    def environment(self, parameters: Mapping[str, str]) -> dict[str, str]:
+        """See `activation.environment`."""
+        return activation.environment(parameters)
+
+    def honour_user(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> Honoured:
+        """See `activation.honour_user`."""
+        return activation.honour_user(environment, os_environ)
+
+    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
+        """Return the function that runs `configuration`; empty for the default, which varies."""
+        if configuration.is_default:
+            return frozenset()
+        return frozenset({portfolio.algorithm_of(release, configuration).symbol})

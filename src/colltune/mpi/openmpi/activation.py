@@ -1,0 +1,135 @@
+"""How Open MPI is told: parameters, their files and environment, and the user's own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError
+from colltune.mpi.openmpi.portfolio import algorithm_of, canonical
+from colltune.mpi.openmpi.releases import catalogue_of, entry_of
+from colltune.mpi.protocol import Honoured
+
+_PREFIX = "OMPI_MCA_"
+_USE_RULES = "coll_tuned_use_dynamic_rules"
+# hcoll outranks everything where it is installed; elsewhere the parameter has no effect
+_NO_HCOLL = ("coll_hcoll_enable", "0")
+_FORCED_NAMES = {"segsize": "segmentsize", "fanout": "chain_fanout"}
+# variables of these names decide who runs a collective; verbosity and the like do not
+_DECIDING = ("coll_tuned_", "coll_han_", "coll_hcoll_", "coll_ucc_", "coll_adapt_", "coll_sm_")
+_HARMLESS = ("_verbose", "_dump_dynamic_rules", "_max_dynamic_errors")
+_TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
+
+
+def force(release: str, configuration: Configuration) -> dict[str, int]:
+    """Return control variables (MPI_T) or parameters that make new communicators use it.
+
+    They need `base_environment`. Those of the default restore the library's own decision.
+
+    Raises
+    ------
+    LibraryError
+        If the configuration is unknown in this release.
+    """
+    catalogue = catalogue_of(release)
+    collective = configuration.collective
+    spelled = canonical(release, configuration)
+    stem = f"coll_tuned_{collective}_algorithm"
+    variables = {stem: 0 if spelled.is_default else algorithm_of(release, spelled).number}
+    for name, value in spelled.parameters:
+        variables[f"{stem}_{_FORCED_NAMES[name]}"] = value
+    if catalogue.han_priority is not None and collective in catalogue.han_collectives:
+        variables["coll_han_priority"] = catalogue.han_priority if spelled.is_default else 0
+    return variables
+
+
+def settable_at_runtime(release: str, collective: Collective) -> bool:
+    """Tell whether `force` works through MPI_T; if not, only for a whole launch."""
+    return entry_of(release, collective).runtime
+
+
+def base_environment(release: str) -> dict[str, str]:
+    """Return the environment in which `force` takes effect, for a whole launch."""
+    catalogue_of(release)
+    return environment({_USE_RULES: "1", **dict([_NO_HCOLL])})
+
+
+def activation(
+    release: str,
+    rules_path: Path,
+    *,
+    spans_nodes: bool,
+    dispatch_path: Path | None = None,
+) -> dict[str, str]:
+    """Return the parameters (name -> value) that put the rules file into effect.
+
+    `dispatch_path` is where ``RulesFile.dispatch`` was written, if it is not empty. Both files must
+    be readable at the same path on every node.
+
+    Raises
+    ------
+    LibraryError
+        If a path is relative, which every rank would take from its own working directory.
+    """
+    catalogue = catalogue_of(release)
+    parameters = {_USE_RULES: "1", "coll_tuned_dynamic_rules_filename": _absolute(rules_path)}
+    if dispatch_path is not None and spans_nodes and catalogue.han_priority is not None:
+        parameters["coll_han_use_dynamic_file_rules"] = "1"
+        parameters["coll_han_dynamic_rules_filename"] = _absolute(dispatch_path)
+    return parameters | dict([_NO_HCOLL])
+
+
+def parameter_file(parameters: Mapping[str, str]) -> str:
+    """Return the text for ``mpirun --tune`` and ``OMPI_MCA_mca_base_envar_file_prefix``.
+
+    Raises
+    ------
+    LibraryError
+        If a value holds blanks, which end a value in this format.
+    """
+    for name, value in parameters.items():
+        if not value or any(c.isspace() or c in "\"'#" for c in value):
+            raise LibraryError(
+                f"{name}: {value!r} cannot stand in a parameter file; use a path without blanks,"
+                " quotes and #"
+            )
+    return "".join(f"--mca {name} {value}\n" for name, value in parameters.items())
+
+
+def environment(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that set `parameters`; mpirun and srun hand them on."""
+    return {f"{_PREFIX}{name}": value for name, value in parameters.items()}
+
+
+def honour_user(new_environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
+    """Return what may be set beside the user's own environment, which always wins.
+
+    If the user decides himself who runs a collective, and how, nothing is set at all: half of our
+    settings with half of his would be a third configuration that nobody measured.
+    """
+    for name, value in sorted(os_environ.items()):
+        ours = new_environment.get(name)
+        if _decides(name) and (ours is None or _plain(value) != _plain(ours)):
+            return Honoured({}, f"{name}={value} is set already, so nothing else was changed")
+    return Honoured({n: v for n, v in new_environment.items() if n not in os_environ})
+
+
+def _decides(variable: str) -> bool:
+    name = variable.removeprefix(_PREFIX)
+    if name == variable or name.endswith(_HARMLESS):
+        return False
+    return name == "coll" or name.startswith(_DECIDING)
+
+
+def _plain(value: str) -> str:
+    word = value.strip().lower()
+    if word in _TRUE:
+        return "1"
+    return "0" if word in _FALSE else value
+
+
+def _absolute(path: Path) -> str:
+    if not path.is_absolute():
+        raise LibraryError(f"{path}: the path of a rules file must be absolute")
+    return str(path)

@@ -1,0 +1,56 @@
+"""Which Open MPI releases are supported, and by which catalogue."""
+
+from __future__ import annotations
+
+import re
+
+from colltune.domain import Collective
+from colltune.errors import LibraryError
+from colltune.mpi import catalogue
+from colltune.mpi.catalogue import Catalogue, CollectiveEntry
+
+LIBRARY = "openmpi"
+_SERIES = ("4.1", "5.0")
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)\S*")
+
+
+def catalogue_of(release: str) -> Catalogue:
+    """Return the catalogue for `release`, such as ``4.1.6``.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not one whose rules file is known to work.
+    """
+    match = _RELEASE.fullmatch(release.strip())
+    if match is None:
+        raise LibraryError(f"{release!r} is not an Open MPI release; one looks like 5.0.11")
+    numbers = tuple(int(part) for part in match.groups())
+    series = f"{numbers[0]}.{numbers[1]}"
+    if series not in _SERIES:
+        raise LibraryError(_unsupported(release, numbers))
+    found = catalogue.load(LIBRARY, series)
+    if numbers < tuple(int(part) for part in found.first_release.split(".")):
+        raise LibraryError(_unsupported(release, numbers))
+    return found
+
+
+def entry_of(release: str, collective: Collective) -> CollectiveEntry:
+    """Return the algorithms of `collective`.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported.
+    """
+    return catalogue_of(release).collectives[collective]
+
+
+def _unsupported(release: str, numbers: tuple[int, ...]) -> str:
+    if numbers >= (6, 0, 0):
+        why = "from 6.0 on it reads classic rules files with shifted communicator sizes"
+    elif numbers < (4, 1, 4):
+        why = "before 4.1.4 several algorithms give wrong results or hang"
+    else:
+        why = "no such release was tried"
+    return f"Open MPI {release} is not supported: {why}; supported: 4.1.4 and later 4.1.x, 5.0.x"

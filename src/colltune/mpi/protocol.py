@@ -1,0 +1,191 @@
+"""What the other rooms may ask of an MPI library, and the things it answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
+
+SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
+"""Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
+FANOUTS = (2, 4, 8)
+"""Numbers of chains offered for the chain algorithms."""
+
+
+class Decision(NamedTuple):
+    """What a rules file says for one call; algorithm 0 is the library's own decision."""
+
+    algorithm: int
+    fanout: int = 0
+    segsize_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A decision from ``first_bytes`` on, in the unit of the file."""
+
+    first_bytes: int
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class CommunicatorRules:
+    """The rules for communicators of ``comm_size`` processes and more."""
+
+    comm_size: int
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class RulesFile:
+    """A library's rules file.
+
+    ``text`` is the file; ``rules`` what it says; ``notes`` tell what was left to the library and
+    why; ``dispatch`` is the text of a second file that `MpiLibrary.activation` needs beside the
+    first one on communicators that span nodes, empty where none is needed.
+    """
+
+    text: str
+    rules: Mapping[Collective, tuple[CommunicatorRules, ...]]
+    notes: tuple[str, ...] = ()
+    dispatch: str = ""
+
+
+@dataclass(frozen=True)
+class Honoured:
+    """Environment variables to set, without those that the user has set.
+
+    ``reason`` is empty, or tells why `environment` was withheld as a whole.
+    """
+
+    environment: Mapping[str, str]
+    reason: str = ""
+
+
+class MpiLibrary(Protocol):
+    """One MPI library, all its supported releases.
+
+    Every method that takes a `release` (``"5.0.11"``) raises `LibraryError` for one that is not
+    supported; every method that takes a `configuration` raises it for an unknown one.
+    """
+
+    name: str
+
+    def portfolio(
+        self,
+        release: str,
+        collective: Collective,
+        segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
+        fanouts: Sequence[int] = FANOUTS,
+    ) -> Portfolio:
+        """Return all configurations that can be chosen, the library's own decision first."""
+        ...
+
+    def canonical(self, release: str, configuration: Configuration) -> Configuration:
+        """Return the one spelling of `configuration`: the library's name, honoured parameters."""
+        ...
+
+    def effective(
+        self, release: str, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the configuration with the smallest parameters that runs in the same way."""
+        ...
+
+    def why_not(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> str:
+        """Return why `configuration` would not run as itself there; empty if it would."""
+        ...
+
+    def feasible(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> bool:
+        """Tell whether `configuration` would run as itself there."""
+        ...
+
+    def safe(
+        self,
+        release: str,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> bool:
+        """Tell whether `configuration` is right for every legal program."""
+        ...
+
+    def force(self, release: str, configuration: Configuration) -> dict[str, int]:
+        """Return the control variables by which new communicators use `configuration`."""
+        ...
+
+    def settable_at_runtime(self, release: str, collective: Collective) -> bool:
+        """Tell whether `force` works within a running program, not by the environment alone."""
+        ...
+
+    def base_environment(self, release: str) -> dict[str, str]:
+        """Return the environment a measuring launch needs."""
+        ...
+
+    def write(
+        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+    ) -> RulesFile:
+        """Return `table` as the library's rules file."""
+        ...
+
+    def read(self, text: str, source: str, release: str | None = None) -> RulesFile:
+        """Return what a rules file says; refuse what the library would drop or misread."""
+        ...
+
+    def simulate(
+        self, rules: RulesFile, collective: Collective, comm_size: int, msize_bytes: int
+    ) -> Decision:
+        """Return what the library would decide with `rules`."""
+        ...
+
+    def decided(self, release: str, collective: Collective, decision: Decision) -> Configuration:
+        """Return the configuration that a decision stands for."""
+        ...
+
+    def activation(
+        self,
+        release: str,
+        rules_path: Path,
+        *,
+        spans_nodes: bool,
+        dispatch_path: Path | None = None,
+    ) -> dict[str, str]:
+        """Return the library's parameters that put a rules file into effect."""
+        ...
+
+    def parameter_file(self, parameters: Mapping[str, str]) -> str:
+        """Return the text of a file that sets `parameters` for a launch."""
+        ...
+
+    def environment(self, parameters: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment variables that set `parameters`."""
+        ...
+
+    def honour_user(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> Honoured:
+        """Return what may be set beside the user's own environment."""
+        ...
+
+    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
+        """Return the functions that can run `configuration`; empty for the default."""
+        ...

@@ -1,0 +1,195 @@
+"""Proves which algorithm ran: a preloaded library logs the functions behind each MPI call.
+
+Open MPI exports the functions that implement its algorithms and calls them through the procedure
+linkage table, so that a preloaded library sees every one of them. It needs no prototypes: a stub in
+assembler keeps all argument registers, has the name logged, and jumps on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from colltune import process
+from colltune.domain import Collective
+from colltune.errors import OutputError, ProgramError
+from colltune.mpi.installation import Installation
+
+_HIT = Path(__file__).parent / "native" / "hit.c"
+_TIMEOUT_S = 120.0
+_COLLECTIVE = "|".join(sorted(Collective, key=len, reverse=True))
+_TRACED = re.compile(
+    rf"ompi_coll_base_(?:{_COLLECTIVE})_(?:intra_\w+|basic_linear)"
+    rf"|mca_coll_han_(?:{_COLLECTIVE})_\w+"
+    rf"|mca_coll_basic_(?:{_COLLECTIVE})_\w*intra\w*"
+    rf"|mca_coll_sm_(?:{_COLLECTIVE})_intra"
+    rf"|MPI_(?:{_COLLECTIVE})",
+    re.IGNORECASE,
+)
+# parts of algorithms, and han's dispatchers, which decide but do not run anything
+_NOT_TRACED = re.compile(r"_generic|_dynamic|_decision|_inplace|_pof2")
+_MARK = re.compile(r"\bMARK (?P<collective>[a-z_]+) (?P<comm_size>\d+) (?P<msize_bytes>\d+)\b")
+_LINE = re.compile(r"\bTRACE (?P<symbol>\w+)")
+
+_STUB = """.globl {name}
+.type {name}, @function
+{name}:
+endbr64
+push rbp
+mov rbp, rsp
+push rdi
+push rsi
+push rdx
+push rcx
+push r8
+push r9
+push rax
+push r10
+mov edi, {index}
+call colltune_trace_hit@PLT
+mov r11, rax
+pop r10
+pop rax
+pop r9
+pop r8
+pop rcx
+pop rdx
+pop rsi
+pop rdi
+pop rbp
+jmp r11
+.size {name}, . - {name}
+"""
+
+
+class Observation(NamedTuple):
+    """The function that ran first for a call; empty when none of the traced ones did."""
+
+    collective: Collective
+    comm_size: int
+    msize_bytes: int
+    symbol: str
+
+
+def unavailable() -> str:
+    """Return why calls cannot be traced on this machine; empty if they can."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return f"calls are traced on Linux on x86-64 only, this is {platform.machine()}"
+    return ""
+
+
+def build(installation: Installation, folder: Path) -> Path:
+    """Return the tracer's shared library for `installation`, compiled in `folder` on first use.
+
+    Raises
+    ------
+    ProgramError
+        If this machine is no x86-64 Linux, nm or compiler are missing or fail, or the library hides
+        its functions.
+    OutputError
+        If `folder` cannot be written.
+    """
+    reason = unavailable()
+    if reason:
+        raise ProgramError(f"unavailable: {reason}")
+    stubs = assembler(traced_symbols(_exported(installation.libmpi)))
+    key = hashlib.sha256(
+        f"{installation.compile_line}\n{stubs}\n{_HIT.read_text(encoding='utf-8')}".encode()
+    ).hexdigest()[:16]
+    target = folder / f"trace-{key}.so"
+    if not target.exists():
+        _compile(installation, stubs, target)
+    return target
+
+
+def launch_options(tracer: Path, rank: int = 0) -> list[str]:
+    """Return the mpirun options under which the program writes its trace to `rank`'s stderr."""
+    return ["-x", f"LD_PRELOAD={tracer}", "-x", f"COLLTUNE_TRACE_RANK={rank}"]
+
+
+def observed(trace_text: str) -> list[Observation]:
+    """Return what ran for each call that the traced program marked, in order.
+
+    The program prints ``MARK <collective> <comm_size> <msize_bytes>`` after a call; the first
+    function traced since the last call of that collective is the one that was selected, further
+    ones are its parts or fallbacks.
+    """
+    selected: dict[str, str] = {}
+    current = ""
+    found = []
+    for line in trace_text.splitlines():
+        if mark := _MARK.search(line):
+            collective = mark["collective"]
+            if collective in list(Collective):
+                symbol = selected.pop(Collective(collective).mpi_name, "")
+                sizes = int(mark["comm_size"]), int(mark["msize_bytes"])
+                found.append(Observation(Collective(collective), *sizes, symbol))
+        elif trace := _LINE.search(line):
+            symbol = trace["symbol"]
+            if symbol.startswith("MPI_"):
+                current = symbol
+                selected.pop(current, None)
+            elif current:
+                selected.setdefault(current, symbol)
+    return found
+
+
+def traced_symbols(exported: Sequence[str]) -> list[str]:
+    """Return those of a library's exported functions that are worth tracing, sorted."""
+    return sorted(
+        {name for name in exported if _TRACED.fullmatch(name) and not _NOT_TRACED.search(name)}
+    )
+
+
+def assembler(symbols: Sequence[str]) -> str:
+    """Return x86-64 assembler with one stub for each of `symbols`."""
+    stubs = "".join(_STUB.format(name=name, index=at) for at, name in enumerate(symbols))
+    texts = "".join(f'.Lname{at}: .string "{name}"\n' for at, name in enumerate(symbols))
+    pointers = "".join(f".quad .Lname{at}\n" for at in range(len(symbols)))
+    return (
+        f".intel_syntax noprefix\n.text\n{stubs}"
+        f".section .rodata\n{texts}"
+        '.section .data.rel.ro, "aw"\n.globl colltune_trace_names\n'
+        f"colltune_trace_names:\n{pointers}"
+        f".bss\n.globl colltune_trace_targets\ncolltune_trace_targets: .zero {8 * len(symbols)}\n"
+        '.section .note.GNU-stack, "", @progbits\n'
+    )
+
+
+def _exported(libmpi: Path) -> list[str]:
+    nm = process.find("nm", "install the binutils")
+    outcome = process.run([nm, "-D", "--defined-only", libmpi], timeout_s=_TIMEOUT_S)
+    lines = (line.split() for line in process.check(outcome, "listing symbols").stdout.splitlines())
+    names = [words[2].partition("@")[0] for words in lines if len(words) == 3 and words[1] in "TW"]
+    if not any(name.startswith("ompi_coll_base_") for name in names):
+        raise ProgramError(f"unavailable: {libmpi} hides the functions of its algorithms")
+    return names
+
+
+def _compile(installation: Installation, stubs: str, target: Path) -> None:
+    token = secrets.token_hex(4)
+    source = target.with_name(f".{token}.s")
+    compiled = target.with_name(f".{token}.so")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(stubs, encoding="utf-8")
+        command: list[str | Path] = [installation.mpicc, "-O1", "-fPIC", "-shared"]
+        outcome = process.run(
+            [*command, "-o", compiled, source, _HIT, "-ldl"],
+            timeout_s=_TIMEOUT_S,
+            env=dict(os.environ) | installation.launch_environment(),
+        )
+        process.check(outcome, "compiling the call tracer")
+        compiled.replace(target)
+    except OSError as error:
+        raise OutputError(f"cannot write the call tracer into {target.parent}: {error}") from error
+    finally:
+        for leftover in (source, compiled):
+            if leftover.exists():
+                leftover.unlink()
