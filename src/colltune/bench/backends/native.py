@@ -15,7 +15,7 @@ from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
 from colltune.bench.launch import launch_environment, mpirun_command
 from colltune.bench.schedule import Cell
-from colltune.domain import Collective, Context, Measurement, Portfolio, RunStatus
+from colltune.domain import Collective, Configuration, Context, Measurement, Portfolio, RunStatus
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
@@ -87,9 +87,7 @@ class NativeBackend:
         """Start one mpirun that executes the plan; see `Backend.run`."""
         started = time.monotonic()
         wanted = self._library.base_environment(self._mpi.release)
-        settings = [
-            self._library.force(self._mpi.release, cell.configuration) for cell in plan.cells
-        ]
+        settings = [self._settings(cell.configuration) for cell in plan.cells]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self._around_s))
         outcome = self.launch(within, settings, launch, folder, wanted, progress)
         output = raw.read_raw(folder / "raw.txt")
@@ -109,6 +107,12 @@ class NativeBackend:
             suspect=plan.cells[next(iter(blamed))] if blamed else None,
             message="" if outcome.ok else outcome.explain(),
         )
+
+    def _settings(self, configuration: Configuration) -> dict[str, int]:
+        release = self._mpi.release
+        if not self._library.settable_at_runtime(release, configuration.collective):
+            return {}
+        return self._library.force(release, configuration)
 
     def launch(
         self,

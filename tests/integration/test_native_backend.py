@@ -1,0 +1,139 @@
+"""The native benchmark with a real MPI."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from colltune.bench import runner
+from colltune.bench.backends import Ending, LaunchPlan, NativeBackend
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell, Step
+from colltune.dataset import read_parquet
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
+from colltune.errors import ProgramError
+from colltune.mpi import LIBRARIES, installation
+
+pytestmark = pytest.mark.mpi
+SHAPE = Shape(1, 4)
+
+
+@pytest.fixture(scope="module")
+def backend() -> NativeBackend:
+    """Return the native backend for the MPI of this environment."""
+    try:
+        return NativeBackend(installation.find())
+    except ProgramError as error:
+        pytest.skip(str(error))
+
+
+def _run(backend: NativeBackend, plan: LaunchPlan, folder: Path) -> tuple[Ending, dict[Cell, str]]:
+    result = backend.run(plan, "l", folder, lambda _: None)
+    found = {Cell(m.configuration, m.instance): m.status.value for m in result.measurements}
+    return result.ending, found
+
+
+def test_every_collective_and_algorithm_delivers_right_data(
+    backend: NativeBackend, tmp_path: Path
+) -> None:
+    """Every configuration of every collective passes the benchmark's own check of its result."""
+    release = backend.context("m").library_version
+    cells = tuple(
+        cell
+        for collective in Collective
+        for configuration in LIBRARIES["openmpi"].portfolio(release, collective).configurations
+        for msize in ((0,) if collective is Collective.BARRIER else (1, 8, 1003, 40000))
+        for cell in [Cell(configuration, Instance(collective, SHAPE, msize))]
+        if backend.feasible(cell)
+    )
+    assert len({cell.instance.collective for cell in cells}) == len(Collective)
+    steps = tuple(Step(i, 1, 1.0) for i in range(len(cells)))
+    ending, found = _run(backend, LaunchPlan(SHAPE, cells, steps, 60.0), tmp_path)
+    assert ending is Ending.PLAN
+    assert {cell: status for cell, status in found.items() if status != "ok"} == {}
+    assert set(found) == set(cells)
+
+
+def test_the_budget_ends_a_launch(backend: NativeBackend, tmp_path: Path) -> None:
+    """A launch with more to do than time ends itself at its budget."""
+    cell = Cell(
+        Configuration.default("openmpi", Collective.ALLTOALL),
+        Instance(Collective.ALLTOALL, SHAPE, 1 << 20),
+    )
+    steps = tuple(Step(0, 1_000_000, 0.5) for _ in range(100))
+    started = time.monotonic()
+    ending, found = _run(backend, LaunchPlan(SHAPE, (cell,), steps, 3.0), tmp_path)
+    assert ending is Ending.BUDGET
+    assert found == {cell: "ok"}
+    assert time.monotonic() - started < 10
+
+
+def test_an_unknown_variable_is_a_status(backend: NativeBackend, tmp_path: Path) -> None:
+    """A control variable that cannot be written makes its cell not applicable, and no other."""
+    default = Configuration.default("openmpi", Collective.BCAST)
+    cells = tuple(Cell(default, Instance(Collective.BCAST, SHAPE, msize)) for msize in (8, 16))
+    plan = LaunchPlan(SHAPE, cells, (Step(0, 5, 1.0), Step(1, 5, 1.0)), 20.0)
+    backend.launch(plan, [{"no_such_variable": 1}, {}], "l", tmp_path, {})
+    found = {m.instance.msize_bytes: m.status for m in backend.salvage(tmp_path)}
+    assert found == {8: RunStatus.NOT_APPLICABLE, 16: RunStatus.OK}
+
+
+def test_a_crashing_launch_blames_its_cell(backend: NativeBackend, tmp_path: Path) -> None:
+    """When a rank dies, what was measured before is kept and the cell under way is to blame."""
+    default = Configuration.default("openmpi", Collective.BCAST)
+    cells = tuple(Cell(default, Instance(Collective.BCAST, SHAPE, msize)) for msize in (8, 1 << 24))
+    steps = (Step(0, 5, 1.0), Step(1, 1_000_000, 60.0))
+    (tmp_path / "run").mkdir()
+
+    def kill_one_rank(spent_s: float) -> None:
+        text = (tmp_path / "run" / "raw.txt").read_text() if spent_s > 1.5 else ""
+        if "\ns 1" in text:
+            pattern = f"collbench.*{tmp_path}"
+            subprocess.run(["pkill", "-KILL", "-o", "-f", f"^[^ ]*{pattern}"], check=False)
+
+    result = backend.run(
+        LaunchPlan(SHAPE, cells, steps, 60.0), "l", tmp_path / "run", kill_one_rank
+    )
+    statuses = {m.instance.msize_bytes: m.status for m in result.measurements}
+    assert result.ending is Ending.CRASH
+    assert statuses == {8: RunStatus.OK, 1 << 24: RunStatus.CRASH}
+    assert result.suspect == cells[1]
+
+
+def test_a_killed_campaign_is_salvaged(backend: NativeBackend, tmp_path: Path) -> None:
+    """After SIGKILL of the whole campaign the next run finds what it had measured."""
+    backend.program()
+    code = (
+        "from pathlib import Path\n"
+        "from colltune.bench import campaign, runner\n"
+        "from colltune.bench.backends import NativeBackend\n"
+        "from colltune.mpi import installation\n"
+        "c = campaign.laptop().changed(total_s=60.0)\n"
+        f"runner.run_campaign(c, NativeBackend(installation.find()), Path({str(tmp_path)!r}))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    raw_lines = 0
+    for _ in range(300):
+        time.sleep(0.1)
+        raw_lines = sum(f.read_text().count("\nr ") for f in tmp_path.glob("raw/*/raw.txt"))
+        if raw_lines > 20:
+            break
+    _kill_tree(process.pid, tmp_path)
+    process.wait()
+    assert raw_lines > 20
+    campaign = Campaign((Collective.BCAST,), (8,), ppn=(4,), total_s=4.0, only=("*.binomial*",))
+    report = runner.run_campaign(campaign, backend, tmp_path)
+    assert report.salvaged > 0
+    dataset = read_parquet(tmp_path)
+    assert len(dataset) >= report.salvaged + 2
+
+
+def _kill_tree(pid: int, folder: Path) -> None:
+    os.killpg(pid, signal.SIGKILL)
+    subprocess.run(["pkill", "-KILL", "-f", str(folder)], check=False)
