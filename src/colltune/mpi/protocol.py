@@ -137,6 +137,10 @@ class MpiLibrary(Protocol):
         """Tell whether `force` works within a running program, not by the environment alone."""
         ...
 
+    def one_rule(self, release: str) -> frozenset[Collective]:
+        """Return the collectives for which only one rule for all message sizes is safe."""
+        ...
+
     def base_environment(self, release: str) -> dict[str, str]:
         """Return the environment a measuring launch needs."""
         ...

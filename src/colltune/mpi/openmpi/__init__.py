@@ -7,7 +7,7 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
 from colltune.mpi.openmpi import activation, portfolio, reader, simulator, writer
-from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Decision, Honoured, RulesFile
 
 
@@ -87,6 +87,11 @@ class OpenMpi:
     def settable_at_runtime(self, release: str, collective: Collective) -> bool:
         """See `activation.settable_at_runtime`."""
         return activation.settable_at_runtime(release, collective)
+
+    def one_rule(self, release: str) -> frozenset[Collective]:
+        """Return the collectives whose catalogue entry says so."""
+        entries = catalogue_of(release).collectives.values()
+        return frozenset(entry.collective for entry in entries if entry.one_rule)
 
     def base_environment(self, release: str) -> dict[str, str]:
         """See `activation.base_environment`."""

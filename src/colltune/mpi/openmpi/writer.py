@@ -46,17 +46,12 @@ def write(
     chosen = writer.choose(table)
     text = _render(writer.catalogue, table.shape, release, chosen)
     written = read(text, "the file just written", release)
-    spans_nodes = table.shape.nodes > 1
-    steered = {
-        key: steps for key, steps in chosen.items() if key[0] in writer.catalogue.han_collectives
-    }
-    if spans_nodes and steered:
-        writer.note_inner_communicators(table.shape, chosen)
+    steered = writer.steered(table.shape, chosen)
     return RulesFile(
         text,
         written.rules,
         tuple(writer.notes),
-        dispatch.render(steered, table.shape) if spans_nodes and steered else "",
+        dispatch.render(steered, table.shape) if steered else "",
     )
 
 
@@ -86,14 +81,24 @@ class _Writer:
                 chosen[collective, comm_size] = steps
         return chosen
 
-    def note_inner_communicators(self, shape: Shape, chosen: Choice) -> None:
-        """Note rules that also reach the communicators which coll/han makes for itself."""
-        for collective, comm_size in chosen:
-            if comm_size in (shape.nodes, shape.ppn) and comm_size != shape.nprocs:
+    def steered(self, shape: Shape, chosen: Choice) -> Choice:
+        """Return what coll/han would take away, unless it is told not to.
+
+        Its inner communicators have one process per node, or those of one node; rules for these
+        sizes reach them too, which is noted.
+        """
+        if shape.nodes < 2:
+            return {}
+        steered = {
+            k: steps for k, steps in chosen.items() if k[0] in self.catalogue.han_collectives
+        }
+        for collective, comm_size in steered:
+            if comm_size in (shape.nodes, shape.ppn):
                 self.notes.append(
                     f"{_where(collective, comm_size)}: these rules also reach coll/han's inner"
                     f" communicators, which have {comm_size} processes on {shape}"
                 )
+        return steered
 
     def _steps(
         self, collective: Collective, comm_size: int, intervals: Sequence[Interval]

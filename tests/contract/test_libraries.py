@@ -1,0 +1,97 @@
+"""What every MPI library in the registry must fulfil."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES, library
+
+Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
+RELEASES = [("openmpi", "4.1.4"), ("openmpi", "5.0.11")]
+CASES = [(name, release, c) for name, release in RELEASES for c in Collective]
+
+
+def test_every_library_has_a_release_here() -> None:
+    """A new line in the registry needs its releases in this file."""
+    assert {name for name, _ in RELEASES} == set(LIBRARIES)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_knows_its_name(name: str) -> None:
+    """The key of the registry is the library's own name."""
+    assert library(name).name == name
+
+
+def test_an_unknown_library_is_refused() -> None:
+    """The message names those that are known."""
+    with pytest.raises(LibraryError, match=r"MPI library 'nompi'.*; known: openmpi"):
+        library("nompi")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_an_unknown_release_is_refused(name: str) -> None:
+    """No release is guessed."""
+    with pytest.raises(LibraryError, match="supported"):
+        library(name).portfolio("0.0.1", Collective.BCAST)
+
+
+@pytest.mark.parametrize(("name", "release", "collective"), CASES)
+def test_a_portfolio_is_canonical_and_distinct(
+    name: str, release: str, collective: Collective
+) -> None:
+    """The default comes first, every configuration is spelled canonically and once."""
+    mpi = library(name)
+    portfolio = mpi.portfolio(release, collective)
+    configurations = portfolio.configurations
+    assert configurations[0] == portfolio.default == Configuration.default(name, collective)
+    assert len(set(configurations)) == len(configurations) > 1
+    assert tuple(mpi.canonical(release, c) for c in configurations) == configurations
+    assert tuple(Configuration.parse(c.id) for c in configurations) == configurations
+
+
+@pytest.mark.parametrize(("name", "release", "collective"), CASES)
+def test_the_default_is_always_there(name: str, release: str, collective: Collective) -> None:
+    """The library's own decision is feasible and safe anywhere, and can be restored."""
+    mpi, default = library(name), Configuration.default(name, collective)
+    for nprocs in (1, 2, 3, 8, 1000):
+        assert mpi.feasible(release, default, nprocs, 0)
+        assert mpi.safe(release, default, builtin_operations_only=False, nprocs=nprocs)
+    others = mpi.portfolio(release, collective).configurations[1:]
+    restored = set(mpi.force(release, default).items())
+    assert all(set(mpi.force(release, c).items()) != restored for c in others)
+
+
+@pytest.mark.parametrize(("name", "release", "collective"), CASES)
+def test_effective_is_stable_and_feasible(name: str, release: str, collective: Collective) -> None:
+    """Reducing a configuration twice changes nothing, nor whether it runs."""
+    mpi = library(name)
+    for c in mpi.portfolio(release, collective).configurations:
+        for nprocs, msize in ((2, 0), (4, 1024), (7, 100_000)):
+            once = mpi.effective(release, c, nprocs, msize)
+            assert mpi.effective(release, once, nprocs, msize) == once
+            assert mpi.feasible(release, once, nprocs, msize) == mpi.feasible(
+                release, c, nprocs, msize
+            )
+
+
+@pytest.mark.parametrize(("name", "release", "collective"), CASES)
+def test_every_safe_configuration_survives_writing(
+    name: str, release: str, collective: Collective
+) -> None:
+    """Written, read, simulated and named again, a configuration is the same where it runs."""
+    mpi = library(name)
+    for c in mpi.portfolio(release, collective).configurations:
+        for nprocs in (2, 8):
+            always: Rules = {(collective, nprocs): (Interval(0, None, c),)}
+            written = mpi.write(
+                DecisionTable(name, Shape(1, nprocs), always),
+                release,
+                builtin_operations_only=True,
+            )
+            decision = mpi.simulate(written, collective, nprocs, 2**24)
+            runs = mpi.feasible(release, c, nprocs, 2**24)
+            wanted = c if runs else Configuration.default(name, collective)
+            assert mpi.decided(release, collective, decision) == wanted
+            assert bool(written.notes) == (not mpi.feasible(release, c, nprocs, 0))

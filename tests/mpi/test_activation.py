@@ -1,0 +1,147 @@
+"""How Open MPI is told, and how the user's own settings are honoured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError
+from colltune.mpi import Honoured, library
+
+OPENMPI = library("openmpi")
+RULES, DISPATCH = Path("/shared/rules"), Path("/shared/dispatch")
+TUNED = {
+    "coll_tuned_use_dynamic_rules": "1",
+    "coll_tuned_dynamic_rules_filename": "/shared/rules",
+}
+HAN = {
+    "coll_han_use_dynamic_file_rules": "1",
+    "coll_han_dynamic_rules_filename": "/shared/dispatch",
+}
+NO_HCOLL = {"coll_hcoll_enable": "0"}
+
+
+@pytest.mark.parametrize(
+    ("release", "configuration", "variables"),
+    [
+        (
+            "5.0.11",
+            "openmpi.bcast.chain:fanout=2,segsize=1024",
+            {
+                "coll_tuned_bcast_algorithm": 2,
+                "coll_tuned_bcast_algorithm_chain_fanout": 2,
+                "coll_tuned_bcast_algorithm_segmentsize": 1024,
+                "coll_han_priority": 0,
+            },
+        ),
+        (
+            "5.0.11",
+            "openmpi.bcast.default",
+            {"coll_tuned_bcast_algorithm": 0, "coll_han_priority": 35},
+        ),
+        ("5.0.11", "openmpi.alltoall.pairwise", {"coll_tuned_alltoall_algorithm": 2}),
+        ("4.1.8", "openmpi.bcast.linear", {"coll_tuned_bcast_algorithm": 1}),
+        ("4.1.8", "openmpi.barrier.default", {"coll_tuned_barrier_algorithm": 0}),
+    ],
+)
+def test_forcing_sets_number_parameters_and_han(
+    release: str, configuration: str, variables: dict[str, int]
+) -> None:
+    """The control variables name the algorithm, and keep or restore coll/han where it matters."""
+    assert OPENMPI.force(release, Configuration.parse(configuration)) == variables
+
+
+def test_allgatherv_cannot_be_set_at_runtime() -> None:
+    """The library makes its control variable read-only."""
+    fixed = [c for c in Collective if not OPENMPI.settable_at_runtime("5.0.11", c)]
+    assert fixed == [Collective.ALLGATHERV]
+
+
+def test_measuring_needs_dynamic_rules() -> None:
+    """Without dynamic rules no control variable has an effect."""
+    assert OPENMPI.base_environment("4.1.8") == {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_hcoll_enable": "0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("release", "spans_nodes", "dispatch", "wanted"),
+    [
+        ("5.0.11", True, DISPATCH, TUNED | HAN | NO_HCOLL),
+        ("5.0.11", True, None, TUNED | NO_HCOLL),
+        ("5.0.11", False, DISPATCH, TUNED | NO_HCOLL),
+        ("4.1.4", True, DISPATCH, TUNED | NO_HCOLL),
+    ],
+)
+def test_activation_steers_han_where_it_stands_in_the_way(
+    release: str, spans_nodes: bool, dispatch: Path | None, wanted: dict[str, str]
+) -> None:
+    """Only 5.0 across nodes needs the dispatch file."""
+    parameters = OPENMPI.activation(release, RULES, spans_nodes=spans_nodes, dispatch_path=dispatch)
+    assert parameters == wanted
+
+
+def test_a_relative_path_is_refused() -> None:
+    """Every rank would look for it in its own working directory."""
+    with pytest.raises(LibraryError, match="rules: the path of a rules file must be absolute"):
+        OPENMPI.activation("5.0.11", Path("rules"), spans_nodes=False)
+
+
+def test_parameters_become_a_file_and_an_environment() -> None:
+    """Both channels carry the same names and values."""
+    assert OPENMPI.parameter_file(TUNED) == (
+        "--mca coll_tuned_use_dynamic_rules 1\n"
+        "--mca coll_tuned_dynamic_rules_filename /shared/rules\n"
+    )
+    assert OPENMPI.environment(NO_HCOLL) == {"OMPI_MCA_coll_hcoll_enable": "0"}
+
+
+@pytest.mark.parametrize("path", ["/my rules", "/it's", "/a#b", ""])
+def test_what_a_parameter_file_cannot_carry_is_refused(path: str) -> None:
+    """A path with blanks would be cut by the library."""
+    with pytest.raises(LibraryError, match="cannot stand in a parameter file"):
+        OPENMPI.parameter_file({"coll_tuned_dynamic_rules_filename": path})
+
+
+OURS = {f"OMPI_MCA_{name}": value for name, value in (TUNED | NO_HCOLL).items()}
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {},
+        {"PATH": "/bin", "OMPI_MCA_pml": "ob1", "OMPI_MCA_coll_base_verbose": "9"},
+        {"OMPI_MCA_coll_han_verbose": "1"},
+    ],
+)
+def test_unrelated_settings_change_nothing(user: dict[str, str]) -> None:
+    """Verbosity and other frameworks do not stand against our set."""
+    assert OPENMPI.honour_user(OURS, user) == Honoured(OURS)
+
+
+def test_the_users_own_equal_setting_is_left_to_him() -> None:
+    """What the user has already set, in whatever spelling, is not set again."""
+    user = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "true"}
+    rest = {name: value for name, value in OURS.items() if name not in user}
+    assert OPENMPI.honour_user(OURS, user) == Honoured(rest)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("coll", "^tuned"),
+        ("coll_tuned_use_dynamic_rules", "0"),
+        ("coll_tuned_dynamic_rules_filename", "/mine"),
+        ("coll_tuned_bcast_algorithm", "6"),
+        ("coll_han_priority", "0"),
+        ("coll_hcoll_enable", "1"),
+    ],
+)
+def test_a_contradicting_user_is_left_alone(name: str, value: str) -> None:
+    """A user who decides about collectives himself gets none of our settings, and the reason."""
+    assert OPENMPI.honour_user(OURS, {f"OMPI_MCA_{name}": value}) == Honoured(
+        {}, f"OMPI_MCA_{name}={value} is set already, so nothing else was changed"
+    )

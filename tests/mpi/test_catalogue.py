@@ -1,0 +1,109 @@
+"""The catalogue's TOML files and their strict reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.domain import Collective
+from colltune.errors import LibraryError
+from colltune.mpi import catalogue
+from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
+
+SMALL = """
+library = "openmpi"
+series = "9.9"
+first_release = "9.9.0"
+
+[collectives.bcast]
+id = 7
+size = "msize"
+
+[[collectives.bcast.algorithms]]
+number = 1
+name = "basic_linear"
+aliases = ["linear"]
+symbol = "bcast_linear"
+
+[[collectives.bcast.algorithms]]
+number = 2
+name = "split_binary_tree"
+parameters = ["segsize"]
+limits = ["two_segments"]
+fallback = "linear"
+symbol = "bcast_split"
+"""
+
+
+def test_a_small_file_is_read_whole() -> None:
+    """Every key of a file ends in the catalogue, defaults filled in."""
+    assert catalogue.parse(SMALL, "small.toml").collectives == {
+        Collective.BCAST: CollectiveEntry(
+            Collective.BCAST,
+            7,
+            SizeUnit.MSIZE,
+            (
+                Algorithm(1, "basic_linear", "bcast_linear", ("linear",)),
+                Algorithm(
+                    2,
+                    "split_binary_tree",
+                    "bcast_split",
+                    (),
+                    ("segsize",),
+                    frozenset({Limit.TWO_SEGMENTS}),
+                    "linear",
+                ),
+            ),
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("id = 7", "id = 7\nspeed = 3", r"small\.toml: key collectives\.bcast\.speed: unknown key"),
+        ("id = 7", "", r"small\.toml: key collectives\.bcast\.id: missing"),
+        ("id = 7", 'id = "7"', r"key collectives\.bcast\.id: '7' is not of type int"),
+        ('size = "msize"', 'size = "half"', r"key collectives\.bcast\.size: 'half' is not one of"),
+        ("collectives.bcast", "collectives.broadcast", "'broadcast' is not one of allgather"),
+        ("number = 2", "number = 3", r"numbers \[1, 3\] do not count from 1"),
+        ('["linear"]', '["split_binary_tree"]', "a name or alias stands twice"),
+        ('fallback = "linear"', 'fallback = "ring"', "fallback 'ring' is no algorithm here"),
+        ('["segsize"]', '["radix"]', r"algorithms\[1\]\.parameters: 'radix' is not one of"),
+        ('["two_segments"]', '["odd"]', r"algorithms\[1\]\.limits: 'odd' is not one of"),
+        ('library = "openmpi"', "library =", r"small\.toml: not a TOML file"),
+    ],
+)
+def test_what_is_not_understood_is_refused(old: str, new: str, message: str) -> None:
+    """An unknown key or value is an error that names file and key."""
+    with pytest.raises(LibraryError, match=message):
+        catalogue.parse(SMALL.replace(old, new), "small.toml")
+
+
+def test_the_two_series_differ_by_sparbit_alone() -> None:
+    """Open MPI 5.0 has the algorithms of 4.1, with the same numbers, and sparbit."""
+
+    def algorithms(series: str) -> set[tuple[Collective, Algorithm]]:
+        found = catalogue.load("openmpi", series)
+        return {(c, a) for c, entry in found.collectives.items() for a in entry.algorithms}
+
+    assert algorithms("4.1") < algorithms("5.0")
+    assert {(c, a.number, a.name) for c, a in algorithms("5.0") - algorithms("4.1")} == {
+        (Collective.ALLGATHER, 7, "sparbit"),
+        (Collective.ALLGATHERV, 6, "sparbit"),
+    }
+
+
+def test_every_collective_of_ours_is_there() -> None:
+    """All collectives that coll/tuned lets one select are in the catalogue, and no others."""
+    for series in ("4.1", "5.0"):
+        found = catalogue.load("openmpi", series)
+        assert set(found.collectives) == set(Collective)
+        assert {c.value: entry.id for c, entry in found.collectives.items() if entry.one_rule} == {
+            "allgatherv": 1,
+            "alltoallv": 4,
+            "barrier": 6,
+            "exscan": 8,
+            "gather": 9,
+            "scan": 14,
+            "scatter": 15,
+        }

@@ -1,0 +1,230 @@
+"""Names, limits and safety of Open MPI's configurations."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError
+from colltune.mpi import library
+
+OPENMPI = library("openmpi")
+parse = Configuration.parse
+
+
+def ids(release: str, collective: Collective, **grids: tuple[int, ...]) -> list[str]:
+    """Return the ids of a portfolio, without the part that all share."""
+    found = OPENMPI.portfolio(release, collective, **grids)
+    return [c.id.removeprefix(f"openmpi.{collective}.") for c in found.configurations]
+
+
+def test_a_portfolio_holds_the_default_and_every_combination() -> None:
+    """Only parameters that an algorithm honours are varied."""
+    assert ids("4.1.4", Collective.BCAST, segsizes_bytes=(0, 4096), fanouts=(2, 8)) == [
+        "default",
+        "basic_linear",
+        "chain:fanout=2,segsize=0",
+        "chain:fanout=2,segsize=4096",
+        "chain:fanout=8,segsize=0",
+        "chain:fanout=8,segsize=4096",
+        "pipeline:segsize=0",
+        "pipeline:segsize=4096",
+        "split_binary_tree:segsize=0",
+        "split_binary_tree:segsize=4096",
+        "binary_tree:segsize=0",
+        "binary_tree:segsize=4096",
+        "binomial:segsize=0",
+        "binomial:segsize=4096",
+        "knomial:segsize=0",
+        "knomial:segsize=4096",
+        "scatter_allgather",
+        "scatter_allgather_ring",
+    ]
+
+
+def test_known_wrong_and_empty_configurations_are_not_offered() -> None:
+    """Sparbit, and a segmented ring without segments, are in no portfolio."""
+    assert "sparbit" not in ids("5.0.11", Collective.ALLGATHER)
+    assert ids("5.0.11", Collective.ALLREDUCE, segsizes_bytes=(0, 1024)) == [
+        "default",
+        "basic_linear",
+        "nonoverlapping",
+        "recursive_doubling",
+        "ring",
+        "segmented_ring:segsize=1024",
+        "rabenseifner",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("bcast.linear", "bcast.basic_linear"),
+        ("bcast.binary:segsize=1024", "bcast.binary_tree:segsize=1024"),
+        ("bcast.split_binary", "bcast.split_binary_tree:segsize=0"),
+        ("bcast.chain", "bcast.chain:fanout=4,segsize=0"),
+        ("bcast.scatter_allgather:segsize=8", "bcast.scatter_allgather"),
+        ("allreduce.ring_segmented:segsize=64", "allreduce.segmented_ring:segsize=64"),
+        ("reduce.in_order", "reduce.in-order_binary:segsize=0"),
+        ("gather.linear_synch", "gather.linear_sync:segsize=0"),
+        ("allgatherv.default", "allgatherv.default"),
+    ],
+)
+def test_there_is_one_spelling(given: str, wanted: str) -> None:
+    """Aliases, missing and ignored parameters all end in the same configuration."""
+    assert OPENMPI.canonical("4.1.8", parse(f"openmpi.{given}")).id == f"openmpi.{wanted}"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("openmpi.bcast.tree", "no bcast algorithm 'tree'; known: basic_linear, chain"),
+        ("openmpi.bcast.binomial:fanout=2", "no parameter 'fanout'; known: segsize"),
+        ("openmpi.alltoall.linear:radix=2", "no parameter 'radix'; known: none"),
+        ("openmpi.bcast.chain:fanout=33", "fanout must be from 1 to 32"),
+        ("openmpi.bcast.chain:segsize=-1", "segsize must be from 0"),
+        ("mpich.bcast.binomial", "a configuration of mpich, not of openmpi"),
+        ("openmpi.allgather.sparbit", "Open MPI 4.1.8 has no allgather algorithm 'sparbit'"),
+    ],
+)
+def test_the_unknown_is_refused_with_what_is_known(given: str, message: str) -> None:
+    """An unknown algorithm, parameter or value is an error that helps."""
+    with pytest.raises(LibraryError, match=message):
+        OPENMPI.canonical("4.1.8", parse(given))
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        ("4.1.3", "before 4.1.4"),
+        ("4.0.7", "before 4.1.4"),
+        ("6.0.0", "shifted communicator sizes"),
+        ("5.1.0", "no such release was tried"),
+        ("5.0", "is not an Open MPI release"),
+    ],
+)
+def test_unsupported_releases_are_refused_with_the_reason(release: str, message: str) -> None:
+    """A release whose rules file is not known to work is an error."""
+    with pytest.raises(LibraryError, match=message):
+        OPENMPI.portfolio(release, Collective.BCAST)
+
+
+def test_a_suffix_of_the_release_does_not_matter() -> None:
+    """Vendors' names of releases, such as 4.1.5a1, belong to their series."""
+    assert OPENMPI.portfolio("4.1.5a1", Collective.SCAN).configurations == (
+        parse("openmpi.scan.default"),
+        parse("openmpi.scan.linear"),
+        parse("openmpi.scan.recursive_doubling"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "nprocs", "msize_bytes", "reason"),
+    [
+        ("allgather.two_proc", 2, 0, ""),
+        ("allgather.two_proc", 3, 0, "two_proc needs exactly 2 processes, not 3"),
+        ("allgather.neighbor", 5, 8, "neighbor needs an even number of processes, not 5"),
+        ("allgather.recursive_doubling", 8, 8, ""),
+        (
+            "allgather.recursive_doubling",
+            12,
+            8,
+            "recursive_doubling needs a power of two of processes, not 12",
+        ),
+        (
+            "bcast.scatter_allgather",
+            16,
+            15,
+            "scatter_allgather on 16 processes needs 16 bytes or more; basic_linear runs instead",
+        ),
+        ("bcast.scatter_allgather", 16, 16, ""),
+        (
+            "allreduce.segmented_ring:segsize=1024",
+            4,
+            4095,
+            "segmented_ring on 4 processes needs 4096 bytes or more; ring runs instead",
+        ),
+        ("allreduce.segmented_ring:segsize=1024", 4, 4096, ""),
+        ("allreduce.segmented_ring", 4, 4096, "segmented_ring needs a segment size above 0"),
+        (
+            "reduce.rabenseifner",
+            7,
+            3,
+            "rabenseifner on 7 processes needs 4 bytes or more; linear runs instead",
+        ),
+        (
+            "bcast.split_binary_tree:segsize=1024",
+            4,
+            2047,
+            "split_binary_tree on 4 processes needs 2048 bytes or more; chain runs instead",
+        ),
+        ("bcast.default", 4, 0, ""),
+        ("allgather.sparbit", 4, 8, "sparbit: in-place calls give wrong results"),
+    ],
+)
+def test_limits_are_told_before_measuring(
+    given: str, nprocs: int, msize_bytes: int, reason: str
+) -> None:
+    """Outside an algorithm's limits the reason names the limit and what would run instead."""
+    configuration = parse(f"openmpi.{given}")
+    assert OPENMPI.why_not("5.0.11", configuration, nprocs, msize_bytes) == reason
+    assert OPENMPI.feasible("5.0.11", configuration, nprocs, msize_bytes) == (not reason)
+
+
+def test_limits_count_elements() -> None:
+    """A limit on the count of elements grows with their size."""
+    configuration = parse("openmpi.bcast.scatter_allgather_ring")
+    feasible = [
+        OPENMPI.feasible("4.1.8", configuration, 4, msize, element_bytes=8) for msize in (4, 31, 32)
+    ]
+    assert feasible == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("given", "nprocs", "msize_bytes", "wanted"),
+    [
+        ("bcast.chain:fanout=8,segsize=65536", 4, 1024, "bcast.chain:fanout=3,segsize=0"),
+        ("bcast.chain:fanout=2,segsize=1024", 4, 1024, "bcast.chain:fanout=2,segsize=0"),
+        ("bcast.chain:fanout=2,segsize=1024", 4, 1025, "bcast.chain:fanout=2,segsize=1024"),
+        ("gather.linear_sync:segsize=1024", 4, 8, "gather.linear_sync:segsize=1024"),
+        ("bcast.split_binary:segsize=64", 4, 8, "bcast.split_binary_tree:segsize=64"),
+        ("bcast.default", 4, 8, "bcast.default"),
+    ],
+)
+def test_what_runs_in_the_same_way_has_one_name(
+    given: str, nprocs: int, msize_bytes: int, wanted: str
+) -> None:
+    """Segments that hold the message and chains without processes make no difference."""
+    effective = OPENMPI.effective("5.0.11", parse(f"openmpi.{given}"), nprocs, msize_bytes)
+    assert effective.id == f"openmpi.{wanted}"
+
+
+def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
+    """Exactly the algorithms found wrong with a non-commutative operation need the switch."""
+    unsafe = {
+        (c.collective.value, c.algorithm)
+        for collective in Collective
+        for c in OPENMPI.portfolio("5.0.11", collective, (1024,), (2,)).configurations
+        if not OPENMPI.safe("5.0.11", c, builtin_operations_only=False)
+    }
+    assert unsafe == {
+        ("allreduce", "ring"),
+        ("allreduce", "segmented_ring"),
+        ("reduce", "chain"),
+        ("reduce", "pipeline"),
+        ("reduce", "binary"),
+        ("reduce", "binomial"),
+        ("reduce_scatter", "recursive_halving"),
+        ("reduce_scatter", "ring"),
+    }
+    ring = parse("openmpi.allreduce.ring")
+    assert OPENMPI.safe("5.0.11", ring, builtin_operations_only=True)
+
+
+def test_what_would_end_or_corrupt_programs_is_never_safe() -> None:
+    """Two-process algorithms elsewhere and sparbit stay unsafe whatever the switch says."""
+    two = parse("openmpi.barrier.two_proc")
+    safe = [OPENMPI.safe("5.0.11", two, builtin_operations_only=True, nprocs=n) for n in (2, 3)]
+    assert safe == [True, False]
+    sparbit = parse("openmpi.allgather.sparbit")
+    assert not OPENMPI.safe("5.0.11", sparbit, builtin_operations_only=True)

@@ -1,0 +1,129 @@
+"""The strict reader of rules files."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune.domain import Collective
+from colltune.errors import LibraryError
+from colltune.mpi import library
+from colltune.mpi.protocol import CommunicatorRules, Decision, Rule
+
+OPENMPI = library("openmpi")
+GOOD = """# comment with 1 2 3
+2 # collectives
+7 # bcast
+2
+0 1
+0 0 0 0
+16 3
+0 6 0 0
+8192 3 0 4096
+262144 9 0 0
+2 1 0 2 0 3 0 0 65536 4 0 0
+"""
+
+
+def test_a_file_is_read_as_the_library_reads_it() -> None:
+    """Comments and line ends do not matter; every number ends in its place."""
+    assert dict(OPENMPI.read(GOOD, "rules").rules) == {
+        Collective.BCAST: (
+            CommunicatorRules(0, (Rule(0, Decision(0)),)),
+            CommunicatorRules(
+                16,
+                (
+                    Rule(0, Decision(6)),
+                    Rule(8192, Decision(3, 0, 4096)),
+                    Rule(262144, Decision(9)),
+                ),
+            ),
+        ),
+        Collective.ALLREDUCE: (
+            CommunicatorRules(0, (Rule(0, Decision(3)), Rule(65536, Decision(4)))),
+        ),
+    }
+
+
+@pytest.mark.parametrize("join", [" ", "\n", "\r\n", "\t"])
+def test_line_ends_mean_nothing(join: str) -> None:
+    """A file on one line, one number per line, or with DOS line ends says the same."""
+    numbers = [word for line in GOOD.splitlines() for word in line.partition("#")[0].split()]
+    assert OPENMPI.read(join.join(numbers), "rules").rules == OPENMPI.read(GOOD, "rules").rules
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("# comment", "rule-file-version-2\n# comment", "rules:1: a version header"),
+        ("# comment", "\ufeff# comment", "rules:1: starts with a byte order mark"),
+        (GOOD, "", "rules:1: the file ends where the number of collectives should follow"),
+        (GOOD, "# nothing\n", "rules:1: the file ends"),
+        (GOOD, '{"collectives": {}}', "rules:1: a JSON file"),
+        ("2 # coll", "23 # coll", "rules:2: 23 collectives, but there are only 22"),
+        ("2 # coll", "3 # coll", "rules:11: the file ends where a collective's id"),
+        ("2 # coll", "1 # coll", "rules:11: the number 2 is left over"),
+        ("7 # bcast", "22 # bcast", "rules:3: there is no collective with the id 22"),
+        ("7 # bcast", "5 # bcast", "rules:3: rules for the collective with the id 5 are ignored"),
+        ("2 1 0 2", "7 1 0 2", "rules:11: bcast stands twice"),
+        ("16 3", "16 4", "rules:11: message size 2 follows 262144"),
+        ("16 3", "0 3", "rules:7: communicator size 0 follows 0 and would never"),
+        ("0 6 0 0", "8 6 0 0", "rules:8: the first message size is 8"),
+        ("8192", "262145", "rules:10: message size 262144 follows 262145"),
+        ("8192", "8192.5", r"rules:9: '8192\.5' would be read as several numbers"),
+        ("8192", "8,192", "rules:9: '8,192' would be read as several"),
+        ("8192", "-1", "rules:9: '-1' is negative"),
+        ("8192", "0x20", "rules:9: '0x20' would be read as octal or hexadecimal"),
+        ("8192", "010", "rules:9: '010' would be read as octal"),
+        ("8192", "089", "rules:9: '089' has a leading zero"),
+        ("8192", "inf", "rules:9: 'inf' is not a number"),
+        ("8192", str(2**63), "rules:9: a rule's message size is too large"),
+        ("8192 3", "8192 10", "rules:9: Open MPI 5.0.11 has no bcast algorithm 10"),
+        ("8192 3 0 4096", "8192 3 0 4096 0", "rules:9: a rule starts in the middle"),
+        ("8192 3 0 4096", "8192 3 0", "rules:10: a rule starts in the middle"),
+        ("0 6 0 0", "0 6 0 0 7", "rules:8: a rule starts in the middle"),
+        ("\n2 1 0 2 ", "\n9 1 0 2 ", "rules:11: 2 rules for gather"),
+        ("65536 4 0 0", "65536 4 0", "rules:11: the file ends where a rule's segment size"),
+    ],
+)
+def test_what_the_library_drops_or_misreads_is_an_error(old: str, new: str, message: str) -> None:
+    """Each such fault is named with its line."""
+    assert old in GOOD
+    with pytest.raises(LibraryError, match=message):
+        OPENMPI.read(GOOD.replace(old, new, 1), "rules")
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [
+        ("1 6 2  2 1 0 5 0 0  3 1 0 0 0 0", True),
+        ("1 6 1  2 1 0 5 0 0", False),
+        ("1 6 2  2 1 0 5 0 0  4 1 0 0 0 0", False),
+        ("1 6 2  0 1 0 5 0 0  3 1 0 0 0 0", False),
+    ],
+)
+def test_two_process_algorithms_need_an_entry_of_exactly_two(text: str, fine: bool) -> None:
+    """A two-process algorithm on any other communicator ends the program."""
+    if fine:
+        assert OPENMPI.read(text, "rules").rules
+    else:
+        with pytest.raises(LibraryError, match="barrier algorithm two_proc would end programs"):
+            OPENMPI.read(text, "rules")
+
+
+def test_algorithms_are_checked_against_the_release() -> None:
+    """A number that only a newer release knows is refused for the older one."""
+    text = "1 0 1 0 1 0 7 0 0"
+    assert OPENMPI.read(text, "rules", "5.0.11").rules
+    with pytest.raises(LibraryError, match=r"Open MPI 4\.1\.8 has no allgather algorithm 7"):
+        OPENMPI.read(text, "rules", "4.1.8")
+
+
+@given(st.text(alphabet="0123456789 \n#-.x", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No text makes the reader fail in another way than by its own error."""
+    with contextlib.suppress(LibraryError):
+        assert set(OPENMPI.read(text, "rules").rules) <= set(Collective)

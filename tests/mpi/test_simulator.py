@@ -1,0 +1,115 @@
+"""What the library decides with a file, and that it is what the table said."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.mpi import library
+from colltune.mpi.protocol import Decision
+
+OPENMPI = library("openmpi")
+ENTRIES = "1 7 3  3 1 0 3 0 0  5 1 0 5 0 0  7 2 0 7 0 0 1024 8 0 0"
+
+
+@pytest.mark.parametrize(
+    ("comm_size", "msize_bytes", "algorithm"),
+    [(1, 0, 0), (2, 0, 3), (4, 9, 3), (5, 9, 5), (6, 9, 5), (7, 1023, 7), (9, 1024, 8)],
+)
+def test_the_last_entry_that_is_not_larger_counts(
+    comm_size: int, msize_bytes: int, algorithm: int
+) -> None:
+    """Smaller communicators get the first entry; thresholds are inclusive lower bounds."""
+    rules = OPENMPI.read(ENTRIES, "rules")
+    assert OPENMPI.simulate(rules, Collective.BCAST, comm_size, msize_bytes).algorithm == algorithm
+
+
+@pytest.mark.parametrize(
+    ("collective_id", "collective", "last_of_first"),
+    [
+        (7, "bcast", 1023),
+        (2, "allreduce", 1023),
+        (12, "reduce_scatter", 1023),
+        (3, "alltoall", 255),
+        (0, "allgather", 255),
+        (13, "reduce_scatter_block", 255),
+    ],
+)
+def test_each_collective_has_its_own_unit(
+    collective_id: int, collective: str, last_of_first: int
+) -> None:
+    """On 4 processes a threshold of 1024 is 256 per block where the library multiplies by n."""
+    rules = OPENMPI.read(f"1 {collective_id} 1 0 2 0 1 0 0 1024 2 0 0", "rules")
+    found = [
+        OPENMPI.simulate(rules, Collective(collective), 4, size).algorithm
+        for size in (last_of_first, last_of_first + 1)
+    ]
+    assert found == [1, 2]
+
+
+@st.composite
+def decision_tables(draw: st.DrawFn) -> DecisionTable:
+    """Draw a table over a few collectives, communicator sizes and thresholds."""
+    nodes, ppn = draw(st.integers(1, 5)), draw(st.integers(1, 9))
+    rules = {}
+    for collective in draw(st.sets(st.sampled_from(Collective), max_size=4)):
+        pool = OPENMPI.portfolio("5.0.11", collective, (0, 512, 4096), (2, 8)).configurations
+        for comm_size in draw(st.sets(st.integers(2, 9), max_size=3)):
+            starts = [0, *sorted(draw(st.sets(st.integers(1, 20000), max_size=4)))]
+            ends = [start - 1 for start in starts[1:]] + [None]
+            rules[collective, comm_size] = tuple(
+                Interval(first, last, draw(st.sampled_from(pool)))
+                for first, last in zip(starts, ends, strict=True)
+            )
+    return DecisionTable("openmpi", Shape(nodes, ppn), rules)
+
+
+def allowed(
+    intervals: tuple[Interval, ...], comm_size: int, msize_bytes: int, builtin: bool
+) -> Configuration:
+    """Return what must run: the table's choice where that is safe, else the default."""
+    at = next(
+        i for i in intervals if i.last_bytes is None or i.first_bytes <= msize_bytes <= i.last_bytes
+    )
+    configuration = at.configuration
+    fits = OPENMPI.safe(
+        "5.0.11", configuration, builtin_operations_only=builtin, nprocs=comm_size
+    ) and OPENMPI.feasible("5.0.11", configuration, comm_size, msize_bytes, element_bytes=8)
+    default = Configuration.default("openmpi", configuration.collective)
+    return configuration if fits else default
+
+
+ONE_RULE = {"allgatherv", "alltoallv", "barrier", "exscan", "gather", "scan", "scatter"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(decision_tables(), st.sampled_from(["4.1.4", "5.0.11"]), st.booleans())
+def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
+    table: DecisionTable, release: str, builtin: bool
+) -> None:
+    """Read back and simulated, the file gives the table's choice, or the default."""
+    written = OPENMPI.write(table, release, builtin_operations_only=builtin)
+    rules = OPENMPI.read(written.text, "rules", release)
+    for collective in Collective:
+        for comm_size in range(2, 12):
+            intervals = table.rules.get((collective, comm_size))
+            edges = {i.first_bytes for i in intervals or ()} | {0, 71, 511, 9 * 4096, 10**6}
+            for msize in {m for edge in edges for m in (edge, max(0, edge - 1), edge + 1)}:
+                decision = OPENMPI.simulate(rules, collective, comm_size, msize)
+                if intervals is None:
+                    assert decision == Decision(0)
+                    continue
+                if collective.value in ONE_RULE:
+                    choices = {
+                        allowed(intervals, comm_size, i.first_bytes, builtin) for i in intervals
+                    }
+                    wanted = (
+                        choices.pop()
+                        if len(choices) == 1
+                        else Configuration.default("openmpi", collective)
+                    )
+                else:
+                    wanted = allowed(intervals, comm_size, msize, builtin)
+                assert OPENMPI.decided(release, collective, decision) == wanted
