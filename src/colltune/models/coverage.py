@@ -20,13 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.cells import CellMatrix, Integers
+if TYPE_CHECKING:
+    from colltune.models.cells import CellMatrix
 
+Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _MEASURES = ("nodes", "nprocs")
 _NEVER_UP, _NEVER_DOWN = -1, np.iinfo(np.int64).max

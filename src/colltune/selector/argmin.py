@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,8 +29,7 @@ Integers = NDArray[np.int64]
 _RUNNERS_UP = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Decisions:
+class Decisions(NamedTuple):
     """Choices for n instances of one collective.
 
     ``chosen`` (n) are columns of `ModelSelector.portfolio`; ``fastest`` (n) what would be chosen

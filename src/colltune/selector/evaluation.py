@@ -33,24 +33,25 @@ class Score:
     """Figures of one selector on one collective, or on all together.
 
     Speed-ups are t_default / t_selected, regret is t_selected / t_best;
-    ``share_of_oracle`` is the log of the geometric-mean speed-up over that of the oracle, None if
-    there is nothing to gain; ``harm`` the share of instances more than 5 % slower than the default.
+    ``log_gain_share`` is the log of the geometric-mean speed-up over that of the oracle, None if
+    there is nothing to gain; ``slower_share`` is the share of instances more than 5 %
+    slower than the default, ``default_share`` that of instances left to it.
     """
 
     instances: int
-    speedup_arithmetic: float
-    speedup_geometric: float
-    oracle_speedup_arithmetic: float
-    oracle_speedup_geometric: float
-    share_of_oracle: float | None
-    regret_mean: float
-    regret_p95: float
-    harm: float
-    default_kept: float
+    arithmetic_mean_speedup: float
+    geometric_mean_speedup: float
+    oracle_arithmetic_mean_speedup: float
+    oracle_geometric_mean_speedup: float
+    log_gain_share: float | None
+    mean_regret: float
+    p95_regret: float
+    slower_share: float
+    default_share: float
     fit_s: float
     predict_s: float
 
-    def as_json(self) -> dict[str, float | int | None]:
+    def as_dict(self) -> dict[str, float | int | None]:
         """Return the fields by name."""
         return dict(self.__dict__)
 
@@ -66,7 +67,7 @@ class Evaluation:
     noise: float
     scores: dict[str, dict[str, Score]]
 
-    def as_json(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return a JSON-able dictionary with stable keys."""
         return {
             "data": str(self.data),
@@ -75,7 +76,7 @@ class Evaluation:
             "guard": self.guard,
             "noise": self.noise,
             "selectors": {
-                selector: {name: score.as_json() for name, score in rows.items()}
+                selector: {name: score.as_dict() for name, score in rows.items()}
                 for selector, rows in self.scores.items()
             },
         }
@@ -325,15 +326,15 @@ def _score(outcomes: Sequence[_Outcome]) -> Score:
     regret = selected / best
     return Score(
         instances=len(selected),
-        speedup_arithmetic=float((default / selected).mean()),
-        speedup_geometric=float(np.exp(gained)),
-        oracle_speedup_arithmetic=float((default / best).mean()),
-        oracle_speedup_geometric=float(np.exp(possible)),
-        share_of_oracle=float(gained / possible) if possible > 0 else None,
-        regret_mean=float(regret.mean()),
-        regret_p95=float(np.quantile(regret, 0.95)),
-        harm=float((selected > _HARM * default).mean()),
-        default_kept=float(np.concatenate([o.kept for o in outcomes]).mean()),
+        arithmetic_mean_speedup=float((default / selected).mean()),
+        geometric_mean_speedup=float(np.exp(gained)),
+        oracle_arithmetic_mean_speedup=float((default / best).mean()),
+        oracle_geometric_mean_speedup=float(np.exp(possible)),
+        log_gain_share=float(gained / possible) if possible > 0 else None,
+        mean_regret=float(regret.mean()),
+        p95_regret=float(np.quantile(regret, 0.95)),
+        slower_share=float((selected > _HARM * default).mean()),
+        default_share=float(np.concatenate([o.kept for o in outcomes]).mean()),
         fit_s=sum(o.fit_s for o in outcomes),
         predict_s=sum(o.predict_s for o in outcomes),
     )

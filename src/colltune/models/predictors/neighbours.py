@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from colltune.models.predictors.protocol import Arrays, Numbers
 
-_TIE = 1e-9
+_TIE = 0.05
+_ROUNDING = 1e-18
 _CHUNK_ELEMENTS = 2_000_000
 
 
@@ -33,7 +34,9 @@ class _Site:
 class Neighbours:
     """Geometric mean over the `k` nearest measured points, all that tie with the last included.
 
-    Inputs are standardised by the measured points' mean and standard deviation.
+    Squared distances within 5 % are ties: on a grid of powers of two the fifth and the sixth
+    neighbour are often equally far, and a decision must not hang on a single byte. Inputs are
+    standardised by the measured points' mean and standard deviation.
     """
 
     kind: ClassVar[str] = "neighbours"
@@ -72,7 +75,7 @@ class Neighbours:
             distances += np.square(query[:, None] - point)
         last = min(self.k, len(site.points)) - 1
         reach = np.partition(distances, last, axis=1)[:, last, None]
-        near = (distances <= reach * (1 + _TIE) + _TIE**2).astype(np.float64)
+        near = (distances <= reach * (1 + _TIE) + _ROUNDING).astype(np.float64)
         means: Numbers = near @ site.log_times / near.sum(axis=1, keepdims=True)
         return means
 

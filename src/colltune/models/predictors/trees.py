@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,18 +24,22 @@ _CHUNK_ELEMENTS = 250_000
 class Trees:
     """``exp(margin + sum of leaves) * unit_s``, in seconds.
 
-    ``features`` (int16) and ``thresholds`` (float32) have the shape (T, 2^d - 1), ``leaves``
+    ``features`` (uint8) and ``thresholds`` (float32) have the shape (T, 2^d - 1), ``leaves``
     (float32) (T, 2^d), for all T trees of all configurations in turn; configuration c owns the
     trees from ``first[c]`` to ``first[c + 1]``. ``margins`` and ``units_s`` have the shape (C).
+    ``cuts`` are the distinct thresholds of the first feature, ascending, then of the second, …;
+    ``cut_counts`` (k) how many each feature has.
     """
 
     kind: ClassVar[str] = "trees"
-    features: NDArray[np.int16]
+    features: NDArray[np.uint8]
     thresholds: NDArray[np.float32]
     leaves: NDArray[np.float32]
     first: NDArray[np.int64]
     margins: Numbers
     units_s: Numbers
+    cuts: NDArray[np.float32]
+    cut_counts: NDArray[np.int64]
 
     @classmethod
     def from_json(cls, text: str | bytes | bytearray, unit_s: float) -> Trees:
@@ -44,9 +48,10 @@ class Trees:
         `unit_s` is the unit of the booster's output, in seconds.
         """
         learner = json.loads(text)["learner"]
+        parameters = learner["learner_model_param"]
         trees = learner["gradient_booster"]["model"]["trees"]
         depth = max(1, *(_depth(tree) for tree in trees)) if trees else 1
-        features = np.zeros((len(trees), 2**depth - 1), np.int16)
+        features = np.zeros((len(trees), 2**depth - 1), np.uint8)
         thresholds = np.full((len(trees), 2**depth - 1), np.inf, np.float32)
         leaves = np.zeros((len(trees), 2**depth), np.float32)
         for row, tree in enumerate(trees):
@@ -56,8 +61,9 @@ class Trees:
             thresholds,
             leaves,
             np.array([0, len(trees)]),
-            np.array([np.log(_base_score(learner["learner_model_param"]["base_score"]))]),
+            np.array([np.log(_base_score(parameters["base_score"]))]),
             np.array([unit_s]),
+            *_distinct_cuts(features, thresholds, int(parameters["num_feature"])),
         )
 
     @property
@@ -83,8 +89,9 @@ class Trees:
 
     def _distinct(self, X32: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         codes = np.zeros(len(X32), np.int64)
-        for feature in range(X32.shape[1]):
-            cuts = np.unique(self.thresholds[self.features == feature])
+        ends = np.cumsum(self.cut_counts).tolist()
+        for feature, (end, count) in enumerate(zip(ends, self.cut_counts.tolist(), strict=True)):
+            cuts = self.cuts[end - count : end]
             code = np.searchsorted(cuts, X32[:, feature], side="right")
             _, codes = np.unique(codes * (len(cuts) + 1) + code, return_inverse=True)
         _, representatives, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -117,13 +124,14 @@ class Trees:
             "first": self.first,
             "margins": self.margins,
             "units_s": self.units_s,
+            "cuts": self.cuts,
+            "cut_counts": self.cut_counts,
         }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """Rebuild from `arrays`."""
-        names = ("features", "thresholds", "leaves", "first", "margins", "units_s")
-        return cls(*(arrays[name] for name in names))
+        return cls(**arrays)
 
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
@@ -131,26 +139,35 @@ class Trees:
         depth = max(p.features.shape[1].bit_length() for p in predictors)
         deep = [p._deepened(depth) for p in predictors]
         counts = np.concatenate([np.diff(p.first) for p in deep])
+        features = np.concatenate([p.features for p in deep])
+        thresholds = np.concatenate([p.thresholds for p in deep])
         return cls(
-            np.concatenate([p.features for p in deep]),
-            np.concatenate([p.thresholds for p in deep]),
+            features,
+            thresholds,
             np.concatenate([p.leaves for p in deep]),
             np.concatenate([[0], np.cumsum(counts)]),
             np.concatenate([p.margins for p in deep]),
             np.concatenate([p.units_s for p in deep]),
+            *_distinct_cuts(features, thresholds, len(deep[0].cut_counts)),
         )
 
     def _deepened(self, depth: int) -> Self:
         more = depth - self.features.shape[1].bit_length()
         new = ((0, 0), (0, 2**depth - 1 - self.features.shape[1]))
-        return type(self)(
-            np.pad(self.features, new),
-            np.pad(self.thresholds, new, constant_values=np.inf),
-            np.repeat(self.leaves, 2**more, axis=1),
-            self.first,
-            self.margins,
-            self.units_s,
+        return replace(
+            self,
+            features=np.pad(self.features, new),
+            thresholds=np.pad(self.thresholds, new, constant_values=np.inf),
+            leaves=np.repeat(self.leaves, 2**more, axis=1),
         )
+
+
+def _distinct_cuts(
+    features: NDArray[np.uint8], thresholds: NDArray[np.float32], n_features: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    finite = np.isfinite(thresholds)
+    cuts = [np.unique(thresholds[finite & (features == f)]) for f in range(n_features)]
+    return np.concatenate(cuts), np.array([len(c) for c in cuts])
 
 
 def _base_score(text: str) -> float:
@@ -175,7 +192,7 @@ def _depth(tree: Mapping[str, Any]) -> int:
 def _complete(
     tree: Mapping[str, Any],
     depth: int,
-    features: NDArray[np.int16],
+    features: NDArray[np.uint8],
     thresholds: NDArray[np.float32],
     leaves: NDArray[np.float32],
 ) -> None:

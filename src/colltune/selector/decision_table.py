@@ -1,0 +1,259 @@
+"""Decision tables: message-size intervals for a job's communicators.
+
+A rules file knows a communicator by its size alone. Processes of one size can lie packed on few
+nodes or spread over many, and an algorithm that is fast for the one can be slow for the other;
+therefore a configuration is used for a communicator size only where the layouts agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.domain import Collective, DecisionTable, Instance, Interval, Selection, Shape
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.guard import Guard
+from colltune.selector.switch_points import grid, switch_points
+
+Integers = NDArray[np.int64]
+Layouts = tuple[Shape, ...]
+
+
+def intervals(
+    selector: ModelSelector,
+    collective: Collective,
+    shape: Shape,
+    max_msize_bytes: int | None = None,
+) -> tuple[Interval, ...]:
+    """Return the decisions for `shape` over message size: exact, ascending, adjacent, from 0 on.
+
+    Parameters
+    ----------
+    selector
+        Decides.
+    collective
+        What is called.
+    shape
+        On how many nodes and processes per node.
+    max_msize_bytes
+        Largest message for which anything but the default is chosen; by default twice the largest
+        measured. The last interval has no end.
+    """
+    return _tabulated(selector, collective, [(shape,)], max_msize_bytes)[0]
+
+
+def decision_table(
+    selector: ModelSelector,
+    shape: Shape,
+    collectives: Iterable[Collective],
+    *,
+    single_rule: Collection[Collective] = frozenset(),
+    comm_sizes: Iterable[int] | None = None,
+    max_msize_bytes: int | None = None,
+) -> DecisionTable:
+    """Return the decisions for the communicators of a job of `shape`.
+
+    Parameters
+    ----------
+    selector
+        Decides.
+    shape
+        The job's.
+    collectives
+        What to decide on.
+    single_rule
+        Collectives for which the library can be given one configuration for all message sizes
+        only: one is chosen if it is predicted at least as fast as the default at every size and
+        layout, and faster on average by more than the guard asks.
+    comm_sizes
+        Sizes of communicators; by default `communicator_sizes`. Each rule is for exactly its size.
+    max_msize_bytes
+        As for `intervals`.
+    """
+    sizes = communicator_sizes(shape) if comm_sizes is None else sorted(set(comm_sizes))
+    by_size = {size: layouts(size, shape) for size in sizes}
+    by_size = {size: found for size, found in by_size.items() if found}
+    rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
+    for collective in collectives:
+        if collective in single_rule:
+            found = [_single(selector, collective, shapes) for shapes in by_size.values()]
+        else:
+            found = _tabulated(selector, collective, list(by_size.values()), max_msize_bytes)
+        rules |= {(collective, s): i for s, i in zip(by_size, found, strict=True)}
+    return DecisionTable(selector.bundle.context.library, shape, rules)
+
+
+def communicator_sizes(shape: Shape) -> tuple[int, ...]:
+    """Return the sizes of the communicators that programs make on `shape`, ascending, from 2 on.
+
+    The whole job, one process per node, one node, whole nodes in powers of two, halves, quarters, …
+    of all of these, and powers of two.
+    """
+    sizes = {1 << k for k in range(shape.nprocs.bit_length())}
+    sizes |= {shape.ppn << k for k in range(shape.nodes.bit_length())}
+    for part in (shape.nprocs, shape.nodes, shape.ppn):
+        while part > 1:
+            sizes.add(part)
+            if part % 2:
+                break
+            part //= 2  # noqa: PLW2901
+    return tuple(sorted(s for s in sizes if 2 <= s <= shape.nprocs))
+
+
+def layouts(comm_size: int, job: Shape) -> Layouts:
+    """Return how `comm_size` processes can lie evenly on a job: fewest nodes, most nodes.
+
+    One shape if both are the same, none if they cannot lie evenly at all.
+    """
+    possible = [
+        Shape(nodes, comm_size // nodes)
+        for nodes in range(1, min(comm_size, job.nodes) + 1)
+        if comm_size % nodes == 0 and comm_size // nodes <= job.ppn
+    ]
+    return tuple(dict.fromkeys((possible[0], possible[-1]))) if possible else ()
+
+
+def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:
+    """Make neighbours with the same configuration one interval, described as the first of them."""
+    kept: list[Interval] = []
+    for interval in found:
+        if kept and kept[-1].configuration == interval.configuration:
+            kept[-1] = replace(kept[-1], last_bytes=interval.last_bytes)
+        else:
+            kept.append(interval)
+    return tuple(kept)
+
+
+class _Agreement:
+    """Decides for several rules at once; where a rule's layouts disagree, for the default."""
+
+    def __init__(
+        self, selector: ModelSelector, collective: Collective, rules: Sequence[Layouts]
+    ) -> None:
+        self._selector = selector
+        self._collective = collective
+        shapes = [shape for rule in rules for shape in rule]
+        self._nodes = np.array([s.nodes for s in shapes])
+        self._ppn = np.array([s.ppn for s in shapes])
+        self._counts = np.array([len(rule) for rule in rules])
+        self._starts = np.cumsum(self._counts) - self._counts
+        portfolio = selector.portfolio(collective)
+        self.default_code = portfolio.index(selector.default(collective))
+
+    def __call__(self, rule: Integers, msize_bytes: Integers) -> Integers:
+        counts = self._counts[rule]
+        ends = np.cumsum(counts)
+        within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+        at = np.repeat(self._starts[rule], counts) + within
+        codes = self._selector.decide(
+            self._collective, self._nodes[at], self._ppn[at], np.repeat(msize_bytes, counts)
+        ).chosen
+        least = np.minimum.reduceat(codes, ends - counts)
+        most = np.maximum.reduceat(codes, ends - counts)
+        return np.where(least == most, least, self.default_code)
+
+
+def _tabulated(
+    selector: ModelSelector,
+    collective: Collective,
+    rules: Sequence[Layouts],
+    max_msize_bytes: int | None,
+) -> list[tuple[Interval, ...]]:
+    """Return the intervals of each rule."""
+    coverage = selector.bundle.model(collective).coverage
+    bound = max_msize_bytes
+    if bound is None:
+        reach = (selector.guard or Guard()).reach
+        bound = int(reach * int(coverage.high[2]))
+    agreement = _Agreement(selector, collective, rules)
+    found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
+    drafts = []
+    for switches in found:
+        if switches[-1][1] != agreement.default_code:
+            switches.append((bound + 1, agreement.default_code))
+        drafts.append(_draft(selector, collective, switches))
+    return _described(selector, rules, drafts, bound)
+
+
+def _draft(
+    selector: ModelSelector, collective: Collective, switches: Sequence[tuple[int, int]]
+) -> list[Interval]:
+    portfolio = selector.portfolio(collective)
+    ends: list[int | None] = [first - 1 for first, _ in switches[1:]]
+    return [
+        Interval(first, last, portfolio[code])
+        for (first, code), last in zip(switches, [*ends, None], strict=True)
+    ]
+
+
+def _described(
+    selector: ModelSelector,
+    rules: Sequence[Layouts],
+    drafts: Sequence[Sequence[Interval]],
+    bound: int,
+) -> list[tuple[Interval, ...]]:
+    """Add to each interval the prediction and reason at its middle, on the first layout."""
+    instances = [
+        Instance(i.configuration.collective, rule[0], _middle(i, bound))
+        for rule, draft in zip(rules, drafts, strict=True)
+        for i in draft
+    ]
+    selections = iter(selector.select_many(instances))
+    return [
+        tuple(_with_reason(i, next(selections), rule) for i in draft)
+        for rule, draft in zip(rules, drafts, strict=True)
+    ]
+
+
+def _middle(interval: Interval, bound: int) -> int:
+    """Return the geometric middle of an interval in bytes."""
+    last = max(bound, interval.first_bytes) if interval.last_bytes is None else interval.last_bytes
+    middle = math.isqrt(max(interval.first_bytes, 1) * max(last, 1))
+    return min(max(middle, interval.first_bytes), last)
+
+
+def _with_reason(interval: Interval, selection: Selection, rule: Layouts) -> Interval:
+    if selection.configuration == interval.configuration:
+        prediction, reason = selection.prediction, selection.reason
+    else:
+        prediction = selection.default
+        between = " and ".join(map(str, rule))
+        reason = f"default kept: {between} do not agree" if len(rule) > 1 else "beyond the data"
+    return replace(interval, prediction=prediction, default=selection.default, reason=reason)
+
+
+def _single(
+    selector: ModelSelector, collective: Collective, shapes: Layouts
+) -> tuple[Interval, ...]:
+    """Return one interval for all message sizes."""
+    model = selector.bundle.model(collective)
+    low, high = int(model.coverage.low[2]), int(model.coverage.high[2])
+    sizes = grid(high, model.coverage.sizes)
+    sizes = sizes[sizes >= low]
+    chosen = selector.default(collective)
+    reason = "default kept: no one configuration is as fast as it at every size"
+    if model.default_column is None:
+        reason = "default kept: it was not measured, so nothing is known to be as fast everywhere"
+    else:
+        nodes, ppn = (np.repeat([getattr(s, n) for s in shapes], len(sizes)) for n in _AXES)
+        decisions = selector.decide(collective, nodes, ppn, np.tile(sizes, len(shapes)))
+        default_s = decisions.forecast.time_s[:, [model.default_column]]
+        gain = np.log(default_s) - np.log(decisions.rank_s)
+        fit = (gain >= 0).all(axis=0) & (gain.mean(axis=0) > decisions.required.max(axis=0))
+        fit[model.default_column] = False
+        for column in np.argsort(-gain.mean(axis=0)).tolist():
+            configuration = model.configurations[column]
+            instances = [Instance(collective, s, m) for s in shapes for m in sizes.tolist()]
+            if fit[column] and all(selector.permits(configuration, i) for i in instances):
+                mean_gain = float(np.exp(gain[:, column].mean()))
+                reason = f"one for all sizes, predicted {mean_gain:.2f}x faster on average"
+                chosen = configuration
+                break
+    return (Interval(0, None, chosen, reason=reason),)
+
+
+_AXES = ("nodes", "ppn")
