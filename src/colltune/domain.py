@@ -8,8 +8,8 @@ per peer for allgather, alltoall, gather, scatter and reduce_scatter_block.
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -230,11 +230,12 @@ class Summary:
     def of(cls, times_s: Iterable[float]) -> Summary:
         """Summarise raw repetition times (at least one)."""
         ordered = sorted(times_s)
-        p90 = ordered[min(len(ordered) - 1, round(0.9 * (len(ordered) - 1)))]
+        n = len(ordered)
+        p90 = ordered[round(0.9 * (n - 1))]
         return cls(
-            n_reps=len(ordered),
-            time_s=statistics.median(ordered),
-            time_mean_s=statistics.fmean(ordered),
+            n_reps=n,
+            time_s=(ordered[(n - 1) // 2] + ordered[n // 2]) / 2,
+            time_mean_s=math.fsum(ordered) / n,
             time_min_s=ordered[0],
             time_p90_s=p90,
             time_max_s=ordered[-1],

@@ -1,1 +1,48 @@
 """The command line. Only `main` exits, with the status of the error's kind."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+
+def main() -> None:
+    """Run the command line; print an error in one message, never as a traceback."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_status())
+
+
+def _status() -> int:
+    from click.exceptions import Abort, ClickException, Exit
+
+    from colltune.cli.app import app
+    from colltune.errors import ColltuneError, OutputError
+
+    try:
+        result = app(standalone_mode=False)
+    except ClickException as error:
+        error.show()
+        return error.exit_code
+    except Exit as error:
+        return error.exit_code
+    except ColltuneError as error:
+        return _complain(str(error), error.exit_status)
+    except (KeyboardInterrupt, Abort):
+        return _complain("interrupted; what was measured is kept", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _complain(what, OutputError.exit_status)
+    return result if isinstance(result, int) else 0
+
+
+def _complain(message: str, status: int) -> int:
+    sys.stderr.write(f"colltune: error: {message}\n")
+    return status
+
+
+def _interrupt(_signal_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,34 @@
+"""``python -m benchmarks NAME`` runs a benchmark; without a name it lists them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from benchmarks import cold_select, import_colltune, timed_share
+from benchmarks.figure import Figure
+
+BENCHMARKS: dict[str, Callable[[], Figure]] = {
+    "cold_select": cold_select.run,
+    "import_colltune": import_colltune.run,
+    "timed_share": timed_share.run,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmark named, or list all; return the exit status."""
+    if not names:
+        for name, run in sorted(BENCHMARKS.items()):
+            print(f"{name}: {(run.__doc__ or '').splitlines()[0]}")
+        return 0
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    for name in names:
+        print(BENCHMARKS[name]().as_json())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

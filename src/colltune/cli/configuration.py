@@ -1,0 +1,175 @@
+"""Writes what was selected for a job as the MPI library's own configuration files."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.domain import Collective, Configuration, DecisionTable, Instance, Shape
+from colltune.errors import LibraryError, OutputError
+from colltune.models.bundle import Bundle
+from colltune.mpi import MpiLibrary, RulesFile, library
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.decision_table import decision_table
+
+
+@dataclass(frozen=True)
+class WrittenConfiguration:
+    """The files of a job's configuration and how they are put into effect.
+
+    ``rules_path`` is the rules file, ``parameter_path`` the file for ``mpirun --tune``;
+    ``environment`` does the same by variables.
+    """
+
+    table: DecisionTable
+    rules: RulesFile
+    release: str
+    rules_path: Path
+    parameter_path: Path
+    environment: dict[str, str]
+
+    @property
+    def job_line(self) -> str:
+        """The one line that a user adds to a job."""
+        pairs = (f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
+        return "export " + " ".join(pairs)
+
+    def show(self, *, as_json: bool) -> None:
+        """Print the files, the notes and the job's line."""
+        from colltune.cli.console import show, show_json, warn
+
+        if as_json:
+            show_json(
+                {
+                    "rules": str(self.rules_path),
+                    "parameters": str(self.parameter_path),
+                    "environment": self.environment,
+                    "notes": list(self.rules.notes),
+                    "release": self.release,
+                }
+            )
+            return
+        for note in self.rules.notes:
+            warn(f"note: {note}")
+        show(f"rules for {self.table.library} {self.release}, {self.table.shape}:")
+        show(f"  {self.rules_path}")
+        show(f"add to the job: {self.job_line}")
+        show(f"or start it with: mpirun --tune {self.parameter_path}")
+
+
+def write_configuration(
+    bundle: Bundle,
+    shape: Shape,
+    *,
+    library_name: str,
+    release: str | None,
+    path: Path,
+    builtin_operations_only: bool,
+    guard: bool = True,
+) -> WrittenConfiguration:
+    """Select for `shape` and write the library's configuration to `path` and beside it.
+
+    Raises
+    ------
+    LibraryError
+        If the bundle is of another library, or the release is not supported.
+    OutputError
+        If a file cannot be written.
+    """
+    mpi = library(library_name)
+    if bundle.context.library != library_name:
+        raise LibraryError(
+            f"the bundle was measured with {bundle.context.library}; it says nothing about"
+            f" {library_name}"
+        )
+    release = release or bundle.context.library_version
+    table = table_for(
+        bundle,
+        shape,
+        mpi,
+        release,
+        bundle.collectives,
+        builtin_operations_only=builtin_operations_only,
+        guard=guard,
+    )
+    return write_table(mpi, table, release, path, builtin_operations_only=builtin_operations_only)
+
+
+def table_for(
+    bundle: Bundle,
+    shape: Shape,
+    mpi: MpiLibrary,
+    release: str,
+    collectives: Sequence[Collective],
+    *,
+    builtin_operations_only: bool,
+    guard: bool = True,
+) -> DecisionTable:
+    """Return the decisions for a job of `shape`, among what is safe in a file of `release`."""
+    allowed = writable(mpi, release, builtin_operations_only=builtin_operations_only)
+    selector = ModelSelector(bundle, guard=guard, allowed=allowed)
+    return decision_table(selector, shape, collectives, single_rule=mpi.one_rule(release))
+
+
+def writable(
+    mpi: MpiLibrary, release: str, *, builtin_operations_only: bool
+) -> Callable[[Configuration, Instance], bool]:
+    """Return the test whether a configuration may stand in a file of `release`."""
+
+    def allowed(configuration: Configuration, instance: Instance) -> bool:
+        nprocs = instance.shape.nprocs
+        try:
+            spelled = mpi.canonical(release, configuration)
+        except LibraryError:
+            return False
+        return mpi.safe(
+            release, spelled, builtin_operations_only=builtin_operations_only, nprocs=nprocs
+        ) and mpi.feasible(release, spelled, nprocs, instance.msize_bytes)
+
+    return allowed
+
+
+def write_table(
+    mpi: MpiLibrary,
+    table: DecisionTable,
+    release: str,
+    path: Path,
+    *,
+    builtin_operations_only: bool,
+) -> WrittenConfiguration:
+    """Write `table` to `path`, read it back strictly, and write its parameter file beside it."""
+    rules = mpi.write(table, release, builtin_operations_only=builtin_operations_only)
+    target = path.absolute()
+    dispatch = target.with_name(f"{target.name}.dispatch") if rules.dispatch else None
+    spans_nodes = table.shape.nodes > 1
+    parameters = mpi.activation(release, target, spans_nodes=spans_nodes, dispatch_path=dispatch)
+    parameter_path = target.with_name(f"{target.name}.params")
+    _write(target, rules.text)
+    if dispatch is not None:
+        _write(dispatch, rules.dispatch)
+    _write(parameter_path, mpi.parameter_file(parameters))
+    mpi.read(target.read_text(encoding="utf-8"), str(path), release)
+    return WrittenConfiguration(
+        table, rules, release, target, parameter_path, mpi.environment(parameters)
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}; name a writable place with --out"
+        ) from error

@@ -1,0 +1,31 @@
+"""`colltune export`: a dataset becomes a tidy CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltune.cli.options import Data, Json, Where
+
+
+def export(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="CSV file to write, plain or .gz.")],
+    where: Where = None,
+    json: Json = False,
+) -> None:
+    """Write datasets as one tidy CSV: one row per launch, configuration and instance.
+
+    Example: colltune export tuned/dataset --out measurements.csv.gz
+    """
+    from colltune.cli.console import parse_pairs, show, show_json
+    from colltune.dataset import read, write_csv
+
+    dataset = read(data, parse_pairs(where or [], "--where"))
+    write_csv(dataset, out)
+    if json:
+        show_json({"rows": len(dataset), "file": str(out)})
+    else:
+        show(f"{len(dataset)} rows of {dataset.context} -> {out}")

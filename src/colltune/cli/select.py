@@ -1,0 +1,239 @@
+"""`colltune select`: what to use where, as a table, one decision, a file, or many at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from colltune.cli.options import BuiltinOperationsOnly, Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colltune.domain import Interval, Selection
+    from colltune.models.bundle import Bundle
+
+_OUT_COLUMNS = (
+    "collective",
+    "nodes",
+    "ppn",
+    "msize_bytes",
+    "algorithm",
+    "parameters",
+    "segsize_bytes",
+    "time_s",
+    "lower_s",
+    "upper_s",
+    "default_time_s",
+    "reason",
+)
+
+
+def select(
+    bundle: Annotated[Path, typer.Option(help="Bundle folder that `colltune fit` wrote.")],
+    nodes: Annotated[int | None, typer.Option(help="Nodes of the job.", min=1)] = None,
+    ppn: Annotated[int | None, typer.Option(help="Processes per node.", min=1)] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="Only this collective: bcast, allreduce, …")
+    ] = None,
+    msize: Annotated[
+        int | None, typer.Option(help="Only this message size in bytes.", min=0)
+    ] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="Write a library's configuration: openmpi.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option(help="Release to write for, 4.1.4; default: the measured one.")
+    ] = None,
+    instances: Annotated[
+        Path | None,
+        typer.Option(help="CSV of instances: collective,nodes,ppn,msize_bytes; needs --out."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write.")] = None,
+    builtin_operations_only: BuiltinOperationsOnly = False,
+    guard: Annotated[
+        bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Select algorithms for a job's shape.
+
+    Examples: colltune select --bundle bundle --nodes 34 --ppn 32;
+    … --collective bcast --msize 65536 for one decision;
+    … --format openmpi --release 4.1.4 --out rules for a file that MPI reads;
+    colltune select --bundle bundle --instances in.csv --out out.csv for many at once.
+    """
+    from colltune.domain import Shape, parse_collective
+
+    if instances is not None:
+        _many(bundle, instances, _needed(out, "--out"), guard, json)
+        return
+    shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
+    wanted = (parse_collective(collective),) if collective else None
+    loaded = _load(bundle, wanted)
+    if format_ is not None:
+        from colltune.cli.configuration import write_configuration
+
+        table_out = write_configuration(
+            loaded,
+            shape,
+            library_name=format_,
+            release=release,
+            path=_needed(out, "--out"),
+            builtin_operations_only=builtin_operations_only,
+            guard=guard,
+        )
+        table_out.show(as_json=json)
+    elif msize is not None:
+        _one(loaded, shape, wanted or loaded.collectives, msize, guard, json)
+    else:
+        _table(loaded, shape, wanted or loaded.collectives, guard, json)
+
+
+def _needed(value: Any, flag: str) -> Any:
+    if value is None:
+        raise typer.BadParameter(f"{flag} is missing")
+    return value
+
+
+def _load(path: Path, collectives: Sequence[Any] | None = None) -> Bundle:
+    from colltune.models.bundle import load
+
+    return load(path, collectives)
+
+
+def _one(
+    bundle: Bundle, shape: Any, collectives: Sequence[Any], msize: int, guard: bool, as_json: bool
+) -> None:
+    from colltune.cli.console import show, show_json
+    from colltune.domain import Instance
+    from colltune.selector.argmin import ModelSelector
+
+    selector = ModelSelector(bundle, guard=guard)
+    selections = selector.select_many([Instance(c, shape, msize) for c in collectives])
+    if as_json:
+        rows = [_selection_json(selection) for selection in selections]
+        show_json(rows[0] if len(rows) == 1 else rows)
+        return
+    for selection in selections:
+        show(_sentence(selection))
+
+
+def _sentence(selection: Selection) -> str:
+    from colltune.cli.console import bytes_text, time_text
+
+    instance, prediction = selection.instance, selection.prediction
+    where = f"{instance.collective} on {instance.shape}, {bytes_text(instance.msize_bytes)} bytes"
+    text = f"{where}: {selection.configuration.id}\n  {selection.reason}"
+    if prediction is not None:
+        low, high = time_text(prediction.lower_s), time_text(prediction.upper_s)
+        text += f"\n  predicted {time_text(prediction.time_s)} ({low} .. {high})"
+    if selection.default is not None:
+        text += f"; default {time_text(selection.default.time_s)}"
+    for runner_up in selection.runners_up[:3]:
+        predicted = time_text(runner_up.prediction.time_s)
+        text += f"\n  next: {runner_up.configuration.id} {predicted}"
+    return text
+
+
+def _selection_json(selection: Selection) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        k: (v if v != "" else None) for k, v in zip(_OUT_COLUMNS, _row(selection), strict=True)
+    }
+    return row | {
+        "configuration": selection.configuration.id,
+        "gain": selection.gain,
+        "extrapolated": selection.extrapolated,
+        "runners_up": [
+            {"configuration": c.configuration.id, "time_s": c.prediction.time_s}
+            for c in selection.runners_up
+        ],
+    }
+
+
+def _row(selection: Selection) -> list[Any]:
+    instance, configuration = selection.instance, selection.configuration
+    prediction, default = selection.prediction, selection.default
+    segsize = configuration.segsize_bytes
+    return [
+        instance.collective.value,
+        instance.shape.nodes,
+        instance.shape.ppn,
+        instance.msize_bytes,
+        configuration.algorithm,
+        configuration.parameter_text,
+        "" if segsize is None else segsize,
+        prediction.time_s if prediction else "",
+        prediction.lower_s if prediction else "",
+        prediction.upper_s if prediction else "",
+        default.time_s if default else "",
+        selection.reason,
+    ]
+
+
+def _table(
+    bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool, as_json: bool
+) -> None:
+    from colltune.cli.console import columns, range_text, show, show_json
+    from colltune.selector.argmin import ModelSelector
+    from colltune.selector.decision_table import intervals
+
+    selector = ModelSelector(bundle, guard=guard)
+    found = [(c, interval) for c in collectives for interval in intervals(selector, c, shape)]
+    if as_json:
+        show_json(
+            {
+                "bundle": bundle.id,
+                "shape": {"nodes": shape.nodes, "ppn": shape.ppn},
+                "intervals": [_interval_json(c, interval) for c, interval in found],
+            }
+        )
+        return
+    rows = [
+        [
+            collective,
+            range_text(interval.first_bytes, interval.last_bytes),
+            _short(interval),
+            interval.reason,
+        ]
+        for collective, interval in found
+    ]
+    show(f"{bundle.context}; {shape.nodes} nodes x {shape.ppn} processes")
+    show(columns(["collective", "bytes", "configuration", "why"], rows))
+
+
+def _short(interval: Interval) -> str:
+    """Return algorithm and parameters without library and collective."""
+    configuration = interval.configuration
+    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+
+
+def _interval_json(collective: Any, interval: Interval) -> dict[str, Any]:
+    prediction, default = interval.prediction, interval.default
+    return {
+        "collective": collective,
+        "first_bytes": interval.first_bytes,
+        "last_bytes": interval.last_bytes,
+        "configuration": interval.configuration.id,
+        "time_s": prediction.time_s if prediction else None,
+        "default_time_s": default.time_s if default else None,
+        "reason": interval.reason,
+    }
+
+
+def _many(path: Path, source: Path, out: Path, guard: bool, as_json: bool) -> None:
+    from colltune.cli.console import show, show_json
+    from colltune.cli.instances import read_instances, write_rows
+    from colltune.selector.argmin import ModelSelector
+
+    instances = read_instances(source)
+    bundle = _load(path, tuple({instance.collective for instance in instances}))
+    selections = ModelSelector(bundle, guard=guard).select_many(instances)
+    write_rows(out, _OUT_COLUMNS, [_row(selection) for selection in selections])
+    changed = sum(not s.configuration.is_default for s in selections)
+    if as_json:
+        show_json({"instances": len(selections), "changed": changed, "out": str(out)})
+    else:
+        show(f"{len(selections)} instances, {changed} not left to the default -> {out}")

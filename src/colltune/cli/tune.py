@@ -1,0 +1,64 @@
+"""`colltune tune`: measure, fit, select, write, and measure again whether it helped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltune.cli.options import BuiltinOperationsOnly, Json, Mpi, Only, Skip
+
+
+def tune(
+    budget: Annotated[
+        float, typer.Option(help="Hard limit of wall time in seconds, all in.")
+    ] = 90.0,
+    out: Annotated[Path, typer.Option(help="Folder for everything that is made.")] = Path("tuned"),
+    mpi: Mpi = None,
+    campaign: Annotated[
+        Path | None, typer.Option(help="Campaign file (TOML) instead of the built-in one.")
+    ] = None,
+    ppn: Annotated[
+        int | None, typer.Option(help="Processes; default: one per core, at least 4.", min=2)
+    ] = None,
+    learner: Annotated[str, typer.Option(help="knn, gam, xgboost or auto.")] = "auto",
+    only: Only = None,
+    skip: Skip = None,
+    builtin_operations_only: BuiltinOperationsOnly = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    json: Json = False,
+) -> None:
+    """Find faster collective algorithms for this machine and prove that MPI obeys.
+
+    Measures every configuration, fits models, selects, writes the MPI library's configuration,
+    measures default and selected again in alternation, withdraws what did not prove faster, and
+    looks at which algorithm really ran.
+
+    Example: colltune tune --budget 60 --out tuned
+    """
+    import time
+
+    started = time.monotonic()
+    from colltune.bench import campaign as campaigns
+    from colltune.bench.backends import NativeBackend
+    from colltune.cli import tune_report
+    from colltune.cli.console import timed_progress
+    from colltune.cli.tune_pipeline import Settings, run
+    from colltune.mpi import installation
+
+    plan = campaigns.load(campaign) if campaign else campaigns.laptop()
+    plan = plan.changed(
+        total_s=budget,
+        ppn=(ppn,) if ppn else None,
+        only=tuple(only) if only else None,
+        skip=tuple(skip) if skip else None,
+    )
+    found = installation.find(mpi)
+    settings = Settings(plan, out, learner, builtin_operations_only, seed, started)
+    with timed_progress(budget, quiet=json) as progress:
+        result = run(settings, found, NativeBackend(found), progress)
+    if json:
+        tune_report.show_json_report(result)
+    else:
+        tune_report.show_report(result)

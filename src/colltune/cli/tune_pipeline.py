@@ -1,0 +1,336 @@
+"""The stages of `colltune tune`, one after the other, within one wall-time budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from colltune.bench import build, verify
+from colltune.bench.backends import NativeBackend
+from colltune.bench.campaign import Campaign
+from colltune.bench.runner import CampaignReport, run_campaign
+from colltune.cli import tune_picture
+from colltune.cli.configuration import WrittenConfiguration, table_for, writable, write_table
+from colltune.dataset import PerformanceDataset, read_parquet
+from colltune.domain import (
+    Collective,
+    Configuration,
+    DecisionTable,
+    Instance,
+    Interval,
+    Shape,
+)
+from colltune.errors import BudgetError, CampaignError, ColltuneError
+from colltune.models.bundle import Bundle
+from colltune.models.fitting import fit
+from colltune.mpi import LIBRARIES, MpiLibrary, trace
+from colltune.mpi.installation import Installation
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.decision_table import merged
+
+_LEAST_BUDGET_S = 15.0
+_AFTERWARDS_S = 7.0
+_VERIFY_SHARE = 0.25
+_REPORT_S = 2.5
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for; ``started`` is the monotonic time from which the budget counts."""
+
+    campaign: Campaign
+    out: Path
+    learner: str
+    builtin_operations_only: bool
+    seed: int | None
+    started: float
+
+    def left_s(self) -> float:
+        """Return the seconds that are left of the budget."""
+        return self.campaign.total_s - (time.monotonic() - self.started)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One message-size range of the result.
+
+    ``default_algorithms`` are what the library itself runs there (empty if it could not be seen);
+    ``predicted`` is the predicted gain (geometric mean over the measured sizes of the range, None
+    where the default is kept), ``measured`` that of the alternated measurement; ``in_effect`` tells
+    whether exactly the chosen algorithm was seen to run (None: could not be looked at);
+    ``withdrawn`` is a choice that was taken back because it did not prove faster.
+    """
+
+    collective: Collective
+    interval: Interval
+    default_algorithms: tuple[str, ...]
+    predicted: float | None
+    measured: verify.Gain | None
+    in_effect: bool | None
+    withdrawn: Configuration | None = None
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Everything `colltune tune` found and made."""
+
+    shape: Shape
+    context: str
+    rows: tuple[Row, ...]
+    dataset_path: Path
+    bundle_path: Path
+    picture_path: Path
+    written: WrittenConfiguration
+    report: CampaignReport
+    wall_s: float
+    timed_s: float
+    notes: tuple[str, ...]
+
+
+def run(
+    settings: Settings, installation: Installation, backend: NativeBackend, progress: Progress
+) -> TuneResult:
+    """Tune for the campaign's one shape; see `colltune tune`.
+
+    Raises
+    ------
+    BudgetError
+        If the budget is too small for fitting, writing and verifying beside measuring.
+    CampaignError
+        If the campaign asks for more than one shape.
+    """
+    if settings.campaign.total_s < _LEAST_BUDGET_S:
+        raise BudgetError(
+            f"a budget of {settings.campaign.total_s:g} s is too small: measuring, fitting and"
+            f" verifying need at least {_LEAST_BUDGET_S:g} s; nothing was measured"
+        )
+    if len(settings.campaign.shapes) != 1:
+        raise CampaignError("tune works on one shape; use measure, fit and select for several")
+    folder = settings.out / f"{settings.campaign.machine}-openmpi-{installation.release}"
+    backend.program()
+    report = _measure(settings, backend, folder / "dataset", progress)
+    progress("fitting", 0.0)
+    dataset = read_parquet(folder / "dataset")
+    bundle = fit(dataset, settings.learner)
+    bundle.save(folder / "bundle")
+    return _Finish(settings, installation, backend, progress, folder, dataset, bundle).run(report)
+
+
+def _measure(
+    settings: Settings, backend: NativeBackend, folder: Path, progress: Progress
+) -> CampaignReport:
+    budget_s = (1 - _VERIFY_SHARE) * (settings.left_s() - _AFTERWARDS_S)
+    campaign = settings.campaign.changed(total_s=budget_s)
+    return run_campaign(campaign, backend, folder, seed=settings.seed, progress=progress)
+
+
+@dataclass
+class _Finish:
+    """From the bundle to the result."""
+
+    settings: Settings
+    installation: Installation
+    backend: NativeBackend
+    progress: Progress
+    folder: Path
+    dataset: PerformanceDataset
+    bundle: Bundle
+
+    @property
+    def mpi(self) -> MpiLibrary:
+        return LIBRARIES[self.installation.library]
+
+    @property
+    def shape(self) -> Shape:
+        return self.settings.campaign.shapes[0]
+
+    def run(self, report: CampaignReport) -> TuneResult:
+        table = self._table()
+        written = self._write(table)
+        tracer, notes = self._tracer()
+        tune_picture.prepare()
+        alternation = self._alternate(written)
+        kept, withdrawn = self._without_losers(table, alternation)
+        written = self._write(kept)
+        default_seen, tuned_seen = self._watch(written, tracer)
+        rows = self._rows(table, withdrawn, alternation, default_seen, tuned_seen)
+        picture = tune_picture.draw(self.dataset, kept, self.shape, self.folder / "runtimes.png")
+        return TuneResult(
+            shape=self.shape,
+            context=str(self.bundle.context),
+            rows=tuple(rows),
+            dataset_path=self.folder / "dataset",
+            bundle_path=self.folder / "bundle",
+            picture_path=picture,
+            written=written,
+            report=report,
+            wall_s=time.monotonic() - self.settings.started,
+            timed_s=report.timed_s + alternation.timed_s,
+            notes=(*notes, *written.rules.notes),
+        )
+
+    def _table(self) -> DecisionTable:
+        return table_for(
+            self.bundle,
+            self.shape,
+            self.mpi,
+            self.installation.release,
+            self.bundle.collectives,
+            builtin_operations_only=self.settings.builtin_operations_only,
+        )
+
+    def _write(self, table: DecisionTable) -> WrittenConfiguration:
+        return write_table(
+            self.mpi,
+            table,
+            self.installation.release,
+            self.folder / "openmpi.rules",
+            builtin_operations_only=self.settings.builtin_operations_only,
+        )
+
+    def _grid(self, collective: Collective, interval: Interval) -> list[Instance]:
+        """Return the measured instances inside an interval."""
+        last = interval.last_bytes
+        return [
+            Instance(collective, self.shape, m)
+            for m in self.settings.campaign.msizes_bytes
+            if interval.first_bytes <= m and (last is None or m <= last)
+        ]
+
+    def _whole(self, table: DecisionTable) -> list[tuple[Collective, Interval]]:
+        """Return the intervals of the whole job's communicator, collective by collective."""
+        whole = self.shape.nprocs
+        return [
+            (collective, interval)
+            for (collective, comm_size), intervals in table.rules.items()
+            if comm_size == whole
+            for interval in intervals
+        ]
+
+    def _alternate(self, written: WrittenConfiguration) -> verify.Alternation:
+        instances = [
+            instance
+            for collective, interval in self._whole(written.table)
+            if not interval.configuration.is_default
+            for instance in self._grid(collective, interval)
+        ]
+        budget_s = self.settings.left_s() - _REPORT_S
+        return verify.alternate(
+            self.backend,
+            self.shape,
+            instances,
+            written.environment,
+            budget_s,
+            lambda spent_s: self.progress("verifying", spent_s),
+        )
+
+    def _without_losers(
+        self, table: DecisionTable, alternation: verify.Alternation
+    ) -> tuple[DecisionTable, dict[tuple[Collective, int], Interval]]:
+        """Give back to the library what was measured and did not prove faster."""
+        whole = self.shape.nprocs
+        rules = dict(table.rules)
+        withdrawn: dict[tuple[Collective, int], Interval] = {}
+        for collective in {c for c, _ in self._whole(table)}:
+            kept = []
+            for interval in table.rules[collective, whole]:
+                grid = self._grid(collective, interval)
+                if interval.configuration.is_default or _proved(alternation, grid):
+                    kept.append(interval)
+                    continue
+                default = Configuration.default(table.library, collective)
+                withdrawn[collective, interval.first_bytes] = interval
+                reason = "withdrawn: did not prove faster when measured again"
+                kept.append(replace(interval, configuration=default, reason=reason))
+            rules[collective, whole] = merged(kept)
+        return replace(table, rules=rules), withdrawn
+
+    def _tracer(self) -> tuple[Path | None, tuple[str, ...]]:
+        """Return the call tracer, or None and a note why there is none."""
+        try:
+            return trace.build(self.installation, build.cache_folder()), ()
+        except ColltuneError as error:
+            return None, (f"which algorithm ran could not be looked at: {error}",)
+
+    def _watch(
+        self, written: WrittenConfiguration, tracer: Path | None
+    ) -> tuple[Mapping[Instance, str], Mapping[Instance, str]]:
+        """Return which function ran for each measured instance, without and with the file."""
+        if tracer is None:
+            return {}, {}
+        instances = [
+            Instance(c, self.shape, m)
+            for c in self.bundle.collectives
+            for m in self.settings.campaign.msizes_bytes
+        ]
+        plain, tuned = (
+            verify.watch_algorithms(self.backend, self.shape, instances, wanted, tracer)
+            for wanted in ({}, written.environment)
+        )
+        return plain, tuned
+
+    def _rows(
+        self,
+        table: DecisionTable,
+        withdrawn: Mapping[tuple[Collective, int], Interval],
+        alternation: verify.Alternation,
+        default_seen: Mapping[Instance, str],
+        tuned_seen: Mapping[Instance, str],
+    ) -> list[Row]:
+        names = _names(self.mpi, self.installation.release, self.bundle.collectives)
+        rows = []
+        for collective, interval in self._whole(table):
+            grid = self._grid(collective, interval)
+            lost = withdrawn.get((collective, interval.first_bytes))
+            default_names = [names.get(default_seen.get(i, ""), "") for i in grid]
+            rows.append(
+                Row(
+                    collective,
+                    interval,
+                    tuple(dict.fromkeys(name for name in default_names if name)),
+                    self._predicted(interval, grid),
+                    alternation.gain(grid),
+                    None if lost else self._in_effect(interval, grid, tuned_seen),
+                    interval.configuration if lost else None,
+                )
+            )
+        return rows
+
+    def _predicted(self, interval: Interval, grid: list[Instance]) -> float | None:
+        if interval.configuration.is_default or not grid:
+            return None
+        builtin_only = self.settings.builtin_operations_only
+        release = self.installation.release
+        allowed = writable(self.mpi, release, builtin_operations_only=builtin_only)
+        selector = ModelSelector(self.bundle, allowed=allowed)
+        gains = [selection.gain for selection in selector.select_many(grid)]
+        return math.exp(sum(map(math.log, gains)) / len(gains))
+
+    def _in_effect(
+        self, interval: Interval, grid: list[Instance], seen: Mapping[Instance, str]
+    ) -> bool | None:
+        if interval.configuration.is_default or not grid or not seen:
+            return None
+        expected = self.mpi.expected_symbols(self.installation.release, interval.configuration)
+        return all(seen.get(instance) in expected for instance in grid)
+
+
+def _proved(alternation: verify.Alternation, grid: list[Instance]) -> bool:
+    """Tell whether the choice was faster in all, and at no size certainly slower."""
+    gain = alternation.gain(grid)
+    single = [alternation.gain([instance]) for instance in grid]
+    return gain is not None and gain.ratio >= 1 and not any(g and g.upper < 1 for g in single)
+
+
+def _names(mpi: MpiLibrary, release: str, collectives: tuple[Collective, ...]) -> dict[str, str]:
+    """Return the algorithm's name for each traced function."""
+    return {
+        symbol: configuration.algorithm
+        for collective in collectives
+        for configuration in mpi.portfolio(release, collective).configurations
+        for symbol in mpi.expected_symbols(release, configuration)
+    }
