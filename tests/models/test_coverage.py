@@ -1,0 +1,102 @@
+"""Where a configuration may be chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.models.machines import configuration, measured
+
+from colltune.domain import Instance
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.coverage import Coverage
+
+
+def cells(**changes: object) -> CellMatrix:
+    """Return the only collective's cells of the made-up machine."""
+    (matrix,) = cell_matrices(measured(**changes)).values()  # type: ignore[arg-type]
+    return matrix
+
+
+def names(matrix: CellMatrix, nodes: int, ppn: int, msize: int) -> set[str]:
+    """Return the algorithms that may be chosen for one instance."""
+    as_arrays = (cells_of([n]) for n in (nodes, ppn, msize))
+    allowed = Coverage.of(matrix).candidates(*as_arrays)[0]
+    return {c.algorithm for c, a in zip(matrix.configurations, allowed, strict=True) if a}
+
+
+def cells_of(numbers: list[int]) -> NDArray[np.int64]:
+    """Return an integer vector."""
+    return np.array(numbers, np.int64)
+
+
+ALL = {"default", "linear", "binomial", "scatter_allgather"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ppn", "msize"), [(2, 1, 1), (5, 3, 1000), (16, 4, 4194304), (99, 7, 10**9)]
+)
+def test_what_was_measured_everywhere_may_be_chosen_everywhere(
+    nodes: int, ppn: int, msize: int
+) -> None:
+    """Inside the grid, between its points and, moved to its edge, beyond it."""
+    assert names(cells(), nodes, ppn, msize) == ALL
+
+
+def test_one_shape_counts_only_at_that_shape() -> None:
+    """A configuration measured at a single shape is a candidate there and nowhere else."""
+
+    def elsewhere(algorithm: str, instance: Instance) -> bool:
+        return algorithm == "linear" and str(instance.shape) != "4x4"
+
+    matrix = cells(left_out=elsewhere)
+    assert names(matrix, 4, 4, 100) == ALL
+    assert names(matrix, 8, 4, 100) == ALL - {"linear"}
+    assert names(matrix, 4, 3, 100) == ALL - {"linear"}
+
+
+def test_missing_large_cells_are_not_filled_in() -> None:
+    """Where an algorithm timed out on many processes and large messages, it is no candidate."""
+
+    def timed_out(algorithm: str, instance: Instance) -> bool:
+        slow = instance.shape.nprocs >= 32 and instance.msize_bytes > 16384
+        return algorithm == "linear" and slow
+
+    matrix = cells(left_out=timed_out)
+    assert names(matrix, 16, 4, 16384) == ALL
+    assert names(matrix, 16, 4, 16385) == ALL - {"linear"}
+    assert names(matrix, 7, 4, 4194304) == ALL - {"linear"}
+    assert names(matrix, 4, 4, 4194304) == ALL
+
+
+def test_missing_small_cells_are_not_filled_in() -> None:
+    """The same holds towards small messages and few processes."""
+
+    def late(algorithm: str, instance: Instance) -> bool:
+        return algorithm == "linear" and instance.msize_bytes < 1024
+
+    matrix = cells(left_out=late)
+    assert names(matrix, 4, 4, 1023) == ALL - {"linear"}
+    assert names(matrix, 4, 4, 1024) == ALL
+
+
+def test_one_node_is_another_machine() -> None:
+    """Nothing measured on several nodes is chosen on one, nor the other way round."""
+    assert names(cells(), 1, 4, 1024) == {"default"}
+    assert names(cells(nodes=(1,)), 2, 4, 1024) == {"default"}
+    assert names(cells(nodes=(1, 2, 4)), 1, 2, 1024) == ALL
+
+
+def test_without_a_default_all_together_are_the_reference() -> None:
+    """If the default was not measured, the range is that of all configurations together."""
+    matrix = cells(algorithms=("linear", "binomial"))
+    assert names(matrix, 99, 4, 10**9) == {"linear", "binomial"}
+    assert configuration("default") not in matrix.configurations
+
+
+def test_extrapolation_is_told() -> None:
+    """An instance is extrapolated if nodes, ppn, processes or message leave the default's range."""
+    coverage = Coverage.of(cells())
+    nodes, ppn, msize = [16, 17, 1, 8, 8, 8], [4, 4, 4, 5, 4, 2], [64, 64, 64, 64, 4194305, 4194304]
+    got = coverage.extrapolated(*map(cells_of, (nodes, ppn, msize)))
+    assert got.tolist() == [False, True, True, True, True, False]

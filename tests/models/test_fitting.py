@@ -1,0 +1,104 @@
+"""From measurements to models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.models.machines import CONTEXT, configuration, measured
+
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
+from colltune.errors import BundleError, DataError
+from colltune.models import fitting
+from colltune.models.fitting import fit
+
+NOISY = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), noise=0.05)
+
+
+@pytest.mark.parametrize("learner", ["knn", "gam", "xgboost"])
+def test_interval_holds_about_nine_tenths(learner: str) -> None:
+    """Of times at node counts not trained on, 75 to 100 % lie in the predicted 90 % interval."""
+    test = measured(nodes=(5, 7, 10), ppn=(1, 2, 4), noise=0.05)
+    model = fit(NOISY, learner, jobs=1).model(Collective.BCAST)
+    frame = test.frame[test.frame["algorithm"] == "binomial"]
+    _, lower, upper = model.model(configuration("binomial")).predict(
+        *(frame[c].to_numpy() for c in ("nodes", "ppn", "msize_bytes"))
+    )
+    inside = (lower <= frame["time_s"]) & (frame["time_s"] <= upper)
+    assert 0.75 <= inside.mean() <= 1.0
+
+
+def test_every_collective_and_configuration_is_fitted() -> None:
+    """The bundle has all collectives, each with all its configurations, sorted, and the shapes."""
+    both = (Collective.ALLREDUCE, Collective.BCAST)
+    bundle = fit(measured(collectives=both, nodes=(2, 4), ppn=(1,)), "knn")
+    algorithms = sorted(["default", "linear", "binomial", "scatter_allgather"])
+    expected = tuple(configuration(a, c) for c in both for a in algorithms)
+    assert bundle.configurations() == expected
+    assert bundle.training_shapes == (Shape(2, 1), Shape(4, 1))
+    assert bundle.context == CONTEXT
+
+
+def test_auto_takes_the_learner_that_decides_best() -> None:
+    """Auto equals the bundle of the one learner that it names, and names it per collective."""
+    auto = fit(NOISY, jobs=1)
+    (model,) = auto.models
+    assert auto.id == fit(NOISY, model.learner, jobs=1).id
+
+
+def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fitting in two processes gives the same bundle as in one, to the last bit."""
+    data = measured()
+    alone = fit(data, "gam", jobs=1)
+    monkeypatch.setattr(fitting, "_CELLS_WORTH_PROCESSES", 0)
+    assert fit(data, "gam", jobs=2).id == alone.id
+
+
+def test_progress_counts_to_the_end() -> None:
+    """The callback is told each finished part of all there are."""
+    seen: list[tuple[int, int]] = []
+    fit(measured(), "knn", progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(k, 5) for k in range(1, 6)]
+
+
+def test_feature_set_can_be_named() -> None:
+    """A named feature set is used and kept instead of the learner's own."""
+    (model,) = fit(measured(), "xgboost", feature_set="rich").models
+    assert (model.learner, model.feature_set) == ("xgboost", "rich")
+
+
+def test_one_instance_is_enough() -> None:
+    """A single cell per configuration is fitted, with the wide interval of the unknown."""
+    bundle = fit(measured(nodes=(2,), ppn=(1,), msizes=(64,)))
+    model = bundle.model(Collective.BCAST).model(configuration("linear"))
+    time_s, lower, upper = model.predict(2, 1, 64)
+    assert model.covers([2, 2], [1, 2], [64, 64]).tolist() == [True, False]
+    np.testing.assert_allclose([lower / time_s, upper / time_s], [[0.5], [2.0]])
+
+
+def test_predictions_of_a_strange_configuration_are_refused() -> None:
+    """Asking for a configuration that was never measured says so."""
+    model = fit(measured(), "knn").model(Collective.BCAST)
+    with pytest.raises(BundleError, match=r"no model of openmpi\.bcast\.chain: it was not in"):
+        model.model(configuration("chain"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"learner": "forest"}, "unknown learner 'forest'; known: knn, gam, xgboost, auto"),
+        ({"learner": "knn", "feature_set": "poor"}, "unknown feature set 'poor'"),
+    ],
+)
+def test_unknown_names_are_explained(arguments: dict[str, str], message: str) -> None:
+    """A learner or feature set that does not exist is named with those that do."""
+    with pytest.raises(DataError, match=message):
+        fit(measured(), **arguments)  # type: ignore[arg-type]
+
+
+def test_nothing_usable_is_an_error() -> None:
+    """Measurements of which none ended well cannot be learned from."""
+    instance = Instance(Collective.BCAST, Shape(2, 2), 64)
+    failed = Measurement(instance, configuration("linear"), "one", RunStatus.TIMEOUT)
+    with pytest.raises(DataError, match="no measurement is usable"):
+        fit(PerformanceDataset.of(CONTEXT, [failed]))
