@@ -135,6 +135,12 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         read([odd])
 
 
+def test_shifted_columns_and_empty_context_are_refused(tmp_path: Path) -> None:
+    """Rows with a field too many never shift into each other, and a context is never blank."""
+    assert "not a readable CSV" in _refused(tmp_path, HEADER + GOOD.replace("leo", "leo,x"))
+    assert "column machine is empty" in _refused(tmp_path, HEADER + GOOD.replace("leo", ""))
+
+
 def test_failed_rows_need_no_time(tmp_path: Path) -> None:
     """A row whose status is a failure is kept, without a time."""
     header = HEADER.replace("launch,", "launch,status,")

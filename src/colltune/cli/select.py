@@ -122,10 +122,10 @@ def _one(
 
 
 def _sentence(selection: Selection) -> str:
-    from colltune.cli.console import bytes_text, time_text
+    from colltune.cli.console import time_text
 
     instance, prediction = selection.instance, selection.prediction
-    where = f"{instance.collective} on {instance.shape}, {bytes_text(instance.msize_bytes)} bytes"
+    where = f"{instance.collective} on {instance.shape}, {instance.msize_bytes} bytes"
     text = f"{where}: {selection.configuration.id}\n  {selection.reason}"
     if prediction is not None:
         low, high = time_text(prediction.lower_s), time_text(prediction.upper_s)

@@ -8,6 +8,7 @@ time_max_s (all but time_s optional). Times are seconds, sizes bytes as the call
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -91,10 +92,14 @@ def write_csv(dataset: PerformanceDataset, path: Path) -> None:
 
 def _text_table(path: Path) -> pd.DataFrame:
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(
+                path, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False
+            )
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
         raise DataError(f"{path}: not a readable CSV file ({error})") from error
     if table.empty:
         raise DataError(f"{path}: no data rows")
@@ -141,7 +146,11 @@ def _context(table: pd.DataFrame, path: Path) -> Context:
             f"{path}: mixes {len(contexts)} contexts, which are never joined: {listed};"
             f" keep one with --where {column}={value}"
         )
-    return Context(*(str(contexts[c].iloc[0]).strip() for c in CONTEXT_COLUMNS))
+    values = {c: str(contexts[c].iloc[0]).strip() for c in CONTEXT_COLUMNS}
+    for column in CONTEXT_COLUMNS[:3]:
+        if not values[column]:
+            raise DataError(f"{path}: column {column} is empty; measurements need their context")
+    return Context(**values)
 
 
 def _parsed(table: pd.DataFrame, path: Path) -> pd.DataFrame:

@@ -1,0 +1,103 @@
+"""`colltune import`, `export`, `fit` and `evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from colltune.dataset import read
+from tests.cli.conftest import Verb
+
+
+def test_import_and_export_round_trip(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """A CSV that is imported and exported again holds the same measurements."""
+    imported = colltune("import", measurements_csv, "--out", tmp_path / "d", "--json")
+    assert (imported.status, imported.json["rows"]) == (0, 240)
+    exported = colltune("export", tmp_path / "d", "--out", tmp_path / "e.csv.gz")
+    assert exported.status == 0
+    again, first = read([tmp_path / "e.csv.gz"]), read([measurements_csv])
+    assert again.context == first.context
+    pd.testing.assert_frame_equal(again.frame, first.frame)
+
+
+def test_importing_twice_is_refused(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """The same cells of the same launch are not taken twice; the dataset stays as it was."""
+    assert colltune("import", measurements_csv, "--out", tmp_path / "d").status == 0
+    twice = colltune("import", measurements_csv, "--out", tmp_path / "d")
+    assert twice.status == 3
+    assert "duplicate cells" in twice.err
+    assert len(read([tmp_path / "d"])) == 240
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("time_s", "seconds"), "missing column time_s"),
+        (("bcast", "bkast"), "line 2, column collective"),
+        (("hydra", "hydra,"), "not a readable CSV"),
+    ],
+)
+def test_bad_csv_is_a_data_error(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    """Whatever is wrong with a CSV ends with status 3 and says where."""
+    bad = tmp_path / "bad.csv"
+    bad.write_text(measurements_csv.read_text().replace(*change))
+    for verb in (["import", bad], ["fit", bad]):
+        answer = colltune(*verb, "--out", tmp_path / "out")
+        assert answer.status == 3
+        assert message in answer.err
+        assert "bad.csv" in answer.err
+
+
+def test_fit_tells_what_it_made(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """Fit writes a bundle and says which learner serves which collective."""
+    answer = colltune(
+        "fit", measurements_csv, "--out", tmp_path / "b", "--learner", "gam", "--json"
+    )
+    assert answer.status == 0
+    assert answer.json["learners"] == {"bcast": "gam"}
+    assert answer.json["configurations"] == 4
+    assert (tmp_path / "b" / "manifest.json").exists()
+
+
+def test_fit_refuses_an_unknown_learner(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """An unknown learner is named together with the known ones."""
+    answer = colltune("fit", measurements_csv, "--out", tmp_path / "b", "--learner", "oracle")
+    assert answer.status == 3
+    assert "oracle" in answer.err
+    assert "xgboost" in answer.err
+
+
+def test_evaluate_compares_with_the_baselines(colltune: Verb, measurements_csv: Path) -> None:
+    """Evaluate finds the gain that is in the data, beside default, single and virtual best."""
+    split = ["--train-nodes", "2,4,16", "--test-nodes", "8"]
+    answer = colltune("evaluate", measurements_csv, *split, "--learner", "knn", "--json")
+    assert answer.status == 0
+    selectors = answer.json["selectors"]
+    assert set(selectors) == {"default", "single_best", "virtual_best", "knn"}
+    best = selectors["virtual_best"]["all"]
+    assert best["instances"] == 15
+    assert best["geometric_mean_speedup"] == pytest.approx(3.0)
+    assert selectors["knn"]["bcast"]["log_gain_share"] == pytest.approx(1.0)
+    assert selectors["default"]["all"]["arithmetic_mean_speedup"] == 1.0
+    table = colltune("evaluate", measurements_csv, *split, "--learner", "knn")
+    assert "virtual_best" in table.out
+
+
+def test_evaluate_refuses_a_split_that_is_not_in_the_data(
+    colltune: Verb, measurements_csv: Path
+) -> None:
+    """Node counts that were not measured, or are no numbers, are named."""
+    missing = colltune("evaluate", measurements_csv, "--train-nodes", "2", "--test-nodes", "99")
+    assert missing.status == 3
+    assert "99" in missing.err
+    words = colltune("evaluate", measurements_csv, "--train-nodes", "two", "--test-nodes", "8")
+    assert words.status == 3
+    assert "--train-nodes" in words.err

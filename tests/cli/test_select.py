@@ -1,0 +1,171 @@
+"""`colltune select`."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verb
+
+SHAPE = ("--nodes", 8, "--ppn", 4)
+
+
+def test_one_decision(colltune: Verb, bundle_path: Path) -> None:
+    """One decision names configuration, predicted times and the reason."""
+    question = ("--bundle", bundle_path, *SHAPE, "--collective", "bcast", "--msize", 4096)
+    found = colltune("select", *question, "--json").json
+    assert found["configuration"] == "openmpi.bcast.binomial"
+    assert found["time_s"] < found["default_time_s"]
+    assert found["lower_s"] <= found["time_s"] <= found["upper_s"]
+    assert found["gain"] == pytest.approx(found["default_time_s"] / found["time_s"])
+    assert "openmpi.bcast.binomial" in colltune("select", *question).out
+
+
+def test_table_for_people(colltune: Verb, bundle_path: Path) -> None:
+    """The table's intervals are ascending, adjacent, and start at 0."""
+    found = colltune("select", "--bundle", bundle_path, *SHAPE, "--json").json["intervals"]
+    assert found[0]["first_bytes"] == 0
+    assert found[-1]["last_bytes"] is None
+    for before, after in itertools.pairwise(found):
+        assert after["first_bytes"] == before["last_bytes"] + 1
+    assert "binomial" in colltune("select", "--bundle", bundle_path, *SHAPE).out
+
+
+def test_many_instances_at_once(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
+    """Each instance of a CSV gets its row, in order, with the columns promised."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("collective,nodes,ppn,msize_bytes\nbcast,8,4,64\nbcast,7,4,512\n")
+    answer = colltune("select", "--bundle", bundle_path, "--instances", source, "--out", out)
+    assert answer.status == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert list(rows[0]) == [
+        *("collective", "nodes", "ppn", "msize_bytes", "algorithm", "parameters"),
+        *("segsize_bytes", "time_s", "lower_s", "upper_s", "default_time_s", "reason"),
+    ]
+    assert [(r["nodes"], r["msize_bytes"], r["algorithm"]) for r in rows] == [
+        ("8", "64", "binomial"),
+        ("7", "512", "binomial"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("collective,nodes,ppn\nbcast,8,4\n", "missing column msize_bytes"),
+        ("collective,nodes,ppn,msize_bytes\nbcast,0,4,8\n", "line 2, column nodes"),
+        ("collective,nodes,ppn,msize_bytes\nbcast,8,4,x\n", "line 2, column msize_bytes"),
+        ("collective,nodes,ppn,msize_bytes\nbkast,8,4,8\n", "line 2, column collective"),
+    ],
+)
+def test_bad_instances_name_their_line(
+    colltune: Verb, bundle_path: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    """A malformed list of instances is refused with line and column; nothing is written."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(text)
+    answer = colltune("select", "--bundle", bundle_path, "--instances", source, "--out", out)
+    assert answer.status == 3
+    assert message in answer.err
+    assert not out.exists()
+
+
+def test_configuration_for_open_mpi(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
+    """The rules file names the fast algorithm by its number, and the job's line the file."""
+    out = tmp_path / "rules"
+    answer = colltune(
+        "select", "--bundle", bundle_path, *SHAPE, "--format", "openmpi", "--out", out, "--json"
+    )
+    assert answer.status == 0
+    rules = [line.split("#")[0].split() for line in out.read_text().splitlines()]
+    assert ["0", "6", "0", "0"] in rules
+    assert answer.json["release"] == "4.1.4"
+    assert answer.json["environment"]["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == str(out)
+    assert f"dynamic_rules_filename {out}" in Path(answer.json["parameters"]).read_text()
+
+
+def test_unsafe_algorithms_need_the_switch(
+    colltune: Verb, tmp_path: Path, measurements_csv: Path
+) -> None:
+    """An algorithm that is wrong for non-commutative operations is written only on request."""
+    text = measurements_csv.read_text().replace("bcast", "allreduce")
+    data = tmp_path / "data.csv"
+    data.write_text(
+        text.replace("binomial", "x").replace(",ring,", ",binomial,").replace(",x,", ",ring,")
+    )
+    assert colltune("fit", data, "--out", tmp_path / "b", "--learner", "knn").status == 0
+    command = ("select", "--bundle", tmp_path / "b", *SHAPE, "--format", "openmpi")
+    colltune(*command, "--out", tmp_path / "safe")
+    colltune(*command, "--out", tmp_path / "all", "--builtin-operations-only")
+    assert ": ring" not in (tmp_path / "safe").read_text()
+    assert ": ring" in (tmp_path / "all").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("--format", "openmpi", "--release", "6.0.0"), 8, "6.0.0"),
+        (("--format", "nompi"), 8, "nompi"),
+        (("--collective", "bkast"), 3, "bkast"),
+        (("--collective", "gather"), 7, "gather"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(
+    colltune: Verb,
+    bundle_path: Path,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    status: int,
+    message: str,
+) -> None:
+    """An unknown library, release or collective ends with its own status and is named."""
+    answer = colltune("select", "--bundle", bundle_path, *SHAPE, *words, "--out", tmp_path / "o")
+    assert answer.status == status
+    assert message in answer.err
+
+
+def test_missing_options_are_usage_errors(colltune: Verb, bundle_path: Path) -> None:
+    """What is missing on the command line ends with status 2."""
+    for words in (
+        ("select", "--bundle", bundle_path),
+        ("select", "--nodes", 4),
+        ("select", "--bundle", bundle_path, *SHAPE, "--format", "openmpi"),
+        ("select", "--bundle", bundle_path, "--nodes", 0, "--ppn", 1),
+        ("selct",),
+    ):
+        assert colltune(*words).status == 2
+
+
+def test_damaged_bundles_are_refused(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
+    """A missing bundle, or one cut in half, ends with status 7 and names the file."""
+    assert colltune("select", "--bundle", tmp_path / "none", *SHAPE).status == 7
+    cut = tmp_path / "cut"
+    shutil.copytree(bundle_path, cut)
+    for file in sorted(cut.iterdir()):
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+        answer = colltune("select", "--bundle", cut, *SHAPE)
+        assert answer.status == 7
+        assert file.name in answer.err
+        file.write_bytes(whole)
+    assert colltune("select", "--bundle", cut, *SHAPE).status == 0
+
+
+def test_a_decision_needs_numpy_alone(bundle_path: Path) -> None:
+    """A cold decision imports neither pandas nor any learning library."""
+    code = (
+        "import sys\n"
+        f"sys.argv = ['colltune', 'select', '--bundle', {str(bundle_path)!r}, '--nodes', '8',"
+        " '--ppn', '4', '--collective', 'bcast', '--msize', '8']\n"
+        "from colltune.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'pandas', 'scipy', 'sklearn', 'xgboost', 'pygam', 'joblib', 'pyarrow', 'rich',"
+        " 'pydantic', 'matplotlib'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
