@@ -22,9 +22,9 @@ NODES = (2, 4, 8, 16)
 PPN = (1, 4)
 MSIZES = (1, 64, 1024, 16384, 262144, 4194304)
 FORMULAS: dict[str, Callable[[int, int], float]] = {
-    "default": lambda p, m: 4e-6 * np.log2(p) + 4e-10 * m * np.log2(p),
+    "default": lambda p, m: 4e-6 * np.log2(p + 1) + 4e-10 * m * np.log2(p + 1),
     "linear": lambda p, m: 2e-6 * p + 2e-9 * m * p,
-    "binomial": lambda p, m: 2e-6 * np.log2(p) + 6e-10 * m * np.log2(p),
+    "binomial": lambda p, m: 2e-6 * np.log2(p + 1) + 6e-10 * m * np.log2(p + 1),
     "scatter_allgather": lambda p, m: 3e-6 * p + 2e-10 * m,
 }
 Left = Callable[[str, Instance], bool]

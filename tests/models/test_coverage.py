@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.models.machines import configuration, measured
 
 from colltune.domain import Instance
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
+from tests.models.machines import configuration, measured
 
 
 def cells(**changes: object) -> CellMatrix:

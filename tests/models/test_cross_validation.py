@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from tests.models.machines import measured
 
 from colltune.models.cells import cell_matrices
 from colltune.models.cross_validation import HeldOut, best_learner, folds
+from tests.models.machines import measured
 
 
 @pytest.mark.parametrize(

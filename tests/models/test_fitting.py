@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.models.machines import CONTEXT, configuration, measured
 
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import BundleError, DataError
 from colltune.models import fitting
 from colltune.models.fitting import fit
+from tests.models.machines import CONTEXT, configuration, measured
 
 NOISY = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), noise=0.05)
 

@@ -252,6 +252,8 @@ class _Descriptions:
         if not self._has_rivals(row, default):
             return f"default kept: nothing else was measured near {instance.shape} and this size"
         if fastest == default:
+            if self._faster_but_refused(row, default):
+                return "default kept: nothing that is predicted faster may be used here"
             return "the default is predicted fastest"
         required = float(np.exp(self._decisions.required[row, fastest]))
         return (
@@ -264,4 +266,11 @@ class _Descriptions:
         return float(time_s[default] / time_s[column])
 
     def _has_rivals(self, row: int, default: int) -> bool:
-        return any(t < np.inf for c, t in enumerate(self._rank[row]) if c != default)
+        candidate = self._decisions.forecast.candidate[row]
+        return bool(candidate.sum() > candidate[default])
+
+    def _faster_but_refused(self, row: int, default: int) -> bool:
+        """Tell whether a candidate that was not allowed is predicted faster than the default."""
+        faster = np.array(self._times[0][row]) < self._times[0][row][default]
+        refused = ~np.isfinite(self._decisions.rank_s[row])
+        return bool((self._decisions.forecast.candidate[row] & faster & refused).any())

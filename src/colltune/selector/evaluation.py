@@ -136,8 +136,9 @@ def evaluate(  # noqa: PLR0913
         If node counts are not in the data or in both lists, or the split leaves nothing to do.
     """
     train, test = tuple(sorted(set(train_nodes))), tuple(sorted(set(test_nodes)))
-    matrices = _within(cell_matrices(dataset), max_nprocs)
+    matrices = cell_matrices(dataset)
     _check_split(matrices, train, test)
+    matrices = _within(matrices, max_nprocs)
     outcomes = _outcomes(
         dataset.context,
         *_split(matrices, train, test, noise, seed),

@@ -11,9 +11,9 @@ A configuration must be predicted faster than the default by more than
 Measured on the simulated 36-node fat tree (340 instances of unseen node counts) and on Leonardo
 (151, one node count left out at a time), share of the oracle's log gain and share of decisions more
 than 5 % slower than the default, without and with this rule: learner chosen by cross-validation
-.902 (1.8 %) to .875 (1.5 %) and .70 (11 %) to .69 (5 %); XGBoost .938 (2.1 %) to .940 (0.3 %) and
-.51 (14 %) to .57 (6 %). One-sided bounds at 70, 80 and 90 % were tried and cost a tenth to a half
-of the gain for little less harm.
+.899 (4.4 %) to .901 (1.5 %) and .68 (11 %) to .67 (5 %); XGBoost .938 (2.1 %) to .941 (0.3 %) and
+.51 (14 %) to .57 (6 %); worst off is KNN, .902 (2.1 %) to .883 (1.8 %) and .56 (14 %) to .40 (2 %).
+One-sided bounds at 70, 80 and 90 % were tried: they cost a tenth to three quarters of the gain.
 """
 
 from __future__ import annotations

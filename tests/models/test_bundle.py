@@ -1,0 +1,216 @@
+"""Bundles on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective
+from colltune.errors import BundleError, OutputError
+from colltune.models.bundle import FORMAT_VERSION, Bundle, load
+from colltune.models.fitting import fit
+from tests.models.machines import measured
+
+BOTH = (Collective.ALLREDUCE, Collective.BCAST)
+ASKED = ([2, 3, 16, 40], [1, 4, 4, 8], [0, 999, 4194304, 10**9])
+
+
+@pytest.fixture(scope="module", params=["knn", "gam", "xgboost"])
+def fitted(request: pytest.FixtureRequest) -> Bundle:
+    """Return a bundle of two collectives by each learner."""
+    return fit(measured(collectives=BOTH), request.param, jobs=1)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return the folder of a small saved bundle."""
+    return fit(measured(), "knn").save(tmp_path / "bundle")
+
+
+def test_what_is_loaded_is_what_was_saved(fitted: Bundle, tmp_path: Path) -> None:
+    """Every figure survives the disk: facts, configurations, predictions, candidates."""
+    again = load(fitted.save(tmp_path / "bundle"))
+    for name in ("id", "context", "collectives", "training_shapes", "created_utc"):
+        assert getattr(again, name) == getattr(fitted, name)
+    assert again.configurations() == fitted.configurations()
+    for before, after in zip(fitted.models, again.models, strict=True):
+        assert (after.learner, after.feature_set) == (before.learner, before.feature_set)
+        for old, new in zip(before.forecast(*ASKED), after.forecast(*ASKED), strict=True):
+            np.testing.assert_array_equal(new, old)
+
+
+def test_only_what_is_asked_for_is_read(fitted: Bundle, tmp_path: Path) -> None:
+    """A bundle can be read for one collective, without touching the files of others."""
+    path = fitted.save(tmp_path / "bundle")
+    (path / "allreduce.arrays").unlink()
+    part = load(path, [Collective.BCAST])
+    assert [m.collective for m in part.models] == [Collective.BCAST]
+    assert part.collectives == BOTH
+    with pytest.raises(BundleError, match=r"no models of gather, only of allreduce, bcast"):
+        load(path, [Collective.GATHER])
+
+
+def test_id_names_the_content() -> None:
+    """Equal data gives an equal id, other data another."""
+    first, second, other = (fit(measured(noise=n), "knn") for n in (0.0, 0.0, 0.1))
+    assert first.id == second.id != other.id
+
+
+def test_nothing_is_pickled(small: Path) -> None:
+    """The folder holds the manifest and numpy arrays that numpy itself reads without pickle."""
+    assert sorted(p.name for p in small.iterdir()) == ["bcast.arrays", "manifest.json"]
+    with (small / "bcast.arrays").open("rb") as stream:
+        assert np.load(stream, allow_pickle=False).tolist() == [5]
+    manifest = json.loads((small / "manifest.json").read_text())
+    assert manifest["format_version"] == FORMAT_VERSION
+    assert manifest["collectives"]["bcast"]["learner"] == "knn"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+@pytest.mark.parametrize("name", ["bcast.arrays", "manifest.json"])
+def test_a_file_cut_short_is_named(small: Path, name: str, share: float) -> None:
+    """A bundle cut in half is refused, naming the file and the mend."""
+    file = small / name
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.raises(BundleError, match=rf"{name}: .*(cut short|damaged).* fit it again"):
+        load(small)
+
+
+def test_a_flipped_bit_is_found(small: Path) -> None:
+    """One changed byte in the arrays is noticed."""
+    file = small / "bcast.arrays"
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(bytes(content))
+    with pytest.raises(BundleError, match=r"bcast\.arrays: cut short or damaged"):
+        load(small)
+
+
+def edited(small: Path, **changes: object) -> Path:
+    """Change top-level keys of a saved bundle's manifest."""
+    file = small / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    return small
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": FORMAT_VERSION + 1}, "bundle format 2 is not known .* upgrade"),
+        ({"format": "else"}, "not the manifest of a colltune bundle"),
+        ({"training_shapes": [[1, 1]]}, "its content does not fit its id"),
+        ({"collectives": None}, "damaged: AttributeError"),
+        ({"context": {}}, "damaged: TypeError"),
+    ],
+)
+def test_a_strange_manifest_is_refused(
+    small: Path, changes: dict[str, object], message: str
+) -> None:
+    """Newer formats, foreign files and edited manifests are told apart."""
+    with pytest.raises(BundleError, match=message):
+        load(edited(small, **changes))
+
+
+def test_what_is_no_bundle_is_explained(small: Path, tmp_path: Path) -> None:
+    """A missing folder, another folder, a file, and a bundle without its arrays are named."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    (small / "bcast.arrays").unlink()
+    for name, message in (
+        ("nowhere", "nowhere: no such bundle; make one with"),
+        ("empty", "empty: is not a bundle: it has no manifest"),
+        ("file", "file: a bundle is a folder"),
+        ("bundle", r"bcast\.arrays: missing from the bundle"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            load(tmp_path / name)
+
+
+def test_an_older_bundle_is_replaced_whole(small: Path) -> None:
+    """Saving over a bundle leaves the new one alone, and nothing beside it."""
+    other = fit(measured(collectives=(Collective.ALLREDUCE,)), "gam")
+    other.save(small)
+    assert load(small).id == other.id
+    assert sorted(p.name for p in small.iterdir()) == ["allreduce.arrays", "manifest.json"]
+    assert [p.name for p in small.parent.iterdir()] == ["bundle"]
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    """A folder made beforehand is used."""
+    (tmp_path / "new").mkdir()
+    bundle = fit(measured(), "knn")
+    assert load(bundle.save(tmp_path / "new")).id == bundle.id
+
+
+@pytest.mark.parametrize("strange", ["thesis.tex", "bcast.arrays"])
+def test_anything_else_is_not_replaced(tmp_path: Path, strange: str) -> None:
+    """A folder that is no bundle is refused and left as it was."""
+    (tmp_path / strange).write_text("work of years")
+    with pytest.raises(OutputError, match=f"is not a bundle .it holds {strange}"):
+        fit(measured(), "knn").save(tmp_path)
+    assert (tmp_path / strange).read_text() == "work of years"
+
+
+def test_a_full_disk_leaves_the_old_bundle(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If writing fails half-way the old bundle stands, and no temporary files remain."""
+    before = load(small).id
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match=r"cannot write the bundle .*No space left"):
+        fit(measured(noise=0.2), "knn").save(small)
+    assert load(small).id == before
+    assert [p.name for p in small.parent.iterdir()] == ["bundle"]
+
+
+def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
+    """Below a file, no folder can be made."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="cannot write"):
+        fit(measured(), "knn").save(tmp_path / "file" / "bundle")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_an_output_error(tmp_path: Path) -> None:
+    """A folder without write permission is refused with the mend."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(OutputError, match="name a writable place with --out"):
+        fit(measured(), "knn").save(tmp_path / "bundle")
+    tmp_path.chmod(0o700)
+
+
+_SELECT = """
+import sys
+from pathlib import Path
+from colltune.domain import Collective, Instance, Shape
+from colltune.models.bundle import load
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.decision_table import decision_table, intervals
+selector = ModelSelector(load(Path(sys.argv[1])))
+selector.select(Instance(Collective.BCAST, Shape(5, 4), 1000))
+intervals(selector, Collective.BCAST, Shape(5, 4))
+decision_table(selector, Shape(5, 4), [Collective.BCAST], single_rule={Collective.ALLREDUCE})
+decision_table(selector, Shape(5, 4), [Collective.ALLREDUCE], single_rule={Collective.ALLREDUCE})
+print(" ".join(sorted({name.split(".")[0] for name in sys.modules})))
+print(" ".join(sorted(name for name in sys.modules if name.startswith("colltune."))))
+"""
+
+
+def test_selecting_imports_numpy_and_nothing_heavier(fitted: Bundle, tmp_path: Path) -> None:
+    """Loading a bundle and deciding everything loads no learning library and no pandas."""
+    path = fitted.save(tmp_path / "bundle")
+    command = [sys.executable, "-c", _SELECT, str(path)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    roots, ours = (set(line.split()) for line in printed.splitlines())
+    heavy = {"pandas", "pyarrow", "sklearn", "scipy", "xgboost", "pygam", "joblib", "matplotlib"}
+    assert "numpy" in roots
+    assert not roots & heavy
+    assert "colltune.dataset" not in ours

@@ -1,0 +1,179 @@
+"""Selecting by predicted runtime."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.errors import BundleError
+from colltune.models.bundle import Bundle
+from colltune.models.error_model import ErrorModel
+from colltune.models.fitting import fit
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.guard import Guard
+from tests.models.machines import FORMULAS, configuration, measured
+
+GRID = measured(nodes=(2, 4, 8, 16, 32), ppn=(1, 2, 4))
+BUNDLE = fit(GRID, "gam", jobs=1)
+
+
+def instance(nodes: int, ppn: int, msize: int) -> Instance:
+    """Return a broadcast."""
+    return Instance(Collective.BCAST, Shape(nodes, ppn), msize)
+
+
+def with_margin(bundle: Bundle, gain: float) -> Bundle:
+    """Return `bundle` with models whose predicted gains are off by `gain`."""
+    (model,) = bundle.models
+    n = len(model.configurations)
+    error = ErrorModel(model.error.lower, model.error.upper, np.full(n, np.log(gain)))
+    return replace(bundle, models=(replace(model, error=error),))
+
+
+@pytest.mark.parametrize("nodes", [4, 8, 16])
+@pytest.mark.parametrize("msize", [1, 1024, 4194304])
+def test_the_fastest_is_chosen(nodes: int, msize: int) -> None:
+    """On measured instances the choice is as good as the best of the machine's formulas."""
+    selection = ModelSelector(BUNDLE, guard=False).select(instance(nodes, 4, msize))
+    times = {name: formula(4 * nodes, msize) for name, formula in FORMULAS.items()}
+    assert times[selection.configuration.algorithm] <= 1.1 * min(times.values())
+
+
+def test_a_selection_tells_everything() -> None:
+    """Prediction, default, runners-up in order, gain and reason belong together."""
+    selection = ModelSelector(BUNDLE).select(instance(16, 4, 4194304))
+    assert selection.configuration == configuration("scatter_allgather")
+    assert selection.prediction is not None
+    assert selection.default is not None
+    assert selection.prediction.lower_s <= selection.prediction.time_s
+    assert selection.prediction.time_s <= selection.prediction.upper_s
+    rivals = [c.configuration.algorithm for c in selection.runners_up]
+    times = [c.prediction.time_s for c in selection.runners_up]
+    assert sorted(rivals) == ["binomial", "default", "linear"]
+    assert times == sorted(times)
+    assert not selection.extrapolated
+    assert selection.reason == f"predicted {selection.gain:.2f}x faster than the default"
+    assert selection.gain == selection.default.time_s / selection.prediction.time_s
+
+
+def test_a_gain_within_the_error_keeps_the_default() -> None:
+    """A model that is off by a factor of three must predict more than that to be followed."""
+    bundle = with_margin(BUNDLE, 3.0)
+    small = instance(16, 4, 1)
+    kept = ModelSelector(bundle).select(small)
+    unguarded = ModelSelector(bundle, guard=False).select(small)
+    assert kept.configuration == configuration("default")
+    assert unguarded.configuration == configuration("binomial")
+    assert kept.reason == (
+        f"default kept: predicted gain {unguarded.gain:.2f}x is within the model's error of 3.00x"
+    )
+    large = ModelSelector(bundle).select(instance(16, 4, 4194304))
+    assert large.configuration == configuration("scatter_allgather")
+
+
+def test_outside_the_data_more_is_asked() -> None:
+    """Beyond the measured node counts a gain of 15 % is not enough, inside it is."""
+    bundle = with_margin(BUNDLE, 1.0)
+    inside, outside = (
+        ModelSelector(bundle, guard=Guard(1.05, 1000.0)).select(instance(n, 4, 1)) for n in (16, 64)
+    )
+    assert inside.configuration == configuration("binomial")
+    assert (outside.configuration, outside.extrapolated) == (configuration("default"), True)
+
+
+def test_far_beyond_the_largest_message_the_default_is_kept() -> None:
+    """Twice the largest measured message is the end, unless there is no guard."""
+    sizes = (2 * 4194304, 2 * 4194304 + 1)
+    near, far = (ModelSelector(BUNDLE).select(instance(16, 4, m)) for m in sizes)
+    assert near.configuration == configuration("scatter_allgather")
+    assert far.configuration == configuration("default")
+    assert far.reason == "default kept: the message is far beyond the largest measured"
+    free = ModelSelector(BUNDLE, guard=False).select(instance(16, 4, sizes[1]))
+    assert free.configuration == configuration("scatter_allgather")
+
+
+def test_what_is_not_allowed_is_never_chosen_nor_named() -> None:
+    """Without the winner the next best is chosen; the default is allowed always."""
+
+    def even(candidate: Configuration, _: Instance) -> bool:
+        return candidate.algorithm not in ("scatter_allgather", "default")
+
+    selection = ModelSelector(BUNDLE, guard=False, allowed=even).select(instance(16, 4, 4194304))
+    assert selection.configuration == configuration("default")
+    assert [c.configuration.algorithm for c in selection.runners_up] == ["binomial", "linear"]
+
+
+def test_nothing_allowed_keeps_the_default() -> None:
+    """If nothing else may be used the default is kept and the reason says why."""
+    selection = ModelSelector(BUNDLE, allowed=lambda c, i: False).select(instance(16, 4, 64))
+    assert selection.configuration == configuration("default")
+    assert selection.runners_up == ()
+    assert selection.reason == "default kept: nothing that is predicted faster may be used here"
+
+
+def test_what_was_not_measured_near_is_told() -> None:
+    """On one node, where nothing but the default's models reach, the reason says so."""
+    selection = ModelSelector(BUNDLE).select(instance(1, 4, 64))
+    assert selection.configuration == configuration("default")
+    expected = "default kept: nothing else was measured near 1x4 and this size"
+    assert selection.reason == expected
+
+
+def test_a_default_that_was_not_measured_still_leaves_an_answer() -> None:
+    """Without the default's times the fastest is chosen, and the reason says what is missing."""
+    bundle = fit(measured(algorithms=("binomial", "linear")), "knn")
+    selection = ModelSelector(bundle).select(instance(8, 4, 64))
+    assert selection.configuration == configuration("binomial")
+    assert selection.default is None
+    assert selection.reason == "fastest predicted; the default was not measured"
+    unknown = ModelSelector(bundle).select(instance(1, 4, 64))
+    assert unknown.configuration == configuration("default")
+    assert unknown.prediction is None
+    assert unknown.reason == "default kept: nothing was measured near 1x4"
+
+
+def test_a_prediction_that_is_no_number_is_an_error() -> None:
+    """An argmin over NaN is refused, naming the configuration."""
+    (model,) = BUNDLE.models
+    broken = replace(model.predictor, intercepts=np.full(4, np.nan))  # type: ignore[type-var]
+    bundle = replace(BUNDLE, models=(replace(model, predictor=broken),))
+    with pytest.raises(BundleError, match=r"openmpi\.bcast\.binomial predicts nan s"):
+        ModelSelector(bundle).select(instance(8, 4, 64))
+
+
+def test_an_unknown_collective_is_an_error() -> None:
+    """A collective without models is not answered by a guess."""
+    with pytest.raises(BundleError, match="no models of gather"):
+        ModelSelector(BUNDLE).select(Instance(Collective.GATHER, Shape(4, 4), 64))
+
+
+@pytest.mark.parametrize("learner", ["knn", "gam", "xgboost"])
+def test_many_are_answered_as_one_by_one_and_fast(learner: str) -> None:
+    """A thousand mixed instances keep their order and answers, in well under five seconds."""
+    both = (Collective.ALLREDUCE, Collective.BCAST)
+    bundle = fit(measured(collectives=both), learner, jobs=1)
+    rng = np.random.default_rng(1)
+    asked = [
+        Instance(both[k % 2], Shape(int(n), int(p)), int(m))
+        for k, (n, p, m) in enumerate(
+            zip(
+                rng.integers(2, 20, 1000),
+                rng.integers(1, 5, 1000),
+                2 ** rng.uniform(0, 23, 1000),
+                strict=True,
+            )
+        )
+    ]
+    selector = ModelSelector(bundle)
+    started = time.perf_counter()
+    found = selector.select_many(asked)
+    seconds = time.perf_counter() - started
+    assert [s.instance for s in found] == asked
+    for k in range(0, 1000, 97):
+        alone = selector.select(asked[k])
+        assert (alone.configuration, alone.reason) == (found[k].configuration, found[k].reason)
+    assert seconds < 5

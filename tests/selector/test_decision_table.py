@@ -1,0 +1,194 @@
+"""Decision tables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective, Configuration, Instance, Interval, Shape
+from colltune.models.fitting import fit
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.decision_table import (
+    communicator_sizes,
+    decision_table,
+    intervals,
+    layouts,
+    merged,
+)
+from tests.models.machines import configuration, measured
+
+BCAST, GATHER = Collective.BCAST, Collective.GATHER
+BOTH = (BCAST, GATHER)
+DATA = measured(nodes=(1, 2, 4, 8, 16), ppn=(1, 2, 4), collectives=BOTH)
+BUNDLES = {name: fit(DATA, name, jobs=1) for name in ("knn", "gam", "xgboost")}
+JOB = Shape(12, 4)
+
+
+def adjacent(found: Iterable[Interval]) -> bool:
+    """Tell whether intervals start at 0, follow each other, differ, and end without bound."""
+    found = tuple(found)
+    follow = all(
+        a.last_bytes is not None
+        and a.last_bytes + 1 == b.first_bytes
+        and a.configuration != b.configuration
+        for a, b in itertools.pairwise(found)
+    )
+    return found[0].first_bytes == 0 and found[-1].last_bytes is None and follow
+
+
+@pytest.mark.parametrize("learner", BUNDLES)
+def test_intervals_are_the_selectors_own_decisions(learner: str) -> None:
+    """On both sides of every switch point and at measured sizes, table and selector agree."""
+    selector = ModelSelector(BUNDLES[learner])
+    found = intervals(selector, BCAST, JOB)
+    assert adjacent(found)
+    edges = {i.first_bytes for i in found} | {i.last_bytes for i in found if i.last_bytes}
+    sizes = sorted(edges | set(DATA.frame["msize_bytes"]))
+    selections = selector.select_many([Instance(BCAST, JOB, int(m)) for m in sizes])
+    for selection in selections:
+        msize = selection.instance.msize_bytes
+        (interval,) = [
+            i
+            for i in found
+            if i.first_bytes <= msize and (i.last_bytes is None or msize <= i.last_bytes)
+        ]
+        assert interval.configuration == selection.configuration, msize
+
+
+def test_every_byte_is_decided_as_the_selector_would() -> None:
+    """For a smooth model the table equals the selector's answer at each of 3000 random sizes."""
+    selector = ModelSelector(BUNDLES["gam"])
+    found = intervals(selector, BCAST, JOB)
+    starts = [i.first_bytes for i in found]
+    sizes = np.random.default_rng(2).integers(0, 9_000_000, 3000)
+    sizes[:1000] %= 20000
+    chosen = selector.select_many([Instance(BCAST, JOB, int(m)) for m in sizes])
+    expected = [found[int(np.searchsorted(starts, m, "right")) - 1].configuration for m in sizes]
+    assert [s.configuration for s in chosen] == expected
+
+
+def test_beyond_the_data_the_default_decides() -> None:
+    """The last interval leaves what is larger than twice the largest measured to the library."""
+    last = intervals(ModelSelector(BUNDLES["gam"], guard=False), BCAST, JOB)[-1]
+    assert last.configuration == configuration("default")
+    assert last.first_bytes == 2 * 4194304 + 1
+    nearer = intervals(ModelSelector(BUNDLES["gam"]), BCAST, JOB, 4194304)[-1]
+    assert nearer.first_bytes == 4194305
+
+
+def test_intervals_tell_prediction_and_reason() -> None:
+    """Each interval has the times of its configuration and of the default, and why."""
+    found = intervals(ModelSelector(BUNDLES["gam"]), BCAST, JOB)
+    chosen = [i for i in found if not i.configuration.is_default]
+    assert chosen
+    for interval in chosen:
+        assert interval.prediction is not None
+        assert interval.default is not None
+        assert interval.prediction.time_s < interval.default.time_s
+        gain = interval.default.time_s / interval.prediction.time_s
+        assert interval.reason == f"predicted {gain:.2f}x faster than the default"
+
+
+def test_communicators_of_a_job() -> None:
+    """Whole job, leaders, node, their halves, whole nodes in powers of two, and powers of two."""
+    assert communicator_sizes(Shape(12, 4)) == (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
+    assert communicator_sizes(Shape(34, 32))[-5:] == (272, 512, 544, 1024, 1088)
+    assert communicator_sizes(Shape(1, 1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (48, [(12, 4)]),
+        (12, [(3, 4), (12, 1)]),
+        (4, [(1, 4), (4, 1)]),
+        (24, [(6, 4), (12, 2)]),
+        (32, [(8, 4)]),
+        (3, [(1, 3), (3, 1)]),
+        (47, []),
+    ],
+)
+def test_layouts_use_fewest_and_most_nodes(size: int, expected: list[tuple[int, int]]) -> None:
+    """Processes lie packed or spread, evenly; a size that cannot lie evenly has no layout."""
+    assert layouts(size, JOB) == tuple(Shape(n, p) for n, p in expected)
+
+
+@pytest.mark.parametrize("learner", BUNDLES)
+def test_a_size_is_decided_only_where_its_layouts_agree(learner: str) -> None:
+    """In every interval of every rule each layout's own choice is the rule's, or it is default."""
+    selector = ModelSelector(BUNDLES[learner])
+    table = decision_table(selector, JOB, [BCAST])
+    assert set(table.rules) == {(BCAST, s) for s in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)}
+    for (_, size), found in table.rules.items():
+        assert adjacent(found)
+        for interval in found:
+            ends = [m for m in (interval.first_bytes, interval.last_bytes) if m is not None]
+            asked = [Instance(BCAST, s, m) for s in layouts(size, JOB) for m in ends]
+            own = {s.configuration for s in selector.select_many(asked)}
+            assert interval.configuration.is_default or own == {interval.configuration}
+
+
+def test_the_whole_job_has_its_own_intervals() -> None:
+    """The rule for all processes is exactly that of the job's shape."""
+    selector = ModelSelector(BUNDLES["gam"])
+    table = decision_table(selector, JOB, [BCAST], comm_sizes=[48])
+    assert table.rules == {(BCAST, 48): intervals(selector, BCAST, JOB)}
+    assert (table.library, table.shape) == ("openmpi", JOB)
+
+
+def test_one_rule_for_all_sizes_is_never_slower() -> None:
+    """Where one rule must do, what loses to the default at any size is not chosen."""
+    selector = ModelSelector(BUNDLES["gam"])
+    table = decision_table(selector, JOB, [GATHER], single_rule={GATHER}, comm_sizes=[48])
+    (interval,) = table.rules[GATHER, 48]
+    assert interval == Interval(
+        0,
+        None,
+        configuration("default", GATHER),
+        reason="default kept: no one configuration is as fast as it at every size",
+    )
+
+
+def single(bundle_data: object, allowed: object = None) -> Interval:
+    """Return the single rule for the whole job from a bundle of the data."""
+    bundle = fit(bundle_data, "gam", jobs=1)  # type: ignore[arg-type]
+    selector = ModelSelector(bundle, allowed=allowed)  # type: ignore[arg-type]
+    table = decision_table(selector, JOB, [BCAST], single_rule={BCAST}, comm_sizes=[48])
+    (interval,) = table.rules[BCAST, 48]
+    return interval
+
+
+def test_one_rule_for_all_sizes_is_used_where_it_always_wins() -> None:
+    """What is faster at every size is chosen for all, unless it is not allowed at one of them."""
+    data = measured(msizes=(1, 16, 64, 256, 1024))
+    interval = single(data)
+    assert (interval.first_bytes, interval.last_bytes) == (0, None)
+    assert interval.configuration == configuration("binomial")
+    assert interval.reason.startswith("one for all sizes, predicted 1.")
+
+    def small_only(candidate: Configuration, instance: Instance) -> bool:
+        return instance.msize_bytes < 1024
+
+    assert single(data, small_only).configuration == configuration("default")
+
+
+def test_one_rule_needs_the_default_to_compare_with() -> None:
+    """If the default was not measured nothing is written for all sizes."""
+    interval = single(measured(algorithms=("binomial", "linear")))
+    assert interval.configuration == configuration("default")
+    assert "it was not measured" in interval.reason
+
+
+def test_merging_joins_equal_neighbours() -> None:
+    """Neighbours with one configuration become one interval; others stay as they are."""
+    default, chain = configuration("default"), configuration("chain")
+    found = [
+        Interval(0, 9, default, reason="a"),
+        Interval(10, 19, default, reason="b"),
+        Interval(20, 29, chain),
+        Interval(30, None, default),
+    ]
+    assert merged(found) == (Interval(0, 19, default, reason="a"), *found[2:])

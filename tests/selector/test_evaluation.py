@@ -1,0 +1,145 @@
+"""Scores of selectors on node counts not trained on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective, Instance
+from colltune.errors import DataError
+from colltune.selector.evaluation import evaluate, evaluate_leave_one_out
+from tests.models.machines import FORMULAS, MSIZES, configuration, measured
+
+BOTH = (Collective.ALLREDUCE, Collective.BCAST)
+DATA = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), collectives=BOTH)
+TRAIN, TEST = (2, 4, 8, 16), (3, 6, 12)
+METRICS = {
+    "instances",
+    "arithmetic_mean_speedup",
+    "geometric_mean_speedup",
+    "oracle_arithmetic_mean_speedup",
+    "oracle_geometric_mean_speedup",
+    "log_gain_share",
+    "mean_regret",
+    "p95_regret",
+    "slower_share",
+    "default_share",
+    "fit_s",
+    "predict_s",
+}
+
+
+def evaluated(**changes: Any) -> dict[str, Any]:
+    """Return the report on the made-up machine."""
+    arguments: dict[str, Any] = {"train_nodes": TRAIN, "test_nodes": TEST, "learners": ("gam",)}
+    return evaluate(DATA, **(arguments | changes)).as_dict()
+
+
+def test_report_has_stable_keys_and_is_json() -> None:
+    """Selectors, collectives and metrics are named as documented, and survive JSON."""
+    report = json.loads(json.dumps(evaluated(learners=("knn", "gam"))))
+    assert report["data"] == "made-up, openmpi 4.1.4"
+    assert (report["train_nodes"], report["test_nodes"]) == ([2, 4, 8, 16], [3, 6, 12])
+    selectors = report["selectors"]
+    assert list(selectors) == ["default", "single_best", "virtual_best", "knn", "gam"]
+    for rows in selectors.values():
+        assert list(rows) == ["allreduce", "bcast", "all"]
+        assert all(set(row) == METRICS for row in rows.values())
+        assert rows["all"]["instances"] == 2 * 3 * 3 * 6
+
+
+def test_figures_follow_from_the_formulas() -> None:
+    """Oracle and default score what the machine's formulas say; the oracle's share is one."""
+    selectors = evaluated()["selectors"]
+    ratios = np.array(
+        [
+            FORMULAS["default"](n * p, m) / min(f(n * p, m) for f in FORMULAS.values())
+            for n in TEST
+            for p in (1, 2, 4)
+            for m in MSIZES
+        ]
+    )
+    oracle, default = selectors["virtual_best"]["all"], selectors["default"]["all"]
+    assert oracle["geometric_mean_speedup"] == pytest.approx(np.exp(np.log(ratios).mean()))
+    assert oracle["arithmetic_mean_speedup"] == pytest.approx(ratios.mean())
+    assert (oracle["log_gain_share"], oracle["mean_regret"], oracle["slower_share"]) == (1, 1, 0)
+    assert default["log_gain_share"] == 0
+    assert default["default_share"] == 1
+    assert default["mean_regret"] == pytest.approx(ratios.mean())
+    assert default["p95_regret"] == pytest.approx(np.quantile(np.tile(ratios, 2), 0.95))
+
+
+def test_a_learner_comes_near_the_oracle() -> None:
+    """On a smooth machine the additive model gets nearly all of the gain, harming next to none."""
+    scores = evaluated()["selectors"]["gam"]["all"]
+    assert 0.9 < scores["log_gain_share"] <= 1
+    assert scores["slower_share"] < 0.03
+    assert scores["fit_s"] > 0
+
+
+def test_guard_never_decides_more_often_against_the_default() -> None:
+    """With the guard, more instances keep the default and fewer are slower than it."""
+    noisy = {"noise": 0.3, "seed": 1}
+    free, guarded = (evaluated(guard=g, **noisy)["selectors"]["gam"]["all"] for g in (False, True))
+    assert guarded["default_share"] > free["default_share"]
+    assert guarded["slower_share"] <= free["slower_share"]
+
+
+def test_noise_is_put_on_training_alone_and_repeatable() -> None:
+    """One seed gives one result, another seed another, and the oracle never changes."""
+    first, second, other = (evaluated(noise=0.3, seed=s)["selectors"] for s in (1, 1, 2))
+    key = "geometric_mean_speedup"
+    assert first["gam"]["all"][key] == second["gam"]["all"][key] != other["gam"]["all"][key]
+    assert first["virtual_best"]["all"][key] == other["virtual_best"]["all"][key]
+
+
+def test_processes_can_be_limited() -> None:
+    """Instances of more processes than asked for are neither trained on nor tested."""
+    report = evaluated(max_nprocs=12)
+    assert report["selectors"]["default"]["bcast"]["instances"] == 6 * (3 + 2 + 1)
+
+
+def test_what_was_not_measured_is_not_chosen() -> None:
+    """A winner without a time on the test instances is passed over for the next best."""
+
+    def untested(algorithm: str, instance: Instance) -> bool:
+        return algorithm == "scatter_allgather" and instance.shape.nodes in TEST
+
+    data = measured(nodes=(*TRAIN, *TEST), left_out=untested)
+    scores = evaluate(data, train_nodes=TRAIN, test_nodes=TEST, learners=("gam",), guard=False)
+    assert configuration("scatter_allgather") in data.configurations(Collective.BCAST)
+    assert scores.scores["gam"]["all"].mean_regret < 1.05
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train_nodes": (2, 5)}, r"training node counts 5 are not in the data, which has 2, 3, 4"),
+        ({"test_nodes": (99, 100)}, r"test node counts 99, 100 are not in the data"),
+        ({"test_nodes": ()}, r"no test node counts given"),
+        ({"test_nodes": (3, 4)}, r"node counts 4 are in both training and test"),
+        ({"learners": ("forest",)}, r"unknown learner 'forest'"),
+    ],
+)
+def test_a_split_that_makes_no_sense_is_explained(changes: dict[str, Any], message: str) -> None:
+    """Node counts that are missing or doubled, and unknown learners, are named."""
+    with pytest.raises(DataError, match=message):
+        evaluated(**changes)
+
+
+def test_without_a_measured_default_there_is_nothing_to_evaluate() -> None:
+    """Data without the default has no baseline, which is an error and not a zero."""
+    data = measured(algorithms=("linear", "binomial"))
+    with pytest.raises(DataError, match="leaves nothing to evaluate"):
+        evaluate(data, train_nodes=(2, 4), test_nodes=(8,))
+
+
+def test_leaving_one_out_tests_every_node_count_once() -> None:
+    """All instances of all node counts are tested, each trained on the others."""
+    result = evaluate_leave_one_out(measured(nodes=(2, 4, 8)), learners=("gam",))
+    assert result.scores["gam"]["all"].instances == 3 * 2 * 6
+    with pytest.raises(DataError, match="at least 3"):
+        evaluate_leave_one_out(measured(nodes=(2, 4)))
