@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.mpi.tables import HYDRA, intervals, table
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
+from tests.mpi.tables import HYDRA, intervals, table
 
 OPENMPI = library("openmpi")
 GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
