@@ -91,7 +91,8 @@ def test_far_beyond_the_largest_message_the_default_is_kept() -> None:
     near, far = (ModelSelector(BUNDLE).select(instance(16, 4, m)) for m in sizes)
     assert near.configuration == configuration("scatter_allgather")
     assert far.configuration == configuration("default")
-    assert far.reason == "default kept: the message is far beyond the largest measured"
+    assert far.reason.startswith("default kept: ")
+    assert far.reason.endswith("or the message is far from what was measured")
     free = ModelSelector(BUNDLE, guard=False).select(instance(16, 4, sizes[1]))
     assert free.configuration == configuration("scatter_allgather")
 

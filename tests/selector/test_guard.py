@@ -14,6 +14,18 @@ def test_required_gain_is_the_largest_of_all_demands() -> None:
     np.testing.assert_allclose(required, [[1.05, 1.1, 1.3], [1.2, 1.2, 1.3]])
 
 
-def test_reach_is_twice_the_largest_measured() -> None:
-    """Up to twice the largest measured message anything may be chosen, beyond it nothing."""
-    assert Guard().beyond_reach(np.array([0, 200, 201]), 100).tolist() == [False, False, True]
+def test_reach_is_limited_in_messages_and_shapes() -> None:
+    """Twice the largest message, and four times the nodes or processes, are as far as it goes."""
+    low, high = np.array([8, 16, 1]), np.array([32, 256, 100])
+    instances = [
+        (16, 64, 200),
+        (16, 64, 201),
+        (128, 1024, 1),
+        (129, 1024, 1),
+        (128, 1025, 1),
+        (2, 4, 0),
+        (1, 4, 1),
+        (2, 3, 1),
+    ]
+    expected = [False, True, False, True, True, False, True, True]
+    assert Guard().beyond_reach(np.array(instances).T, low, high).tolist() == expected

@@ -116,7 +116,7 @@ class ModelSelector:
         vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
         forecast = model.forecast(*vectors)
         rank_s = self._ranked(model, forecast)
-        required, beyond = self._limits(model, forecast, vectors[2])
+        required, beyond = self._limits(model, forecast, vectors)
         default = model.default_column
         fastest = self._argmin(model, rank_s, vectors)
         if default is None:
@@ -143,12 +143,16 @@ class ModelSelector:
         return rank_s
 
     def _limits(
-        self, model: CollectiveModel, forecast: Forecast, msize_bytes: Integers
+        self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
     ) -> tuple[Numbers, Flags]:
         if self.guard is None:
-            return np.full(forecast.time_s.shape, -np.inf), np.zeros(len(msize_bytes), np.bool_)
+            n = len(forecast.time_s)
+            return np.full(forecast.time_s.shape, -np.inf), np.zeros(n, np.bool_)
+        nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
+        counts = np.stack([nodes, nodes * ppn, msize_bytes])
         required = self.guard.required_log_gain(model.error.margin, forecast.extrapolated)
-        return required, self.guard.beyond_reach(msize_bytes, int(model.coverage.high[2]))
+        coverage = model.coverage
+        return required, self.guard.beyond_reach(counts, coverage.low, coverage.high)
 
     def _argmin(
         self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
@@ -239,7 +243,7 @@ class _Descriptions:
         fastest = int(self._decisions.fastest[row])
         default = self._model.default_column
         if self._decisions.beyond[row]:
-            return "default kept: the message is far beyond the largest measured"
+            return f"default kept: {instance.shape} or the message is far from what was measured"
         if default is None:
             if fastest < 0:
                 return f"default kept: nothing was measured near {instance.shape}"
