@@ -102,3 +102,16 @@ def test_nothing_usable_is_an_error() -> None:
     failed = Measurement(instance, configuration("linear"), "one", RunStatus.TIMEOUT)
     with pytest.raises(DataError, match="no measurement is usable"):
         fit(PerformanceDataset.of(CONTEXT, [failed]))
+
+
+def test_a_learner_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Auto goes on without a learner that cannot be fitted; asked for by name, it is an error."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("no convergence")
+
+    monkeypatch.setattr("colltune.models.gam.GammaAdditiveModel.fit", refuse)
+    (model,) = fit(measured(), jobs=1).models
+    assert model.learner != "gam"
+    with pytest.raises(DataError, match=r"openmpi\.bcast\.\w+: no convergence"):
+        fit(measured(), "gam", jobs=1)

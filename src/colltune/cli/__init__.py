@@ -6,6 +6,8 @@ import signal
 import sys
 from types import FrameType
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line; print an error in one message, never as a traceback."""
@@ -25,11 +27,11 @@ def _status() -> int:
         error.show()
         return error.exit_code
     except Exit as error:
-        return error.exit_code
+        return _interrupted() if error.exit_code == _INTERRUPTED else error.exit_code
     except ColltuneError as error:
         return _complain(str(error), error.exit_status)
     except (KeyboardInterrupt, Abort):
-        return _complain("interrupted; what was measured is kept", 130)
+        return _interrupted()
     except BrokenPipeError:
         sys.stderr.close()
         return 0
@@ -37,6 +39,10 @@ def _status() -> int:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return _complain(what, OutputError.exit_status)
     return result if isinstance(result, int) else 0
+
+
+def _interrupted() -> int:
+    return _complain("interrupted; what was measured is kept", _INTERRUPTED)
 
 
 def _complain(message: str, status: int) -> int:

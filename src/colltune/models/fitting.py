@@ -56,7 +56,8 @@ def fit(
         The measurements; medians over launches are learned.
     learner
         A name of `LEARNERS`, or ``auto``: per collective the learner whose decisions on held-out
-        instances have the least log regret, the simpler one of equals.
+        instances have the least log regret, the simpler one of equals; a learner that cannot be
+        fitted to every configuration is passed over.
     feature_set
         A name of `FEATURE_SETS` for all learners; by default each learner's own.
     jobs
@@ -68,7 +69,7 @@ def fit(
     Raises
     ------
     DataError
-        If a name is unknown, nothing was measured well, or a learner cannot be fitted.
+        If a name is unknown, nothing was measured well, or no learner can be fitted.
     """
     matrices = cell_matrices(dataset)
     if not matrices:
@@ -96,19 +97,37 @@ def fit_cells(
         for name in names
         for task in _tasks(cells, name, features[name].name)
     ]
-    predictors = list(_run(tasks, jobs, progress))
+    fitted = list(zip(tasks, _run(tasks, jobs, progress), strict=True))
     models = tuple(
-        _collective_model(
-            cells,
-            [(t, p) for t, p in zip(tasks, predictors, strict=True) if t.collective == collective],
-        )
-        for collective, cells in matrices.items()
+        _collective_model(cells, _whole_learners([f for f in fitted if f[0].collective == c]))
+        for c, cells in matrices.items()
     )
     shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
     return Bundle.new(context, models, sorted(Shape(int(n), int(p)) for n, p in shapes))
 
 
 _WHOLE = -1
+
+
+def _whole_learners(
+    fitted: Sequence[tuple[_Task, Predictor | DataError]],
+) -> list[tuple[_Task, Predictor]]:
+    """Return what the learners made that could be fitted to every configuration.
+
+    Raises
+    ------
+    DataError
+        If there is no such learner.
+    """
+    failures = {task.learner: result for task, result in fitted if isinstance(result, DataError)}
+    whole = [
+        (task, result)
+        for task, result in fitted
+        if not isinstance(result, DataError) and task.learner not in failures
+    ]
+    if not whole:
+        raise next(iter(failures.values()))
+    return whole
 
 
 def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
@@ -123,8 +142,8 @@ def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
 
 def _run(
     tasks: Sequence[_Task], jobs: int | None, progress: Progress | None
-) -> Iterator[Predictor]:
-    """Yield the predictors of `tasks` in order."""
+) -> Iterator[Predictor | DataError]:
+    """Yield the predictors of `tasks` in order, or why a task could not be fitted."""
     n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
     workers = min(jobs or usable_cores(), len(tasks))
     if n_cells < _CELLS_WORTH_PROCESSES:
@@ -136,8 +155,8 @@ def _run(
         yield predictor
 
 
-def _fitted(task: _Task) -> Predictor:
-    """Fit every configuration of a task and put the predictors side by side."""
+def _fitted(task: _Task) -> Predictor | DataError:
+    """Fit every configuration of a task and put the predictors side by side, or say why not."""
     cells = task.cells
     features = named_feature_set(task.feature_set).matrix(cells.nodes, cells.ppn, cells.msize_bytes)
     entry = learner_entry(task.learner)
@@ -147,7 +166,7 @@ def _fitted(task: _Task) -> Predictor:
         try:
             learned = entry.create().fit(features[rows], time_s[rows])
         except ValueError as error:
-            raise DataError(f"{configuration.id}: {error}") from error
+            return DataError(f"{configuration.id}: {error}")
         predictors.append(learned.export())
     return predictor_class(predictors[0].kind).stacked(predictors)
 

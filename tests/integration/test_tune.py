@@ -1,0 +1,97 @@
+"""`colltune tune` with a real MPI, from measuring to the proof."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from colltune.bench import build
+from colltune.dataset import read_parquet
+from colltune.errors import ProgramError
+from colltune.models.bundle import load
+from colltune.mpi import LIBRARIES, installation, trace
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+COLLTUNE = str(Path(sys.executable).with_name("colltune"))
+BUDGET_S = 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def mpi() -> installation.Installation:
+    """Return the MPI of this environment."""
+    try:
+        return installation.find()
+    except ProgramError as error:
+        pytest.skip(str(error))
+
+
+def _tune(out: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [COLLTUNE, "tune", "--out", str(out), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_tune_measures_selects_and_proves(tmp_path: Path) -> None:
+    """One run leaves dataset, bundle, obeyed rules and a picture, within its budget."""
+    started = time.monotonic()
+    done = _tune(tmp_path, "--budget", BUDGET_S, "--json")
+    wall_s = time.monotonic() - started
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert wall_s < BUDGET_S + 5
+    assert {row["collective"] for row in report["rows"]} == {"bcast", "allreduce", "alltoall"}
+    changed = [row for row in report["rows"] if not row["configuration"].endswith(".default")]
+    if not trace.unavailable():
+        assert all(row["in_effect"] for row in changed)
+        assert any(row["default_algorithms"] for row in report["rows"])
+    assert all(row["measured_gain"] >= 1 for row in changed)
+    dataset = read_parquet(Path(report["dataset"]))
+    assert all(times for times in dataset.frame[dataset.frame["status"] == "ok"]["times_s"])
+    assert set(load(Path(report["bundle"])).collectives) == set(dataset.collectives)
+    rules = Path(report["configuration"])
+    assert LIBRARIES["openmpi"].read(rules.read_text(), str(rules)).rules is not None
+    assert Path(report["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert report["job_line"].startswith("export OMPI_MCA_")
+
+
+def test_a_budget_that_is_too_small_says_so(tmp_path: Path) -> None:
+    """A budget of a second ends at once with status 6, and nothing is left behind."""
+    done = _tune(tmp_path / "o", "--budget", 1)
+    assert done.returncode == 6
+    assert "a budget of 1 s is too small" in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_without_a_compiler_there_is_a_clear_error(tmp_path: Path) -> None:
+    """Without a C compiler nothing can be measured, which is said with the mend."""
+    environment = {**os.environ, "OMPI_CC": "no-such-cc", "XDG_CACHE_HOME": str(tmp_path)}
+    command = [COLLTUNE, "tune", "--out", str(tmp_path / "o")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 5
+    assert "no C compiler" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupted_run_keeps_what_it_measured(
+    mpi: installation.Installation, tmp_path: Path
+) -> None:
+    """SIGTERM in the middle of measuring ends with status 130; the measurements are stored."""
+    build.native_benchmark(mpi.mpicc, mpi.compile_line)
+    command = [COLLTUNE, "measure", "--out", str(tmp_path / "d"), "--budget", "60"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for _ in range(300):
+        time.sleep(0.1)
+        raw = "".join(f.read_text() for f in (tmp_path / "d").glob("raw/*/raw.txt"))
+        if raw.count("\nr ") > 20:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "what was measured is kept" in errors
+    assert len(read_parquet(tmp_path / "d")) >= 5
