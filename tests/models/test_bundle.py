@@ -52,6 +52,8 @@ def test_only_what_is_asked_for_is_read(fitted: Bundle, tmp_path: Path) -> None:
     part = load(path, [Collective.BCAST])
     assert [m.collective for m in part.models] == [Collective.BCAST]
     assert part.collectives == BOTH
+    with pytest.raises(BundleError, match="only a part of this bundle was loaded"):
+        part.save(tmp_path / "copy")
     with pytest.raises(BundleError, match=r"no models of gather, only of allreduce, bcast"):
         load(path, [Collective.GATHER])
 

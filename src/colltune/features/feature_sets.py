@@ -7,7 +7,7 @@ bytes counts as one of 1 byte wherever a logarithm is taken.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from colltune.errors import DataError
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class FeatureSet:
+class FeatureSet(NamedTuple):
     """Named columns and the function that computes them.
 
     ``compute`` takes three vectors of length n (nodes, ppn, msize_bytes) as floats and returns a

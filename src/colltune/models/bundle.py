@@ -98,7 +98,11 @@ class Bundle:
         ------
         OutputError
             If `path` is something else or cannot be written.
+        BundleError
+            If only a part of the bundle was loaded.
         """
+        if len(self.models) < len(self.collectives):
+            raise BundleError("only a part of this bundle was loaded; load all of it to save it")
         target = path.resolve()
         _refuse_strangers(target, path)
         token = os.urandom(4).hex()

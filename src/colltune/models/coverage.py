@@ -19,8 +19,7 @@ The default itself is always a candidate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,7 @@ _MEASURES = ("nodes", "nprocs")
 _NEVER_UP, _NEVER_DOWN = -1, np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, eq=False)
-class Coverage:
+class Coverage(NamedTuple):
     """What C configurations were measured at.
 
     ``shapes`` (S, 2) are nodes and ppn, ``seen`` (C, S) which configuration was measured there.

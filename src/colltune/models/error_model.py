@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,7 @@ _UNKNOWN_SPREAD = float(np.log(2.0))
 _UNKNOWN_MARGIN = float(np.log(1.2))
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorModel:
+class ErrorModel(NamedTuple):
     """Out-of-fold errors of C configurations, all natural logarithms of ratios, shape (C).
 
     ``lower`` and ``upper`` are the `INTERVAL` quantiles of log(measured / predicted) time.

@@ -82,8 +82,7 @@ class CollectiveModel:
             ) from None
 
 
-@dataclass(frozen=True, eq=False)
-class RuntimeModel:
+class RuntimeModel(NamedTuple):
     """The runtime of one configuration on any instance of its collective."""
 
     models: CollectiveModel
