@@ -13,8 +13,8 @@ and on four times the most, or a quarter of the fewest, nodes or processes measu
 Measured on the simulated 36-node fat tree (340 instances of unseen node counts) and on Leonardo
 (151, one node count left out at a time), share of the oracle's log gain and share of decisions more
 than 5 % slower than the default, without and with this rule: learner chosen by cross-validation
-.899 (4.4 %) to .901 (1.5 %) and .68 (11 %) to .67 (5 %); XGBoost .938 (2.1 %) to .941 (0.3 %) and
-.51 (14 %) to .57 (6 %); worst off is KNN, .902 (2.1 %) to .883 (1.8 %) and .56 (14 %) to .40 (2 %).
+.899 (4.4 %) to .901 (1.5 %) and .68 (11 %) to .67 (4 %); XGBoost .938 (2.1 %) to .941 (0.3 %) and
+.51 (14 %) to .58 (5 %); worst off is KNN, .902 (2.1 %) to .883 (1.8 %) and .56 (14 %) to .40 (1 %).
 One-sided bounds at 70, 80 and 90 % were tried: they cost a tenth to three quarters of the gain.
 """
 
