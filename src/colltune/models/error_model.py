@@ -15,8 +15,7 @@ INTERVAL = (0.05, 0.95)
 RATIO_QUANTILE = 0.4
 """Quantile of the error of a predicted gain that the guard asks a gain to survive.
 
-A one-sided bound at 90 % or more keeps a third of the gain at best; this one keeps nearly all of it
-and halves the harm (`colltune.selector.guard` has the figures).
+A compromise between gain and harm, with its figures in `colltune.selector.guard`.
 """
 _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
