@@ -14,7 +14,7 @@ rm -f .venv/.complete
 if command -v uv >/dev/null 2>&1; then
   echo 'setup: making .venv with uv'
   [ -x .venv/bin/python ] || uv venv --quiet --python "$python" .venv
-  uv pip sync --quiet --python .venv/bin/python --require-hashes requirements.lock
+  uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes requirements.lock
   uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 else
   echo 'setup: making .venv with venv and pip'
@@ -23,5 +23,7 @@ else
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 fi
+# a cold start must not wait for the compiler, whatever PYTHONDONTWRITEBYTECODE says
+.venv/bin/python -m compileall -q src/colltune
 .venv/bin/colltune --version >/dev/null || fail 'the installed colltune does not start'
 touch .venv/.complete

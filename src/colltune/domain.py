@@ -57,7 +57,7 @@ class RunStatus(StrEnum):
     NOT_APPLICABLE = "not_applicable"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Shape:
     """A job's shape: ``nodes`` x ``ppn`` processes; ``rails`` adapters per node where known."""
 
@@ -74,11 +74,14 @@ class Shape:
         """Number of processes."""
         return self.nodes * self.ppn
 
+    def __lt__(self, other: Shape) -> bool:
+        return (self.nodes, self.ppn) < (other.nodes, other.ppn)
+
     def __str__(self) -> str:
         return f"{self.nodes}x{self.ppn}"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Instance:
     """The problem to be solved: a collective on a shape with a message size in bytes."""
 
@@ -87,7 +90,7 @@ class Instance:
     msize_bytes: int
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Configuration:
     """One algorithm of one MPI library with its parameter values.
 
@@ -101,6 +104,10 @@ class Configuration:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(sorted(self.parameters)))
+
+    def __lt__(self, other: Configuration) -> bool:
+        ours = (self.library, self.collective, self.algorithm, self.parameters)
+        return ours < (other.library, other.collective, other.algorithm, other.parameters)
 
     @property
     def id(self) -> str:

@@ -22,7 +22,7 @@ _NEAR_BEST = 1.3
 _MOST_NEAR = 6
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Cell:
     """One configuration on one instance."""
 

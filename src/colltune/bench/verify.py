@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import bdtr
 
 from colltune.bench.backends import raw
 from colltune.bench.backends.native import NativeBackend
@@ -23,18 +23,22 @@ from colltune.bench.schedule import Cell, Step
 from colltune.domain import Configuration, Instance, Shape
 from colltune.mpi import trace
 
-_PAIRS = 6
+_PAIRS = 9
 _ROUNDS = 3
-_MAX_REPS = 2000
+_SPARE_ROUNDS = 9
+_LEAST_S = 0.2
+_MAX_REPS = 1000
 _CONFIDENCE = 0.95
 _TRACE_BUDGET_S = 10.0
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Runtime of the default over that of the selected: geometric mean and 95 % interval.
+    """Runtime of the default over that of the selected: median over pairs of launches.
 
-    The interval is Student's, over the pairs of launches; NaN with fewer than two pairs.
+    ``lower`` and ``upper`` are order statistics that hold the true median with at least 95 %
+    confidence by the sign test, NaN where there are too few pairs (less than 6). Launches have
+    outliers too large for a mean.
     """
 
     ratio: float
@@ -45,13 +49,13 @@ class Gain:
     @classmethod
     def of(cls, log_ratios: Sequence[float]) -> Gain:
         """Summarise one log ratio per pair of launches (at least one)."""
-        n = len(log_ratios)
-        mean = float(np.mean(log_ratios))
-        half = math.nan
-        if n > 1:
-            quantile = float(stdtrit(n - 1, (1 + _CONFIDENCE) / 2))
-            half = quantile * float(np.std(log_ratios, ddof=1)) / math.sqrt(n)
-        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n)
+        ordered = sorted(log_ratios)
+        n = len(ordered)
+        # P(fewer than k of n pairs on one side of the median); bdtr is the binomial distribution
+        outside = [2 * float(bdtr(k, n, 0.5)) for k in range(n // 2)]
+        dropped = sum(p <= 1 - _CONFIDENCE for p in outside) - 1
+        ends = (ordered[dropped], ordered[n - 1 - dropped]) if dropped >= 0 else (math.nan,) * 2
+        return cls(math.exp(float(np.median(ordered))), math.exp(ends[0]), math.exp(ends[1]), n)
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,11 @@ def _one_side(
     budget_s: float,
 ) -> tuple[dict[Instance, float], float]:
     cells = _as_user_cells(backend, instances)
-    fair_s = 0.85 * budget_s / (_ROUNDS * len(cells))
-    steps = tuple(Step(i, _MAX_REPS, fair_s) for _ in range(_ROUNDS) for i in range(len(cells)))
-    plan = LaunchPlan(shape, cells, steps, budget_s)
+    within_s = max(_LEAST_S, budget_s - backend.around_s)
+    fair_s = within_s / (_ROUNDS * len(cells))
+    rounds = range(_ROUNDS + _SPARE_ROUNDS)
+    steps = tuple(Step(i, _MAX_REPS, fair_s) for _ in rounds for i in range(len(cells)))
+    plan = LaunchPlan(shape, cells, steps, within_s)
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
         backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)
         output = raw.read_raw(Path(folder) / "raw.txt")

@@ -16,18 +16,16 @@ def main() -> None:
 
 
 def _status() -> int:
-    from click.exceptions import Abort, ClickException, Exit
+    from click.exceptions import Abort, ClickException
 
     from colltune.cli.app import app
     from colltune.errors import ColltuneError, OutputError
 
     try:
-        result = app(standalone_mode=False)
+        result = app(sys.argv[1:])(standalone_mode=False)
     except ClickException as error:
         error.show()
         return error.exit_code
-    except Exit as error:
-        return _interrupted() if error.exit_code == _INTERRUPTED else error.exit_code
     except ColltuneError as error:
         return _complain(str(error), error.exit_status)
     except (KeyboardInterrupt, Abort):
@@ -38,6 +36,8 @@ def _status() -> int:
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return _complain(what, OutputError.exit_status)
+    if result == _INTERRUPTED:
+        return _interrupted()
     return result if isinstance(result, int) else 0
 
 

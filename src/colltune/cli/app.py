@@ -1,35 +1,50 @@
-"""The verbs of the command line; each is a module that imports what it needs when it runs."""
+"""The verbs of the command line; each is a module that is imported when its verb is called."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from colltune import __version__
-from colltune.cli.evaluate import evaluate
-from colltune.cli.export import export
-from colltune.cli.fit import fit
-from colltune.cli.import_ import import_
-from colltune.cli.measure import measure
-from colltune.cli.select import select
-from colltune.cli.tune import tune
 from colltune.errors import EXIT_STATUSES
 
+VERBS: dict[str, str] = {
+    "tune": "colltune.cli.tune:tune",
+    "measure": "colltune.cli.measure:measure",
+    "import": "colltune.cli.import_:import_",
+    "export": "colltune.cli.export:export",
+    "fit": "colltune.cli.fit:fit",
+    "evaluate": "colltune.cli.evaluate:evaluate",
+    "select": "colltune.cli.select:select",
+}
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 
-app = typer.Typer(
-    name="colltune",
-    help="Pick the fastest algorithm of every MPI collective, and prove that MPI obeys.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+
+def app(words: Iterable[str]) -> typer.Typer:
+    """Return the command line for `words`: the verb that they begin with, or else all verbs.
+
+    A cold `colltune select` has little time, and every verb costs some.
+    """
+    first = next(iter(words), "")
+    built = typer.Typer(
+        name="colltune",
+        help="Pick the fastest algorithm of every MPI collective, and prove that MPI obeys.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=first not in VERBS,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    built.callback(invoke_without_command=True)(_version)
+    for verb in [first] if first in VERBS else VERBS:
+        module, _, function = VERBS[verb].partition(":")
+        built.command(verb, epilog=_EPILOG)(getattr(import_module(module), function))
+    return built
 
 
-@app.callback(invoke_without_command=True)
 def _version(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")
@@ -38,12 +53,3 @@ def _version(
     if version:
         typer.echo(f"colltune {__version__}")
         raise typer.Exit
-
-
-app.command(epilog=_EPILOG)(tune)
-app.command(epilog=_EPILOG)(measure)
-app.command("import", epilog=_EPILOG)(import_)
-app.command(epilog=_EPILOG)(export)
-app.command(epilog=_EPILOG)(fit)
-app.command(epilog=_EPILOG)(evaluate)
-app.command(epilog=_EPILOG)(select)

@@ -60,10 +60,15 @@ def select(
 ) -> None:
     """Select algorithms for a job's shape.
 
-    Examples: colltune select --bundle bundle --nodes 34 --ppn 32;
-    … --collective bcast --msize 65536 for one decision;
-    … --format openmpi --release 4.1.4 --out rules for a file that MPI reads;
-    colltune select --bundle bundle --instances in.csv --out out.csv for many at once.
+    Examples: the table, one decision, a file that MPI reads, many decisions at once.
+
+    colltune select --bundle bundle --nodes 34 --ppn 32
+
+    colltune select --bundle bundle --nodes 34 --ppn 32 --collective bcast --msize 65536
+
+    colltune select --bundle bundle --nodes 34 --ppn 32 --format openmpi --release 4.1.4 --out rules
+
+    colltune select --bundle bundle --instances in.csv --out out.csv
     """
     from colltune.domain import Shape, parse_collective
 

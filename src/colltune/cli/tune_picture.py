@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """Load what drawing needs, so that `draw` itself is quick."""
-    from matplotlib import font_manager
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    """Load what drawing needs, fonts included, so that `draw` itself is quick."""
     from matplotlib.figure import Figure
 
-    FigureCanvasAgg(Figure())
-    font_manager.findfont("sans-serif")
+    figure = Figure(figsize=(1, 1))
+    figure.suptitle("0")
+    figure.savefig(BytesIO(), format="png")
 
 
 def draw(dataset: PerformanceDataset, table: DecisionTable, shape: Shape, path: Path) -> Path:

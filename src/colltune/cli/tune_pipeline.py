@@ -32,9 +32,9 @@ from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import merged
 
 _LEAST_BUDGET_S = 15.0
-_AFTERWARDS_S = 7.0
+_AFTERWARDS_S = 8.0
 _VERIFY_SHARE = 0.25
-_REPORT_S = 2.5
+_REPORT_S = 2.7
 Progress = Callable[[str, float], None]
 
 
@@ -49,9 +49,13 @@ class Settings:
     seed: int | None
     started: float
 
+    def spent_s(self) -> float:
+        """Return the seconds that have gone by."""
+        return time.monotonic() - self.started
+
     def left_s(self) -> float:
         """Return the seconds that are left of the budget."""
-        return self.campaign.total_s - (time.monotonic() - self.started)
+        return self.campaign.total_s - self.spent_s()
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class TuneResult:
     report: CampaignReport
     wall_s: float
     timed_s: float
+    phases_s: Mapping[str, float]
     notes: tuple[str, ...]
 
 
@@ -112,12 +117,16 @@ def run(
         raise CampaignError("tune works on one shape; use measure, fit and select for several")
     folder = settings.out / f"{settings.campaign.machine}-openmpi-{installation.release}"
     backend.program()
+    ends = {"start": settings.spent_s()}
     report = _measure(settings, backend, folder / "dataset", progress)
+    ends["measure"] = settings.spent_s()
     progress("fitting", 0.0)
     dataset = read_parquet(folder / "dataset")
     bundle = fit(dataset, settings.learner)
     bundle.save(folder / "bundle")
-    return _Finish(settings, installation, backend, progress, folder, dataset, bundle).run(report)
+    ends["fit"] = settings.spent_s()
+    finish = _Finish(settings, installation, backend, progress, folder, dataset, bundle, ends)
+    return finish.run(report)
 
 
 def _measure(
@@ -130,7 +139,7 @@ def _measure(
 
 @dataclass
 class _Finish:
-    """From the bundle to the result."""
+    """From the bundle to the result; ``ends`` are the times at which the phases ended."""
 
     settings: Settings
     installation: Installation
@@ -139,6 +148,7 @@ class _Finish:
     folder: Path
     dataset: PerformanceDataset
     bundle: Bundle
+    ends: dict[str, float]
 
     @property
     def mpi(self) -> MpiLibrary:
@@ -153,12 +163,16 @@ class _Finish:
         written = self._write(table)
         tracer, notes = self._tracer()
         tune_picture.prepare()
+        self.ends["prepare"] = self.settings.spent_s()
         alternation = self._alternate(written)
+        self.ends["verify"] = self.settings.spent_s()
         kept, withdrawn = self._without_losers(table, alternation)
         written = self._write(kept)
         default_seen, tuned_seen = self._watch(written, tracer)
+        self.ends["watch"] = self.settings.spent_s()
         rows = self._rows(table, withdrawn, alternation, default_seen, tuned_seen)
         picture = tune_picture.draw(self.dataset, kept, self.shape, self.folder / "runtimes.png")
+        self.ends["picture"] = self.settings.spent_s()
         return TuneResult(
             shape=self.shape,
             context=str(self.bundle.context),
@@ -168,8 +182,9 @@ class _Finish:
             picture_path=picture,
             written=written,
             report=report,
-            wall_s=time.monotonic() - self.settings.started,
+            wall_s=self.settings.spent_s(),
             timed_s=report.timed_s + alternation.timed_s,
+            phases_s=_durations(self.ends),
             notes=(*notes, *written.rules.notes),
         )
 
@@ -317,6 +332,12 @@ class _Finish:
             return None
         expected = self.mpi.expected_symbols(self.installation.release, interval.configuration)
         return all(seen.get(instance) in expected for instance in grid)
+
+
+def _durations(ends: Mapping[str, float]) -> dict[str, float]:
+    """Return how long each phase took, from when each ended."""
+    starts = [0.0, *ends.values()]
+    return {name: end - start for (name, end), start in zip(ends.items(), starts, strict=False)}
 
 
 def _proved(alternation: verify.Alternation, grid: list[Instance]) -> bool:

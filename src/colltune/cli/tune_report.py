@@ -76,6 +76,7 @@ def show_json_report(result: TuneResult) -> None:
             "rows": [_row_json(row) for row in result.rows],
             "wall_s": result.wall_s,
             "timed_s": result.timed_s,
+            "phases_s": dict(result.phases_s),
             "launches": result.report.launches,
             "problems": result.report.problems,
             "notes": list(result.notes),

@@ -24,7 +24,7 @@ from colltune.provenance import usable_cores
 _START_S = 30.0
 _SILENCE_S = 15.0
 _AROUND_S = 1.0
-_SLACK_S = 0.15
+_SLACK_S = 0.05
 _LEAST_S = 0.2
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
@@ -38,13 +38,18 @@ class NativeBackend:
         The MPI to measure.
     cache
         Folder for the compiled program; default: the user's cache folder.
+
+    Attributes
+    ----------
+    around_s
+        Seconds that a launch takes beside its plan's budget, as the last one did.
     """
 
     def __init__(self, installation: Installation, cache: Path | None = None) -> None:
         self._mpi = installation
         self._library = LIBRARIES[installation.library]
         self._cache = cache
-        self._around_s = _AROUND_S
+        self.around_s = _AROUND_S
 
     def context(self, machine: str) -> Context:
         """Return this machine's name with library and release."""
@@ -88,7 +93,7 @@ class NativeBackend:
         started = time.monotonic()
         wanted = self._library.base_environment(self._mpi.release)
         settings = [self._settings(cell.configuration) for cell in plan.cells]
-        within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self._around_s))
+        within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
         outcome = self.launch(within, settings, launch, folder, wanted, progress)
         output = raw.read_raw(folder / "raw.txt")
         ending = _ending(outcome, output)
@@ -98,7 +103,7 @@ class NativeBackend:
         timed_s = sum(map(sum, output.times_s.values()))
         if output.ended:
             timed_s = output.timed_s
-            self._around_s = outcome.seconds - output.wall_s + _SLACK_S
+            self.around_s = outcome.seconds - output.wall_s + _SLACK_S
         return LaunchResult(
             measurements=raw.measurements(output, plan.cells, launch, blamed),
             ending=ending,
