@@ -60,6 +60,33 @@ def test_every_collective_and_algorithm_delivers_right_data(
     assert set(found) == set(cells)
 
 
+def test_a_wrong_result_is_noticed(backend: NativeBackend, tmp_path: Path) -> None:
+    """One wrong byte on one rank makes the cell `wrong_result`; it is not timed."""
+    library = tmp_path / "corrupt.so"
+    source = Path(__file__).with_name("corrupt.c")
+    mpicc = installation.find().mpicc
+    subprocess.run([mpicc, "-shared", "-fPIC", "-o", library, source], check=True)
+    wanted = (Collective.ALLREDUCE, Collective.ALLTOALL, Collective.BCAST)
+    cells = tuple(
+        Cell(Configuration.default("openmpi", c), Instance(c, SHAPE, msize))
+        for c in wanted
+        for msize in (64, 4096)
+    )
+    steps = tuple(Step(i, 3, 1.0) for i in range(len(cells)))
+    options = ["-x", f"LD_PRELOAD={library}"]
+    plan = LaunchPlan(SHAPE, cells, steps, 20.0)
+    backend.launch(plan, [{}] * len(cells), "l", tmp_path, {}, options=options)
+    found = {
+        (m.instance.collective, m.instance.msize_bytes): (m.status, len(m.times_s))
+        for m in backend.salvage(tmp_path)
+    }
+    assert found == {
+        (collective, msize): (RunStatus.OK, 3) if msize == 64 else (RunStatus.WRONG_RESULT, 0)
+        for collective in wanted
+        for msize in (64, 4096)
+    }
+
+
 def test_the_budget_ends_a_launch(backend: NativeBackend, tmp_path: Path) -> None:
     """A launch with more to do than time ends itself at its budget."""
     cell = Cell(

@@ -13,7 +13,7 @@ from colltune import process
 from colltune.errors import OutputError
 
 _SOURCES = ("collbench.c", "collectives.c", "collectives.h")
-_FLAGS = ("-O2", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
+_FLAGS = ("-O3", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
 _COMPILE_TIMEOUT_S = 120.0
 
 

@@ -16,8 +16,8 @@ from colltune.domain import Configuration, Instance
 SURVEY_SHARE = 0.35
 _SURVEY_REPS = 20
 _SURVEY_ROUNDS = 2
-_REFINE_ROUNDS = 4
-_SPARE_ROUNDS = 12
+_REFINE_ROUNDS = 3
+_SPARE_ROUNDS = 9
 _NEAR_BEST = 1.3
 _MOST_NEAR = 6
 

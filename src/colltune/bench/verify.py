@@ -24,8 +24,8 @@ from colltune.domain import Configuration, Instance, Shape
 from colltune.mpi import trace
 
 _PAIRS = 9
-_ROUNDS = 3
-_SPARE_ROUNDS = 9
+_ROUNDS = 2
+_SPARE_ROUNDS = 6
 _LEAST_S = 0.2
 _MAX_REPS = 1000
 _CONFIDENCE = 0.95

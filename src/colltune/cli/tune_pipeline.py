@@ -34,7 +34,7 @@ from colltune.selector.decision_table import merged
 _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
 _VERIFY_SHARE = 0.25
-_REPORT_S = 2.7
+_REPORT_S = 2.4
 Progress = Callable[[str, float], None]
 
 

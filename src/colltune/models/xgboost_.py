@@ -37,7 +37,10 @@ class TweedieTrees(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         features, times = validated(self, X, y)
         data = xgboost.DMatrix(features, label=times / _UNIT_S, nthread=1)
         parameters = {"objective": "reg:tweedie", "nthread": 1, "verbosity": 0}
-        self.booster_ = xgboost.train(parameters, data, num_boost_round=self.n_rounds)
+        # what xgboost.train does, without its callbacks, which take as long again on small data
+        self.booster_ = xgboost.Booster(parameters, [data])
+        for round_number in range(self.n_rounds):
+            self.booster_.update(data, round_number)
         self.predictor_ = Trees.from_json(self.booster_.save_raw("json"), _UNIT_S)
         return self
 

@@ -7,7 +7,8 @@ enum { ROOT = 0 };
 
 /* Byte at `offset` of rank `source`'s send buffer. */
 static unsigned char pattern(int source, size_t offset) {
-    return (unsigned char)(source * 31 + offset * 7 + offset / 251 + 1);
+    unsigned low = (unsigned)offset, high = (unsigned)(offset >> 8);
+    return (unsigned char)((unsigned)source * 31u + low * 7u + high + 1u);
 }
 
 /* Element `k` of rank `source`'s send buffer in reductions. */
@@ -51,9 +52,9 @@ static int wrong_reduction(const call_t *c, int low, int high, size_t first, siz
 
 static int wrong_block(const call_t *c, int block, int source, size_t offset) {
     const unsigned char *got = c->recv + (size_t)block * c->msize;
-    for (size_t i = 0; i < c->msize; i++)
-        if (got[i] != pattern(source, offset + i)) return 1;
-    return 0;
+    unsigned char difference = 0;
+    for (size_t i = 0; i < c->msize; i++) difference |= got[i] ^ pattern(source, offset + i);
+    return difference != 0;
 }
 
 static int wrong_bcast(const call_t *c) { return wrong_block(c, 0, ROOT, 0); }
