@@ -164,3 +164,23 @@ def test_a_killed_campaign_is_salvaged(backend: NativeBackend, tmp_path: Path) -
 def _kill_tree(pid: int, folder: Path) -> None:
     os.killpg(pid, signal.SIGKILL)
     subprocess.run(["pkill", "-KILL", "-f", str(folder)], check=False)
+
+
+@pytest.mark.root
+def test_a_full_disk_keeps_what_fitted(tmp_path: Path) -> None:
+    """When the disk fills up, measuring ends with status 9, and earlier launches are readable."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system can be mounted by root only")
+    try:
+        colltune = Path(sys.executable).with_name("colltune")
+        command = [colltune, "measure", "--out", small / "d", "--budget", "12"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 9
+        assert "No space left" in done.stderr or "is the disk full?" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(read_parquet(small / "d")) > 100
+    finally:
+        subprocess.run(["umount", small], check=True)

@@ -18,7 +18,7 @@ from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
 from colltune.bench.schedule import Cell, Step
 from colltune.dataset import append
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
-from colltune.errors import BudgetError
+from colltune.errors import BudgetError, OutputError
 
 _LAUNCH_S = 1.0
 _REFINING_LAUNCHES = 2
@@ -170,7 +170,7 @@ def _launch(run: _Run, plan: LaunchPlan, what: str) -> LaunchResult:
             result = run.backend.run(
                 plan, launch, folder, lambda spent_s: run.progress(what, spent_s)
             )
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OutputError):
             _store(run, run.backend.salvage(folder), facts, folder)
             raise
         _store(run, result.measurements, facts, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -185,8 +186,13 @@ class _Finish:
             wall_s=self.settings.spent_s(),
             timed_s=report.timed_s + alternation.timed_s,
             phases_s=_durations(self.ends),
-            notes=(*notes, *written.rules.notes),
+            notes=(*notes, *written.rules.notes, *self._user_settings(written)),
         )
+
+    def _user_settings(self, written: WrittenConfiguration) -> tuple[str, ...]:
+        """Return a note if the user decides himself on what the file would decide."""
+        reason = self.mpi.honour_user(written.environment, os.environ).reason
+        return (f"your own settings win over the file: {reason}",) if reason else ()
 
     def _table(self) -> DecisionTable:
         return table_for(

@@ -16,7 +16,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.launch import launch_environment, mpirun_command
 from colltune.bench.schedule import Cell
 from colltune.domain import Collective, Configuration, Context, Measurement, Portfolio, RunStatus
-from colltune.errors import ProgramError
+from colltune.errors import OutputError, ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
@@ -26,6 +26,7 @@ _SILENCE_S = 15.0
 _AROUND_S = 1.0
 _SLACK_S = 0.05
 _LEAST_S = 0.2
+_CANNOT_WRITE = "collbench: cannot write"
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
@@ -194,6 +195,11 @@ def _ending(outcome: process.Outcome, output: raw.RawOutput) -> Ending:
         return Ending(output.ended)
     if outcome.timed_out:
         return Ending.HANG
+    if _CANNOT_WRITE in outcome.stderr:
+        raise OutputError(
+            "the benchmark cannot write its raw output; is the disk full?"
+            f" What was measured before is kept\n{outcome.explain()}"
+        )
     if output.last_step is None:
         raise ProgramError(f"the benchmark did not start\n{outcome.explain()}")
     return Ending.CRASH

@@ -47,6 +47,7 @@ static comm_entry_t *comms;
 static int n_configs, n_cells, n_steps, n_comms;
 static int world_rank, world_size, marks;
 static FILE *raw;
+static const char *raw_path;
 static call_t buffers; /* send, recv, counts, displs of the largest cell */
 
 static double now(void) {
@@ -232,6 +233,11 @@ static void dissemination_barrier(MPI_Comm comm, int rank, int size) {
                      (rank - distance + size) % size, SYNC_TAG, comm, MPI_STATUS_IGNORE);
 }
 
+/* Whatever cannot be stored must not be measured either: the disk is full, or gone. */
+static void flush_raw(void) {
+    if (world_rank == 0 && (fflush(raw) || ferror(raw))) die("cannot write ", raw_path);
+}
+
 static void report(int cell, const char *status, const char *text) {
     if (world_rank == 0) fprintf(raw, "x %d %s %s\n", cell, status, text);
 }
@@ -295,17 +301,15 @@ static void time_step(const step_t *step, const cell_t *cell, call_t *call, MPI_
             fprintf(raw, "\n");
         }
     }
-    if (world_rank == 0) fflush(raw);
+    flush_raw();
 }
 
 static void run_step(const step_t *step) {
     cell_t *cell = &cells[step->cell];
     const char *culprit = "";
     if (cell->dead) return;
-    if (world_rank == 0) {
-        fprintf(raw, "s %d\n", step->cell);
-        fflush(raw);
-    }
+    if (world_rank == 0) fprintf(raw, "s %d\n", step->cell);
+    flush_raw();
     MPI_Comm comm = cell_comm(cell, &culprit);
     if (world_rank >= cell->nprocs) return;
     if (comm == MPI_COMM_NULL) {
@@ -333,7 +337,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     if (argc != 3) die("usage: collbench PLAN RAW", "");
     marks = getenv("COLLBENCH_MARK") != NULL;
-    if (world_rank == 0 && !(raw = fopen(argv[2], "w"))) die("cannot write ", argv[2]);
+    raw_path = argv[2];
+    if (world_rank == 0 && !(raw = fopen(raw_path, "w"))) die("cannot write ", raw_path);
     parse_plan(read_plan(argv[1]));
     allocate_buffers();
     if (world_rank == 0) fprintf(raw, "colltune-raw 1\n");
@@ -346,7 +351,7 @@ int main(int argc, char **argv) {
     }
     if (world_rank == 0) {
         fprintf(raw, "end %s %.6f %.6f\n", i < n_steps ? "budget" : "plan", timed, now() - started);
-        if (fclose(raw)) die("cannot write ", argv[2]);
+        if (fclose(raw)) die("cannot write ", raw_path);
     }
     MPI_T_finalize();
     MPI_Finalize();
