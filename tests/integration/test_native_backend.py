@@ -176,7 +176,7 @@ def test_a_full_disk_keeps_what_fitted(tmp_path: Path) -> None:
         pytest.skip("a small file system can be mounted by root only")
     try:
         colltune = Path(sys.executable).with_name("colltune")
-        command = [colltune, "measure", "--out", small / "d", "--budget", "12"]
+        command = [str(colltune), "measure", "--out", str(small / "d"), "--budget", "12"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 9
         assert "No space left" in done.stderr or "is the disk full?" in done.stderr

@@ -15,6 +15,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli import tune_picture
 from colltune.cli.configuration import WrittenConfiguration, table_for, writable, write_table
+from colltune.cli.tune_verdict import Verdict, grid, judge
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
     Collective,
@@ -167,11 +168,12 @@ class _Finish:
         self.ends["prepare"] = self.settings.spent_s()
         alternation = self._alternate(written)
         self.ends["verify"] = self.settings.spent_s()
-        kept, withdrawn = self._without_losers(table, alternation)
+        verdicts = self._judge(table, alternation)
+        kept = self._kept(table, verdicts)
         written = self._write(kept)
         default_seen, tuned_seen = self._watch(written, tracer)
         self.ends["watch"] = self.settings.spent_s()
-        rows = self._rows(table, withdrawn, alternation, default_seen, tuned_seen)
+        rows = self._rows(verdicts, alternation, default_seen, tuned_seen)
         picture = tune_picture.draw(self.dataset, kept, self.shape, self.folder / "runtimes.png")
         self.ends["picture"] = self.settings.spent_s()
         return TuneResult(
@@ -214,13 +216,7 @@ class _Finish:
         )
 
     def _grid(self, collective: Collective, interval: Interval) -> list[Instance]:
-        """Return the measured instances inside an interval."""
-        last = interval.last_bytes
-        return [
-            Instance(collective, self.shape, m)
-            for m in self.settings.campaign.msizes_bytes
-            if interval.first_bytes <= m and (last is None or m <= last)
-        ]
+        return grid(collective, self.shape, interval, self.settings.campaign.msizes_bytes)
 
     def _whole(self, table: DecisionTable) -> list[tuple[Collective, Interval]]:
         """Return the intervals of the whole job's communicator, collective by collective."""
@@ -249,26 +245,22 @@ class _Finish:
             lambda spent_s: self.progress("verifying", spent_s),
         )
 
-    def _without_losers(
-        self, table: DecisionTable, alternation: verify.Alternation
-    ) -> tuple[DecisionTable, dict[tuple[Collective, int], Interval]]:
-        """Give back to the library what was measured and did not prove faster."""
-        whole = self.shape.nprocs
+    def _judge(self, table: DecisionTable, alternation: verify.Alternation) -> list[Verdict]:
+        return [
+            verdict
+            for collective, interval in self._whole(table)
+            for verdict in judge(
+                collective, interval, self._grid(collective, interval), alternation
+            )
+        ]
+
+    def _kept(self, table: DecisionTable, verdicts: list[Verdict]) -> DecisionTable:
+        """Return the table as it is after the verdicts."""
         rules = dict(table.rules)
-        withdrawn: dict[tuple[Collective, int], Interval] = {}
-        for collective in {c for c, _ in self._whole(table)}:
-            kept = []
-            for interval in table.rules[collective, whole]:
-                grid = self._grid(collective, interval)
-                if interval.configuration.is_default or _proved(alternation, grid):
-                    kept.append(interval)
-                    continue
-                default = Configuration.default(table.library, collective)
-                withdrawn[collective, interval.first_bytes] = interval
-                reason = "withdrawn: did not prove faster when measured again"
-                kept.append(replace(interval, configuration=default, reason=reason))
-            rules[collective, whole] = merged(kept)
-        return replace(table, rules=rules), withdrawn
+        for collective in {verdict.collective for verdict in verdicts}:
+            final = (v.interval for v in verdicts if v.collective == collective)
+            rules[collective, self.shape.nprocs] = merged(final)
+        return replace(table, rules=rules)
 
     def _tracer(self) -> tuple[Path | None, tuple[str, ...]]:
         """Return the call tracer, or None and a note why there is none."""
@@ -296,61 +288,53 @@ class _Finish:
 
     def _rows(
         self,
-        table: DecisionTable,
-        withdrawn: Mapping[tuple[Collective, int], Interval],
+        verdicts: list[Verdict],
         alternation: verify.Alternation,
         default_seen: Mapping[Instance, str],
         tuned_seen: Mapping[Instance, str],
     ) -> list[Row]:
         names = _names(self.mpi, self.installation.release, self.bundle.collectives)
         rows = []
-        for collective, interval in self._whole(table):
-            grid = self._grid(collective, interval)
-            lost = withdrawn.get((collective, interval.first_bytes))
-            default_names = [names.get(default_seen.get(i, ""), "") for i in grid]
+        for verdict in verdicts:
+            instances = self._grid(verdict.collective, verdict.interval)
+            default_names = [names.get(default_seen.get(i, ""), "") for i in instances]
+            chosen = verdict.withdrawn or verdict.interval.configuration
             rows.append(
                 Row(
-                    collective,
-                    interval,
+                    verdict.collective,
+                    verdict.interval,
                     tuple(dict.fromkeys(name for name in default_names if name)),
-                    self._predicted(interval, grid),
-                    alternation.gain(grid),
-                    None if lost else self._in_effect(interval, grid, tuned_seen),
-                    interval.configuration if lost else None,
+                    None if chosen.is_default else self._predicted(instances),
+                    alternation.gain(instances),
+                    self._in_effect(verdict.interval, instances, tuned_seen),
+                    verdict.withdrawn,
                 )
             )
         return rows
 
-    def _predicted(self, interval: Interval, grid: list[Instance]) -> float | None:
-        if interval.configuration.is_default or not grid:
+    def _predicted(self, instances: list[Instance]) -> float | None:
+        if not instances:
             return None
         builtin_only = self.settings.builtin_operations_only
         release = self.installation.release
         allowed = writable(self.mpi, release, builtin_operations_only=builtin_only)
         selector = ModelSelector(self.bundle, allowed=allowed)
-        gains = [selection.gain for selection in selector.select_many(grid)]
+        gains = [selection.gain for selection in selector.select_many(instances)]
         return math.exp(sum(map(math.log, gains)) / len(gains))
 
     def _in_effect(
-        self, interval: Interval, grid: list[Instance], seen: Mapping[Instance, str]
+        self, interval: Interval, instances: list[Instance], seen: Mapping[Instance, str]
     ) -> bool | None:
-        if interval.configuration.is_default or not grid or not seen:
+        if interval.configuration.is_default or not instances or not seen:
             return None
         expected = self.mpi.expected_symbols(self.installation.release, interval.configuration)
-        return all(seen.get(instance) in expected for instance in grid)
+        return all(seen.get(instance) in expected for instance in instances)
 
 
 def _durations(ends: Mapping[str, float]) -> dict[str, float]:
     """Return how long each phase took, from when each ended."""
     starts = [0.0, *ends.values()]
     return {name: end - start for (name, end), start in zip(ends.items(), starts, strict=False)}
-
-
-def _proved(alternation: verify.Alternation, grid: list[Instance]) -> bool:
-    """Tell whether the choice was faster in all, and at no size certainly slower."""
-    gain = alternation.gain(grid)
-    single = [alternation.gain([instance]) for instance in grid]
-    return gain is not None and gain.ratio >= 1 and not any(g and g.upper < 1 for g in single)
 
 
 def _names(mpi: MpiLibrary, release: str, collectives: tuple[Collective, ...]) -> dict[str, str]:

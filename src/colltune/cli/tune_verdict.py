@@ -1,0 +1,82 @@
+"""Which choices stay after they were measured again beside the default."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from colltune.bench.verify import Alternation
+from colltune.domain import Collective, Configuration, Instance, Interval, Shape
+
+_REASON = "withdrawn: did not prove faster when measured again"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A message-size range and what is used there in the end.
+
+    ``withdrawn`` is the choice that was taken back, None where nothing was.
+    """
+
+    collective: Collective
+    interval: Interval
+    withdrawn: Configuration | None = None
+
+
+def grid(
+    collective: Collective, shape: Shape, interval: Interval, msizes_bytes: Sequence[int]
+) -> list[Instance]:
+    """Return the measured instances inside an interval, ascending."""
+    last = math.inf if interval.last_bytes is None else interval.last_bytes
+    inside = sorted(m for m in msizes_bytes if interval.first_bytes <= m <= last)
+    return [Instance(collective, shape, m) for m in inside]
+
+
+def judge(
+    collective: Collective,
+    interval: Interval,
+    instances: Sequence[Instance],
+    alternation: Alternation,
+) -> list[Verdict]:
+    """Split a chosen interval into what stays and what is given back to the library.
+
+    The neighbourhood of a size that was certainly slower (its whole interval below 1) is given
+    back; so is all the rest if it was not faster together, or not measured at all.
+    """
+    default = Configuration.default(interval.configuration.library, collective)
+    if interval.configuration == default:
+        return [Verdict(collective, interval)]
+    slower = {i for i in instances if (gain := alternation.gain([i])) and gain.upper < 1}
+    rest = alternation.gain([i for i in instances if i not in slower])
+    if rest is None or rest.ratio < 1:
+        slower = set(instances)
+    verdicts: list[Verdict] = []
+    for instance, part in _parts(interval, instances):
+        lost = instance is None or instance in slower
+        verdict = Verdict(collective, part)
+        if lost:
+            given_back = replace(part, configuration=default, reason=_REASON)
+            verdict = Verdict(collective, given_back, interval.configuration)
+        if verdicts and verdicts[-1].withdrawn == verdict.withdrawn:
+            longer = replace(verdicts[-1].interval, last_bytes=part.last_bytes)
+            verdicts[-1] = replace(verdicts[-1], interval=longer)
+        else:
+            verdicts.append(verdict)
+    return verdicts
+
+
+def _parts(
+    interval: Interval, instances: Sequence[Instance]
+) -> Iterator[tuple[Instance | None, Interval]]:
+    """Yield the part of an interval around each instance, cut at geometric means of the sizes."""
+    if not instances:
+        yield None, interval
+        return
+    sizes = [i.msize_bytes for i in instances]
+    cuts = [min(b, max(a + 1, math.isqrt(a * b))) for a, b in itertools.pairwise(sizes)]
+    firsts = [interval.first_bytes, *cuts]
+    lasts = [*(cut - 1 for cut in cuts), interval.last_bytes]
+    for instance, first, last in zip(instances, firsts, lasts, strict=True):
+        yield instance, replace(interval, first_bytes=first, last_bytes=last)
