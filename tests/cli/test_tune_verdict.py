@@ -60,6 +60,18 @@ def test_the_neighbourhood_of_a_slower_size_is_given_back() -> None:
     ]
 
 
+def test_each_run_between_slower_sizes_must_gain() -> None:
+    """A run of sizes that is not faster by itself goes back too, though the rest gains."""
+    unsure = (-0.05,) * 5 + (0.03,) * 4
+    gains = ((0.5,) * 9, (-0.2,) * 9, unsure, unsure)
+    instances = [Instance(BCAST, SHAPE, size) for size in SIZES]
+    alternation = Alternation(dict(zip(instances, gains, strict=True)), 1.0, 18)
+    assert _summary(_judged(alternation)) == [
+        (0, 15, "chain", False),
+        (16, 1 << 20, "default", True),
+    ]
+
+
 def test_what_does_not_gain_in_all_is_given_back() -> None:
     """Without a gain over the sizes together the whole interval is withdrawn."""
     (only,) = _judged(_alternation(-0.05, -0.05, 0.02, 0.0, pairs=5))

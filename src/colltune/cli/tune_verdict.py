@@ -43,20 +43,32 @@ def judge(
     """Split a chosen interval into what stays and what is given back to the library.
 
     The neighbourhood of a size that was certainly slower (its whole interval below 1) is given
-    back; so is all the rest if it was not faster together, or not measured at all.
+    back; so is each run of sizes between such that was not faster together, or not measured.
     """
-    default = Configuration.default(interval.configuration.library, collective)
-    if interval.configuration == default:
+    if interval.configuration.is_default:
         return [Verdict(collective, interval)]
     slower = {i for i in instances if (gain := alternation.gain([i])) and gain.upper < 1}
-    rest = alternation.gain([i for i in instances if i not in slower])
-    if rest is None or rest.ratio < 1:
-        slower = set(instances)
+    kept: list[Instance] = []
+    for instance in [*instances, None]:
+        if instance is not None and instance not in slower:
+            kept.append(instance)
+            continue
+        together = alternation.gain(kept)
+        if together is None or together.ratio < 1:
+            slower |= set(kept)
+        kept = []
+    return _verdicts(collective, interval, instances, slower)
+
+
+def _verdicts(
+    collective: Collective, interval: Interval, instances: Sequence[Instance], lost: set[Instance]
+) -> list[Verdict]:
+    """Return the parts of an interval, neighbours of one fate together."""
+    default = Configuration.default(interval.configuration.library, collective)
     verdicts: list[Verdict] = []
     for instance, part in _parts(interval, instances):
-        lost = instance is None or instance in slower
         verdict = Verdict(collective, part)
-        if lost:
+        if instance is None or instance in lost:
             given_back = replace(part, configuration=default, reason=_REASON)
             verdict = Verdict(collective, given_back, interval.configuration)
         if verdicts and verdicts[-1].withdrawn == verdict.withdrawn:
