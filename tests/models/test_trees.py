@@ -38,6 +38,8 @@ def test_trees_of_different_depth_are_stacked() -> None:
     """Predictors of different depth, put side by side, keep their predictions."""
     shallow = TweedieTrees().fit(FEATURES[:3], TIMES[:3]).export()
     deep = TweedieTrees().fit(FEATURES, TIMES).export()
+    assert isinstance(shallow, Trees)
+    assert isinstance(deep, Trees)
     stacked = Trees.stacked([shallow, deep])
     assert shallow.features.shape[1] < deep.features.shape[1]
     np.testing.assert_allclose(stacked.predict(FEATURES)[:, [0]], shallow.predict(FEATURES))

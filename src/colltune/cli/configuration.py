@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration, DecisionTable, Instance, Shape
-from colltune.errors import LibraryError, OutputError
+from colltune.errors import LibraryError
+from colltune.files import whole
 from colltune.models.bundle import Bundle
 from colltune.mpi import MpiLibrary, RulesFile, library
 from colltune.selector.argmin import ModelSelector
@@ -159,17 +158,5 @@ def write_table(
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}; name a writable place with --out"
-        ) from error
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

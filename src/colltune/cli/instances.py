@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from colltune.domain import Instance, Shape, parse_collective
-from colltune.errors import DataError, OutputError
+from colltune.errors import DataError
+from colltune.files import whole
 
 _COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")
 
@@ -58,14 +58,7 @@ def write_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]])
     OutputError
         If it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(rows)
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    with whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import pandas as pd
 
 from colltune.dataset import PerformanceDataset
 from colltune.domain import DEFAULT_ALGORITHM, Collective, DecisionTable, Interval, Shape
-from colltune.errors import OutputError
+from colltune.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,14 +45,8 @@ def draw(dataset: PerformanceDataset, table: DecisionTable, shape: Shape, path: 
         _panel(panel, cells[cells["collective"] == collective], collective, intervals)
     panels[0].set_ylabel("runtime [µs], median")
     figure.suptitle(f"{dataset.context}, {shape.nodes} x {shape.ppn} processes")
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
+    with whole(path) as temporary:
         figure.savefig(temporary, dpi=130, format="png")
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise OutputError(f"cannot write the picture {path}: {error.strerror}") from error
     return path
 
 

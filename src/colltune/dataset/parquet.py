@@ -9,10 +9,8 @@ Schema history
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +21,8 @@ import pyarrow.parquet as pq
 
 from colltune.dataset.frame import COLUMNS, PerformanceDataset, join
 from colltune.domain import Context, Measurement
-from colltune.errors import DataError, OutputError
+from colltune.errors import DataError
+from colltune.files import whole
 
 SCHEMA_VERSION = 1
 _SCHEMA = pa.schema(
@@ -79,20 +78,8 @@ def append_dataset(
     table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=_SCHEMA, preserve_index=False)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     target = folder / f"{stamp}-{secrets.token_hex(4)}.parquet"
-    temporary = folder / f".{target.name}.tmp"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
-            pq.write_table(table.replace_schema_metadata(metadata), stream, compression="zstd")
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise OutputError(
-            f"cannot write the dataset {folder}: {error.strerror or error}; name a writable folder"
-        ) from error
+    with whole(target) as temporary:
+        pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
     return target
 
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, refuse_duplicates
 from colltune.domain import Context, RunStatus, parse_collective, parse_parameters
-from colltune.errors import DataError, OutputError
+from colltune.errors import DataError
+from colltune.files import whole
 
 CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric"]
 _REQUIRED = [
@@ -80,14 +81,9 @@ def write_csv(dataset: PerformanceDataset, path: Path) -> None:
     frame.insert(2, "segsize_bytes", pd.Series(segsizes, dtype="Int64"))
     for position, column in enumerate(CONTEXT_COLUMNS):
         frame.insert(position, column, getattr(dataset.context, column))
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        frame.to_csv(temporary, index=False, compression="gzip" if path.suffix == ".gz" else None)
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    compression: Literal["gzip"] | None = "gzip" if path.suffix == ".gz" else None
+    with whole(path) as temporary:
+        frame.to_csv(temporary, index=False, compression=compression)
 
 
 def _text_table(path: Path) -> pd.DataFrame:

@@ -13,18 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pygam import GammaGAM, s
 from pygam.utils import OptimizationError
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from colltune.models.predictors.spline import ORDER, Splines
-from colltune.models.training_data import validated, validated_features
+from colltune.models.regressor import RuntimeRegressor, validated
 
 Numbers = NDArray[np.float64]
 _STIFFER = (1.0, 10.0, 100.0, 1000.0)
 
 
-class GammaAdditiveModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GammaAdditiveModel(RuntimeRegressor):
     """One penalised cubic spline per feature, added up on the logarithm of the runtime.
 
     Times are divided by their geometric mean before pygam sees them: with a logarithmic link that
@@ -82,22 +79,6 @@ class GammaAdditiveModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 return gam
             problem = f"no convergence in {self.max_iter} iterations"
         raise ValueError(f"pygam cannot fit these {len(y)} times: {problem}; try another learner")
-
-    def predict(self, X: ArrayLike) -> Numbers:
-        """Return times (n) for features `X` (n, k)."""
-        check_is_fitted(self)
-        return self.predictor_.predict(validated_features(self, X))[:, 0]
-
-    def export(self) -> Splines:
-        """Return the numpy predictor that `predict` itself uses."""
-        check_is_fitted(self)
-        return self.predictor_
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that targets are positive."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
 
 
 def _exported(gam: Any, sizes: NDArray[Any], unit: float, mean: float) -> Splines:

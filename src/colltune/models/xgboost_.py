@@ -7,17 +7,14 @@ from typing import Self
 import numpy as np
 import xgboost
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from colltune.models.predictors.trees import Trees
-from colltune.models.training_data import validated, validated_features
+from colltune.models.regressor import RuntimeRegressor, validated
 
 _UNIT_S = 1e-6
 
 
-class TweedieTrees(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TweedieTrees(RuntimeRegressor):
     """XGBoost with its default depth, learning rate and regularisation, on one thread.
 
     Times are given to XGBoost in microseconds. The Tweedie loss is not free of units there: the
@@ -43,19 +40,3 @@ class TweedieTrees(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.booster_.update(data, round_number)
         self.predictor_ = Trees.from_json(self.booster_.save_raw("json"), _UNIT_S)
         return self
-
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return times (n) for features `X` (n, k)."""
-        check_is_fitted(self)
-        return self.predictor_.predict(validated_features(self, X))[:, 0]
-
-    def export(self) -> Trees:
-        """Return the numpy predictor that `predict` itself uses."""
-        check_is_fitted(self)
-        return self.predictor_
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that targets are positive."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags

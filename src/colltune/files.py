@@ -1,0 +1,39 @@
+"""Writes files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from colltune.errors import OutputError
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; what was written there becomes `path` at the end.
+
+    The content is forced to disk before it is renamed, so that nobody ever reads a part of it, and
+    two writers at once leave one whole file. Folders are made as needed.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written; nothing is left behind.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path}: {error.strerror or error}; name a writable place"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
