@@ -23,7 +23,7 @@ from colltune.bench.schedule import Cell, Step
 from colltune.domain import Configuration, Instance, Shape
 from colltune.mpi import trace
 
-_PAIRS = 9
+_PAIRS = 7
 _ROUNDS = 2
 _SPARE_ROUNDS = 6
 _LEAST_S = 0.2
