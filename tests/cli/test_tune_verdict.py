@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltune.bench.verify import Alternation
-from colltune.cli.tune_verdict import Verdict, grid, judge
+from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.domain import Collective, Configuration, Instance, Interval, Shape
 
 BCAST, SHAPE = Collective.BCAST, Shape(1, 4)
@@ -87,6 +87,18 @@ def test_what_was_not_measured_is_given_back() -> None:
     assert only.withdrawn == CHAIN
     (unmeasured,) = _judged(Alternation({}, 0.0, 0))
     assert unmeasured.withdrawn == CHAIN
+
+
+def test_what_the_library_does_by_itself_is_left_to_it() -> None:
+    """The range around a size where the default is the chosen algorithm is not written."""
+    instances = grid(BCAST, SHAPE, WHOLE, SIZES)
+    parts = without_same(BCAST, WHOLE, instances, instances[:2])
+    assert [(p.first_bytes, p.last_bytes, p.configuration) for p in parts] == [
+        (0, 255, DEFAULT),
+        (256, 1 << 20, CHAIN),
+    ]
+    assert parts[0].reason == "the default runs this algorithm by itself"
+    assert without_same(BCAST, WHOLE, instances, []) == [WHOLE]
 
 
 def test_the_default_is_not_judged() -> None:

@@ -15,7 +15,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli import tune_picture
 from colltune.cli.configuration import WrittenConfiguration, table_for, writable, write_table
-from colltune.cli.tune_verdict import Verdict, grid, judge
+from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
     Collective,
@@ -36,7 +36,7 @@ from colltune.selector.decision_table import merged
 _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
 _VERIFY_SHARE = 0.25
-_REPORT_S = 2.4
+_REPORT_S = 3.0
 Progress = Callable[[str, float], None]
 
 
@@ -161,9 +161,10 @@ class _Finish:
         return self.settings.campaign.shapes[0]
 
     def run(self, report: CampaignReport) -> TuneResult:
-        table = self._table()
-        written = self._write(table)
         tracer, notes = self._tracer()
+        default_seen = self._watch({}, tracer)
+        table = self._without_same(self._table(), default_seen)
+        written = self._write(table)
         tune_picture.prepare()
         self.ends["prepare"] = self.settings.spent_s()
         alternation = self._alternate(written)
@@ -171,7 +172,7 @@ class _Finish:
         verdicts = self._judge(table, alternation)
         kept = self._kept(table, verdicts)
         written = self._write(kept)
-        default_seen, tuned_seen = self._watch(written, tracer)
+        tuned_seen = self._watch(written.environment, tracer)
         self.ends["watch"] = self.settings.spent_s()
         rows = self._rows(verdicts, alternation, default_seen, tuned_seen)
         picture = tune_picture.draw(self.dataset, kept, self.shape, self.folder / "runtimes.png")
@@ -269,22 +270,34 @@ class _Finish:
         except ColltuneError as error:
             return None, (f"which algorithm ran could not be looked at: {error}",)
 
-    def _watch(
-        self, written: WrittenConfiguration, tracer: Path | None
-    ) -> tuple[Mapping[Instance, str], Mapping[Instance, str]]:
-        """Return which function ran for each measured instance, without and with the file."""
+    def _watch(self, environment: Mapping[str, str], tracer: Path | None) -> Mapping[Instance, str]:
+        """Return which function runs for each measured instance under `environment`."""
         if tracer is None:
-            return {}, {}
+            return {}
         instances = [
             Instance(c, self.shape, m)
             for c in self.bundle.collectives
             for m in self.settings.campaign.msizes_bytes
         ]
-        plain, tuned = (
-            verify.watch_algorithms(self.backend, self.shape, instances, wanted, tracer)
-            for wanted in ({}, written.environment)
-        )
-        return plain, tuned
+        return verify.watch_algorithms(self.backend, self.shape, instances, environment, tracer)
+
+    def _without_same(
+        self, table: DecisionTable, default_seen: Mapping[Instance, str]
+    ) -> DecisionTable:
+        """Leave to the library what it does by itself, as far as that is certain."""
+        rules = dict(table.rules)
+        for collective in self.bundle.collectives:
+            parts = []
+            for interval in rules.get((collective, self.shape.nprocs), ()):
+                chosen, instances = interval.configuration, self._grid(collective, interval)
+                expected = self.mpi.expected_symbols(self.installation.release, chosen)
+                same = [i for i in instances if default_seen.get(i) in expected]
+                # with parameters, the same algorithm can still run in another way
+                certain = () if chosen.parameters else same
+                parts += without_same(collective, interval, instances, certain)
+            if parts:
+                rules[collective, self.shape.nprocs] = merged(parts)
+        return replace(table, rules=rules)
 
     def _rows(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from colltune.bench.verify import Alternation
 from colltune.domain import Collective, Configuration, Instance, Interval, Shape
 
 _REASON = "withdrawn: did not prove faster when measured again"
+_SAME_REASON = "the default runs this algorithm by itself"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,23 @@ def judge(
             slower |= set(kept)
         kept = []
     return _verdicts(collective, interval, instances, slower)
+
+
+def without_same(
+    collective: Collective,
+    interval: Interval,
+    instances: Sequence[Instance],
+    same: Collection[Instance],
+) -> list[Interval]:
+    """Split a chosen interval into what changes anything and what the library does by itself.
+
+    `same` are the instances for which the library itself runs the chosen algorithm.
+    """
+    lost = set(instances) & set(same)
+    if interval.configuration.is_default or not lost:
+        return [interval]
+    parts = _verdicts(collective, interval, instances, lost)
+    return [replace(v.interval, reason=_SAME_REASON) if v.withdrawn else v.interval for v in parts]
 
 
 def _verdicts(
