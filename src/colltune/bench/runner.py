@@ -107,12 +107,16 @@ def _measure_shape(run: _Run, shape: Shape, share_s: float) -> None:
     ends = time.monotonic() + share_s
     survey_s = schedule.SURVEY_SHARE * share_s
     steps = schedule.survey(len(cells), survey_s - _LAUNCH_S, run.campaign.cell_s, run.rng)
-    measured = _launch_until_done(run, shape, cells, steps, survey_s, "survey")
+    # every cell's turn comes before any refining, though it take longer than planned
+    measured = _launch_until_done(run, shape, cells, steps, share_s, "survey")
     run.report.unmeasured_cells += len({*cells} - {*measured})
     times_s = {cell: float(np.median(times)) for cell, times in measured.items() if times}
     for number in range(_REFINING_LAUNCHES):
-        budget_s = (ends - time.monotonic()) / (_REFINING_LAUNCHES - number)
-        if budget_s < 2 * _LAUNCH_S or not times_s:
+        left_s = ends - time.monotonic()
+        budget_s = left_s / (_REFINING_LAUNCHES - number)
+        if budget_s < 2 * _LAUNCH_S:
+            budget_s = left_s
+        if budget_s < 1.5 * _LAUNCH_S or not times_s:
             return
         limits = (budget_s - _LAUNCH_S, run.campaign.max_reps)
         steps = schedule.refine(cells, times_s, *limits, run.rng)

@@ -18,6 +18,7 @@ _SURVEY_REPS = 20
 _SURVEY_ROUNDS = 2
 _REFINE_ROUNDS = 3
 _SPARE_ROUNDS = 9
+_LEAST_STEP_S = 0.0005
 _NEAR_BEST = 1.3
 _MOST_NEAR = 6
 
@@ -73,7 +74,7 @@ def refine(
 
 
 def _fair_share_s(budget_s: float, n_cells: int, rounds: int) -> float:
-    return max(0.0, budget_s) / (max(1, n_cells) * rounds)
+    return max(_LEAST_STEP_S, budget_s / (max(1, n_cells) * rounds))
 
 
 def _rounds(
