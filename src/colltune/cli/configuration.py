@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from colltune.domain import Collective, Configuration, DecisionTable, Instance, Shape
+from colltune.domain import Configuration, DecisionTable, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.files import whole
 from colltune.models.bundle import Bundle
@@ -86,35 +86,35 @@ def write_configuration(
             f" {library_name}"
         )
     release = release or bundle.context.library_version
-    table = table_for(
-        bundle,
-        shape,
-        mpi,
-        release,
-        bundle.collectives,
-        builtin_operations_only=builtin_operations_only,
-        guard=guard,
+    selector = selector_for(
+        bundle, mpi, release, builtin_operations_only=builtin_operations_only, guard=guard
     )
+    table = table_for(selector, shape, mpi, release)
     return write_table(mpi, table, release, path, builtin_operations_only=builtin_operations_only)
 
 
-def table_for(
+def selector_for(
     bundle: Bundle,
-    shape: Shape,
     mpi: MpiLibrary,
     release: str,
-    collectives: Sequence[Collective],
     *,
     builtin_operations_only: bool,
     guard: bool = True,
+) -> ModelSelector:
+    """Return the selector among what is safe in a file of `release`."""
+    allowed = _writable(mpi, release, builtin_operations_only=builtin_operations_only)
+    return ModelSelector(bundle, guard=guard, allowed=allowed)
+
+
+def table_for(
+    selector: ModelSelector, shape: Shape, mpi: MpiLibrary, release: str
 ) -> DecisionTable:
-    """Return the decisions for a job of `shape`, among what is safe in a file of `release`."""
-    allowed = writable(mpi, release, builtin_operations_only=builtin_operations_only)
-    selector = ModelSelector(bundle, guard=guard, allowed=allowed)
+    """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
+    collectives = selector.bundle.collectives
     return decision_table(selector, shape, collectives, single_rule=mpi.one_rule(release))
 
 
-def writable(
+def _writable(
     mpi: MpiLibrary, release: str, *, builtin_operations_only: bool
 ) -> Callable[[Configuration, Instance], bool]:
     """Return the test whether a configuration may stand in a file of `release`."""

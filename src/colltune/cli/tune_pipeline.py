@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from colltune.bench.backends import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli import tune_picture
-from colltune.cli.configuration import WrittenConfiguration, table_for, writable, write_table
+from colltune.cli.configuration import WrittenConfiguration, selector_for, table_for, write_table
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
@@ -157,24 +157,35 @@ class _Finish:
         return LIBRARIES[self.installation.library]
 
     @property
+    def release(self) -> str:
+        return self.installation.release
+
+    @property
     def shape(self) -> Shape:
         return self.settings.campaign.shapes[0]
 
     def run(self, report: CampaignReport) -> TuneResult:
+        selector = selector_for(
+            self.bundle,
+            self.mpi,
+            self.release,
+            builtin_operations_only=self.settings.builtin_operations_only,
+        )
         tracer, notes = self._tracer()
         default_seen = self._watch({}, tracer)
-        table = self._without_same(self._table(), default_seen)
+        predicted = table_for(selector, self.shape, self.mpi, self.release)
+        table = self._without_same(predicted, default_seen)
         written = self._write(table)
         tune_picture.prepare()
         self.ends["prepare"] = self.settings.spent_s()
         alternation = self._alternate(written)
         self.ends["verify"] = self.settings.spent_s()
         verdicts = self._judge(table, alternation)
-        kept = self._kept(table, verdicts)
+        kept = self._replaced(table, [(v.collective, v.interval) for v in verdicts])
         written = self._write(kept)
         tuned_seen = self._watch(written.environment, tracer)
         self.ends["watch"] = self.settings.spent_s()
-        rows = self._rows(verdicts, alternation, default_seen, tuned_seen)
+        rows = self._rows(selector, verdicts, alternation, default_seen, tuned_seen)
         picture = tune_picture.draw(self.dataset, kept, self.shape, self.folder / "runtimes.png")
         self.ends["picture"] = self.settings.spent_s()
         return TuneResult(
@@ -197,21 +208,11 @@ class _Finish:
         reason = self.mpi.honour_user(written.environment, os.environ).reason
         return (f"your own settings win over the file: {reason}",) if reason else ()
 
-    def _table(self) -> DecisionTable:
-        return table_for(
-            self.bundle,
-            self.shape,
-            self.mpi,
-            self.installation.release,
-            self.bundle.collectives,
-            builtin_operations_only=self.settings.builtin_operations_only,
-        )
-
     def _write(self, table: DecisionTable) -> WrittenConfiguration:
         return write_table(
             self.mpi,
             table,
-            self.installation.release,
+            self.release,
             self.folder / "openmpi.rules",
             builtin_operations_only=self.settings.builtin_operations_only,
         )
@@ -255,12 +256,14 @@ class _Finish:
             )
         ]
 
-    def _kept(self, table: DecisionTable, verdicts: list[Verdict]) -> DecisionTable:
-        """Return the table as it is after the verdicts."""
+    def _replaced(
+        self, table: DecisionTable, found: Sequence[tuple[Collective, Interval]]
+    ) -> DecisionTable:
+        """Return the table with other intervals for the whole job's communicator."""
         rules = dict(table.rules)
-        for collective in {verdict.collective for verdict in verdicts}:
-            final = (v.interval for v in verdicts if v.collective == collective)
-            rules[collective, self.shape.nprocs] = merged(final)
+        for collective in {collective for collective, _ in found}:
+            own = (interval for c, interval in found if c == collective)
+            rules[collective, self.shape.nprocs] = merged(own)
         return replace(table, rules=rules)
 
     def _tracer(self) -> tuple[Path | None, tuple[str, ...]]:
@@ -285,28 +288,26 @@ class _Finish:
         self, table: DecisionTable, default_seen: Mapping[Instance, str]
     ) -> DecisionTable:
         """Leave to the library what it does by itself, as far as that is certain."""
-        rules = dict(table.rules)
-        for collective in self.bundle.collectives:
-            parts = []
-            for interval in rules.get((collective, self.shape.nprocs), ()):
-                chosen, instances = interval.configuration, self._grid(collective, interval)
-                expected = self.mpi.expected_symbols(self.installation.release, chosen)
-                same = [i for i in instances if default_seen.get(i) in expected]
-                # with parameters, the same algorithm can still run in another way
-                certain = () if chosen.parameters else same
-                parts += without_same(collective, interval, instances, certain)
-            if parts:
-                rules[collective, self.shape.nprocs] = merged(parts)
-        return replace(table, rules=rules)
+        found: list[tuple[Collective, Interval]] = []
+        for collective, interval in self._whole(table):
+            chosen, instances = interval.configuration, self._grid(collective, interval)
+            expected = self.mpi.expected_symbols(self.release, chosen)
+            same = [i for i in instances if default_seen.get(i) in expected]
+            # with parameters, the same algorithm can still run in another way
+            certain = () if chosen.parameters else same
+            parts = without_same(collective, interval, instances, certain)
+            found += [(collective, part) for part in parts]
+        return self._replaced(table, found)
 
     def _rows(
         self,
+        selector: ModelSelector,
         verdicts: list[Verdict],
         alternation: verify.Alternation,
         default_seen: Mapping[Instance, str],
         tuned_seen: Mapping[Instance, str],
     ) -> list[Row]:
-        names = _names(self.mpi, self.installation.release, self.bundle.collectives)
+        names = _names(self.mpi, self.release, self.bundle.collectives)
         rows = []
         for verdict in verdicts:
             instances = self._grid(verdict.collective, verdict.interval)
@@ -317,7 +318,7 @@ class _Finish:
                     verdict.collective,
                     verdict.interval,
                     tuple(dict.fromkeys(name for name in default_names if name)),
-                    None if chosen.is_default else self._predicted(instances),
+                    None if chosen.is_default else _predicted_gain(selector, instances),
                     alternation.gain(instances),
                     self._in_effect(verdict.interval, instances, tuned_seen),
                     verdict.withdrawn,
@@ -325,23 +326,20 @@ class _Finish:
             )
         return rows
 
-    def _predicted(self, instances: list[Instance]) -> float | None:
-        if not instances:
-            return None
-        builtin_only = self.settings.builtin_operations_only
-        release = self.installation.release
-        allowed = writable(self.mpi, release, builtin_operations_only=builtin_only)
-        selector = ModelSelector(self.bundle, allowed=allowed)
-        gains = [selection.gain for selection in selector.select_many(instances)]
-        return math.exp(sum(map(math.log, gains)) / len(gains))
-
     def _in_effect(
         self, interval: Interval, instances: list[Instance], seen: Mapping[Instance, str]
     ) -> bool | None:
         if interval.configuration.is_default or not instances or not seen:
             return None
-        expected = self.mpi.expected_symbols(self.installation.release, interval.configuration)
+        expected = self.mpi.expected_symbols(self.release, interval.configuration)
         return all(seen.get(instance) in expected for instance in instances)
+
+
+def _predicted_gain(selector: ModelSelector, instances: list[Instance]) -> float | None:
+    if not instances:
+        return None
+    gains = [selection.gain for selection in selector.select_many(instances)]
+    return math.exp(sum(map(math.log, gains)) / len(gains))
 
 
 def _durations(ends: Mapping[str, float]) -> dict[str, float]:

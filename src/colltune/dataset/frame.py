@@ -21,7 +21,6 @@ from colltune.domain import (
 )
 from colltune.errors import DataError
 
-INSTANCE_COLUMNS = ["collective", "nodes", "ppn", "msize_bytes"]
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
 TIME_COLUMNS = ["time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"]
 COLUMNS = [*CELL_COLUMNS, "launch", "status", "n_reps", *TIME_COLUMNS, "times_s"]
@@ -72,10 +71,6 @@ class PerformanceDataset:
             _measurement(self.context.library, row) for row in self.frame.itertuples(index=False)
         )
 
-    def with_nodes(self, nodes: Iterable[int]) -> PerformanceDataset:
-        """Keep the rows of the given node counts."""
-        return self.where(self.frame["nodes"].isin(set(nodes)))
-
     def where(self, mask: pd.Series[bool]) -> PerformanceDataset:
         """Keep the rows where `mask` holds."""
         return replace(self, frame=self.frame[mask].reset_index(drop=True))
@@ -95,30 +90,22 @@ class PerformanceDataset:
         ]
         return usable.groupby(CELL_COLUMNS, sort=True)["time_s"].median().reset_index()
 
-    def joined(self, other: PerformanceDataset) -> PerformanceDataset:
-        """Return both together.
-
-        Raises
-        ------
-        DataError
-            If the contexts differ or both hold the same cell of the same launch.
-        """
-        if self.context != other.context:
-            raise DataError(
-                f"measurements of different contexts are not joined: {self.context} and"
-                f" {other.context}; fit one bundle for each"
-            )
-        frame = pd.concat([self.frame, other.frame], ignore_index=True)
-        refuse_duplicates(frame, "the joined data")
-        return replace(self, frame=frame)
-
 
 def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
-    """Return all datasets (at least one) as one; see `PerformanceDataset.joined`."""
+    """Return all datasets (at least one) as one.
+
+    Raises
+    ------
+    DataError
+        If the contexts differ or two hold the same cell of the same launch.
+    """
     first, *rest = datasets
     for other in rest:
         if other.context != first.context:
-            return first.joined(other)
+            raise DataError(
+                f"measurements of different contexts are not joined: {first.context} and"
+                f" {other.context}; fit one bundle for each"
+            )
     frame = pd.concat([d.frame for d in datasets], ignore_index=True)
     refuse_duplicates(frame, "the joined data")
     return replace(first, frame=frame)

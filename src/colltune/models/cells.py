@@ -64,15 +64,6 @@ class CellMatrix:
             time_s=time_s[:, seen],
         )
 
-    def times_of(self, configurations: tuple[Configuration, ...]) -> Numbers:
-        """Return times (n, len(configurations)), NaN for what this matrix does not know."""
-        columns = {c: i for i, c in enumerate(self.configurations)}
-        result = np.full((len(self), len(configurations)), np.nan)
-        for target, configuration in enumerate(configurations):
-            if configuration in columns:
-                result[:, target] = self.time_s[:, columns[configuration]]
-        return result
-
 
 def cell_matrices(dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
     """Return the median times of `dataset`, collectives sorted."""
