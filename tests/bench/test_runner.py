@@ -180,3 +180,21 @@ def test_large_buffers_are_left_out() -> None:
     campaign = CAMPAIGN.changed(max_buffer_bytes=64)
     cells = runner.cells_of(campaign, ReplayBackend(_recorded()), SHAPE)
     assert {cell.instance.msize_bytes for cell in cells} == {8, 64}
+
+
+class _Silent(ReplayBackend):
+    """Replays its first launch; every later one hangs before its first cell."""
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        if any(folder.parent.glob("*/done")):
+            return LaunchResult((), Ending.HANG, 0.0, 1.0, message="mpirun said nothing")
+        return super().run(plan, launch, folder, progress)
+
+
+def test_a_launch_that_hangs_before_its_first_cell_is_told(tmp_path: Path) -> None:
+    """Where no cell is to blame for a hang, the report says what the program said."""
+    report = runner.run_campaign(CAMPAIGN, _Silent(_recorded(), launch_s=0.0), tmp_path, seed=1)
+    assert report.measurements > 0
+    assert "mpirun said nothing" in report.problems

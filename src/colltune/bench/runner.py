@@ -180,7 +180,7 @@ def _launch(run: _Run, plan: LaunchPlan, what: str) -> LaunchResult:
         _store(run, result.measurements, facts, folder)
     run.report.launches += 1
     run.report.timed_s += result.timed_s
-    if result.ending is Ending.CRASH and result.suspect is None:
+    if result.ending is Ending.HANG and result.suspect is None:
         run.report.problems.append(result.message)
     return result
 
