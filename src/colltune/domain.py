@@ -48,13 +48,31 @@ class Collective(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """What became of one cell of a campaign."""
+    """What became of one cell of a campaign.
+
+    ``abandoned``: the few repetitions that were timed prove it slower than another configuration;
+    ``skipped``: predicted to be too slow for the time that was left, never timed.
+    """
 
     OK = "ok"
+    ABANDONED = "abandoned"
+    SKIPPED = "skipped"
     TIMEOUT = "timeout"
     CRASH = "crash"
     WRONG_RESULT = "wrong_result"
     NOT_APPLICABLE = "not_applicable"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether a measurement of this status has times."""
+        return self in (RunStatus.OK, RunStatus.ABANDONED)
+
+
+class Synchronisation(StrEnum):
+    """How processes start a repetition together: after a barrier, or at an agreed time."""
+
+    BARRIER = "barrier"
+    WINDOW = "window"
 
 
 @dataclass(frozen=True)
@@ -254,7 +272,7 @@ class Measurement:
     """One launch's repetitions of one configuration on one instance.
 
     ``times_s`` holds the raw repetitions; it is empty for imported data that has only a ``summary``
-    and for a `status` other than ok.
+    and for a `status` that is not timed.
     """
 
     instance: Instance
@@ -267,8 +285,10 @@ class Measurement:
     def __post_init__(self) -> None:
         if self.summary is None and self.times_s:
             object.__setattr__(self, "summary", Summary.of(self.times_s))
-        if self.status is RunStatus.OK and self.summary is None:
-            raise DataError(f"{self.configuration.id}: a measurement that is ok needs times")
+        if self.status.is_timed and self.summary is None:
+            raise DataError(
+                f"{self.configuration.id}: a measurement that is {self.status} needs times"
+            )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from colltune.errors import DataError
 
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
 TIME_COLUMNS = ["time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"]
+_TIMED = [status for status in RunStatus if status.is_timed]
 COLUMNS = [*CELL_COLUMNS, "launch", "status", "n_reps", *TIME_COLUMNS, "times_s"]
 
 
@@ -31,7 +32,7 @@ class PerformanceDataset:
     """Measurements of one context.
 
     ``frame`` has the columns ``COLUMNS``: one row per launch, configuration and instance; times
-    in seconds, NaN where the status is not ok; ``times_s`` holds the raw repetitions, empty where
+    in seconds, NaN where the status is not timed; ``times_s`` holds the raw repetitions, empty where
     they are unknown.
     """
 
@@ -86,7 +87,7 @@ class PerformanceDataset:
         keys = ["collective", "algorithm", "parameters"]
         bad = pd.MultiIndex.from_frame(wrong[keys].drop_duplicates())
         usable = frame[
-            (frame["status"] == RunStatus.OK) & ~pd.MultiIndex.from_frame(frame[keys]).isin(bad)
+            frame["status"].isin(_TIMED) & ~pd.MultiIndex.from_frame(frame[keys]).isin(bad)
         ]
         return usable.groupby(CELL_COLUMNS, sort=True)["time_s"].median().reset_index()
 
@@ -151,7 +152,7 @@ def _measurement(library: str, row: object) -> Measurement:
     collective = Collective(str(get("collective")))
     status = RunStatus(str(get("status")))
     statistics = [float(str(get(name))) for name in TIME_COLUMNS]
-    summary = Summary(int(str(get("n_reps"))), *statistics) if status is RunStatus.OK else None
+    summary = Summary(int(str(get("n_reps"))), *statistics) if status.is_timed else None
     shape = Shape(int(str(get("nodes"))), int(str(get("ppn"))))
     times = get("times_s")
     return Measurement(

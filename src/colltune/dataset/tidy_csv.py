@@ -161,7 +161,7 @@ def _parsed(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     parsed["launch"] = table["launch"]
     parsed["status"] = reader.mapped("status", lambda t: RunStatus(t).value)
     parsed["n_reps"] = reader.integers("n_reps", least=0, blank=1)
-    ok = parsed["status"] == RunStatus.OK
+    ok = parsed["status"].isin([status for status in RunStatus if status.is_timed])
     for name in TIME_COLUMNS:
         parsed[name] = reader.times(name, needed=ok if name == "time_s" else ok & False)
     parsed["times_s"] = [()] * len(parsed)

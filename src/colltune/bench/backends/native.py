@@ -74,6 +74,10 @@ class NativeBackend:
             and self._library.effective(release, configuration, *where) == configuration
         )
 
+    def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+        """Return one group: what cannot be switched within a launch is not feasible here."""
+        return (tuple(cells),)
+
     def provenance(self) -> Mapping[str, str]:
         """Return the MPI's paths and how processes were synchronised and timed."""
         return {

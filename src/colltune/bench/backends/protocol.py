@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
-from colltune.domain import Collective, Context, Measurement, Portfolio, Shape
+from colltune.domain import Collective, Context, Measurement, Portfolio, Shape, Synchronisation
 
 
 class Ending(StrEnum):
@@ -24,12 +24,19 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """One launch: the steps to execute on `cells`, in order, within `budget_s` of wall time."""
+    """One launch on `shape`: the steps to execute on `cells`, in order, within `budget_s` seconds.
+
+    A cell's own shape may be smaller than the launch's; its processes are then the first ``ppn`` of
+    each of the first ``nodes`` nodes. With `side_by_side` several disjoint sets of nodes measure
+    at once.
+    """
 
     shape: Shape
     cells: tuple[Cell, ...]
     steps: tuple[Step, ...]
     budget_s: float
+    synchronisation: Synchronisation = Synchronisation.BARRIER
+    side_by_side: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,13 @@ class Backend(Protocol):
 
     def feasible(self, cell: Cell) -> bool:
         """Tell whether the cell's configuration runs as itself on its instance."""
+        ...
+
+    def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+        """Group `cells` so that one launch can measure each group.
+
+        A library that cannot change its algorithm while it runs needs a launch per configuration.
+        """
         ...
 
     def provenance(self) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
@@ -45,6 +45,10 @@ class ReplayBackend:
     def feasible(self, cell: Cell) -> bool:
         """Tell whether the cell was recorded."""
         return cell in self._recorded
+
+    def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+        """Return one group: a replayed launch measures everything."""
+        return (tuple(cells),)
 
     def provenance(self) -> Mapping[str, str]:
         """Return that this was replayed."""

@@ -1,0 +1,1 @@
+"""Schedule strategies: what a campaign measures next."""

@@ -1,0 +1,71 @@
+"""What a schedule strategy is asked, what it may look at, and what it answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import Shape
+
+
+@dataclass(frozen=True)
+class Visit:
+    """The next launch: `shape` is what is launched; the steps' cells are indices into the state's.
+
+    ``what`` names the phase (``survey``); ``budget_s`` is the wall time it may take, start included.
+    """
+
+    what: str
+    shape: Shape
+    steps: tuple[Step, ...]
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class Visited:
+    """A launch that this campaign has made, also before it was resumed; wall time in seconds."""
+
+    what: str
+    shape: Shape
+    wall_s: float
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a campaign has got: all that a strategy may look at.
+
+    ``cells`` are all feasible cells of the campaign; ``times_s`` holds, by a cell's index, its
+    repetitions so far; ``closed`` are the cells not to be visited any more: they crashed, hung,
+    were wrong or were abandoned as too slow. ``left_s`` is the wall time that is left, ``launch_s``
+    what a launch costs beside its steps. ``granted`` is the shape that every launch has because
+    its cells are measured by sub-communicators; None: each shape needs a launch of its own.
+    """
+
+    cells: tuple[Cell, ...]
+    times_s: Mapping[int, tuple[float, ...]]
+    closed: frozenset[int]
+    history: tuple[Visited, ...]
+    left_s: float
+    launch_s: float
+    max_reps: int
+    cell_s: float
+    granted: Shape | None
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The cells that may be visited, by index."""
+        return tuple(i for i in range(len(self.cells)) if i not in self.closed)
+
+
+class Strategy(Protocol):
+    """Decides what is worth measuring next.
+
+    A strategy keeps no state of its own: a killed campaign goes on from `State` alone.
+    """
+
+    def next(self, state: State, rng: random.Random) -> Visit | None:
+        """Return the next launch; None when nothing more is worth its time."""
+        ...
