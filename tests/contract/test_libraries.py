@@ -6,11 +6,12 @@ import pytest
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import LIBRARIES, library
+from colltune.mpi import CONFIGURABLE, LIBRARIES, configurable, library
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
 RELEASES = [("openmpi", "4.1.4"), ("openmpi", "5.0.11")]
 CASES = [(name, release, c) for name, release in RELEASES for c in Collective]
+WRITTEN = [case for case in CASES if case[0] in CONFIGURABLE]
 
 
 def test_every_library_has_a_release_here() -> None:
@@ -59,8 +60,26 @@ def test_the_default_is_always_there(name: str, release: str, collective: Collec
         assert mpi.feasible(release, default, nprocs, 0)
         assert mpi.safe(release, default, builtin_operations_only=False, nprocs=nprocs)
     others = mpi.portfolio(release, collective).configurations[1:]
-    restored = set(mpi.force(release, default).items())
-    assert all(set(mpi.force(release, c).items()) != restored for c in others)
+    if mpi.settable_at_runtime(release, collective):
+        restored = set(mpi.force(release, default).items())
+        assert all(set(mpi.force(release, c).items()) != restored for c in others)
+
+
+@pytest.mark.parametrize(("name", "release", "collective"), CASES)
+def test_every_configuration_has_its_own_environment(
+    name: str, release: str, collective: Collective
+) -> None:
+    """No two configurations are forced by the same variables, for a launch or within one."""
+    mpi = library(name)
+    configurations = mpi.portfolio(release, collective).configurations
+    forced = [mpi.forced_environment(release, c) for c in configurations]
+    assert len({tuple(sorted(e.items())) for e in forced}) == len(configurations)
+    assert all(
+        mpi.base_environment(release).items() <= environment.items() for environment in forced[1:]
+    )
+    if mpi.settable_at_runtime(release, collective):
+        at_runtime = {tuple(sorted(mpi.force(release, c).items())) for c in configurations}
+        assert len(at_runtime) == len(configurations)
 
 
 @pytest.mark.parametrize(("name", "release", "collective"), CASES)
@@ -76,12 +95,12 @@ def test_effective_is_stable_and_feasible(name: str, release: str, collective: C
             )
 
 
-@pytest.mark.parametrize(("name", "release", "collective"), CASES)
+@pytest.mark.parametrize(("name", "release", "collective"), WRITTEN)
 def test_every_safe_configuration_survives_writing(
     name: str, release: str, collective: Collective
 ) -> None:
     """Written, read, simulated and named again, a configuration is the same where it runs."""
-    mpi = library(name)
+    mpi = configurable(name)
     for c in mpi.portfolio(release, collective).configurations:
         for nprocs in (2, 8):
             always: Rules = {(collective, nprocs): (Interval(0, None, c),)}

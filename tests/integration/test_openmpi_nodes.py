@@ -15,13 +15,13 @@ import pytest
 
 from colltune import process
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import library
+from colltune.mpi import configurable
 from colltune.mpi.trace import Observation
 from tests.integration.real_mpi import RealMpi, prepare
 from tests.mpi.tables import intervals, table
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 REMOTE_SHELL = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import library, trace
+from colltune.mpi import configurable, trace
 from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.protocol import RulesFile
@@ -15,7 +15,7 @@ from tests.integration.real_mpi import RealMpi, prepare
 from tests.mpi.tables import intervals, table
 
 pytestmark = pytest.mark.mpi
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 FOUR = {
     (Collective.BCAST, 4): intervals(
         (0, "bcast.binomial:segsize=0"),
@@ -162,6 +162,21 @@ def test_restoring_the_default_restores_it(mpi: RealMpi) -> None:
     sizes = [f"bcast:{size}" for size in (8, 700, 5000, 70000)]
     there_and_back = [f"set:{n}={v}" for n, v in (*forced.items(), *restored.items())]
     assert mpi.observe(4, [*there_and_back, *sizes], base) == mpi.observe(4, sizes, {})
+
+
+@pytest.mark.parametrize("collective", ["allgatherv", "allreduce", "bcast", "reduce"])
+def test_a_whole_launch_runs_one_configuration(mpi: RealMpi, collective: str) -> None:
+    """Under the environment of a configuration it runs; the other collectives stay as they are."""
+    steps = [f"{collective}:8192", "alltoall:64"]
+    _, untouched = mpi.observe(4, steps, {})
+    portfolio = OPENMPI.portfolio(mpi.release, Collective(collective), (1024,), (2,))
+    found = [c for c in portfolio.configurations[1:] if OPENMPI.feasible(mpi.release, c, 4, 8192)]
+    assert len(found) >= 4
+    for c in found:
+        seen = mpi.observe(4, steps, OPENMPI.forced_environment(mpi.release, c))
+        assert frozenset({seen[0].symbol}) == OPENMPI.expected_symbols(mpi.release, c)
+        assert seen[1] == untouched
+    assert OPENMPI.forced_environment(mpi.release, portfolio.default) == {}
 
 
 TRAPS = {

@@ -8,9 +8,9 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import Honoured, library
+from colltune.mpi import Honoured, configurable
 
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 RULES, DISPATCH = Path("/shared/rules"), Path("/shared/dispatch")
 TUNED = {
     "coll_tuned_use_dynamic_rules": "1",

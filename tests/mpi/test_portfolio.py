@@ -6,9 +6,9 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import library
+from colltune.mpi import configurable
 
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 parse = Configuration.parse
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
-from colltune.mpi import library
+from colltune.mpi import configurable
 from colltune.mpi.protocol import CommunicatorRules, Decision, Rule
 
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 GOOD = """# comment with 1 2 3
 2 # collectives
 7 # bcast

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
-from colltune.mpi import library
+from colltune.mpi import configurable
 from colltune.mpi.protocol import Decision
 
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 ENTRIES = "1 7 3  3 1 0 3 0 0  5 1 0 5 0 0  7 2 0 7 0 0 1024 8 0 0"
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import library
+from colltune.mpi import configurable
 from tests.mpi.tables import HYDRA, intervals, table
 
-OPENMPI = library("openmpi")
+OPENMPI = configurable("openmpi")
 GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
 
 

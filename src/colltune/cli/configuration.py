@@ -11,7 +11,7 @@ from colltune.domain import Configuration, DecisionTable, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.files import whole
 from colltune.models.bundle import Bundle
-from colltune.mpi import MpiLibrary, RulesFile, library
+from colltune.mpi import ConfigurableLibrary, RulesFile, configurable
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table
 
@@ -79,7 +79,7 @@ def write_configuration(
     OutputError
         If a file cannot be written.
     """
-    mpi = library(library_name)
+    mpi = configurable(library_name)
     if bundle.context.library != library_name:
         raise LibraryError(
             f"the bundle was measured with {bundle.context.library}; it says nothing about"
@@ -95,7 +95,7 @@ def write_configuration(
 
 def selector_for(
     bundle: Bundle,
-    mpi: MpiLibrary,
+    mpi: ConfigurableLibrary,
     release: str,
     *,
     builtin_operations_only: bool,
@@ -107,7 +107,7 @@ def selector_for(
 
 
 def table_for(
-    selector: ModelSelector, shape: Shape, mpi: MpiLibrary, release: str
+    selector: ModelSelector, shape: Shape, mpi: ConfigurableLibrary, release: str
 ) -> DecisionTable:
     """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
     collectives = selector.bundle.collectives
@@ -115,7 +115,7 @@ def table_for(
 
 
 def _writable(
-    mpi: MpiLibrary, release: str, *, builtin_operations_only: bool
+    mpi: ConfigurableLibrary, release: str, *, builtin_operations_only: bool
 ) -> Callable[[Configuration, Instance], bool]:
     """Return the test whether a configuration may stand in a file of `release`."""
 
@@ -133,7 +133,7 @@ def _writable(
 
 
 def write_table(
-    mpi: MpiLibrary,
+    mpi: ConfigurableLibrary,
     table: DecisionTable,
     release: str,
     path: Path,

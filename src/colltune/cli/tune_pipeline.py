@@ -28,7 +28,7 @@ from colltune.domain import (
 from colltune.errors import BudgetError, CampaignError, ColltuneError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.mpi import LIBRARIES, MpiLibrary, trace
+from colltune.mpi import ConfigurableLibrary, configurable, trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import merged
@@ -117,7 +117,10 @@ def run(
         )
     if len(settings.campaign.shapes) != 1:
         raise CampaignError("tune works on one shape; use measure, fit and select for several")
-    folder = settings.out / f"{settings.campaign.machine}-openmpi-{installation.release}"
+    configurable(installation.library)  # what cannot be written must not be measured first
+    folder = (
+        settings.out / f"{settings.campaign.machine}-{installation.library}-{installation.release}"
+    )
     backend.program()
     ends = {"start": settings.spent_s()}
     report = _measure(settings, backend, folder / "dataset", progress)
@@ -153,8 +156,8 @@ class _Finish:
     ends: dict[str, float]
 
     @property
-    def mpi(self) -> MpiLibrary:
-        return LIBRARIES[self.installation.library]
+    def mpi(self) -> ConfigurableLibrary:
+        return configurable(self.installation.library)
 
     @property
     def release(self) -> str:
@@ -348,7 +351,9 @@ def _durations(ends: Mapping[str, float]) -> dict[str, float]:
     return {name: end - start for (name, end), start in zip(ends.items(), starts, strict=False)}
 
 
-def _names(mpi: MpiLibrary, release: str, collectives: tuple[Collective, ...]) -> dict[str, str]:
+def _names(
+    mpi: ConfigurableLibrary, release: str, collectives: tuple[Collective, ...]
+) -> dict[str, str]:
     """Return the algorithm's name for each traced function."""
     return {
         symbol: configuration.algorithm

@@ -1,16 +1,19 @@
 """MPI libraries: their algorithms, configuration files and what they make of them.
 
 To add a library: a module (or package) with a class that fulfils `MpiLibrary`, its catalogue as
-TOML, and a line in `LIBRARIES`.
+TOML, and a line in `LIBRARIES`. Where it fulfils `ConfigurableLibrary` it stands in `CONFIGURABLE`,
+too.
 """
 
 from __future__ import annotations
 
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi import OpenMpi
-from colltune.mpi.protocol import Decision, Honoured, MpiLibrary, RulesFile
+from colltune.mpi.protocol import ConfigurableLibrary, Decision, Honoured, MpiLibrary, RulesFile
 
-LIBRARIES: dict[str, MpiLibrary] = {"openmpi": OpenMpi()}
+_OPENMPI = OpenMpi()
+LIBRARIES: dict[str, MpiLibrary] = {"openmpi": _OPENMPI}
+CONFIGURABLE: dict[str, ConfigurableLibrary] = {"openmpi": _OPENMPI}
 
 
 def library(name: str) -> MpiLibrary:
@@ -26,9 +29,36 @@ def library(name: str) -> MpiLibrary:
     except KeyError:
         known = ", ".join(LIBRARIES)
         raise LibraryError(
-            f"no catalogue of the MPI library {name!r}; its configuration cannot be written;"
+            f"no catalogue of the MPI library {name!r}; its algorithms are not known to colltune;"
             f" known: {known}"
         ) from None
 
 
-__all__ = ["LIBRARIES", "Decision", "Honoured", "MpiLibrary", "RulesFile", "library"]
+def configurable(name: str) -> ConfigurableLibrary:
+    """Return the MPI library called `name`, whose configuration can be written.
+
+    Raises
+    ------
+    LibraryError
+        If colltune has no catalogue of it, or can only measure it.
+    """
+    known = library(name)
+    if name not in CONFIGURABLE:
+        raise LibraryError(
+            f"writing the configuration of {known.title} is not supported yet; measure, fit,"
+            " evaluate and select without --format work"
+        )
+    return CONFIGURABLE[name]
+
+
+__all__ = [
+    "CONFIGURABLE",
+    "LIBRARIES",
+    "ConfigurableLibrary",
+    "Decision",
+    "Honoured",
+    "MpiLibrary",
+    "RulesFile",
+    "configurable",
+    "library",
+]

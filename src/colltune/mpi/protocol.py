@@ -66,13 +66,16 @@ class Honoured:
 
 
 class MpiLibrary(Protocol):
-    """One MPI library, all its supported releases.
+    """One MPI library, all its supported releases: what it can be told to run while measuring.
+
+    ``name`` is the first word of its configurations' ids, ``title`` what people call it.
 
     Every method that takes a `release` (``"5.0.11"``) raises `LibraryError` for one that is not
     supported; every method that takes a `configuration` raises it for an unknown one.
     """
 
     name: str
+    title: str
 
     def portfolio(
         self,
@@ -129,20 +132,40 @@ class MpiLibrary(Protocol):
         """Tell whether `configuration` is right for every legal program."""
         ...
 
-    def force(self, release: str, configuration: Configuration) -> dict[str, int]:
-        """Return the control variables by which new communicators use `configuration`."""
+    def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
+        """Return the control variables by which new communicators use `configuration`.
+
+        A value that is a string names an item of the variable's MPI_T enumeration. Those of the
+        default restore the library's own decision. Of use only where `settable_at_runtime` holds.
+        """
         ...
 
     def settable_at_runtime(self, release: str, collective: Collective) -> bool:
         """Tell whether `force` works within a running program, not by the environment alone."""
         ...
 
-    def one_rule(self, release: str) -> frozenset[Collective]:
-        """Return the collectives for which only one rule for all message sizes is safe."""
+    def base_environment(self, release: str) -> dict[str, str]:
+        """Return the environment of a launch in which `force` works."""
         ...
 
-    def base_environment(self, release: str) -> dict[str, str]:
-        """Return the environment a measuring launch needs."""
+    def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
+        """Return the environment of a launch that runs `configuration` and never another one.
+
+        That of the default changes nothing in the library's own decision. Other collectives are
+        left to the library too.
+        """
+        ...
+
+    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
+        """Return the functions that can run `configuration`; empty for the default."""
+        ...
+
+
+class ConfigurableLibrary(MpiLibrary, Protocol):
+    """A library whose configuration files colltune writes, reads and simulates, too."""
+
+    def one_rule(self, release: str) -> frozenset[Collective]:
+        """Return the collectives for which only one rule for all message sizes is safe."""
         ...
 
     def write(
@@ -188,8 +211,4 @@ class MpiLibrary(Protocol):
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
     ) -> Honoured:
         """Return what may be set beside the user's own environment."""
-        ...
-
-    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
-        """Return the functions that can run `configuration`; empty for the default."""
         ...

@@ -118,7 +118,7 @@ class NativeBackend:
             message="" if outcome.ok else outcome.explain(),
         )
 
-    def _settings(self, configuration: Configuration) -> dict[str, int]:
+    def _settings(self, configuration: Configuration) -> dict[str, int | str]:
         release = self._mpi.release
         if not self._library.settable_at_runtime(release, configuration.collective):
             return {}
@@ -127,7 +127,7 @@ class NativeBackend:
     def launch(
         self,
         plan: LaunchPlan,
-        settings: Sequence[Mapping[str, int]],
+        settings: Sequence[Mapping[str, int | str]],
         launch: str,
         folder: Path,
         wanted: Mapping[str, str],

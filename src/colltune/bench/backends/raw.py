@@ -39,7 +39,7 @@ class RawOutput:
     wall_s: float
 
 
-def plan_text(plan: LaunchPlan, settings: Sequence[Mapping[str, int]]) -> str:
+def plan_text(plan: LaunchPlan, settings: Sequence[Mapping[str, int | str]]) -> str:
     """Return the plan file; ``settings[i]`` are the control variables of ``plan.cells[i]``."""
     distinct: dict[str, int] = {}
     words = [" ".join(f"{k}={v}" for k, v in sorted(s.items())) for s in settings]

@@ -12,9 +12,10 @@ from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Decision, Honoured, R
 
 
 class OpenMpi:
-    """Open MPI behind `colltune.mpi.protocol.MpiLibrary`; see there and the modules beside."""
+    """Open MPI behind `protocol.ConfigurableLibrary`; see there and the modules beside."""
 
     name = LIBRARY
+    title = "Open MPI"
 
     def portfolio(
         self,
@@ -80,7 +81,7 @@ class OpenMpi:
             nprocs=nprocs,
         )
 
-    def force(self, release: str, configuration: Configuration) -> dict[str, int]:
+    def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
         """See `activation.force`."""
         return activation.force(release, configuration)
 
@@ -96,6 +97,10 @@ class OpenMpi:
     def base_environment(self, release: str) -> dict[str, str]:
         """See `activation.base_environment`."""
         return activation.base_environment(release)
+
+    def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
+        """See `activation.forced_environment`."""
+        return activation.forced_environment(release, configuration)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

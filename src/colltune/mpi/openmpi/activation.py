@@ -22,7 +22,7 @@ _HARMLESS = ("_verbose", "_dump_dynamic_rules", "_max_dynamic_errors")
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
 
 
-def force(release: str, configuration: Configuration) -> dict[str, int]:
+def force(release: str, configuration: Configuration) -> dict[str, int | str]:
     """Return control variables (MPI_T) or parameters that make new communicators use it.
 
     They need `base_environment`. Those of the default restore the library's own decision.
@@ -36,7 +36,9 @@ def force(release: str, configuration: Configuration) -> dict[str, int]:
     collective = configuration.collective
     spelled = canonical(release, configuration)
     stem = f"coll_tuned_{collective}_algorithm"
-    variables = {stem: 0 if spelled.is_default else algorithm_of(release, spelled).number}
+    variables: dict[str, int | str] = {
+        stem: 0 if spelled.is_default else algorithm_of(release, spelled).number
+    }
     for name, value in spelled.parameters:
         variables[f"{stem}_{_FORCED_NAMES[name]}"] = value
     if catalogue.han_priority is not None and collective in catalogue.han_collectives:
@@ -53,6 +55,23 @@ def base_environment(release: str) -> dict[str, str]:
     """Return the environment in which `force` takes effect, for a whole launch."""
     catalogue_of(release)
     return environment({_USE_RULES: "1", **dict([_NO_HCOLL])})
+
+
+def forced_environment(release: str, configuration: Configuration) -> dict[str, str]:
+    """Return the environment of a launch in which every communicator uses `configuration`.
+
+    It is empty for the default: without hcoll's switch, which would take a decision of the library.
+
+    Raises
+    ------
+    LibraryError
+        If the configuration is unknown in this release.
+    """
+    variables = force(release, configuration)
+    if configuration.is_default:
+        return {}
+    forced = environment({name: str(value) for name, value in variables.items()})
+    return base_environment(release) | forced
 
 
 def activation(
