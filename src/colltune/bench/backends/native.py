@@ -13,7 +13,7 @@ from colltune.bench import build
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
-from colltune.bench.launch import launch_environment, mpirun_command
+from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell
 from colltune.domain import Collective, Configuration, Context, Measurement, Portfolio, RunStatus
 from colltune.errors import OutputError, ProgramError
@@ -39,6 +39,8 @@ class NativeBackend:
         The MPI to measure.
     cache
         Folder for the compiled program; default: the user's cache folder.
+    launcher
+        What starts the program; default: the library's own.
 
     Attributes
     ----------
@@ -46,10 +48,16 @@ class NativeBackend:
         Seconds that a launch takes beside its plan's budget, as the last one did.
     """
 
-    def __init__(self, installation: Installation, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        installation: Installation,
+        cache: Path | None = None,
+        launcher: Launcher | None = None,
+    ) -> None:
         self._mpi = installation
         self._library = LIBRARIES[installation.library]
         self._cache = cache
+        self._launcher = launcher or launcher_of(installation)
         self.around_s = _AROUND_S
 
     def context(self, machine: str) -> Context:
@@ -136,26 +144,28 @@ class NativeBackend:
     ) -> process.Outcome:
         """Start the benchmark once with `settings` per cell and the environment `wanted`.
 
-        `options` are passed to mpirun. Raw output goes into ``folder / "raw.txt"``.
+        `options` are passed to the launcher. Raw output goes into ``folder / "raw.txt"``.
         """
         program = self.program()
         raw.save_cells(folder / "cells.json", plan.cells, launch)
         (folder / "plan.txt").write_text(raw.plan_text(plan, settings))
         raw_path = folder / "raw.txt"
-        exported = sorted(wanted) if plan.shape.nodes > 1 else ()
-        command = mpirun_command(
-            self._mpi.mpirun,
-            plan.shape,
-            [program, folder / "plan.txt", raw_path],
-            cores=usable_cores(),
-            exported=exported,
-            options=options,
-        )
         user = os.environ | self._mpi.launch_environment()
+        environment = self._launcher.environment(user, wanted, plan.shape)
+        exported = wanted if plan.shape.nodes > 1 else ()
+        command = self._launcher.command(
+            Start(
+                plan.shape,
+                (program, folder / "plan.txt", raw_path),
+                cores=usable_cores(),
+                exported={name: environment[name] for name in exported},
+                options=tuple(options),
+            )
+        )
         return process.run(
             command,
             timeout_s=plan.budget_s + _START_S,
-            env=launch_environment(user, wanted, shape=plan.shape),
+            env=environment,
             watch=_Watcher(raw_path, plan, progress),
         )
 

@@ -1,0 +1,41 @@
+"""Launchers of MPI programs: the Protocol, and the registry beside it."""
+
+from colltune.bench.launchers.mpiexec import Mpiexec
+from colltune.bench.launchers.mpirun import Mpirun
+from colltune.bench.launchers.protocol import Launcher, Start
+from colltune.bench.launchers.srun import Srun
+from colltune.errors import CampaignError
+from colltune.mpi.installation import Installation
+
+LAUNCHERS: dict[str, type[Launcher]] = {
+    "mpirun": Mpirun,
+    "mpiexec": Mpiexec,
+    "srun": Srun,
+}
+_OWN = {"openmpi": "mpirun", "mpich": "mpiexec", "intelmpi": "mpiexec"}
+
+
+def launcher_of(installation: Installation, name: str | None = None) -> Launcher:
+    """Return the launcher `name`, by default the library's own, for programs of `installation`.
+
+    Raises
+    ------
+    CampaignError
+        If there is no such launcher, or it cannot start programs of that library.
+    ProgramError
+        If its program is missing.
+    """
+    library = installation.library
+    if name is None:
+        name = _OWN[library]
+    if name not in LAUNCHERS:
+        raise CampaignError(f"unknown launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+    if library not in LAUNCHERS[name].libraries:
+        able = [known for known, launcher in LAUNCHERS.items() if library in launcher.libraries]
+        raise CampaignError(
+            f"launcher {name!r} cannot start programs of {library}; name {' or '.join(able)}"
+        )
+    return LAUNCHERS[name].of(installation)
+
+
+__all__ = ["LAUNCHERS", "Launcher", "Mpiexec", "Mpirun", "Srun", "Start", "launcher_of"]
