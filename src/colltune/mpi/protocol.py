@@ -133,15 +133,18 @@ class MpiLibrary(Protocol):
         ...
 
     def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
-        """Return the control variables by which new communicators use `configuration`.
+        """Return the control variables (MPI_T) by which a running program uses `configuration`.
 
-        A value that is a string names an item of the variable's MPI_T enumeration. Those of the
-        default restore the library's own decision. Of use only where `settable_at_runtime` holds.
+        They must stand from before a communicator is made until its last call: one library reads
+        them there, another one at every call. They bear on other collectives too, such as those
+        that an algorithm is made of, so that they must be taken back afterwards. A value that is a
+        string names an item of the variable's enumeration. Those of the default restore the
+        library's own decision. Of use only where `settable_at_runtime` holds.
         """
         ...
 
-    def settable_at_runtime(self, release: str, collective: Collective) -> bool:
-        """Tell whether `force` works within a running program, not by the environment alone."""
+    def settable_at_runtime(self, release: str, configuration: Configuration) -> bool:
+        """Tell whether `force` works; if not, only `forced_environment` does."""
         ...
 
     def base_environment(self, release: str) -> dict[str, str]:

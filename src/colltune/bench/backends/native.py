@@ -77,7 +77,7 @@ class NativeBackend:
         where = (instance.shape.nprocs, instance.msize_bytes)
         release = self._mpi.release
         return configuration.is_default or (
-            self._library.settable_at_runtime(release, configuration.collective)
+            self._library.settable_at_runtime(release, configuration)
             and self._library.feasible(release, configuration, *where)
             and self._library.effective(release, configuration, *where) == configuration
         )
@@ -128,7 +128,7 @@ class NativeBackend:
 
     def _settings(self, configuration: Configuration) -> dict[str, int | str]:
         release = self._mpi.release
-        if not self._library.settable_at_runtime(release, configuration.collective):
+        if not self._library.settable_at_runtime(release, configuration):
             return {}
         return self._library.force(release, configuration)
 

@@ -85,9 +85,9 @@ class OpenMpi:
         """See `activation.force`."""
         return activation.force(release, configuration)
 
-    def settable_at_runtime(self, release: str, collective: Collective) -> bool:
-        """See `activation.settable_at_runtime`."""
-        return activation.settable_at_runtime(release, collective)
+    def settable_at_runtime(self, release: str, configuration: Configuration) -> bool:
+        """See `activation.settable_at_runtime`; the algorithm makes no difference."""
+        return activation.settable_at_runtime(release, configuration.collective)
 
     def one_rule(self, release: str) -> frozenset[Collective]:
         """Return the collectives whose catalogue entry says so."""
