@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from colltune.bench import campaign
-from colltune.domain import Collective, Shape
+from colltune.bench import campaign_file
+from colltune.bench.campaign import Campaign, Part
+from colltune.bench.campaign_file import KEYS
+from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
 
 SHIPPED = sorted((Path(__file__).parents[2] / "reprompi_configs").glob("*.toml"))
@@ -24,55 +27,166 @@ only = ["*.bcast.*"]
 total_s = 60
 cell_s = 0.5
 """
+WHOLE = """
+[machine]
+name = "hydra"
+cores_per_node = 32
+[library]
+name = "openmpi"
+release = "2019.5"
+mpi = "/opt/mpi"
+[launcher]
+name = "srun"
+options = ["--mpi=pmix"]
+hostfile = "hosts"
+[space]
+collectives = ["bcast", "alltoall", "barrier"]
+nodes = [4, 8]
+ppn = [1, 32]
+msizes_bytes = [1, 1024]
+skip = ["*.linear"]
+segsizes_bytes = [1024]
+fanouts = [2]
+[space.msizes_bytes_of]
+alltoall = [16]
+[measure]
+backend = "replay"
+strategy = "full_grid"
+synchronisation = "window"
+subshapes = false
+side_by_side = true
+mpibenchmark = "/opt/mpibenchmark"
+[budget]
+total = "1h30m"
+max_reps = 100
+cell_s = 1
+max_buffer_bytes = 1000
+"""
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_shipped_campaigns_parse(path: Path) -> None:
     """Every campaign file that is shipped is valid."""
-    assert campaign.load(path).collectives
+    assert campaign_file.load(path).collectives
 
 
 def test_a_campaign_is_read_whole() -> None:
     """Every key of a campaign file arrives in the campaign."""
-    parsed = campaign.parse(GOOD, "c.toml")
+    parsed = campaign_file.parse(GOOD, "c.toml")
     assert parsed.collectives == (Collective.BCAST, Collective.ALLTOALL)
-    assert parsed.shapes == (Shape(1, 4), Shape(2, 4))
+    assert parsed.shapes == (Shape(2, 4), Shape(1, 4))
     assert (parsed.machine, parsed.total_s, parsed.cell_s) == ("hydra", 60, 0.5)
     assert (parsed.msizes_bytes, parsed.only) == ((1, 1024), ("*.bcast.*",))
+
+
+def test_every_key_has_its_field() -> None:
+    """A file with all keys sets all fields, and no key is known that the test leaves out."""
+    parsed = campaign_file.parse(WHOLE, "w.toml")
+    assert parsed == Campaign(
+        (Collective.BCAST, Collective.ALLTOALL, Collective.BARRIER),
+        (1, 1024),
+        machine="hydra",
+        cores_per_node=32,
+        library="openmpi",
+        release="2019.5",
+        mpi="/opt/mpi",
+        launcher="srun",
+        launcher_options=("--mpi=pmix",),
+        hostfile="hosts",
+        nodes=(4, 8),
+        ppn=(1, 32),
+        skip=("*.linear",),
+        segsizes_bytes=(1024,),
+        fanouts=(2,),
+        msizes_bytes_of={Collective.ALLTOALL: (16,)},
+        backend="replay",
+        synchronisation=Synchronisation.WINDOW,
+        subshapes=False,
+        side_by_side=True,
+        mpibenchmark="/opt/mpibenchmark",
+        total_s=5400.0,
+        max_reps=100,
+        cell_s=1,
+        max_buffer_bytes=1000,
+    )
+    both = tomllib.loads(WHOLE)
+    missing = {f"{t}.{k}" for t, keys in KEYS.items() for k in keys if k not in both[t]}
+    assert missing == {"space.only", "budget.total_s"}
+    sizes = [parsed.msizes_of(c) for c in parsed.collectives]
+    assert sizes == [(1, 1024), (16,), (0,)]
+
+
+def test_parts_share_shapes_and_budget() -> None:
+    """The parts of a campaign cover each shape once and the budget together."""
+    whole = campaign_file.parse(WHOLE, "w.toml")
+    parts = [whole.changed(part=Part(i, 3)) for i in (1, 2, 3)]
+    assert sorted(s for part in parts for s in part.shapes) == sorted(whole.shapes)
+    assert sum(part.budget_s for part in parts) == whole.total_s
+    assert len({part.identity for part in parts}) == 3
+
+
+def test_the_budget_is_no_part_of_the_identity() -> None:
+    """A killed campaign can be resumed with more time, but not as another campaign."""
+    whole = campaign_file.parse(WHOLE, "w.toml")
+    assert whole.changed(total_s=1.0).identity == whole.identity
+    assert whole.changed(skip=("*.ring",)).identity != whole.identity
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "x", "1/", "-1/2"])
+def test_a_wrong_part_is_refused(text: str) -> None:
+    """A part must be I/N with 1 <= I <= N."""
+    with pytest.raises(CampaignError, match="part"):
+        Part.parse(text)
+
+
+def test_more_parts_than_shapes_are_refused() -> None:
+    """A part without a shape would measure nothing."""
+    with pytest.raises(CampaignError, match="5 parts, but only 4 shapes"):
+        campaign_file.parse(WHOLE, "w.toml").changed(part=Part(1, 5))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("nodes", "node", r"c\.toml: unknown key space\.node; known in \[space\].*nodes"),
-        ("[machine]", "[machin]", r"c\.toml: unknown table \[machin\]"),
-        ("[1, 2]", "1", r"c\.toml: key space\.nodes = 1 must be a list"),
-        ("[1, 2]", '["1"]', r"space\.nodes"),
-        ("total_s = 60", "total_s = true", r"budget\.total_s = True must be a float"),
-        ('"bcast"', '"bkast"', r"c\.toml: unknown collective 'bkast'"),
+        ("nodes", "node", r"c\.toml, line 6, key space\.node: unknown key \(did you mean nodes\?\)"),
+        ("[machine]", "[machin]", r"c\.toml, line 2, key machin: unknown table \(did you mean"),
+        ("[machine]", "machine = 3\n[x]", r"c\.toml, line 2, key machine: must be a table"),
+        ("[1, 2]", "1", r"c\.toml, line 6, key space\.nodes: 1 must be a list of whole numbers"),
+        ("[1, 2]", '["1"]', r"line 6, key space\.nodes: \['1'\] must be a list of whole numbers"),
+        ("[1, 2]", "[true]", r"line 6, key space\.nodes"),
+        ("total_s = 60", "total_s = true", r"line 11, key budget\.total_s: True must be a number"),
+        ("total_s = 60", 'total = "4 weeks"', r"line 11, key budget\.total: '4 weeks' is no wall"),
+        ("total_s = 60", "total_s = 60\ntotal = 60", r"line 12, .*given twice"),
+        ('"bcast"', '"bkast"', r"line 5, key space\.collectives: unknown collective 'bkast'"),
         ("[1, 1024]", "[]", r"msizes_bytes is empty"),
         ("[1, 1024]", "[-1]", r"msizes_bytes must not be negative"),
         ("[1, 2]", "[0]", r"nodes must be at least 1"),
-        ("total_s = 60", "total_s = 0", r"total_s must be positive"),
+        ("total_s = 60", "total_s = 0", r"line 11, key budget\.total_s: .*must be positive"),
+        ("total_s = 60", "total_s = nan", r"line 11, key budget\.total_s: .*must be positive"),
+        ("cell_s = 0.5", "cell_s = inf", r"cell_s must be positive"),
         ("[machine]", "[machine", r"c\.toml: not valid TOML.*line 2"),
         ("msizes_bytes = [1, 1024]", "", r"c\.toml: key space\.msizes_bytes is missing"),
+        ("[budget]", "[space.msizes_bytes_of]\nfoo = [1]\n[budget]", r"unknown collective 'foo'"),
+        ("[budget]", "[space.msizes_bytes_of]\nscan = 1\n[budget]", r"key space\.msizes_bytes_of"),
+        ("[budget]", '[measure]\nsynchronisation = "w"\n[budget]', r'"barrier" or "window"'),
+        ("[budget]", '[measure]\nstrategy = "greedy"\n[budget]', r"key measure\.strategy: 'greedy' must"),
     ],
 )
 def test_a_wrong_key_is_named(old: str, new: str, message: str) -> None:
     """Every mistake names the file and the line or key."""
     with pytest.raises(CampaignError, match=message):
-        campaign.parse(GOOD.replace(old, new, 1), "c.toml")
+        campaign_file.parse(GOOD.replace(old, new, 1), "c.toml")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A campaign file that is not there is named."""
     with pytest.raises(CampaignError, match=r"none\.toml"):
-        campaign.load(tmp_path / "none.toml")
+        campaign_file.load(tmp_path / "none.toml")
 
 
 def test_the_built_in_campaign_fits_this_machine() -> None:
     """The built-in campaign measures the three collectives on one node."""
-    laptop = campaign.laptop()
+    laptop = campaign_file.laptop()
     assert set(laptop.collectives) == {
         Collective.BCAST,
         Collective.ALLREDUCE,

@@ -20,7 +20,7 @@ def _cells(n: int) -> tuple[Cell, ...]:
 @given(st.integers(1, 60), st.floats(0.5, 100), st.floats(0.001, 1))
 def test_a_survey_visits_every_cell_in_its_time(n: int, budget_s: float, cell_s: float) -> None:
     """Each round visits each cell once, and all steps together fit into the budget."""
-    steps = survey(n, budget_s, cell_s, random.Random(0))
+    steps = survey(_cells(n), range(n), budget_s, cell_s, random.Random(0))
     assert sorted(step.cell for step in steps[:n]) == list(range(n))
     assert sum(step.max_seconds for step in steps) <= budget_s * 1.000001
     assert all(step.max_seconds <= cell_s for step in steps)
@@ -28,15 +28,17 @@ def test_a_survey_visits_every_cell_in_its_time(n: int, budget_s: float, cell_s:
 
 def test_rounds_are_in_random_order() -> None:
     """Cells are shuffled anew in each round, by the given generator."""
-    steps = [step.cell for step in survey(40, 10, 1, random.Random(1))]
+    cells = _cells(40)
+    steps = [step.cell for step in survey(cells, range(40), 10, 1, random.Random(1))]
     assert steps[:40] != steps[40:]
-    assert steps == [step.cell for step in survey(40, 10, 1, random.Random(1))]
+    again = survey(cells, range(40), 10, 1, random.Random(1))
+    assert steps == [step.cell for step in again]
 
 
 def test_refining_keeps_the_default_and_the_near_best() -> None:
     """Time goes to what is near the best and to the default, slow though it may be."""
     cells = _cells(5)
-    times = dict(zip(cells, [9.0, 1.0, 1.2, 1.4, 5.0], strict=True))
+    times = dict(enumerate([9.0, 1.0, 1.2, 1.4, 5.0]))
     steps = refine(cells, times, 10.0, 100, random.Random(0))
     assert {step.cell for step in steps} == {0, 1, 2}
 
@@ -44,3 +46,13 @@ def test_refining_keeps_the_default_and_the_near_best() -> None:
 def test_nothing_measured_leaves_nothing_to_refine() -> None:
     """Without any time there is nothing to refine."""
     assert refine(_cells(3), {}, 10.0, 100, random.Random(0)) == ()
+
+
+def test_the_cells_of_a_shape_stand_together() -> None:
+    """Within a round no shape is left and come back to; all shapes have their turn."""
+    wide = Cell(_cells(1)[0].configuration, Instance(Collective.BCAST, Shape(2, 4), 8))
+    cells = (*_cells(3), wide, wide)
+    steps = [step.cell for step in survey(cells, range(5), 10, 1, random.Random(2))]
+    for first in (0, 5):
+        turns = [cells[i].instance.shape for i in steps[first : first + 5]]
+        assert sum(a != b for a, b in zip(turns, turns[1:], strict=False)) == 1

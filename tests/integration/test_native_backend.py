@@ -138,10 +138,10 @@ def test_a_killed_campaign_is_salvaged(backend: NativeBackend, tmp_path: Path) -
     backend.program()
     code = (
         "from pathlib import Path\n"
-        "from colltune.bench import campaign, runner\n"
+        "from colltune.bench import campaign_file, runner\n"
         "from colltune.bench.backends import NativeBackend\n"
         "from colltune.mpi import installation\n"
-        "c = campaign.laptop().changed(total_s=60.0)\n"
+        "c = campaign_file.laptop().changed(total_s=60.0)\n"
         f"runner.run_campaign(c, NativeBackend(installation.find()), Path({str(tmp_path)!r}))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)

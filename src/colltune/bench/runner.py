@@ -4,50 +4,50 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from colltune import provenance
-from colltune.bench import schedule
+from colltune.bench import journal
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
+from colltune.bench.cells import cells_of, check_globs
+from colltune.bench.forecast import too_slow
+from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
+from colltune.bench.progress import Measured
 from colltune.bench.schedule import Cell, Step
+from colltune.bench.strategies import STRATEGIES, Visit, Visited
 from colltune.dataset import append
-from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
-from colltune.errors import BudgetError, OutputError
+from colltune.domain import Measurement, RunStatus, Shape
+from colltune.errors import BudgetError, OutputError, ProgramError
 
-_LAUNCH_S = 1.0
-_REFINING_LAUNCHES = 2
-_MOST_RELAUNCHES = 8
-_BLOCKS_PER_RANK = frozenset(
-    {
-        Collective.ALLGATHER,
-        Collective.ALLGATHERV,
-        Collective.ALLTOALL,
-        Collective.ALLTOALLV,
-        Collective.GATHER,
-        Collective.SCATTER,
-        Collective.REDUCE_SCATTER_BLOCK,
-    }
-)
+_PROBE_S = 30.0
+_GONE = "the nodes of this launch do not answer any more"
 Progress = Callable[[str, float], None]
 
 
 @dataclass
 class CampaignReport:
-    """What a campaign brought; ``timed_s`` are the seconds inside timed loops of ``wall_s``."""
+    """What a campaign brought; ``timed_s`` are the seconds inside timed loops of ``wall_s``.
+
+    ``earlier_s`` is what a killed process had spent of the same budget; ``abandoned`` and
+    ``skipped`` count cells that were proved, or predicted, too slow.
+    """
 
     files: list[Path] = field(default_factory=list)
     measurements: int = 0
     timed_s: float = 0.0
     wall_s: float = 0.0
+    earlier_s: float = 0.0
     launches: int = 0
     salvaged: int = 0
+    abandoned: int = 0
+    skipped: int = 0
     unmeasured_cells: int = 0
+    complete_before: bool = False
     problems: list[str] = field(default_factory=list)
 
 
@@ -57,141 +57,239 @@ def run_campaign(
     dataset: Path,
     *,
     seed: int | None = None,
+    resume: bool = True,
+    within_s: float | None = None,
     progress: Progress = lambda _what, _spent_s: None,
 ) -> CampaignReport:
-    """Measure the campaign's cells into the folder `dataset` within ``campaign.total_s`` seconds.
+    """Measure the campaign's cells into the folder `dataset` within ``campaign.budget_s`` seconds.
 
-    First adds what an earlier, killed run left behind. Every launch's measurements are stored
-    before the next one starts; an interrupt stores those of the launch under way.
+    A killed run of the same campaign goes on where it was, within what is left of its budget,
+    unless `resume` is false. Every launch's measurements are stored before the next one starts; an
+    interrupt stores those of the launch under way. `within_s` bounds this process alone: what it
+    leaves is for the next one.
 
     Raises
     ------
+    CampaignError
+        If a glob of the campaign matches no configuration.
     BudgetError
         If the time ended before anything was measured.
     OutputError, ProgramError
         If the dataset cannot be written, or the benchmark does not run at all.
     """
     started = time.monotonic()
-    run = _Run(campaign, backend, dataset, random.Random(seed), progress, started)  # noqa: S311
-    run.report.salvaged = salvage_all(dataset, backend)
-    shapes = campaign.shapes
-    for number, shape in enumerate(shapes):
-        share_s = run.left_s() / (len(shapes) - number)
-        _measure_shape(run, shape, share_s)
-    run.report.wall_s = time.monotonic() - started
-    if not run.report.measurements:
-        raise BudgetError(
-            f"nothing could be measured within {campaign.total_s:g} s"
-            + "".join(f"; {problem}" for problem in run.report.problems[:1])
-            + "; give more time or fewer configurations"
-        )
-    return run.report
+    check_globs(campaign, backend)
+    with journal.opened(dataset, campaign, resume=resume) as log:
+        run = _Run(campaign, backend, dataset, log, random.Random(seed), progress)  # noqa: S311
+        run.started = started
+        run.report.salvaged = salvage_all(dataset, backend)
+        run.report.earlier_s = log.spent_s
+        run.report.complete_before = log.done
+        if not log.done:
+            run.measured.recall(dataset, log.launches)
+            run.measure(within_s)
+        run.report.wall_s = time.monotonic() - started
+        return run.concluded()
 
 
-@dataclass
 class _Run:
-    campaign: Campaign
-    backend: Backend
-    dataset: Path
-    rng: random.Random
-    progress: Progress
-    started: float
-    report: CampaignReport = field(default_factory=CampaignReport)
+    """One process's part of a campaign."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        backend: Backend,
+        dataset: Path,
+        log: Journal,
+        rng: random.Random,
+        progress: Progress,
+    ) -> None:
+        self.campaign, self.backend, self.dataset = campaign, backend, dataset
+        self.log, self.rng, self.progress = log, rng, progress
+        self.started = time.monotonic()
+        self.report = CampaignReport()
+        self.failure: ProgramError | None = None
+        self.failures: Counter[Shape] = Counter()
+        shapes = campaign.shapes
+        subshapes = campaign.subshapes and backend.measures_subshapes and len(shapes) > 1
+        cells = [cell for shape in shapes for cell in cells_of(campaign, backend, shape)]
+        self.n_groups = len(backend.together(cells))
+        self.measured = Measured(
+            tuple(cells),
+            granted=campaign.largest if subshapes else None,
+            history=list(log.launches.values()),
+        )
+
+    def spent_s(self) -> float:
+        """Wall time of the campaign, that of killed processes included."""
+        return self.log.spent_s + time.monotonic() - self.started
 
     def left_s(self) -> float:
-        return self.campaign.total_s - (time.monotonic() - self.started)
+        """Wall time that the campaign has left."""
+        return self.campaign.budget_s - self.spent_s()
 
+    def measure(self, within_s: float | None) -> None:
+        """Launch what the strategy wants, until it wants nothing more or the time is over."""
+        strategy = STRATEGIES[self.campaign.strategy]
+        ends_s = self.campaign.budget_s
+        if within_s is not None:
+            ends_s = min(ends_s, self.spent_s() + within_s)
+        while (left_s := ends_s - self.spent_s()) > 0:
+            state = self.measured.state(self.campaign, self._visit_s(), left_s)
+            visit = strategy.next(state, self.rng)
+            if visit is None:
+                break
+            self._visit(visit, min(ends_s, self.spent_s() + visit.budget_s))
+        if ends_s == self.campaign.budget_s or self.left_s() > 0:
+            self.log.finish(self.spent_s())
 
-def _measure_shape(run: _Run, shape: Shape, share_s: float) -> None:
-    cells = cells_of(run.campaign, run.backend, shape)
-    ends = time.monotonic() + share_s
-    survey_s = schedule.SURVEY_SHARE * share_s
-    steps = schedule.survey(len(cells), survey_s - _LAUNCH_S, run.campaign.cell_s, run.rng)
-    # every cell's turn comes before any refining, though it take longer than planned
-    measured = _launch_until_done(run, shape, cells, steps, share_s, "survey")
-    run.report.unmeasured_cells += len({*cells} - {*measured})
-    times_s = {cell: float(np.median(times)) for cell, times in measured.items() if times}
-    for number in range(_REFINING_LAUNCHES):
-        left_s = ends - time.monotonic()
-        budget_s = left_s / (_REFINING_LAUNCHES - number)
-        if budget_s < 2 * _LAUNCH_S:
-            budget_s = left_s
-        if budget_s < 1.5 * _LAUNCH_S or not times_s:
-            return
-        limits = (budget_s - _LAUNCH_S, run.campaign.max_reps)
-        steps = schedule.refine(cells, times_s, *limits, run.rng)
-        _launch_until_done(run, shape, cells, steps, budget_s, f"refine {number + 1}")
+    def _visit_s(self) -> float:
+        """What a visit of all cells costs beside its steps: a launch, or one per configuration."""
+        shapes = {cell.instance.shape for cell in self.measured.cells}
+        visits = 1 if self.measured.granted else max(1, len(shapes))
+        return self.backend.launch_s * max(1, self.n_groups / visits)
 
+    def _visit(self, visit: Visit, ends_s: float) -> None:
+        """Make the launches that a visit takes: one, where one can hold all its cells."""
+        steps_of = _steps_by_group(self.backend, self.measured.cells, visit.steps)
+        for number, steps in enumerate(steps_of):
+            weights = [
+                self.backend.launch_s + sum(s.max_seconds for s in later)
+                for later in steps_of[number:]
+            ]
+            budget_s = (ends_s - self.spent_s()) * weights[0] / sum(weights)
+            if budget_s <= 0:
+                break
+            steps = self._without_hopeless(steps, budget_s - self.backend.launch_s)
+            if steps:
+                self._launch(replace(visit, steps=tuple(steps)), budget_s)
+            else:
+                self.measured.history.append(Visited(visit.what, visit.shape, 0.0))
 
-def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
-    """Return the feasible cells of the campaign on `shape`."""
-    cells: list[Cell] = []
-    for collective in campaign.collectives:
-        blocks = shape.nprocs if collective in _BLOCKS_PER_RANK else 1
-        sizes = [m for m in campaign.msizes_bytes if m * blocks <= campaign.max_buffer_bytes]
-        if collective is Collective.BARRIER:
-            sizes = [0]
-        for configuration in backend.portfolio(campaign, collective).configurations:
-            instances = (Instance(collective, shape, msize_bytes) for msize_bytes in sizes)
-            cells += [Cell(configuration, instance) for instance in instances]
-    return tuple(cell for cell in cells if backend.feasible(cell))
+    def _without_hopeless(self, steps: Sequence[Step], available_s: float) -> list[Step]:
+        """Leave out closed cells, and those that are predicted not to fit into the time."""
+        steps = [step for step in steps if step.cell not in self.measured.closed]
+        fresh = [step for step in steps if step.cell not in self.measured.times_s]
+        hopeless = too_slow(self.measured.cells, fresh, self.measured.forecast(), available_s)
+        self.measured.skip(hopeless)
+        return [step for step in steps if step.cell not in hopeless]
 
-
-def _launch_until_done(
-    run: _Run,
-    shape: Shape,
-    cells: tuple[Cell, ...],
-    steps: Sequence[Step],
-    budget_s: float,
-    what: str,
-) -> dict[Cell, tuple[float, ...]]:
-    """Launch; after a crash or hang launch again without the configuration to blame."""
-    ends = time.monotonic() + budget_s
-    measured: dict[Cell, tuple[float, ...]] = {}
-    for _ in range(_MOST_RELAUNCHES):
-        left_s = min(ends - time.monotonic(), run.left_s())
-        if left_s <= 0 or not steps:
-            break
-        result = _launch(run, LaunchPlan(shape, cells, tuple(steps), left_s), what)
-        for m in result.measurements:
-            cell = Cell(m.configuration, m.instance)
-            measured[cell] = measured.get(cell, ()) + m.times_s
-        if result.suspect is None:
-            break
-        blamed = result.suspect.configuration
-        run.report.problems.append(
-            f"{blamed.id} at {result.suspect.instance.msize_bytes} bytes: {result.ending.value}"
+    def _launch(self, visit: Visit, budget_s: float) -> None:
+        """Make one launch, store what it brought, and take note of what it says of the cells."""
+        plan = LaunchPlan(
+            visit.shape,
+            self.measured.cells,
+            visit.steps,
+            budget_s,
+            self.campaign.synchronisation,
+            self.campaign.side_by_side and not self.measured.apart,
         )
-        steps = [step for step in steps if cells[step.cell].configuration != blamed]
-    return measured
-
-
-def _launch(run: _Run, plan: LaunchPlan, what: str) -> LaunchResult:
-    context = run.backend.context(run.campaign.machine)
-    facts = provenance.collect({**run.backend.provenance(), "shape": str(plan.shape)})
-    with new_launch(run.dataset, context, facts) as (launch, folder):
         try:
-            result = run.backend.run(
-                plan, launch, folder, lambda spent_s: run.progress(what, spent_s)
+            result = self._run_plan(plan, visit.what)
+        except ProgramError as error:
+            self.failure = self.failure or error
+            self._failed(visit, str(error))
+            return
+        self.report.launches += 1
+        self.report.timed_s += result.timed_s
+        if result.suspect is not None:
+            self.report.problems.append(
+                f"{result.suspect.configuration.id} on {result.suspect.instance.shape} at"
+                f" {result.suspect.instance.msize_bytes} bytes: {result.ending.value}"
             )
-        except (KeyboardInterrupt, OutputError):
-            _store(run, run.backend.salvage(folder), facts, folder)
-            raise
-        _store(run, result.measurements, facts, folder)
-    run.report.launches += 1
-    run.report.timed_s += result.timed_s
-    if result.ending is Ending.HANG and result.suspect is None:
-        run.report.problems.append(result.message)
-    return result
+        elif result.ending in (Ending.CRASH, Ending.HANG):
+            self._unexplained(visit, result)
+
+    def _unexplained(self, visit: Visit, result: LaunchResult) -> None:
+        """A launch failed and no cell is to blame: its nodes are, or several cells may be."""
+        if result.in_flight:
+            self.measured.apart = True
+            self.report.problems.append(f"measuring one after the other now: {result.message}")
+        else:
+            self._failed(visit, result.message or f"it ended by {result.ending}")
+
+    def _failed(self, visit: Visit, why: str) -> None:
+        """A launch brought nothing through no fault of a cell; the second one is the last."""
+        self.failures[visit.shape] += 1
+        self.report.problems.append(f"a launch on {visit.shape} failed: {why}")
+        if self.failures[visit.shape] > 1:
+            self.report.problems.append(f"no more launches on {visit.shape}")
+            self.measured.give_up(visit.shape)
+
+    def _run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
+        context = self.backend.context(self.campaign.machine)
+        facts = provenance.collect(
+            {**self.backend.provenance(), "shape": str(plan.shape), "run": self.log.name}
+            | {"phase": what, "campaign": self.campaign.identity}
+        )
+        began_s = self.spent_s()
+        with new_launch(self.dataset, context, facts) as (launch, folder):
+            self.log.begin(launch, what, plan.shape, began_s)
+            try:
+                result = self.backend.run(plan, launch, folder, lambda _s: self._beat(what))
+                result = self._blamed(plan.shape, result)
+            except (KeyboardInterrupt, OutputError):
+                self._store(self.backend.salvage(folder), facts, folder)
+                raise
+            self._store(result.measurements, {**facts, **result.facts}, folder)
+            self.log.end(launch, self.spent_s())
+        self.measured.learn(result.measurements)
+        spent_s = self.spent_s() - began_s
+        self.measured.history.append(Visited(what, plan.shape, spent_s))
+        return result
+
+    def _beat(self, what: str) -> None:
+        self.log.beat(self.spent_s())
+        self.progress(what, self.spent_s())
+
+    def _blamed(self, shape: Shape, result: LaunchResult) -> LaunchResult:
+        """Take the blame from a cell whose nodes turn out to be gone."""
+        if result.suspect is None:
+            return result
+        if self.backend.answers(shape, _PROBE_S):
+            return result
+        kept = tuple(m for m in result.measurements if m.status.is_timed)
+        return replace(result, measurements=kept, suspect=None, message=_GONE)
+
+    def _store(
+        self, measurements: Sequence[Measurement], facts: Mapping[str, str], folder: Path
+    ) -> None:
+        measurements = (*measurements, *self.measured.take_skipped(folder.name))
+        file = None
+        if measurements:
+            context = self.backend.context(self.campaign.machine)
+            file = append(self.dataset, context, measurements, facts)
+            self.report.files.append(file)
+        mark_done(folder, file)
+        statuses = [m.status for m in measurements]
+        self.report.measurements += sum(status.is_timed for status in statuses)
+        self.report.abandoned += statuses.count(RunStatus.ABANDONED)
+        self.report.skipped += statuses.count(RunStatus.SKIPPED)
+
+    def concluded(self) -> CampaignReport:
+        """Return the report, or raise what kept the campaign from measuring anything."""
+        report = self.report
+        report.unmeasured_cells = self.measured.untouched()
+        if report.measurements or report.complete_before or self.measured.times_s:
+            return report
+        if self.failure is not None:
+            raise self.failure
+        raise BudgetError(
+            f"nothing could be measured within {self.campaign.budget_s:g} s"
+            + "".join(f"; {problem}" for problem in report.problems[:1])
+            + "; give more time or fewer configurations"
+        )
 
 
-def _store(
-    run: _Run, measurements: Sequence[Measurement], facts: Mapping[str, str], folder: Path
-) -> None:
-    file = None
-    if measurements:
-        context = run.backend.context(run.campaign.machine)
-        file = append(run.dataset, context, measurements, facts)
-        run.report.files.append(file)
-        run.report.measurements += sum(m.status is RunStatus.OK for m in measurements)
-    mark_done(folder, file)
+def _steps_by_group(
+    backend: Backend, cells: Sequence[Cell], steps: Sequence[Step]
+) -> list[list[Step]]:
+    wanted = [cells[index] for index in dict.fromkeys(step.cell for step in steps)]
+    groups = backend.together(wanted)
+    if len(groups) < 2:
+        return [list(steps)]
+    group_of = {cell: number for number, group in enumerate(groups) for cell in group}
+    found: list[list[Step]] = [[] for _ in groups]
+    for step in steps:
+        found[group_of[cells[step.cell]]].append(step)
+    return [members for members in found if members]

@@ -3,6 +3,8 @@
 A campaign first surveys every cell briefly, then spends the rest of its time where the decision is
 made: on the default and on the configurations near the best. Cells are interleaved in random order
 over several rounds, so that drift of the machine hits all alike (Hunold and Carpen-Amarie, 2016).
+Within a round the cells of one shape stand together: the processes that a smaller shape does not
+need sleep meanwhile, and waking them takes time.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from colltune.domain import Configuration, Instance
+from colltune.domain import Configuration, Instance, Shape
 
 SURVEY_SHARE = 0.35
 _SURVEY_REPS = 20
@@ -40,49 +42,69 @@ class Step:
     max_seconds: float
 
 
-def survey(n_cells: int, budget_s: float, cell_s: float, rng: random.Random) -> tuple[Step, ...]:
-    """Visit every cell a few times, briefly enough that all have their turn in `budget_s`."""
-    fair_s = min(cell_s, _fair_share_s(budget_s, n_cells, _SURVEY_ROUNDS))
-    return _rounds(range(n_cells), _SURVEY_ROUNDS, _SURVEY_REPS, fair_s, rng)
+def survey(
+    cells: Sequence[Cell],
+    indices: Sequence[int],
+    budget_s: float,
+    cell_s: float,
+    rng: random.Random,
+) -> tuple[Step, ...]:
+    """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
+    fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
+    return rounds(cells, indices, _SURVEY_ROUNDS, (_SURVEY_REPS, fair_s), rng)
 
 
 def refine(
     cells: Sequence[Cell],
-    times_s: Mapping[Cell, float],
+    times_s: Mapping[int, float],
     budget_s: float,
     max_reps: int,
     rng: random.Random,
 ) -> tuple[Step, ...]:
     """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance.
 
-    `times_s` holds the median time of every cell measured so far. Fast cells use less than their
-    share; spare rounds spend what they leave, until the launch's budget ends it.
+    `times_s` holds the median time of every cell measured so far, by its index. Fast cells use less
+    than their share; spare rounds spend what they leave, until the launch's budget ends it.
     """
     by_instance: dict[Instance, list[int]] = {}
-    for index, cell in enumerate(cells):
-        if cell in times_s:
-            by_instance.setdefault(cell.instance, []).append(index)
+    for index in sorted(times_s):
+        by_instance.setdefault(cells[index].instance, []).append(index)
     chosen: list[int] = []
     for indices in by_instance.values():
-        ranked = sorted(indices, key=lambda i: times_s[cells[i]])
-        best_s = times_s[cells[ranked[0]]]
-        near = [i for i in ranked if times_s[cells[i]] <= _NEAR_BEST * best_s][:_MOST_NEAR]
+        ranked = sorted(indices, key=lambda i: times_s[i])
+        best_s = times_s[ranked[0]]
+        near = [i for i in ranked if times_s[i] <= _NEAR_BEST * best_s][:_MOST_NEAR]
         default = [i for i in ranked if cells[i].configuration.is_default and i not in near]
         chosen += near + default
     fair_s = _fair_share_s(budget_s, len(chosen), _REFINE_ROUNDS)
-    return _rounds(chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, max_reps, fair_s, rng)
+    return rounds(cells, chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, (max_reps, fair_s), rng)
 
 
-def _fair_share_s(budget_s: float, n_cells: int, rounds: int) -> float:
-    return max(_LEAST_STEP_S, budget_s / (max(1, n_cells) * rounds))
+def _fair_share_s(budget_s: float, n_cells: int, n_rounds: int) -> float:
+    return max(_LEAST_STEP_S, budget_s / (max(1, n_cells) * n_rounds))
 
 
-def _rounds(
-    indices: Sequence[int], rounds: int, max_reps: int, max_seconds: float, rng: random.Random
+def rounds(
+    cells: Sequence[Cell],
+    indices: Sequence[int],
+    n_rounds: int,
+    limits: tuple[int, float],
+    rng: random.Random,
 ) -> tuple[Step, ...]:
+    """Visit the cells `indices` once per round, each time in a new random order.
+
+    `limits` are the most repetitions and seconds of one visit. Shapes come in random order too, the
+    cells of one shape together.
+    """
+    by_shape: dict[Shape, list[int]] = {}
+    for index in indices:
+        by_shape.setdefault(cells[index].instance.shape, []).append(index)
     steps: list[Step] = []
-    for _ in range(rounds):
-        order = list(indices)
-        rng.shuffle(order)
-        steps += [Step(index, max_reps, max_seconds) for index in order]
+    for _ in range(n_rounds):
+        shapes = sorted(by_shape)
+        rng.shuffle(shapes)
+        for shape in shapes:
+            order = list(by_shape[shape])
+            rng.shuffle(order)
+            steps += [Step(index, *limits) for index in order]
     return tuple(steps)

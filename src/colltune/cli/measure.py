@@ -39,11 +39,11 @@ def measure(
 
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
-    from colltune.bench import campaign as campaigns
+    from colltune.bench import campaign_file
     from colltune.bench.runner import run_campaign
     from colltune.cli.console import timed_progress
 
-    plan = campaigns.load(campaign) if campaign else campaigns.laptop()
+    plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(
         total_s=budget, only=tuple(only) if only else None, skip=tuple(skip) if skip else None
     )

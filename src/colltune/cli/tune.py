@@ -40,14 +40,14 @@ def tune(
     import time
 
     started = time.monotonic()
-    from colltune.bench import campaign as campaigns
+    from colltune.bench import campaign_file
     from colltune.bench.backends import NativeBackend
     from colltune.cli import tune_report
     from colltune.cli.console import timed_progress
     from colltune.cli.tune_pipeline import Settings, run
     from colltune.mpi import installation
 
-    plan = campaigns.load(campaign) if campaign else campaigns.laptop()
+    plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(
         total_s=budget,
         ppn=(ppn,) if ppn else None,

@@ -32,7 +32,7 @@ class PerformanceDataset:
     """Measurements of one context.
 
     ``frame`` has the columns ``COLUMNS``: one row per launch, configuration and instance; times
-    in seconds, NaN where the status is not timed; ``times_s`` holds the raw repetitions, empty where
+    in seconds, NaN unless the status is timed; ``times_s`` holds the raw repetitions, empty where
     they are unknown.
     """
 

@@ -15,7 +15,15 @@ from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell
-from colltune.domain import Collective, Configuration, Context, Measurement, Portfolio, RunStatus
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Context,
+    Measurement,
+    Portfolio,
+    RunStatus,
+    Shape,
+)
 from colltune.errors import OutputError, ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
@@ -48,6 +56,8 @@ class NativeBackend:
         Seconds that a launch takes beside its plan's budget, as the last one did.
     """
 
+    measures_subshapes = False
+
     def __init__(
         self,
         installation: Installation,
@@ -59,6 +69,11 @@ class NativeBackend:
         self._cache = cache
         self._launcher = launcher or launcher_of(installation)
         self.around_s = _AROUND_S
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that a launch takes beside its plan's budget, as the last one did."""
+        return self.around_s
 
     def context(self, machine: str) -> Context:
         """Return this machine's name with library and release."""
@@ -168,6 +183,13 @@ class NativeBackend:
             env=environment,
             watch=_Watcher(raw_path, plan, progress),
         )
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        """Start a program that does nothing on all processes of `shape`."""
+        user = os.environ | self._mpi.launch_environment()
+        environment = self._launcher.environment(user, {}, shape)
+        command = self._launcher.command(Start(shape, ("true",), cores=usable_cores()))
+        return process.run(command, timeout_s=within_s, env=environment).ok
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         """Return what a killed launch left in `folder`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -44,7 +44,9 @@ class LaunchResult:
     """What a launch brought.
 
     ``timed_s`` are the seconds inside timed loops, ``wall_s`` those of the whole launch;
-    ``suspect`` is the cell to blame for a crash or hang, and ``message`` what the program said.
+    ``suspect`` is the cell to blame for a crash or hang, ``in_flight`` those that may be where
+    several were measured at once, and ``message`` what the program said. ``facts`` are what only
+    the launch could tell: hosts, binding, clock scheme.
     """
 
     measurements: tuple[Measurement, ...]
@@ -53,10 +55,22 @@ class LaunchResult:
     wall_s: float
     suspect: Cell | None = None
     message: str = ""
+    in_flight: tuple[Cell, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Backend(Protocol):
-    """Measures cells; a campaign's runner needs nothing else."""
+    """Measures cells; a campaign's runner needs nothing else.
+
+    ``measures_subshapes`` tells whether a launch can hold cells of smaller shapes than its own.
+    """
+
+    measures_subshapes: bool
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that a launch costs beside its steps."""
+        ...
 
     def context(self, machine: str) -> Context:
         """Return the context of everything this backend measures."""
@@ -88,6 +102,10 @@ class Backend(Protocol):
 
         Raw output goes into `folder`; `progress` is called with the seconds spent so far.
         """
+        ...
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        """Tell whether a program that does nothing still starts and ends on all of `shape`."""
         ...
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:

@@ -9,7 +9,7 @@ from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Context, Measurement, Portfolio, RunStatus
+from colltune.domain import Collective, Context, Measurement, Portfolio, RunStatus, Shape
 
 
 class ReplayBackend:
@@ -23,6 +23,8 @@ class ReplayBackend:
         Seconds that each launch costs beside its timed loops.
     """
 
+    measures_subshapes = True
+
     def __init__(self, dataset: PerformanceDataset, launch_s: float = 2.0) -> None:
         self._dataset = dataset
         self._launch_s = launch_s
@@ -30,6 +32,11 @@ class ReplayBackend:
         for measurement in dataset.measurements():
             cell = Cell(measurement.configuration, measurement.instance)
             self._recorded.setdefault(cell, measurement)
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that each launch costs beside its timed loops."""
+        return self._launch_s
 
     def context(self, machine: str) -> Context:
         """Return the recorded context; `machine` is told by the record."""
@@ -78,6 +85,10 @@ class ReplayBackend:
             self._again(plan.cells[index], launch, count) for index, count in sorted(reps.items())
         )
         return LaunchResult(measured, ending, timed_s, self._launch_s + timed_s)
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        """Return True: a record does not go away."""
+        return True
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         """Return nothing: a replay leaves nothing behind."""

@@ -1,0 +1,58 @@
+"""The cells of a campaign: its configurations on its instances, where they run as themselves."""
+
+from __future__ import annotations
+
+from colltune.bench.backends.protocol import Backend
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell
+from colltune.domain import Collective, Instance, Shape
+from colltune.errors import CampaignError
+
+_BLOCKS_PER_RANK = frozenset(
+    {
+        Collective.ALLGATHER,
+        Collective.ALLGATHERV,
+        Collective.ALLTOALL,
+        Collective.ALLTOALLV,
+        Collective.GATHER,
+        Collective.SCATTER,
+        Collective.REDUCE_SCATTER_BLOCK,
+    }
+)
+
+
+def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
+    """Return the feasible cells of the campaign on `shape`."""
+    cells: list[Cell] = []
+    for collective in campaign.collectives:
+        blocks = shape.nprocs if collective in _BLOCKS_PER_RANK else 1
+        sizes = campaign.msizes_of(collective)
+        fitting = [m for m in sizes if m * blocks <= campaign.max_buffer_bytes]
+        for configuration in backend.portfolio(campaign, collective).configurations:
+            instances = (Instance(collective, shape, msize_bytes) for msize_bytes in fitting)
+            cells += [Cell(configuration, instance) for instance in instances]
+    return tuple(cell for cell in cells if backend.feasible(cell))
+
+
+def check_globs(campaign: Campaign, backend: Backend) -> None:
+    """Refuse a glob of the campaign that matches no configuration.
+
+    Raises
+    ------
+    CampaignError
+        Naming the glob and what there is.
+    """
+    everything = campaign.changed(only=(), skip=())
+    known = [
+        configuration
+        for collective in campaign.collectives
+        for configuration in backend.portfolio(everything, collective).configurations
+    ]
+    for key in ("only", "skip"):
+        for pattern in getattr(campaign, key):
+            if not any(configuration.matches(pattern) for configuration in known):
+                names = sorted({f"{c.library}.{c.collective}.{c.algorithm}" for c in known})
+                raise CampaignError(
+                    f"space.{key}: {pattern!r} matches no configuration that can be measured here;"
+                    f" there are {', '.join(names)}"
+                )

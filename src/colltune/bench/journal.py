@@ -1,0 +1,181 @@
+"""The journal of one run of a campaign: what it spent and launched, so that it can be resumed.
+
+A run appends lines to ``campaigns/<run>.jsonl`` in the dataset and owns the file by a lock, which
+the system releases when the process ends in whatever way. A journal that nobody owns and that does
+not say ``done`` was left by a killed run.
+
+Line formats, all JSON objects
+------------------------------
+1. first line ``{"version": 1, "identity", "job", "campaign", "time_utc"}``; then
+   ``{"begin": launch, "what", "shape", "at_s"}``, ``{"end": launch, "at_s"}``, ``{"at_s"}`` once
+   a second, ``{"done": true, "at_s"}``; ``at_s`` are the seconds that the run has spent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from colltune.bench.campaign import Campaign
+from colltune.bench.strategies.protocol import Visited
+from colltune.domain import Shape
+from colltune.errors import OutputError
+
+_VERSION = 1
+_BEAT_S = 1.0
+_JOB_VARIABLES = ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+
+
+@dataclass
+class Journal:
+    """An open journal.
+
+    ``name`` identifies the run, ``spent_s`` is what it had spent before it was opened, ``launches``
+    what it had launched by then, ``done`` tells that the same batch job has ended it already.
+    """
+
+    name: str
+    spent_s: float = 0.0
+    launches: dict[str, Visited] = field(default_factory=dict)
+    done: bool = False
+    _file: IO[str] | None = None
+    _last_beat_s: float = 0.0
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier, killed process began this run."""
+        return bool(self.launches) or self.spent_s > 0
+
+    def begin(self, launch: str, what: str, shape: Shape, at_s: float) -> None:
+        """Note that a launch begins."""
+        self._write({"begin": launch, "what": what, "shape": str(shape), "at_s": at_s})
+
+    def end(self, launch: str, at_s: float) -> None:
+        """Note that a launch has ended and its measurements are stored."""
+        self._write({"end": launch, "at_s": at_s})
+
+    def beat(self, at_s: float) -> None:
+        """Note what is spent, at most once a second."""
+        if at_s - self._last_beat_s >= _BEAT_S:
+            self._write({"at_s": at_s})
+            self._last_beat_s = at_s
+
+    def finish(self, at_s: float) -> None:
+        """Note that the run ended by itself: the next one starts anew."""
+        self._write({"done": True, "at_s": at_s})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+
+def job() -> str:
+    """Return the batch job that this process belongs to, or an empty text."""
+    return next((os.environ[name] for name in _JOB_VARIABLES if os.environ.get(name)), "")
+
+
+@contextmanager
+def opened(dataset: Path, campaign: Campaign, *, resume: bool = True) -> Iterator[Journal]:
+    """Yield the journal of a killed run of `campaign`, or a new one.
+
+    With ``resume=False`` it is always a new one.
+
+    Raises
+    ------
+    OutputError
+        If the dataset's folder cannot be written.
+    """
+    folder = dataset / "campaigns"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = (_left_behind(folder, campaign) if resume else None) or _new(folder, campaign)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write the dataset {dataset}: {error.strerror or error}; name a writable folder"
+        ) from error
+    try:
+        yield journal
+    finally:
+        if journal._file is not None:
+            journal._file.close()
+
+
+def _new(folder: Path, campaign: Campaign) -> Journal:
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+    stream = (folder / f"{name}.jsonl").open("x", encoding="utf-8")
+    fcntl.flock(stream, fcntl.LOCK_EX)
+    journal = Journal(name, _file=stream)
+    journal._write(
+        {
+            "version": _VERSION,
+            "identity": campaign.identity,
+            "job": job(),
+            "campaign": f"{campaign.machine} {campaign.library}, part {campaign.part}",
+            "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+    )
+    return journal
+
+
+def _left_behind(folder: Path, campaign: Campaign) -> Journal | None:
+    """Return the newest run of `campaign` that was killed, or that this batch job has ended."""
+    for path in sorted(folder.glob("*.jsonl"), reverse=True):
+        stream = path.open("r+", encoding="utf-8")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.close()
+            continue
+        lines = _lines(stream)
+        header = lines[0] if lines else {}
+        if header.get("version") == _VERSION and header.get("identity") == campaign.identity:
+            journal = _read(path.stem, lines, stream)
+            if not journal.done:
+                return journal
+            if job() and header.get("job") == job():
+                return journal
+        stream.close()
+    return None
+
+
+def _lines(stream: IO[str]) -> list[dict[str, Any]]:
+    """Return the whole lines; a last one that was cut off is ended, so that one can append."""
+    text = stream.read()
+    if text and not text.endswith("\n"):
+        stream.write("\n")
+    found = []
+    for line in text.splitlines():
+        with suppress(ValueError):
+            value = json.loads(line)
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
+def _read(name: str, lines: list[dict[str, Any]], stream: IO[str]) -> Journal:
+    began: dict[str, tuple[str, Shape, float]] = {}
+    ended: dict[str, float] = {}
+    spent_s = 0.0
+    for line in lines[1:]:
+        spent_s = max(spent_s, float(line.get("at_s", 0.0)))
+        if "begin" in line:
+            nodes, _, ppn = str(line["shape"]).partition("x")
+            shape = Shape(int(nodes), int(ppn))
+            began[line["begin"]] = (str(line["what"]), shape, float(line["at_s"]))
+        elif "end" in line:
+            ended[line["end"]] = float(line["at_s"])
+    launches = {
+        launch: Visited(what, shape, ended.get(launch, spent_s) - at_s)
+        for launch, (what, shape, at_s) in began.items()
+    }
+    done = any(line.get("done") for line in lines)
+    return Journal(name, spent_s, launches, done, stream)

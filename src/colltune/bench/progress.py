@@ -1,0 +1,132 @@
+"""How far a campaign has got: what is known of each of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from colltune.bench.campaign import Campaign
+from colltune.bench.forecast import Forecast
+from colltune.bench.schedule import Cell
+from colltune.bench.strategies.protocol import State, Visited
+from colltune.dataset import read_parquet
+from colltune.domain import Measurement, RunStatus, Shape
+from colltune.errors import DataError
+
+_SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
+
+
+class Measured:
+    """The cells of a campaign with their repetitions so far.
+
+    Parameters
+    ----------
+    cells
+        All feasible cells.
+    granted
+        The shape of every launch where smaller shapes are measured inside it, else None.
+    history
+        The launches made so far; the caller appends to it.
+
+    Attributes
+    ----------
+    times_s
+        Repetitions by a cell's index, in seconds.
+    closed
+        Cells not to be visited again, by index.
+    apart
+        Whether disjoint sets of nodes must no longer measure side by side.
+    """
+
+    def __init__(
+        self, cells: tuple[Cell, ...], granted: Shape | None, history: list[Visited]
+    ) -> None:
+        self.cells, self.granted, self.history = cells, granted, history
+        self.times_s: dict[int, tuple[float, ...]] = {}
+        self.closed: set[int] = set()
+        self.apart = False
+        self._index = {cell: index for index, cell in enumerate(cells)}
+        self._skipped: list[int] = []
+
+    def state(self, campaign: Campaign, launch_s: float, left_s: float) -> State:
+        """Return what a strategy may look at."""
+        return State(
+            cells=self.cells,
+            times_s=self.times_s,
+            closed=frozenset(self.closed),
+            history=tuple(self.history),
+            left_s=left_s,
+            launch_s=launch_s,
+            max_reps=campaign.max_reps,
+            cell_s=campaign.cell_s,
+            granted=self.granted,
+        )
+
+    def learn(self, measurements: Iterable[Measurement]) -> None:
+        """Add what a launch brought.
+
+        A configuration that crashed or hung is not tried again on the same shape, and one that was
+        abandoned, wrong or refused not on the same instance.
+        """
+        for m in measurements:
+            index = self._index.get(Cell(m.configuration, m.instance))
+            if index is None or m.status is RunStatus.SKIPPED:
+                continue
+            if m.status.is_timed:
+                self.times_s[index] = self.times_s.get(index, ()) + m.times_s
+            if m.status is not RunStatus.OK:
+                self.closed.add(index)
+            if m.status in _SPREADS:
+                self.closed.update(self._same_launch(m))
+
+    def _same_launch(self, m: Measurement) -> Iterable[int]:
+        for index, cell in enumerate(self.cells):
+            if cell.configuration == m.configuration and cell.instance.shape == m.instance.shape:
+                yield index
+
+    def recall(self, dataset: Path, launches: Container[str]) -> None:
+        """Add what the named launches left in the dataset."""
+        try:
+            known = read_parquet(dataset).measurements()
+        except DataError:
+            if any(dataset.glob("*.parquet")):
+                raise
+            return
+        self.learn(m for m in known if m.launch in launches)
+
+    def forecast(self) -> Forecast:
+        """Return predictions from the medians of what was measured."""
+        return Forecast(
+            {self.cells[index]: float(np.median(t)) for index, t in self.times_s.items()}
+        )
+
+    def skip(self, indices: Iterable[int]) -> None:
+        """Close cells that are predicted to be too slow; `take_skipped` returns them once."""
+        self._skipped += indices
+        self.closed.update(indices)
+
+    def take_skipped(self, launch: str) -> tuple[Measurement, ...]:
+        """Return the measurements that record what was skipped since the last call."""
+        taken = [self.cells[index] for index in self._skipped]
+        self._skipped = []
+        return tuple(
+            Measurement(cell.instance, cell.configuration, launch, RunStatus.SKIPPED)
+            for cell in taken
+        )
+
+    def give_up(self, shape: Shape) -> None:
+        """Launch no more on `shape`; where it held smaller shapes, these get their own launches."""
+        if shape == self.granted:
+            self.granted = None
+        self.closed.update(
+            index for index, cell in enumerate(self.cells) if cell.instance.shape == shape
+        )
+
+    def untouched(self) -> int:
+        """Return how many cells were neither measured nor closed for a reason."""
+        return sum(
+            index not in self.times_s and index not in self.closed
+            for index in range(len(self.cells))
+        )
