@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from colltune.bench import runner
+from colltune.bench import journal, runner
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
@@ -18,7 +19,8 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of
 from colltune.bench.launch_folder import new_launch, salvage_all
 from colltune.bench.schedule import Cell
-from colltune.dataset import PerformanceDataset, read_parquet
+from colltune.dataset import PerformanceDataset, append, read_parquet
+from colltune.dataset.parquet import read_provenance
 from colltune.domain import (
     Collective,
     Configuration,
@@ -28,7 +30,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import BudgetError, OutputError
+from colltune.errors import BudgetError, CampaignError, OutputError, ProgramError
 
 CONTEXT = Context("m", "openmpi", "5.0.11")
 SHAPE = Shape(1, 4)
@@ -199,3 +201,170 @@ def test_a_launch_that_hangs_before_its_first_cell_is_told(tmp_path: Path) -> No
     report = runner.run_campaign(CAMPAIGN, _Silent(_recorded(), launch_s=0.0), tmp_path, seed=1)
     assert report.measurements > 0
     assert any("mpirun said nothing" in problem for problem in report.problems)
+
+
+class _Killed(BaseException):
+    """Stands for SIGKILL: nothing of the runner can react to it."""
+
+
+class _DyingInSecond(ReplayBackend):
+    """Replays its first launch; the process dies in the second."""
+
+    launches = 0
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        self.launches += 1
+        if self.launches == 2:
+            raise _Killed
+        return super().run(plan, launch, folder, progress)
+
+
+def _phases(dataset: Path) -> list[str]:
+    files = sorted(dataset.glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    return [read_provenance(file)["phase"] for file in files]
+
+
+def test_a_killed_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Its survey is not repeated, its budget goes on, and after its end it starts anew."""
+    with pytest.raises(_Killed):
+        runner.run_campaign(CAMPAIGN, _DyingInSecond(_recorded(), launch_s=0.0), tmp_path, seed=1)
+    assert _phases(tmp_path) == ["survey"]
+    backend = ReplayBackend(_recorded(), launch_s=0.0)
+    resumed = runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1)
+    assert _phases(tmp_path) == ["survey", "refine"]
+    assert resumed.earlier_s > 0
+    assert resumed.unmeasured_cells == 0
+    again = runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1)
+    assert again.earlier_s == 0
+    assert _phases(tmp_path)[2:] == ["survey", "refine", "refine"]
+
+
+def test_a_process_can_be_bound_more_tightly_than_its_campaign(tmp_path: Path) -> None:
+    """What `within_s` leaves of the budget is for the next process, which goes on."""
+    backend = ReplayBackend(_recorded(), launch_s=0.0)
+    with pytest.raises(BudgetError):
+        runner.run_campaign(CAMPAIGN, backend, tmp_path, within_s=0.0)
+    runner.run_campaign(CAMPAIGN, backend, tmp_path, within_s=20.0)
+    assert len(list((tmp_path / "campaigns").glob("*.jsonl"))) == 1
+
+
+def test_a_requeued_job_that_is_complete_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same batch job finds its campaign ended and launches nothing."""
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    backend = ReplayBackend(_recorded(), launch_s=0.0)
+    runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1)
+    again = runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1)
+    assert again.complete_before
+    assert again.launches == 0
+
+
+class _NodesGone(_Crashing):
+    """The launch dies, and after that no launch starts any more."""
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        return False
+
+
+def test_a_node_that_vanished_is_not_blamed_on_an_algorithm(tmp_path: Path) -> None:
+    """No crash is recorded where the nodes do not answer; what was timed is kept."""
+    report = runner.run_campaign(CAMPAIGN, _NodesGone(_recorded(), launch_s=0.0), tmp_path, seed=1)
+    assert set(read_parquet(tmp_path).frame["status"]) == {"ok"}
+    assert any("do not answer" in problem for problem in report.problems)
+    assert "no more launches on 1x4" in report.problems
+
+
+class _OneShapeFails(ReplayBackend):
+    """Launches on two nodes do not start."""
+
+    measures_subshapes = False
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        if plan.shape.nodes == 2:
+            raise ProgramError("mpirun: no such node n2")
+        return super().run(plan, launch, folder, progress)
+
+
+def _two_shapes() -> PerformanceDataset:
+    one = _recorded()
+    frame = one.frame.assign(nodes=2)
+    return replace(one, frame=pd.concat([one.frame, frame], ignore_index=True))
+
+
+def test_the_rest_of_a_campaign_goes_on_without_a_shape(tmp_path: Path) -> None:
+    """A shape that cannot be launched is given up with a problem; the other is measured."""
+    campaign = CAMPAIGN.changed(nodes=(1, 2))
+    backend = _OneShapeFails(_two_shapes(), launch_s=0.0)
+    report = runner.run_campaign(campaign, backend, tmp_path, seed=1)
+    assert {shape.nodes for shape in read_parquet(tmp_path).shapes()} == {1}
+    assert any("no such node n2" in problem for problem in report.problems)
+    with pytest.raises(ProgramError, match="no such node n2"):
+        runner.run_campaign(CAMPAIGN.changed(nodes=(2,)), backend, tmp_path / "d", seed=1)
+
+
+def test_one_launch_holds_the_smaller_shapes(tmp_path: Path) -> None:
+    """With sub-shapes one launch of the largest shape surveys them all."""
+    campaign = CAMPAIGN.changed(nodes=(1, 2))
+    backend = ReplayBackend(_two_shapes(), launch_s=0.0)
+    report = runner.run_campaign(campaign, backend, tmp_path, seed=1)
+    assert report.launches == 3
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert {read_provenance(file)["shape"] for file in files} == {"2x4"}
+    assert {s.nodes for file in files for s in read_parquet(file).shapes()} == {1, 2}
+    apart = runner.run_campaign(campaign.changed(subshapes=False), backend, tmp_path / "d", seed=1)
+    assert apart.launches == 6
+
+
+class _OneByOne(ReplayBackend):
+    """Needs a launch per configuration."""
+
+    def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+        groups: dict[Configuration, list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(cell.configuration, []).append(cell)
+        return tuple(map(tuple, groups.values()))
+
+
+def test_what_cannot_be_switched_gets_a_launch_per_configuration(tmp_path: Path) -> None:
+    """No launch holds two configurations, and every cell is measured."""
+    report = runner.run_campaign(CAMPAIGN, _OneByOne(_recorded(), launch_s=0.0), tmp_path, seed=1)
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert all(len(set(read_parquet(file).frame["algorithm"])) == 1 for file in files)
+    assert report.unmeasured_cells == 0
+
+
+def test_what_is_predicted_not_to_fit_is_recorded_as_skipped(tmp_path: Path) -> None:
+    """A configuration that was slow at one size is skipped at others that there is no time for."""
+    frame = _recorded().frame
+    slow = frame["algorithm"] == "slow"
+    for name in ("time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"):
+        frame.loc[slow, name] = 9.0
+    frame.loc[slow, "times_s"] = frame[slow]["times_s"].map(lambda _: (9.0,))
+    recorded = PerformanceDataset(CONTEXT, frame)
+    narrow = CAMPAIGN.changed(msizes_bytes=(8,))
+    backend = ReplayBackend(recorded, launch_s=0.0)
+    with journal.opened(tmp_path, CAMPAIGN) as log:
+        log.begin("x", "survey", SHAPE, 0.0)
+    runner.run_campaign(narrow, backend, tmp_path / "first", seed=1)
+    known = read_parquet(tmp_path / "first").measurements()
+    survey = next(m.launch for m in known if m.configuration.algorithm == "slow")
+    told = [replace(m, launch="x") for m in known if m.launch == survey]
+    append(tmp_path, CONTEXT, told, {})
+    report = runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1)
+    rows = read_parquet(tmp_path).frame
+    skipped = rows[rows["status"] == "skipped"]
+    assert set(skipped["algorithm"]) == {"slow"}
+    assert report.skipped == len(skipped) == 1
+    assert report.unmeasured_cells == 0
+
+
+def test_a_glob_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    """An algorithm that the release does not have is an error that names what there is."""
+    campaign = CAMPAIGN.changed(only=("*.bcast.quick",))
+    with pytest.raises(CampaignError, match=r"space\.only: .*quick.*openmpi\.bcast\.fast"):
+        runner.run_campaign(campaign, ReplayBackend(_recorded()), tmp_path)

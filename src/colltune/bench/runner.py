@@ -134,13 +134,14 @@ class _Run:
         ends_s = self.campaign.budget_s
         if within_s is not None:
             ends_s = min(ends_s, self.spent_s() + within_s)
+        visit = None
         while (left_s := ends_s - self.spent_s()) > 0:
             state = self.measured.state(self.campaign, self._visit_s(), left_s)
             visit = strategy.next(state, self.rng)
             if visit is None:
                 break
             self._visit(visit, min(ends_s, self.spent_s() + visit.budget_s))
-        if ends_s == self.campaign.budget_s or self.left_s() > 0:
+        if (left_s > 0 and visit is None) or self.left_s() <= 0:
             self.log.finish(self.spent_s())
 
     def _visit_s(self) -> float:
