@@ -2,12 +2,13 @@
 
 from colltune.bench.launchers.mpiexec import Mpiexec
 from colltune.bench.launchers.mpirun import Mpirun
-from colltune.bench.launchers.protocol import Launcher, Start
+from colltune.bench.launchers.placed import Placed
+from colltune.bench.launchers.protocol import KnownLauncher, Launcher, Start
 from colltune.bench.launchers.srun import Srun
 from colltune.errors import CampaignError
 from colltune.mpi.installation import Installation
 
-LAUNCHERS: dict[str, type[Launcher]] = {
+LAUNCHERS: dict[str, type[KnownLauncher]] = {
     "mpirun": Mpirun,
     "mpiexec": Mpiexec,
     "srun": Srun,
@@ -38,4 +39,14 @@ def launcher_of(installation: Installation, name: str | None = None) -> Launcher
     return LAUNCHERS[name].of(installation)
 
 
-__all__ = ["LAUNCHERS", "Launcher", "Mpiexec", "Mpirun", "Srun", "Start", "launcher_of"]
+__all__ = [
+    "LAUNCHERS",
+    "KnownLauncher",
+    "Launcher",
+    "Mpiexec",
+    "Mpirun",
+    "Placed",
+    "Srun",
+    "Start",
+    "launcher_of",
+]

@@ -41,7 +41,21 @@ class Start:
 
 
 class Launcher(Protocol):
-    """Starts MPI programs.
+    """Starts MPI programs."""
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line; rank r runs on node ``r // start.shape.ppn``."""
+        ...
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return the user's environment, and of `wanted` and our own what he has not set."""
+        ...
+
+
+class KnownLauncher(Launcher, Protocol):
+    """A launcher of the registry.
 
     Attributes
     ----------
@@ -60,14 +74,4 @@ class Launcher(Protocol):
         ProgramError
             If the launcher's program is missing.
         """
-        ...
-
-    def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line; rank r runs on node ``r // start.shape.ppn``."""
-        ...
-
-    def environment(
-        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
-    ) -> dict[str, str]:
-        """Return the user's environment, and of `wanted` and our own what he has not set."""
         ...
