@@ -56,6 +56,9 @@ class OutputError(ColltuneError):
     exit_status = 9
 
 
+UNFINISHED = 10
+"""Exit status of a measuring process that leaves a part of its campaign to the next one."""
+
 EXIT_STATUSES: dict[int, str] = {
     0: "done",
     1: "an error of no other kind",
@@ -67,5 +70,6 @@ EXIT_STATUSES: dict[int, str] = {
     7: "bundle: missing, damaged, or of an unknown version",
     8: "library: unknown MPI library, release or algorithm, or an invalid configuration file",
     9: "output: a file or folder that cannot be written",
+    UNFINISHED: "unfinished: the batch job's time ended before the campaign; run the command again",
     130: "interrupted; what was measured is kept",
 }

@@ -244,9 +244,10 @@ def test_a_killed_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_a_process_can_be_bound_more_tightly_than_its_campaign(tmp_path: Path) -> None:
     """What `within_s` leaves of the budget is for the next process, which goes on."""
     backend = ReplayBackend(_recorded(), launch_s=0.0)
-    with pytest.raises(BudgetError):
-        runner.run_campaign(CAMPAIGN, backend, tmp_path, within_s=0.0)
-    runner.run_campaign(CAMPAIGN, backend, tmp_path, within_s=20.0)
+    nothing = runner.run_campaign(CAMPAIGN, backend, tmp_path, within_s=0.0)
+    assert (nothing.finished, nothing.launches) == (False, 0)
+    rest = runner.run_campaign(CAMPAIGN, backend, tmp_path, within_s=20.0)
+    assert (rest.finished, rest.unmeasured_cells) == (True, 0)
     assert len(list((tmp_path / "campaigns").glob("*.jsonl"))) == 1
 
 

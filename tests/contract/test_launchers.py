@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.launchers import LAUNCHERS, Launcher, Start, launcher_of
+from colltune.bench.launchers import LAUNCHERS, KnownLauncher, Start, launcher_of
 from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.mpi.installation import Installation
@@ -31,7 +31,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-def built(name: str, library: str) -> Launcher:
+def built(name: str, library: str) -> KnownLauncher:
     """Return the launcher `name` for programs of `library`."""
     return launcher_of(installation(library), name)
 

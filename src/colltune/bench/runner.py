@@ -34,7 +34,8 @@ class CampaignReport:
     """What a campaign brought; ``timed_s`` are the seconds inside timed loops of ``wall_s``.
 
     ``earlier_s`` is what a killed process had spent of the same budget; ``abandoned`` and
-    ``skipped`` count cells that were proved, or predicted, too slow.
+    ``skipped`` count cells that were proved, or predicted, too slow. ``complete_before`` tells that
+    the same batch job had ended the campaign already, ``finished`` that nothing is left to do.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -48,6 +49,7 @@ class CampaignReport:
     skipped: int = 0
     unmeasured_cells: int = 0
     complete_before: bool = False
+    finished: bool = True
     problems: list[str] = field(default_factory=list)
 
 
@@ -141,7 +143,8 @@ class _Run:
             if visit is None:
                 break
             self._visit(visit, min(ends_s, self.spent_s() + visit.budget_s))
-        if (left_s > 0 and visit is None) or self.left_s() <= 0:
+        self.report.finished = (left_s > 0 and visit is None) or self.left_s() <= 0
+        if self.report.finished:
             self.log.finish(self.spent_s())
 
     def _visit_s(self) -> float:
@@ -272,6 +275,8 @@ class _Run:
         report = self.report
         report.unmeasured_cells = self.measured.untouched()
         if report.measurements or report.complete_before or self.measured.times_s:
+            return report
+        if not report.finished:
             return report
         if self.failure is not None:
             raise self.failure

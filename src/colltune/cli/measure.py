@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.options import Json, Mpi, Only, Skip
+from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
-    from colltune.bench.backends import Backend
+    from colltune.bench.allocation import Allocation
     from colltune.bench.runner import CampaignReport
+
+_JOB_END_S = 10.0
 
 
 def measure(
@@ -20,52 +23,70 @@ def measure(
     ] = None,
     out: Annotated[Path, typer.Option(help="Dataset folder to add to.")] = Path("dataset"),
     budget: Annotated[
-        float | None, typer.Option(help="Hard limit of wall time in seconds.")
+        str | None, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")
     ] = None,
-    backend: Annotated[str, typer.Option(help="native, or replay (with --replay).")] = "native",
+    backend: Annotated[
+        str | None, typer.Option(help="native, reprompi, or replay (with --replay).")
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")
+    ] = None,
     replay: Annotated[
         Path | None, typer.Option(help="Dataset to replay instead of measuring.")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Measure part I of N of the shapes, and of the budget."),
     ] = None,
     mpi: Mpi = None,
     only: Only = None,
     skip: Skip = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
     json: Json = False,
 ) -> None:
     """Measure a campaign's configurations within a hard time budget.
 
-    What was measured when the budget ends, or when the run is killed, is kept: the next run adds
-    what a killed one left.
+    What was measured when the budget ends, or when the run is killed, is kept. After a kill the
+    same command goes on where it was, within what is left of the budget. In a Slurm job it ends
+    before the job does, and leaves the rest for the next one.
 
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
-    from colltune.bench import campaign_file
+    from colltune.bench.allocation import allocation
+    from colltune.bench.campaign import Part
     from colltune.bench.runner import run_campaign
+    from colltune.cli.backends import backend_of, campaign_of
     from colltune.cli.console import timed_progress
 
-    plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
-    plan = plan.changed(
-        total_s=budget, only=tuple(only) if only else None, skip=tuple(skip) if skip else None
-    )
-    chosen = _backend(backend, replay, mpi)
-    with timed_progress(plan.total_s, quiet=json) as progress:
-        report = run_campaign(plan, chosen, out, seed=seed, progress=progress)
+    plan = campaign_of(campaign, budget, backend, strategy, only, skip)
+    plan = plan.changed(part=Part.parse(task) if task else None)
+    chosen = backend_of(plan, replay, mpi)
+    granted = allocation() if replay is None else None
+    if granted is not None:
+        granted.check(plan.shapes)
+    with timed_progress(plan.budget_s, quiet=json) as progress:
+        report = run_campaign(
+            plan,
+            chosen,
+            out,
+            seed=seed,
+            resume=not fresh,
+            within_s=_left_s(granted),
+            progress=progress,
+        )
     _show(report, out, json)
+    if not report.finished:
+        raise typer.Exit(UNFINISHED)
 
 
-def _backend(name: str, replay: Path | None, mpi: str | None) -> Backend:
-    from colltune.bench.backends import BACKENDS, NativeBackend, ReplayBackend
-    from colltune.dataset import read
-    from colltune.errors import CampaignError
-    from colltune.mpi import installation
-
-    if name not in BACKENDS:
-        raise CampaignError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")
-    if name == "replay" or replay:
-        if replay is None:
-            raise CampaignError("backend replay needs --replay DATASET")
-        return ReplayBackend(read([replay]))
-    return NativeBackend(installation.find(mpi))
+def _left_s(granted: Allocation | None) -> float | None:
+    """Return how long this process may measure, so that it ends in order before its job does."""
+    if granted is None or granted.left_s is None:
+        return None
+    return max(0.0, granted.left_s - _JOB_END_S)
 
 
 def _show(report: CampaignReport, out: Path, as_json: bool) -> None:
@@ -77,11 +98,22 @@ def _show(report: CampaignReport, out: Path, as_json: bool) -> None:
         facts = {**vars(report), "files": [str(f) for f in report.files], "dataset": str(out)}
         show_json(facts)
         return
+    if report.complete_before:
+        show("this job had completed the campaign already; nothing was measured")
+        return
     if report.salvaged:
         show(f"{report.salvaged} measurements of a killed run were added")
+    if report.earlier_s:
+        show(f"went on with a killed run that had spent {report.earlier_s:.0f} s of the budget")
     show(
         f"{report.measurements} measurements in {report.launches} launches, {report.wall_s:.1f} s"
-        f" ({report.timed_s / report.wall_s:.0%} in timed loops) -> {out}"
+        f" ({report.timed_s / max(report.wall_s, 1e-9):.0%} in timed loops) -> {out}"
     )
-    if report.unmeasured_cells:
+    if report.abandoned:
+        show(f"{report.abandoned} times a configuration was abandoned as proved too slow")
+    if report.skipped:
+        show(f"{report.skipped} cells were skipped as predicted too slow for the time left")
+    if not report.finished:
+        show("the job's time is over; the same command goes on with the campaign")
+    elif report.unmeasured_cells:
         show(f"{report.unmeasured_cells} cells found no time; give a larger --budget")

@@ -139,7 +139,9 @@ def _measure(
 ) -> CampaignReport:
     budget_s = (1 - _VERIFY_SHARE) * (settings.left_s() - _AFTERWARDS_S)
     campaign = settings.campaign.changed(total_s=budget_s)
-    return run_campaign(campaign, backend, folder, seed=settings.seed, progress=progress)
+    return run_campaign(
+        campaign, backend, folder, seed=settings.seed, resume=False, progress=progress
+    )
 
 
 @dataclass

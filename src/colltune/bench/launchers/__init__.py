@@ -16,7 +16,7 @@ LAUNCHERS: dict[str, type[KnownLauncher]] = {
 _OWN = {"openmpi": "mpirun", "mpich": "mpiexec", "intelmpi": "mpiexec"}
 
 
-def launcher_of(installation: Installation, name: str | None = None) -> Launcher:
+def launcher_of(installation: Installation, name: str | None = None) -> KnownLauncher:
     """Return the launcher `name`, by default the library's own, for programs of `installation`.
 
     Raises

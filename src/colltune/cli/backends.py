@@ -1,0 +1,98 @@
+"""The backend that a campaign asks for, with the MPI and the launcher it is to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from colltune.bench.backends import Backend
+    from colltune.bench.campaign import Campaign
+    from colltune.bench.launchers import Launcher
+    from colltune.mpi.installation import Installation
+
+
+def campaign_of(
+    path: Path | None,
+    budget: str | None,
+    backend: str | None,
+    strategy: str | None,
+    only: list[str] | None,
+    skip: list[str] | None,
+) -> Campaign:
+    """Return the campaign in `path` (default: this machine), changed by what the user says.
+
+    Raises
+    ------
+    CampaignError
+        If the file or one of the values is wrong.
+    """
+    from colltune.bench import campaign_file, durations
+    from colltune.bench.backends import BACKENDS
+    from colltune.bench.strategies import STRATEGIES
+    from colltune.errors import CampaignError
+
+    for what, name, known in (("backend", backend, BACKENDS), ("strategy", strategy, STRATEGIES)):
+        if name is not None and name not in known:
+            raise CampaignError(f"unknown {what} {name!r}; known: {', '.join(known)}")
+    campaign = campaign_file.load(path) if path else campaign_file.laptop()
+    return campaign.changed(
+        total_s=durations.seconds(budget) if budget else None,
+        backend=backend,
+        strategy=strategy,
+        only=tuple(only) if only else None,
+        skip=tuple(skip) if skip else None,
+    )
+
+
+def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
+    """Return the MPI that the campaign, or `mpi`, names.
+
+    Raises
+    ------
+    CampaignError
+        If it is not the release that the campaign asks for.
+    """
+    from colltune.errors import CampaignError
+    from colltune.mpi import installation
+
+    found = installation.find(mpi or campaign.mpi)
+    if campaign.release is not None and found.release != campaign.release:
+        raise CampaignError(
+            f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} is of"
+            f" {found.release}; name the other one with --mpi, or change library.release"
+        )
+    return found
+
+
+def launcher_for(campaign: Campaign, found: Installation) -> Launcher:
+    """Return the launcher that the campaign names, with its nodes and options."""
+    from colltune.bench.launchers import Placed, launcher_of
+
+    return Placed(
+        launcher_of(found, campaign.launcher),
+        cores=campaign.cores_per_node,
+        hostfile=Path(campaign.hostfile) if campaign.hostfile else None,
+        options=campaign.launcher_options,
+    )
+
+
+def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Backend:
+    """Return the campaign's backend, ready to measure; `replay` names a dataset to replay.
+
+    Raises
+    ------
+    CampaignError, ProgramError
+        If it asks for something that is not there.
+    """
+    from colltune.bench.backends import NativeBackend, ReplayBackend
+    from colltune.dataset import read
+    from colltune.errors import CampaignError
+
+    if campaign.backend == "replay" or replay:
+        if replay is None:
+            raise CampaignError("backend replay needs --replay DATASET")
+        return ReplayBackend(read([replay]))
+    found = installation_of(campaign, mpi)
+    launcher = launcher_for(campaign, found)
+    return NativeBackend(found, launcher=launcher)
