@@ -19,7 +19,7 @@ SHAPES = [Shape(1, 1), Shape(1, 8), Shape(3, 2), Shape(36, 32)]
 def installation(library: str) -> Installation:
     """Return an installation that is nowhere."""
     here = Path("/opt/mpi/bin/mpirun")
-    return Installation(library, "5.0.11", here, here, here, here, "cc")
+    return Installation(library, "5.0.11", here, here, here, "cc")
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,8 @@
      set:name=value                      writes a control variable (MPI_T) of the MPI library
    Variants: plain; inplace; null (arguments that MPI ignores are NULL); noncommutative; types (the
    ranks name the same data by different datatypes). `bytes` is the buffer, or the block per peer.
-   After a call rank 0 prints MARK <collective> <size of the communicator> <bytes> to stderr. */
+   Around a call every rank prints CALL <rank> and DONE <rank> to stderr, and after it rank 0 prints
+   MARK <collective> <size of the communicator> <bytes>. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,44 @@ static void reduction(const step *s)
     free(out);
 }
 
+static unsigned char folded(int ranks, int to, int at)
+{
+    unsigned char sum = 0;
+    for (int r = 0; r < ranks; r++) sum ^= value(r, to, at);
+    return sum;
+}
+
+/* reduce_scatter, reduce_scatter_block: everybody gets one block of the sum of all buffers */
+static void reduction_in_blocks(const step *s)
+{
+    int blocks = !strcmp(s->collective, "reduce_scatter_block"), n = blocks ? s->bytes : s->bytes / size;
+    unsigned char *in = buffer((size_t)n * (size_t)size), *out = buffer((size_t)n);
+    int *counts = buffer(sizeof(int) * (size_t)size);
+    for (int r = 0; r < size; r++) {
+        counts[r] = n;
+        for (int i = 0; i < n; i++) in[(size_t)r * n + i] = value(rank, r, i);
+    }
+    if (blocks) MPI_Reduce_scatter_block(in, out, n, MPI_BYTE, MPI_BXOR, comm);
+    else MPI_Reduce_scatter(in, out, counts, MPI_BYTE, MPI_BXOR, comm);
+    for (int i = 0; i < n; i++) expect(out[i] == folded(size, rank, i));
+    free(in);
+    free(out);
+    free(counts);
+}
+
+/* scan, exscan: the sum of the buffers of the ranks before */
+static void prefix(const step *s)
+{
+    int n = s->bytes, with_own = !strcmp(s->collective, "scan");
+    unsigned char *in = buffer((size_t)n), *out = buffer((size_t)n);
+    for (int i = 0; i < n; i++) in[i] = value(rank, 0, i);
+    if (with_own) MPI_Scan(in, out, n, MPI_BYTE, MPI_BXOR, comm);
+    else MPI_Exscan(in, out, n, MPI_BYTE, MPI_BXOR, comm);
+    for (int i = 0; i < n && rank + with_own > 0; i++) expect(out[i] == folded(rank + with_own, 0, i));
+    free(in);
+    free(out);
+}
+
 static void broadcast(const step *s)
 {
     unsigned char *data = buffer((size_t)s->bytes);
@@ -100,10 +139,10 @@ static void broadcast(const step *s)
     free(data);
 }
 
-/* allgather, allgatherv, alltoall: everybody gets a block from everybody */
+/* allgather(v), alltoall(v): everybody gets a block from everybody */
 static void exchange(const step *s)
 {
-    int n = s->bytes, inplace = !strcmp(s->variant, "inplace"), all = !strcmp(s->collective, "alltoall");
+    int n = s->bytes, inplace = !strcmp(s->variant, "inplace"), all = !strncmp(s->collective, "alltoall", 8);
     size_t total = (size_t)n * (size_t)size;
     unsigned char *in = buffer(total), *out = buffer(total);
     int *counts = buffer(sizeof(int) * (size_t)size), *starts = buffer(sizeof(int) * (size_t)size);
@@ -122,7 +161,9 @@ static void exchange(const step *s)
         type = block;
         sent = 1;
     }
-    if (all) MPI_Alltoall(send, sent, type, out, n, MPI_BYTE, comm);
+    if (!strcmp(s->collective, "alltoallv"))
+        MPI_Alltoallv(in, counts, starts, MPI_BYTE, out, counts, starts, MPI_BYTE, comm);
+    else if (all) MPI_Alltoall(send, sent, type, out, n, MPI_BYTE, comm);
     else if (!strcmp(s->collective, "allgather")) MPI_Allgather(send, sent, type, out, n, MPI_BYTE, comm);
     else MPI_Allgatherv(send, sent, type, out, counts, starts, MPI_BYTE, comm);
     for (int r = 0; r < size; r++)
@@ -180,13 +221,17 @@ static void write_variable(const char *assignment)
 static void run(const step *s)
 {
     const char *c = s->collective;
+    fprintf(stderr, "CALL %d\n", world_rank);
     if (!strcmp(s->variant, "noncommutative")) noncommutative(s);
     else if (!strcmp(c, "bcast")) broadcast(s);
     else if (!strcmp(c, "allreduce") || !strcmp(c, "reduce")) reduction(s);
+    else if (!strcmp(c, "scan") || !strcmp(c, "exscan")) prefix(s);
+    else if (!strncmp(c, "reduce_scatter", 14)) reduction_in_blocks(s);
     else if (!strcmp(c, "gather")) gather(s);
     else if (!strcmp(c, "scatter")) scatter(s);
     else if (!strcmp(c, "barrier")) MPI_Barrier(comm);
     else exchange(s);
+    fprintf(stderr, "DONE %d\n", world_rank);
     if (world_rank == 0) fprintf(stderr, "MARK %s %d %d\n", c, size, s->bytes);
 }
 

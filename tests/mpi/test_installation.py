@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from colltune.errors import ProgramError
-from colltune.mpi import installation
+from colltune.mpi import installation, vendors
 from colltune.mpi.installation import Installation
 
 MPICC = """case "$1" in
 --showme:version) echo 'mpicc: Open MPI {release} (Language: C)';;
---showme:command) echo '{compiler}';;
---showme:libdirs) echo '{lib}';;
---showme) echo '{compiler} -I/include -lmpi';;
+--showme) echo '{compiler} -I/include -L{lib} -lmpi';;
 esac"""
 
 
@@ -29,7 +28,6 @@ def program(file: Path, body: str) -> None:
 def prefix(tmp_path: Path) -> Path:
     """Return the folder of a complete stand-in for Open MPI 4.1.6."""
     program(tmp_path / "bin/mpirun", "echo 'mpirun (Open MPI) 4.1.6'")
-    program(tmp_path / "bin/ompi_info", "echo 'Open MPI v4.1.6'")
     lib = tmp_path / "lib"
     program(tmp_path / "bin/mpicc", MPICC.format(release="4.1.6", compiler="sh", lib=lib))
     lib.mkdir()
@@ -46,30 +44,29 @@ def test_a_prefix_or_an_mpirun_names_an_mpi(prefix: Path, named: str) -> None:
         release="4.1.6",
         mpirun=prefix / "bin/mpirun",
         mpicc=prefix / "bin/mpicc",
-        ompi_info=prefix / "bin/ompi_info",
         libmpi=prefix / "lib/libmpi.so.40",
-        compile_line="sh -I/include -lmpi",
+        compile_line=f"sh -I/include -L{prefix}/lib -lmpi",
     )
 
 
 def test_programs_of_the_same_suffix_belong_together(prefix: Path) -> None:
     """A distribution that installs several MPIs keeps them apart by suffix."""
-    for name in ("mpirun", "mpicc", "ompi_info"):
+    for name in ("mpirun", "mpicc"):
         (prefix / "bin" / name).rename(prefix / "bin" / f"{name}.openmpi")
         program(prefix / "bin" / name, "echo 'another MPI'")
     found = installation.find(str(prefix / "bin/mpirun.openmpi"))
-    assert (found.mpicc.name, found.ompi_info.name) == ("mpicc.openmpi", "ompi_info.openmpi")
+    assert found.mpicc.name == "mpicc.openmpi"
 
 
 def test_the_wheel_comes_before_path(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a name, an mpirun beside this Python is taken, else the one on PATH."""
     other = prefix / "other"
-    program(other / "mpirun", "echo 'HYDRA build details:'")
+    program(other / "mpirun", "echo 'mpirun of another MPI'")
     monkeypatch.setenv("PATH", f"{other}:/bin:/usr/bin")
     monkeypatch.setattr("sys.executable", str(prefix / "bin/python"))
     assert installation.find().mpirun == prefix / "bin/mpirun"
     monkeypatch.setattr("sys.executable", str(prefix / "python"))
-    with pytest.raises(ProgramError, match="other/mpirun is not Open MPI's; it says 'HYDRA build"):
+    with pytest.raises(ProgramError, match=r"other/mpirun is of no MPI that .* it says 'mpirun of"):
         installation.find()
 
 
@@ -113,10 +110,113 @@ def test_an_mpirun_that_fails_is_shown(prefix: Path) -> None:
         installation.find(str(prefix))
 
 
+HYDRA = "HYDRA build details:\n    Version:                                 4.0.2"
+INTEL = "Intel(R) MPI Library for Linux* OS, Version {} Build 20260626 (id: b44796a)"
+
+
+def stand_in(bin_: Path, launcher: str, version: str, compiler: str, suffix: str = "") -> None:
+    """Install a launcher that says `version` beside an mpicc that says `compiler`."""
+    lib = bin_.parent / "lib"
+    lib.mkdir(exist_ok=True)
+    (lib / "libmpi.so").write_bytes(b"\x7fELF")
+    program(bin_ / launcher, f"echo '{version}'")
+    answers = f"""case "$1" in -v) echo '{compiler}';; -show) echo 'sh "-L{lib}" -lmpi';; esac"""
+    program(bin_ / f"mpicc{suffix}", answers)
+
+
+@pytest.mark.parametrize(
+    ("library", "version", "compiler", "release"),
+    [
+        ("mpich", HYDRA, "mpicc for MPICH version 4.0.2", "4.0.2"),
+        (
+            "intelmpi",
+            INTEL.format("2021.18.1"),
+            "mpigcc for the Intel(R) MPI Library 2021.18 for Linux*",
+            "2021.18.1",
+        ),
+        (
+            "intelmpi",
+            INTEL.format("2019 Update 9"),
+            "mpigcc for the Intel(R) MPI Library 2019 Update 9 for Linux*",
+            "2019.9",
+        ),
+    ],
+)
+def test_other_libraries_are_told_by_their_launcher(
+    tmp_path: Path, library: str, version: str, compiler: str, release: str
+) -> None:
+    """Hydra and Intel's launchers name library and release; mpicc must agree."""
+    stand_in(tmp_path / "bin", "mpiexec.hydra", version, compiler)
+    found = installation.find(str(tmp_path), library)
+    assert (found.library, found.release) == (library, release)
+    assert found.mpirun == tmp_path / "bin/mpiexec.hydra"
+    assert found.libmpi == tmp_path / "lib/libmpi.so"
+    stand_in(tmp_path / "bin", "mpiexec.hydra", version, "mpicc for SOMEMPI version 2.3")
+    with pytest.raises(ProgramError, match=r"mpicc is not of the .* it says 'mpicc for SOMEMPI"):
+        installation.find(str(tmp_path))
+
+
+def test_a_named_mpi_of_another_library_is_refused(prefix: Path) -> None:
+    """The message names what it is and what was wanted."""
+    with pytest.raises(ProgramError, match=r"mpirun is of Open MPI 4\.1\.6, not of MPICH; name"):
+        installation.find(str(prefix), "mpich")
+    with pytest.raises(ProgramError, match="cannot find a 'nompi'; known: openmpi, intelmpi, mpi"):
+        installation.find(library="nompi")
+
+
+def test_the_library_asked_for_is_found_among_several(
+    prefix: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Suffixes of distributions and the order of PATH do not hide any of them."""
+    other = tmp_path_factory.mktemp("other") / "bin"
+    stand_in(other, "mpirun.mpich", HYDRA, "mpicc for MPICH version 4.0.2", suffix=".mpich")
+    monkeypatch.setenv("PATH", f"{prefix / 'bin'}:{other}:/usr/bin:/bin")
+    monkeypatch.setattr("sys.executable", str(prefix / "python"))
+    monkeypatch.delenv("I_MPI_ROOT", raising=False)
+    assert installation.find().library == "openmpi"
+    assert installation.find(library="openmpi").mpirun == prefix / "bin/mpirun"
+    assert installation.find(library="mpich").mpirun == other / "mpirun.mpich"
+    assert installation.find(library="mpich").mpicc == other / "mpicc.mpich"
+    with pytest.raises(ProgramError, match=r"no Intel MPI found: .*mpirun is of Open MPI 4\.1\.6"):
+        installation.find(library="intelmpi")
+
+
+def test_intel_mpi_is_found_by_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What setvars.sh leaves behind comes first, and then nothing is added to the environment."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("I_MPI_ROOT", str(tmp_path))
+    compiler = "mpigcc for the Intel(R) MPI Library 2021.6 for Linux*"
+    stand_in(tmp_path / "bin", "mpirun", INTEL.format("2021.6"), compiler)
+    found = installation.find(library="intelmpi")
+    assert found.mpirun == tmp_path / "bin/mpirun"
+    assert found.launch_environment() == {}
+
+
+def test_a_wheel_of_intel_mpi_is_given_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its root, its own mpiexec.hydra, its libraries and its network providers."""
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/mine")
+    monkeypatch.delenv("I_MPI_ROOT", raising=False)
+    fabric = tmp_path / "lib/libfabric"
+    (fabric / "prov").mkdir(parents=True)
+    wanted = {
+        "I_MPI_ROOT": str(tmp_path),
+        "LD_LIBRARY_PATH": f"{fabric}:{tmp_path}/lib:/mine",
+        "PATH": f"{tmp_path}/bin:/usr/bin",
+        "FI_PROVIDER_PATH": f"{fabric}/prov",
+    }
+    mpirun = tmp_path / "bin/mpirun"
+    assert vendors.VENDORS["intelmpi"].variables(mpirun, os.environ) == wanted
+    monkeypatch.setenv("I_MPI_ROOT", str(tmp_path))
+    assert vendors.VENDORS["intelmpi"].variables(mpirun, os.environ) == {}
+
+
 def test_only_root_needs_an_allowance() -> None:
     """Open MPI refuses root unless both variables are set."""
-    assert installation.root_allowance(1000) == {}
-    assert installation.root_allowance(0) == {
+    assert vendors.root_allowance(1000) == {}
+    assert vendors.root_allowance(0) == {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }

@@ -52,4 +52,4 @@ def test_without_slurm_the_mend_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     here = Path("/mpirun")
     with pytest.raises(ProgramError, match=r"'srun' not found; install Slurm's client"):
-        Srun.of(Installation("openmpi", "5.0.11", here, here, here, here, "cc"))
+        Srun.of(Installation("openmpi", "5.0.11", here, here, here, "cc"))
