@@ -114,8 +114,9 @@ def test_verbose_repetitions_that_a_rank_did_not_tell_of_are_left_out() -> None:
 
 def test_a_job_that_is_repeated_adds_to_its_cell() -> None:
     """The same call and size twice in a run (an input file may say so) is one cell."""
-    raw = parse(output(RAW, "MPI_Bcast 0 8 1e-5", "MPI_Bcast 0 8 2e-5"), "f")
-    assert raw.rows[BCAST, 8].times_s == (1e-5, 2e-5)
+    visits = ("MPI_Bcast 0 8 1e-5", "MPI_Bcast 1 8 2e-5", "MPI_Bcast 0 8 3e-5")
+    cell = parse(output(RAW, *visits), "f").rows[BCAST, 8]
+    assert (cell.times_s, cell.visits) == ((1e-5, 2e-5, 3e-5), (0, 2))
     job = ("0 MPI_Bcast 0 8 1.0 1.5", "1 MPI_Bcast 0 8 1.0 1.25")
     assert parse(output(VERBOSE, *job, *job), "f").rows[BCAST, 8].times_s == (0.5, 0.5)
 

@@ -48,6 +48,7 @@ class ReproMpiCell:
     n_total: int
     times_s: tuple[float, ...] = ()
     summary: Summary | None = None
+    visits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class _Cell:
     n_valid: int = 0
     summary: Summary | None = None
     pending: dict[int, _Pending] = field(default_factory=dict)
+    visits: list[int] = field(default_factory=list)
 
     def add(self, time_s: float, *, valid: bool) -> None:
         self.n_total += 1
@@ -242,6 +244,8 @@ class _Reader:
             raise self._fail("sizes are elements, but no #@datatype_size_bytes tells their bytes")
         cell = run.cells.setdefault(self._key(run, collective, size * unit), _Cell())
         if "runtime_sec" in numbers:
+            if numbers["nrep"] == 0:
+                cell.visits.append(len(cell.times_s))
             cell.add(numbers["runtime_sec"], valid=not numbers.get("errorcode"))
         elif "process" in numbers:
             _add_process(run, cell, numbers)
@@ -327,7 +331,7 @@ def _output(run: _Run) -> ReproMpiOutput:
     for cell in run.cells.values():
         _flush(run, cell)
     rows = {
-        key: ReproMpiCell(*key, c.n_valid, c.n_total, tuple(c.times_s), c.summary)
+        key: ReproMpiCell(*key, c.n_valid, c.n_total, tuple(c.times_s), c.summary, tuple(c.visits))
         for key, c in run.cells.items()
     }
     sizes = [whole(text) for text in run.listed.get("Message sizes", [])]
