@@ -85,7 +85,7 @@ def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Back
     CampaignError, ProgramError
         If it asks for something that is not there.
     """
-    from colltune.bench.backends import NativeBackend, ReplayBackend
+    from colltune.bench.backends import NativeBackend, ReplayBackend, ReproMpiBackend
     from colltune.dataset import read
     from colltune.errors import CampaignError
 
@@ -95,4 +95,6 @@ def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Back
         return ReplayBackend(read([replay]))
     found = installation_of(campaign, mpi)
     launcher = launcher_for(campaign, found)
+    if campaign.backend == "reprompi":
+        return ReproMpiBackend(found, launcher, campaign.mpibenchmark, campaign.cores_per_node)
     return NativeBackend(found, launcher=launcher)

@@ -3,10 +3,12 @@
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
+from colltune.bench.backends.reprompi import ReproMpiBackend
 
 BACKENDS: dict[str, type[Backend]] = {
     "native": NativeBackend,
     "replay": ReplayBackend,
+    "reprompi": ReproMpiBackend,
 }
 
 __all__ = [
@@ -17,4 +19,5 @@ __all__ = [
     "LaunchResult",
     "NativeBackend",
     "ReplayBackend",
+    "ReproMpiBackend",
 ]

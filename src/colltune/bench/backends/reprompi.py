@@ -1,0 +1,308 @@
+"""The ReproMPI backend: one launch of its ``mpibenchmark`` per configuration and shape.
+
+The algorithm is forced from outside, by the environment of the launch. Jobs are bounded in time
+wherever the program can do that; its raw rows are read while it is still known what was asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from colltune import process
+from colltune.bench.backends import raw, reprompi_jobs, reprompi_program, reprompi_run
+from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.reprompi_jobs import Elements, Job, Mode
+from colltune.bench.backends.reprompi_run import Attempt, Request, Watch
+from colltune.bench.campaign import Campaign
+from colltune.bench.launchers import Launcher, Start, launcher_of
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import (
+    Collective,
+    Context,
+    Instance,
+    Measurement,
+    Portfolio,
+    Shape,
+    Synchronisation,
+)
+from colltune.errors import CampaignError
+from colltune.mpi import library
+from colltune.mpi.installation import Installation
+from colltune.provenance import usable_cores
+
+_LAUNCH_S = 1.0
+_PROBE_TIMEOUT_S = 60.0
+_BLIND_REPS = 10
+
+
+class ReproMpiBackend:
+    """Measures with ReproMPI's ``mpibenchmark``, a program that is installed beside colltune.
+
+    Parameters
+    ----------
+    installation
+        The MPI to measure, for which mpibenchmark was built.
+    launcher
+        What starts it; default: the library's own.
+    program
+        Path of mpibenchmark; default: the variable COLLTUNE_REPROMPI, or else PATH.
+    cores
+        Processors of a node; default: those of this host.
+
+    Attributes
+    ----------
+    launch_s
+        Seconds that a launch takes beside its jobs, as the last one did.
+
+    Raises
+    ------
+    ProgramError
+        If there is no such program.
+    """
+
+    measures_subshapes = False
+
+    def __init__(
+        self,
+        installation: Installation,
+        launcher: Launcher | None = None,
+        program: str | None = None,
+        cores: int | None = None,
+    ) -> None:
+        self._mpi = installation
+        self._library = library(installation.library)
+        self._launcher = launcher or launcher_of(installation)
+        self._cores = cores or usable_cores()
+        self._path = reprompi_program.find(program)
+        self._program: reprompi_program.Program | None = None
+        self._owed_s = 0.0
+        self._clocks_fail = False
+        self._time_s: dict[Cell, float] = {}
+        self.launch_s = _LAUNCH_S
+
+    def context(self, machine: str) -> Context:
+        """Return this machine's name with library and release."""
+        return Context(machine, self._mpi.library, self._mpi.release)
+
+    def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
+        """Return what the catalogue offers, within the campaign's parameter values and globs.
+
+        Raises
+        ------
+        CampaignError
+            If the user's environment decides which algorithm runs.
+        """
+        chosen = {"segsizes_bytes": campaign.segsizes_bytes, "fanouts": campaign.fanouts}
+        values = {name: value for name, value in chosen.items() if value is not None}
+        portfolio = self._library.portfolio(self._mpi.release, collective, **values)
+        self._refuse_user_settings(portfolio)
+        return portfolio.filtered(campaign.only, campaign.skip)
+
+    def _refuse_user_settings(self, portfolio: Portfolio) -> None:
+        """The user's variables always win: where they choose the algorithm, we cannot."""
+        values: dict[str, set[str]] = {}
+        for configuration in portfolio.configurations:
+            forced = self._library.forced_environment(portfolio.release, configuration)
+            for name, value in forced.items():
+                values.setdefault(name, set()).add(value)
+        for name, wanted in sorted(values.items()):
+            theirs = os.environ.get(name)
+            if theirs is not None and wanted != {theirs}:
+                raise CampaignError(
+                    f"{name}={theirs} is set in the environment, so that no other configuration of"
+                    f" {portfolio.collective} can be measured with ReproMPI; unset {name}"
+                )
+
+    def feasible(self, cell: Cell) -> bool:
+        """Tell whether mpibenchmark has the cell, and its configuration runs there as itself."""
+        configuration, instance = cell.configuration, cell.instance
+        where = (instance.shape.nprocs, instance.msize_bytes)
+        release = self._mpi.release
+        return not reprompi_jobs.why_not(instance) and (
+            configuration.is_default
+            or (
+                self._library.feasible(release, configuration, *where)
+                and self._library.effective(release, configuration, *where) == configuration
+            )
+        )
+
+    def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+        """Return one group per configuration, shape and datatype; all defaults go together."""
+        groups: dict[object, list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(_group(cell), []).append(cell)
+        return tuple(tuple(group) for group in groups.values())
+
+    def provenance(self) -> Mapping[str, str]:
+        """Return the paths of the programs, and how repetitions are timed."""
+        return {
+            "backend": "reprompi",
+            "mpirun": str(self._mpi.mpirun),
+            "mpibenchmark": str(self._path),
+            "reprompi_commit": self.program().commit,
+            "clock": "MPI_Wtime, each rank's own start and end, maximum over ranks",
+            "left_out": "the first repetition of each visit, unless it is the only one",
+        }
+
+    def program(self) -> reprompi_program.Program:
+        """Return what mpibenchmark has proved to be; it is asked once.
+
+        Raises
+        ------
+        ProgramError
+            If it does not work.
+        """
+        if self._program is None:
+            started = time.monotonic()
+            try:
+                self._program = reprompi_program.probe(self._path, self._start_probe)
+            finally:
+                self._owed_s += time.monotonic() - started
+        return self._program
+
+    def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
+        shape = Shape(1, 2)
+        command, environment = self._command(shape, words, reprompi_jobs.environment(mode))
+        return process.run(command, timeout_s=_PROBE_TIMEOUT_S, env=environment)
+
+    def _command(
+        self, shape: Shape, words: Sequence[str | Path], wanted: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the command line and environment that start `words` on `shape`."""
+        user = os.environ | self._mpi.launch_environment()
+        environment = self._launcher.environment(user, wanted, shape)
+        exported = {name: environment[name] for name in wanted} if shape.nodes > 1 else {}
+        start = Start(shape, tuple(words), cores=self._cores, exported=exported)
+        return self._launcher.command(start), environment
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        """Start mpibenchmark for the plan's steps, all of one group of `together`.
+
+        Where synchronised clocks prove of no use, the time that is left goes to a second start
+        without them. See `Backend.run`.
+
+        Raises
+        ------
+        OutputError, ProgramError, DataError
+            If the output cannot be written, or is not what was asked for.
+        """
+        started = time.monotonic()
+        self.program()
+        # asking it what it is may have taken a part of the time that was granted
+        ends, self._owed_s = started + plan.budget_s - self._owed_s, 0.0
+        visits = [(plan.cells[step.cell], step) for step in plan.steps]
+        if len({_group(cell) for cell, _ in visits}) != 1:
+            raise ValueError("the steps are not of one group; see `together`")
+        raw.save_cells(folder / "cells.json", [*dict.fromkeys(cell for cell, _ in visits)], launch)
+
+        def beat() -> None:
+            progress(time.monotonic() - started)
+
+        request = self._request(visits, plan.synchronisation)
+        attempt = self._attempt(request, folder, ends, beat)
+        if request.mode is Mode.CLOCKS and attempt.measured_nothing:
+            self._clocks_fail = True
+            again = self._request(visits, plan.synchronisation)
+            attempt = self._attempt(again, folder, ends, beat)
+        measured = attempt.measurements(launch)
+        self._time_s |= {
+            Cell(m.configuration, m.instance): median(m.times_s) for m in measured if m.times_s
+        }
+        return LaunchResult(
+            measurements=measured,
+            ending=attempt.ending,
+            timed_s=attempt.timed_s,
+            wall_s=time.monotonic() - started,
+            suspect=attempt.suspect,
+            message=attempt.message,
+            facts=attempt.facts,
+        )
+
+    def _request(
+        self, visits: Sequence[tuple[Cell, Step]], synchronisation: Synchronisation
+    ) -> Request:
+        instance = visits[0][0].instance
+        mode = self._mode(instance, synchronisation)
+        jobs = tuple(Job(cell, self._nrep(mode, cell, step)) for cell, step in visits)
+        # one number for all jobs: none may take longer than it was granted
+        slot_s = min(step.max_seconds for _, step in visits)
+        elements = reprompi_jobs.elements_of(instance)
+        return Request(mode, elements, instance.shape, jobs, slot_s)
+
+    def _mode(self, instance: Instance, synchronisation: Synchronisation) -> Mode:
+        """Return how to synchronise: by clocks only where each process has a core of its own."""
+        oversubscribed = instance.shape.ppn > self._cores
+        if not self.program().timed:
+            return Mode.COUNTED
+        if synchronisation is Synchronisation.WINDOW and not (oversubscribed or self._clocks_fail):
+            return Mode.CLOCKS
+        # a barrier that is measured must not be the one that synchronises
+        return Mode.COUNTED if instance.collective is Collective.BARRIER else Mode.TIMED
+
+    def _nrep(self, mode: Mode, cell: Cell, step: Step) -> int:
+        """Return how often to repeat: what fits, where only the number ends a job."""
+        if mode is not Mode.COUNTED:
+            return max(1, step.max_reps)
+        known_s = self._time_s.get(cell)
+        fitting = int(step.max_seconds / known_s) if known_s else _BLIND_REPS
+        return max(1, min(step.max_reps, fitting))
+
+    def _attempt(
+        self, request: Request, folder: Path, ends: float, progress: Callable[[], None]
+    ) -> Attempt:
+        """Start mpibenchmark once; what it was asked and what it said stays in `folder`."""
+        mode = request.mode
+        jobs_path, output_path = _jobs_path(folder, mode), _output_path(folder, mode)
+        jobs_path.write_text(reprompi_jobs.job_file(request.jobs))
+        options = reprompi_jobs.options(
+            mode, request.elements, request.slot_s, jobs_path, output_path
+        )
+        configuration = request.jobs[0].cell.configuration
+        wanted = self._library.forced_environment(self._mpi.release, configuration)
+        wanted |= reprompi_jobs.environment(mode)
+        command, environment = self._command(request.shape, [self._path, *options], wanted)
+        settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
+        (folder / f"command-{mode}.txt").write_text(shlex.join(["env", *settings, *command]) + "\n")
+        watch = Watch(output_path, request.slot_s, progress)
+        left_s = max(0.0, ends - time.monotonic())
+        outcome = process.run(command, timeout_s=left_s, env=environment, watch=watch)
+        (folder / f"stdout-{mode}.txt").write_text(outcome.stdout)
+        (folder / f"stderr-{mode}.txt").write_text(outcome.stderr)
+        attempt = reprompi_run.judged(request, outcome, output_path, watch)
+        if attempt.ending is Ending.PLAN:
+            self.launch_s = watch.around_s(outcome.seconds)
+        return attempt
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        """Start a program that does nothing on all processes of `shape`."""
+        command, environment = self._command(shape, ["true"], {})
+        return process.run(command, timeout_s=within_s, env=environment).ok
+
+    def salvage(self, folder: Path) -> tuple[Measurement, ...]:
+        """Return what a killed launch left in `folder`: the jobs that it had finished."""
+        cells, launch = raw.load_cells(folder / "cells.json")
+        outputs = (reprompi_run.read(_output_path(folder, mode)) for mode in Mode)
+        return tuple(m for o in outputs for m in reprompi_run.salvaged(o, cells, launch))
+
+
+def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
+    """Return what the cells of one launch have in common; the defaults of all collectives do."""
+    instance, configuration = cell.instance, cell.configuration
+    forced = "" if configuration.is_default else configuration.id
+    is_barrier = instance.collective is Collective.BARRIER
+    return forced, instance.shape, reprompi_jobs.elements_of(instance), is_barrier
+
+
+def _jobs_path(folder: Path, mode: Mode) -> Path:
+    return (folder / f"jobs-{mode}.txt").absolute()
+
+
+def _output_path(folder: Path, mode: Mode) -> Path:
+    return (folder / f"output-{mode}.txt").absolute()

@@ -1,0 +1,395 @@
+"""The ReproMPI backend with a stand-in for mpirun and mpibenchmark."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, ReproMpiBackend, reprompi_run
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import Collective, Configuration, Instance, Shape, Synchronisation
+from colltune.errors import CampaignError, OutputError, ProgramError
+from colltune.mpi.installation import Installation
+
+SHAPE = Shape(1, 4)
+CHAIN = "openmpi.bcast.chain:fanout=4,segsize=1024"
+FORCED = {
+    "OMPI_MCA_coll_hcoll_enable": "0",
+    "OMPI_MCA_coll_han_priority": "0",
+    "OMPI_MCA_coll_tuned_bcast_algorithm": "2",
+    "OMPI_MCA_coll_tuned_bcast_algorithm_chain_fanout": "4",
+    "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "1024",
+    "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+}
+STAND_IN = Path(__file__).with_name("fake_mpibenchmark.py")
+
+
+def _cell(msize_bytes: int, configuration: str = CHAIN, shape: Shape = SHAPE) -> Cell:
+    parsed = Configuration.parse(configuration)
+    return Cell(parsed, Instance(parsed.collective, shape, msize_bytes))
+
+
+CELLS = (_cell(8), _cell(64))
+
+
+@pytest.fixture(autouse=True)
+def _no_user_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*FORCED, "MPITS_PARAMS", "COLLTUNE_REPROMPI", "FAKE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """Return a folder with a mpirun that starts one process and a mpibenchmark."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    mpirun = folder / "mpirun"
+    mpirun.write_text(
+        '#!/bin/sh\n[ "$1" = -np ] && export FAKE_NPROCS="$2" && shift 2\n'
+        '[ "$1" = --oversubscribe ] && shift\nexec "$@"\n'
+    )
+    program = folder / "mpibenchmark"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(STAND_IN)])} "$@"\n')
+    for file in (mpirun, program):
+        file.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def backend(programs: Path) -> ReproMpiBackend:
+    """Return a backend of these programs, on a node of four processors."""
+    return _backend(programs, str(programs / "mpibenchmark"))
+
+
+def _backend(programs: Path, program: str | None, cores: int = 4) -> ReproMpiBackend:
+    missing = programs / "missing"
+    mpirun = programs / "mpirun"
+    found = Installation("openmpi", "5.0.11", mpirun, missing, missing, missing, "")
+    return ReproMpiBackend(found, program=program, cores=cores)
+
+
+def _run(
+    backend: ReproMpiBackend,
+    folder: Path,
+    cells: tuple[Cell, ...] = CELLS,
+    steps: tuple[Step, ...] | None = None,
+    budget_s: float = 30.0,
+    synchronisation: Synchronisation = Synchronisation.BARRIER,
+) -> LaunchResult:
+    folder.mkdir(exist_ok=True)
+    steps = steps or tuple(Step(i, 3, 0.05) for i in range(len(cells)))
+    plan = LaunchPlan(SHAPE, cells, steps, budget_s, synchronisation)
+    return backend.run(plan, "l", folder, lambda _: None)
+
+
+def _found(result: LaunchResult) -> dict[int, tuple[str, tuple[float, ...]]]:
+    return {m.instance.msize_bytes: (m.status.value, m.times_s) for m in result.measurements}
+
+
+GOOD = ("ok", (1e-6, 2e-6))
+
+
+def test_a_whole_launch(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """Every cell gets its warm repetitions, and the launch tells how it was synchronised."""
+    result = _run(backend, tmp_path / "l")
+    assert _found(result) == {8: GOOD, 64: GOOD}
+    assert (result.ending, result.suspect, result.message) == (Ending.PLAN, None, "")
+    assert result.timed_s == pytest.approx(206e-6)
+    assert result.facts == {
+        "synchronisation": "the library's barrier before each repetition (ReproMPI's roundtime)",
+        "clock_synchronisation": "None",
+    }
+
+
+def test_the_command_forces_the_configuration_from_outside(
+    backend: ReproMpiBackend, tmp_path: Path
+) -> None:
+    """The whole command: the library's variables, mpirun's words, and the job file's path."""
+    folder = tmp_path / "l"
+    _run(backend, folder)
+    wanted = {**FORCED, "MPITS_PARAMS": "--clock-sync=None"}
+    assert shlex.split((folder / "command-timed.txt").read_text()) == [
+        "env",
+        *(f"{name}={wanted[name]}" for name in sorted(wanted)),
+        str(tmp_path / "bin" / "mpirun"),
+        "-np",
+        "4",
+        str(tmp_path / "bin" / "mpibenchmark"),
+        f"--input-file={folder}/jobs-timed.txt",
+        f"--output-file={folder}/output-timed.txt",
+        "--datatype=MPI_BYTE",
+        "--operation=MPI_BOR",
+        "--proc-sync=roundtime",
+        "--rt-bench-time-ms=50.000",
+        "--clock-sync=None",
+        "--rt-barrier-count=0",
+        "--runtime-type=local",
+    ]
+    assert (folder / "jobs-timed.txt").read_text() == "MPI_Bcast 8 3\nMPI_Bcast 64 3\n"
+
+
+def test_cells_are_visited_in_the_order_of_the_steps(
+    backend: ReproMpiBackend, tmp_path: Path
+) -> None:
+    """A cell that is visited twice has the repetitions of both visits, each without its first."""
+    steps = (Step(0, 3, 0.05), Step(1, 2, 0.05), Step(0, 2, 0.01))
+    result = _run(backend, tmp_path / "l", steps=steps)
+    assert _found(result) == {8: ("ok", (1e-6, 2e-6, 1e-6)), 64: ("ok", (1e-6,))}
+    jobs = (tmp_path / "l" / "jobs-timed.txt").read_text()
+    assert jobs == "MPI_Bcast 8 3\nMPI_Bcast 64 2\nMPI_Bcast 8 2\n"
+    assert "--rt-bench-time-ms=10.000" in (tmp_path / "l" / "command-timed.txt").read_text()
+
+
+def test_a_barrier_is_not_synchronised_by_itself(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """Barriers follow a dissemination barrier; how often is counted, from what is known."""
+    cell = _cell(0, "openmpi.barrier.linear")
+    steps = (Step(0, 50, 1e-5),)
+    first = _run(backend, tmp_path / "1", (cell,), steps)
+    _run(backend, tmp_path / "2", (cell,), steps)
+    assert (tmp_path / "1" / "jobs-counted.txt").read_text() == "MPI_Barrier 1 10\n"
+    assert (tmp_path / "2" / "jobs-counted.txt").read_text() == "MPI_Barrier 1 2\n"
+    assert len(_found(first)[0][1]) == 9
+
+
+def test_a_program_without_time_bounds_counts(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where roundtime is unknown, the number of repetitions ends a job."""
+    monkeypatch.setenv("FAKE", "untimed")
+    assert _found(_run(backend, tmp_path / "l")) == {8: GOOD, 64: GOOD}
+    assert not backend.program().timed
+    assert (tmp_path / "l" / "output-counted.txt").exists()
+
+
+def test_windows_are_kept_by_synchronised_clocks(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """Asked for windows, repetitions start at an agreed time."""
+    window = Synchronisation.WINDOW
+    result = _run(backend, tmp_path / "l", synchronisation=window)
+    assert _found(result) == {8: GOOD, 64: GOOD}
+    assert result.facts["clock_synchronisation"] == "HCA3O"
+
+
+def test_clocks_without_a_valid_repetition_are_given_up(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same launch starts again with barriers, says so, and later launches do not try."""
+    monkeypatch.setenv("FAKE", "nothing")
+    window = Synchronisation.WINDOW
+    result = _run(backend, tmp_path / "1", synchronisation=window)
+    assert _found(result) == {8: GOOD, 64: GOOD}
+    assert "barrier" in result.facts["synchronisation"]
+    _run(backend, tmp_path / "2", synchronisation=window)
+    assert not (tmp_path / "2" / "output-clocks.txt").exists()
+
+
+def test_clocks_are_not_tried_where_processes_share_cores(programs: Path, tmp_path: Path) -> None:
+    """A rank that does not run when its time has come makes every repetition invalid."""
+    shared = _backend(programs, str(programs / "mpibenchmark"), cores=2)
+    _run(shared, tmp_path / "l", synchronisation=Synchronisation.WINDOW)
+    assert not (tmp_path / "l" / "output-clocks.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("fake", "ending", "status"), [("crash", Ending.CRASH, "crash"), ("hang", Ending.HANG, "timeout")]
+)
+def test_the_cell_in_flight_is_to_blame(
+    backend: ReproMpiBackend,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fake: str,
+    ending: Ending,
+    status: str,
+) -> None:
+    """What was measured before a crash or a hang is kept."""
+    monkeypatch.setenv("FAKE", fake)
+    monkeypatch.setattr(reprompi_run, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(reprompi_run, "_STUCK_S", 0.1)
+    result = _run(backend, tmp_path / "l")
+    assert _found(result) == {8: GOOD, 64: (status, ())}
+    assert (result.ending, result.suspect) == (ending, CELLS[1])
+    assert "mpibenchmark" in result.message
+
+
+def test_a_crash_before_the_first_row_is_of_the_first_cell(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header is written when the first job begins."""
+    monkeypatch.setenv("FAKE", "early crash")
+    result = _run(backend, tmp_path / "l")
+    assert (result.ending, result.suspect) == (Ending.CRASH, CELLS[0])
+
+
+def test_the_budget_ends_a_launch_and_nobody_is_to_blame(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at the end of its time, a launch has what it had finished."""
+    backend.program()
+    backend._owed_s = 0.0
+    monkeypatch.setenv("FAKE", "hang")
+    result = _run(backend, tmp_path / "l", budget_s=1.5)
+    assert _found(result) == {8: GOOD}
+    assert (result.ending, result.suspect) == (Ending.BUDGET, None)
+
+
+def test_asking_the_program_what_it_is_comes_off_the_first_budget(
+    backend: ReproMpiBackend, tmp_path: Path
+) -> None:
+    """A budget that the question used up leaves nothing, and is not overdrawn."""
+    backend.provenance()
+    backend._owed_s = 100.0
+    result = _run(backend, tmp_path / "l", budget_s=30.0)
+    assert (result.measurements, result.ending) == ((), Ending.BUDGET)
+    assert _found(_run(backend, tmp_path / "2", budget_s=30.0)) == {8: GOOD, 64: GOOD}
+
+
+def test_a_cell_that_a_whole_run_left_out_is_not_applicable(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mpibenchmark skips what it does not know and ends with status 0."""
+    monkeypatch.setenv("FAKE", "partial")
+    result = _run(backend, tmp_path / "l")
+    assert _found(result) == {8: GOOD, 64: ("not_applicable", ())}
+
+
+def test_an_option_that_was_ignored_is_noticed(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header tells what was done; where that is not what was asked, nothing is taken."""
+    monkeypatch.setenv("FAKE", "deaf")
+    cells = (_cell(8, "openmpi.allreduce.ring"),)
+    with pytest.raises(ProgramError, match="datatype is MPI_BYTE instead of MPI_INT"):
+        _run(backend, tmp_path / "l", cells)
+
+
+def test_a_program_that_does_not_begin(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cell is to blame when not even the output file is there."""
+    monkeypatch.setenv("FAKE", "not begun")
+    with pytest.raises(ProgramError, match="did not begin"):
+        _run(backend, tmp_path / "l")
+
+
+@pytest.mark.parametrize("fake", ["full disk", "unwritable"])
+def test_output_that_cannot_be_written(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: str
+) -> None:
+    """An output that is cut though all went well means a full disk."""
+    monkeypatch.setenv("FAKE", fake)
+    with pytest.raises(OutputError, match="disk full"):
+        _run(backend, tmp_path / "l")
+
+
+def test_a_killed_launch_is_salvaged(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jobs that were done when the user interrupted are all there."""
+    monkeypatch.setenv("FAKE", "hang")
+    folder = tmp_path / "l"
+    folder.mkdir()
+    plan = LaunchPlan(SHAPE, CELLS, tuple(Step(i, 3, 0.05) for i in range(2)), 30.0)
+
+    def interrupt(_: float) -> None:
+        output = folder / "output-timed.txt"
+        if output.exists() and "MPI_Bcast" in output.read_text():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        backend.run(plan, "l", folder, interrupt)
+    salvaged = backend.salvage(folder)
+    assert [(m.instance.msize_bytes, m.times_s, m.launch) for m in salvaged] == [(8, GOOD[1], "l")]
+
+
+def test_a_launch_killed_before_it_began_leaves_nothing(
+    backend: ReproMpiBackend, tmp_path: Path
+) -> None:
+    """Without output there is nothing to salvage."""
+    _run(backend, tmp_path / "l")
+    (tmp_path / "l" / "output-timed.txt").write_text("#@operation=MPI_BOR\n")
+    assert backend.salvage(tmp_path / "l") == ()
+
+
+def test_a_missing_program_is_named(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By path, by variable or on PATH; the message says how to mend it."""
+    with pytest.raises(ProgramError, match="nowhere/mpibenchmark' not found; build ReproMPI"):
+        _backend(programs, str(tmp_path / "nowhere" / "mpibenchmark"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramError, match="'mpibenchmark' not found.*COLLTUNE_REPROMPI"):
+        _backend(programs, None)
+    monkeypatch.setenv("COLLTUNE_REPROMPI", str(programs / "mpibenchmark"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert _backend(programs, None).provenance()["mpibenchmark"] == str(programs / "mpibenchmark")
+
+
+@pytest.mark.parametrize(
+    ("fake", "reason"),
+    [
+        ("stranger", "is not ReproMPI's mpibenchmark"),
+        ("no library", "LD_LIBRARY_PATH"),
+        ("singletons", "was built for another MPI"),
+    ],
+)
+def test_a_program_that_does_not_answer_as_mpibenchmark(
+    backend: ReproMpiBackend, monkeypatch: pytest.MonkeyPatch, fake: str, reason: str
+) -> None:
+    """It is asked before anything is measured, and the error says what is wrong."""
+    monkeypatch.setenv("FAKE", fake)
+    with pytest.raises(ProgramError, match=reason):
+        backend.provenance()
+
+
+def test_groups_share_configuration_shape_and_datatype(backend: ReproMpiBackend) -> None:
+    """What must be forced, started or typed differently needs a launch of its own."""
+    default = _cell(8, "openmpi.bcast.default")
+    others = (
+        _cell(8, "openmpi.alltoall.default"),
+        _cell(8, "openmpi.allreduce.default"),
+        _cell(7, "openmpi.allreduce.default"),
+        _cell(0, "openmpi.barrier.default"),
+        _cell(8, "openmpi.bcast.default", Shape(1, 2)),
+    )
+    assert backend.together((*CELLS, default, *others)) == (
+        CELLS,
+        (default, others[0], others[2]),
+        (others[1],),
+        (others[3],),
+        (others[4],),
+    )
+
+
+def test_cells_that_are_not_feasible(backend: ReproMpiBackend) -> None:
+    """Neither what mpibenchmark lacks nor what the library would run as something else."""
+    cells = [
+        _cell(64, "openmpi.bcast.pipeline:segsize=1024"),
+        _cell(4096, "openmpi.bcast.pipeline:segsize=1024"),
+        _cell(8, "openmpi.alltoallv.pairwise"),
+        _cell(0, "openmpi.bcast.default"),
+        _cell(8, "openmpi.bcast.default"),
+        _cell(0, "openmpi.barrier.linear"),
+    ]
+    assert [backend.feasible(cell) for cell in cells] == [False, True, False, False, True, True]
+
+
+def test_a_users_own_choice_of_algorithm_is_refused(
+    backend: ReproMpiBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """His variables win, so that other configurations could not be measured; ours may stand."""
+    campaign = Campaign((Collective.BCAST,), (8,), ppn=(4,))
+    monkeypatch.setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1")
+    assert backend.portfolio(campaign, Collective.BCAST).configurations
+    monkeypatch.setenv("OMPI_MCA_coll_tuned_bcast_algorithm", "3")
+    with pytest.raises(CampaignError, match="unset OMPI_MCA_coll_tuned_bcast_algorithm"):
+        backend.portfolio(campaign, Collective.BCAST)
+    assert backend.portfolio(campaign, Collective.ALLREDUCE).configurations
+
+
+def test_steps_of_several_groups_are_a_mistake(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """One launch forces one configuration."""
+    with pytest.raises(ValueError, match="one group"):
+        _run(backend, tmp_path / "l", (CELLS[0], _cell(8, "openmpi.bcast.default")))

@@ -1,0 +1,109 @@
+"""The ReproMPI backend with the real mpibenchmark, where COLLTUNE_REPROMPI or PATH has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.bench import runner
+from colltune.bench.backends import Ending, LaunchPlan, ReproMpiBackend
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell, Step
+from colltune.dataset import read_parquet
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape, Synchronisation
+from colltune.errors import ProgramError
+from colltune.mpi import LIBRARIES, installation
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture(scope="module")
+def backend() -> ReproMpiBackend:
+    """Return the backend for the MPI and the mpibenchmark of this environment."""
+    try:
+        return ReproMpiBackend(installation.find())
+    except ProgramError as error:
+        pytest.skip(str(error))
+
+
+def _cells(backend: ReproMpiBackend, shape: Shape) -> tuple[Cell, ...]:
+    """Return two configurations of every collective, of odd and whole sizes."""
+    release = backend.context("m").library_version
+    return tuple(
+        cell
+        for collective in Collective
+        for configuration in LIBRARIES["openmpi"].portfolio(release, collective).configurations[:2]
+        for msize in ((0,) if collective is Collective.BARRIER else (0, 3, 4096))
+        for cell in [Cell(configuration, Instance(collective, shape, msize))]
+        if backend.feasible(cell)
+    )
+
+
+@pytest.mark.slow
+def test_every_collective_is_measured(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """On more processes than cores, too, each cell of each launch has its repetitions."""
+    cells = _cells(backend, Shape(1, 4))
+    assert {cell.instance.collective for cell in cells} == set(Collective) - {
+        Collective.ALLGATHERV,
+        Collective.ALLTOALLV,
+    }
+    for number, group in enumerate(backend.together(cells)):
+        steps = tuple(Step(cells.index(cell), 5, 1.0) for cell in group for _ in range(2))
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        plan = LaunchPlan(Shape(1, 4), cells, steps, 60.0)
+        result = backend.run(plan, "l", folder, lambda _: None)
+        found = {Cell(m.configuration, m.instance): len(m.times_s) for m in result.measurements}
+        assert result.ending is Ending.PLAN
+        assert found == dict.fromkeys(group, 8)
+
+
+def test_time_bounds_hold(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """A job of a million repetitions ends soon after its time, and keeps what it measured."""
+    cell = Cell(
+        Configuration.default("openmpi", Collective.ALLTOALL),
+        Instance(Collective.ALLTOALL, Shape(1, 2), 1 << 16),
+    )
+    plan = LaunchPlan(Shape(1, 2), (cell,), (Step(0, 10**6, 0.2),), 60.0)
+    result = backend.run(plan, "l", tmp_path, lambda _: None)
+    assert result.ending is Ending.PLAN
+    assert 1 < len(result.measurements[0].times_s) < 10**6
+
+
+def test_a_launch_on_synchronised_clocks(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """With a core per process, windows are kept; without, barriers take their place."""
+    cell = Cell(
+        Configuration.default("openmpi", Collective.BCAST),
+        Instance(Collective.BCAST, Shape(1, 2), 1024),
+    )
+    window = Synchronisation.WINDOW
+    plan = LaunchPlan(Shape(1, 2), (cell,), (Step(0, 100, 1.0),), 60.0, window)
+    result = backend.run(plan, "l", tmp_path, lambda _: None)
+    assert [m.status for m in result.measurements] == [RunStatus.OK]
+    by_clocks = result.facts["clock_synchronisation"] != "None"
+    assert by_clocks == (tmp_path / "output-clocks.txt").exists()
+    assert by_clocks != (tmp_path / "output-timed.txt").exists()
+
+
+def test_a_campaign_ends_within_its_budget(backend: ReproMpiBackend, tmp_path: Path) -> None:
+    """A launch per configuration, all of them stored, and the time is kept."""
+    only = ("*.bcast.basic_linear", "*.bcast.binomial:segsize=0")
+    collectives = (Collective.BCAST, Collective.BARRIER)
+    campaign = Campaign(collectives, (8, 4096), ppn=(2,), only=only, total_s=20.0)
+    report = runner.run_campaign(campaign, backend, tmp_path / "dataset", seed=1)
+    assert report.problems == []
+    assert report.wall_s < 25.0
+    found = read_parquet(tmp_path / "dataset")
+    ids = {m.configuration.id for m in found.measurements()}
+    assert {"openmpi.bcast.default", "openmpi.bcast.basic_linear", "openmpi.barrier.default"} <= ids
+
+
+def test_the_wrong_program_is_refused(tmp_path: Path) -> None:
+    """A program that is not mpibenchmark is found out before anything is measured."""
+    try:
+        wrong = ReproMpiBackend(installation.find(), program="/bin/ls")
+    except ProgramError as error:
+        pytest.skip(str(error))
+    with pytest.raises(ProgramError, match=r"/bin/ls is not ReproMPI's mpibenchmark"):
+        wrong.provenance()
