@@ -68,7 +68,7 @@ def backend(programs: Path) -> ReproMpiBackend:
 def _backend(programs: Path, program: str | None, cores: int = 4) -> ReproMpiBackend:
     missing = programs / "missing"
     mpirun = programs / "mpirun"
-    found = Installation("openmpi", "5.0.11", mpirun, missing, missing, missing, "")
+    found = Installation("openmpi", "5.0.11", mpirun, missing, missing, "cc")
     return ReproMpiBackend(found, program=program, cores=cores)
 
 
