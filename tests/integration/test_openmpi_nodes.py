@@ -1,40 +1,21 @@
-"""Open MPI 5.0 across (emulated) nodes: coll/han stays the default, our rules take effect.
-
-Two host names on this machine stand for two nodes: the launcher's remote shell is a script that
-changes the host name, all inside a network namespace of its own.
-"""
+"""Open MPI 5.0 across (emulated) nodes: coll/han stays the default, our rules take effect."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from colltune import process
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import configurable
 from colltune.mpi.trace import Observation
 from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
 from tests.mpi.tables import intervals, table
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
 OPENMPI = configurable("openmpi")
-REMOTE_SHELL = """#!/bin/sh
-while [ "${1#-}" != "$1" ]; do shift; done
-host=$1; shift
-exec unshare -u /bin/sh -c "hostname $host; exec /bin/sh -c \\"\\$*\\"" sh "$@"
-"""
-NAMESPACE = """#!/bin/sh
-ip link set lo up
-ip link add v0 type veth peer name v1
-ip addr add 10.77.0.1/24 dev v0
-ip link set v0 up
-ip link set v1 up
-exec "$@"
-"""
 TABLE = table(
     Shape(2, 2),
     {
@@ -72,39 +53,26 @@ CHOSEN = {
 class Nodes:
     """Two emulated nodes with two processes each."""
 
-    def __init__(self, mpi: RealMpi, folder: Path) -> None:
+    def __init__(self, mpi: RealMpi, spaces: Namespaces, folder: Path) -> None:
         self.mpi = mpi
-        self.namespace, shell = folder / "namespace", folder / "remote_shell"
-        for file, text in ((self.namespace, NAMESPACE), (shell, REMOTE_SHELL)):
-            file.write_text(text)
-            file.chmod(0o755)
-        hosts = folder / "hosts"
-        hosts.write_text("na slots=2\nnb slots=2\n")
-        self.options = ["--prtemca", "plm_ssh_agent", str(shell)]
-        self.options += ["--prtemca", "plm_ssh_no_tree_spawn", "1", "--hostfile", str(hosts)]
+        self.spaces = spaces
+        self.options = openmpi_hosts(folder, ["na", "nb"], slots=2)
 
     def observe(self, steps: Sequence[str], environment: Mapping[str, str]) -> list[Observation]:
         """Run the steps across both nodes and return what ran first for each."""
-        before = ["unshare", "-n", str(self.namespace)]
-        return self.mpi.observe(4, steps, environment, self.options, before)
+        return self.mpi.observe(4, steps, environment, self.options, self.spaces.enter([]))
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Nodes:
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """Return two emulated nodes, or skip with the reason."""
-    if os.geteuid() != 0:
-        pytest.skip("emulating nodes by namespaces needs root")
-    for needed in ("unshare", "ip", "hostname"):
-        if shutil.which(needed) is None:
-            pytest.skip(f"emulating nodes needs the program {needed}")
-    allowed = process.run(["unshare", "-n", "-u", "true"], timeout_s=10)
-    if not allowed.ok:
-        pytest.skip(f"namespaces are not allowed here: {allowed.stderr.strip()}")
+    skip_without()
     folder = tmp_path_factory.mktemp("nodes")
     mpi = prepare(folder)
     if not mpi.release.startswith("5.0."):
         pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
-    return Nodes(mpi, folder)
+    with Namespaces("launcher") as spaces:
+        yield Nodes(mpi, spaces, folder)
 
 
 def activate(nodes: Nodes, folder: Path) -> dict[str, str]:
