@@ -123,6 +123,19 @@ def test_squeue_is_asked_for_the_end(
     assert left_s == wanted_s or (left_s and wanted_s and wanted_s - 60 < left_s <= wanted_s)
 
 
+def test_squeue_is_asked_for_one_task_of_an_array(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task whose number is that of the array is asked for by its place in the array."""
+    (tmp_path / "squeue").write_text('#!/bin/sh\n[ "$2" = --jobs=17_3 ] && echo 1:00:00\n')
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    array = {"SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "3"}
+    granted = allocation({"SLURM_JOB_ID": "17", **array})
+    assert granted is not None
+    assert granted.left_s is not None
+
+
 def test_without_squeue_the_end_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job whose end nobody tells is no error."""
     monkeypatch.setenv("PATH", "/nonexistent")

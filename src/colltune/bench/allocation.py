@@ -213,7 +213,9 @@ def _ends_s(variables: Mapping[str, str], job: str) -> float | None:
     told = variables.get("SLURM_JOB_END_TIME", "")
     if told.isdigit() and int(told) > 0:
         return time.monotonic() + int(told) - time.time()
-    left_s = _asked_left_s(job)
+    array, task = (variables.get(f"SLURM_ARRAY_{what}_ID", "") for what in ("JOB", "TASK"))
+    # the number of one of an array's tasks is that of the array, too
+    left_s = _asked_left_s(f"{array}_{task}" if array and task else job)
     return None if left_s is None else time.monotonic() + left_s
 
 

@@ -14,6 +14,7 @@ from colltune.errors import EXIT_STATUSES
 VERBS: dict[str, str] = {
     "tune": "colltune.cli.tune:tune",
     "measure": "colltune.cli.measure:measure",
+    "submit": "colltune.cli.submit:submit",
     "import": "colltune.cli.import_:import_",
     "export": "colltune.cli.export:export",
     "fit": "colltune.cli.fit:fit",

@@ -1,0 +1,249 @@
+"""A campaign as a Slurm job array that measures into one dataset: its batch script, as text.
+
+Every task measures its part of the campaign. Slurm starts a task again when it is preempted or its
+node is lost. A task whose time is nearly up is told by a signal; it stops in good order, keeps what
+it measured, and puts itself back into the queue, unless that would bring nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune import process
+from colltune.domain import Shape
+from colltune.errors import UNFINISHED, CampaignError, ProgramError
+from colltune.files import whole
+
+STOP_S = 60
+"""Seconds before a job's end at which it is told to stop; Slurm may do so as much earlier."""
+_SLACK_S = 300.0
+_LEAST_S = 300.0
+_INTERRUPTED = 130
+_NAME = re.compile(r"[^\w.-]+")
+_SUBMIT_TIMEOUT_S = 120.0
+_MEND = "submit where Slurm's client programs are, or see the script with --print"
+
+_BODY = """\
+folder={folder}
+task="${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
+requeues="$folder/$task.requeues"
+started="$folder/$task.started"
+measure=
+stopped=
+
+say() {{
+    echo "colltune: task $task: $*" >&2
+}}
+
+finish() {{
+    rm -f -- "$started"
+    exit "$1"
+}}
+
+trap 'stopped=yes; [ -z "$measure" ] || kill -TERM "$measure" 2>/dev/null' TERM
+: >"$started" || exit 9
+{measure} --task "$SLURM_ARRAY_TASK_ID/{tasks}" &
+measure=$!
+[ -z "$stopped" ] || kill -TERM "$measure" 2>/dev/null
+while :; do
+    wait "$measure"
+    status=$?
+    kill -0 "$measure" 2>/dev/null || break
+done
+
+if [ "$status" -eq 0 ]; then
+    say "done"
+    rm -f -- "$requeues"
+    finish 0
+fi
+if [ -z "$stopped" ] && [ "$status" -ne {unfinished} ] && [ "$status" -ne {interrupted} ]; then
+    say "failed with status $status"
+    finish "$status"
+fi
+# cancelled, or preempted and started again by Slurm itself
+if [ "$(squeue --noheader --jobs="$task" --format=%T)" != RUNNING ]; then
+    say "stopped; what was measured is kept"
+    finish "$status"
+fi
+if [ -z "$(find {dataset} -name raw -prune -o -name '*.parquet' -newer "$started" -print)" ]; then
+    say "stopped before anything was measured, not started again; give more --time"
+    finish "$status"
+fi
+echo "$status" >>"$requeues"
+if [ "$(wc -l <"$requeues")" -gt {most_requeues} ]; then
+    say "started again {most_requeues} times and still not done; submit it again to go on"
+    finish "$status"
+fi
+say "out of time, starting again"
+scontrol requeue "$task" || say "cannot be put back into the queue; submit it again to go on"
+finish "$status"
+"""
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """A job array of `tasks` tasks, each of which runs ``measure --task I/N``.
+
+    Attributes
+    ----------
+    name
+        Name of the job in Slurm's lists.
+    shape
+        Nodes and processes per node that each task is granted.
+    task_s
+        Measuring time of a task in seconds; ``time_s`` is the job's time limit, which may be less:
+        the task is then started again until it is done.
+    measure
+        The command line that measures, without ``--task``.
+    dataset
+        The dataset's folder, absolute.
+    options
+        The user's own options of sbatch; they win over ours.
+    """
+
+    name: str
+    tasks: int
+    shape: Shape
+    task_s: float
+    time_s: float
+    measure: tuple[str, ...]
+    dataset: Path
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.time_s < _LEAST_S:
+            raise CampaignError(
+                f"a time limit of {self.time_s:g} s leaves nothing to measure in: a task is told"
+                f" to stop up to {2 * STOP_S} s before its end; give at least"
+                f" {_LEAST_S / 60:g} minutes"
+            )
+
+    @property
+    def folder(self) -> Path:
+        """The folder for the script, the tasks' output and their state."""
+        return self.dataset / "slurm"
+
+    @property
+    def most_requeues(self) -> int:
+        """How often a task may start itself again: as its time limit makes needed, and some."""
+        turn_s = max(STOP_S, self.time_s - _SLACK_S)
+        return 2 * max(1, math.ceil(self.task_s / turn_s)) + 1
+
+    def script(self) -> str:
+        """Return the batch script, POSIX sh.
+
+        Raises
+        ------
+        CampaignError
+            If a word that goes into it has a line break.
+        """
+        return "\n".join(
+            [
+                "#!/bin/sh",
+                "# Measures one task's part of a campaign; written by colltune submit.",
+                *(f"#SBATCH {option}" for option in self._directives()),
+                "",
+                _BODY.format(
+                    folder=_quoted([str(self.folder)]),
+                    measure=_quoted(self.measure),
+                    dataset=_quoted([str(self.dataset)]),
+                    tasks=self.tasks,
+                    most_requeues=self.most_requeues,
+                    unfinished=UNFINISHED,
+                    interrupted=_INTERRUPTED,
+                ),
+            ]
+        )
+
+    def _directives(self) -> list[str]:
+        # sbatch puts numbers in the place of % in a file's name
+        log = str(self.folder).replace("%", "%%") + "/%A_%a.log"
+        ours = [
+            f"--job-name={job_name(self.name)}",
+            f"--array=1-{self.tasks}",
+            f"--nodes={self.shape.nodes}",
+            f"--ntasks-per-node={self.shape.ppn}",
+            f"--time={_limit(self.time_s)}",
+            "--exclusive",
+            "--requeue",
+            "--open-mode=append",
+            f"--signal=B:TERM@{STOP_S}",
+            "--export=ALL",
+            f"--output={log}",
+        ]
+        lines = [directive_word(option) for option in ours]
+        if self.options:
+            lines.append(" ".join(directive_word(word) for word in self.options))
+        return lines
+
+
+def submit(job: BatchJob) -> str:
+    """Write the script into the dataset's folder, give it to sbatch, return the array's number.
+
+    Raises
+    ------
+    ProgramError
+        If there is no sbatch, or it refuses the script.
+    OutputError
+        If the dataset's folder cannot be written.
+    """
+    script = job.script()
+    sbatch = process.find("sbatch", _MEND)
+    path = job.folder / f"{job_name(job.name)}.sh"
+    with whole(path) as temporary:
+        temporary.write_text(script)
+    outcome = process.run([sbatch, "--parsable", path], timeout_s=_SUBMIT_TIMEOUT_S)
+    process.check(outcome, "submitting the campaign")
+    number = outcome.stdout.strip().partition(";")[0]
+    if not number.isdigit():
+        raise ProgramError(f"sbatch names no job\n{outcome.explain()}")
+    return number
+
+
+def time_limit_s(task_s: float) -> float:
+    """Return the time limit in seconds for a task that measures for `task_s` seconds."""
+    return task_s + _SLACK_S
+
+
+def _limit(time_s: float) -> str:
+    return "UNLIMITED" if math.isinf(time_s) else str(math.ceil(time_s / 60))
+
+
+def job_name(text: str) -> str:
+    """Return `text` as a job's name: one word of letters, digits, dots, dashes."""
+    return _NAME.sub("-", text).strip("-") or "campaign"
+
+
+def directive_word(word: str) -> str:
+    """Return `word` for an ``#SBATCH`` line, quoted as in sh, which is how sbatch reads it.
+
+    Raises
+    ------
+    CampaignError
+        If it has a line break or a backslash, which such a line cannot hold.
+    """
+    _check_one_line(word)
+    if "\\" in word:
+        raise CampaignError(
+            f"{word!r} has a backslash, which sbatch cannot read from a batch script; rename it"
+        )
+    return shlex.quote(word)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    for word in words:
+        _check_one_line(word)
+    return shlex.join(words)
+
+
+def _check_one_line(word: str) -> None:
+    if any(ord(character) < 32 for character in word):
+        raise CampaignError(
+            f"{word!r} has a line break or another control character, which a batch script cannot"
+            " hold; rename it"
+        )

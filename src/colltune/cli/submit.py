@@ -1,0 +1,153 @@
+"""`colltune submit`: a campaign as a Slurm job array."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.options import Json, Mpi, Only, Skip
+
+if TYPE_CHECKING:
+    from colltune.bench.campaign import Campaign
+    from colltune.bench.slurm import BatchJob
+    from colltune.domain import Shape
+
+
+def submit(
+    campaign: Annotated[Path, typer.Argument(help="Campaign file (TOML).")],
+    sbatch_options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- SBATCH OPTIONS…]", help="sbatch's own options, after --."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Dataset folder to add to, on a file system that all nodes see.")
+    ] = Path("dataset"),
+    tasks: Annotated[
+        int, typer.Option(min=1, help="Tasks that share the campaign's shapes and its budget.")
+    ] = 1,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Wall time of all tasks together: 90, 30m, 4h."),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time limit of a task, as sbatch takes it; default: its budget and 5 minutes. A"
+            " task that needs longer is started again.",
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Nodes of a task; default: the largest shape's.")
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm's partition.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account to be charged.")] = None,
+    mpi: Mpi = None,
+    backend: Annotated[str | None, typer.Option(help="As of measure.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="As of measure.")] = None,
+    only: Only = None,
+    skip: Skip = None,
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print the batch script, submit nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Measure a campaign on a Slurm cluster, as a job array with one dataset.
+
+    Each task measures its part. A task that is preempted or out of time goes on where it was.
+
+    Example: colltune submit reprompi_configs/slurm-cluster.toml --out dataset --tasks 4
+    --partition batch -- --qos=low --constraint='ib&gpu'
+    """
+    from colltune.bench import slurm
+    from colltune.bench.campaign import Part
+    from colltune.cli.backends import campaign_of
+
+    plan = campaign_of(campaign, budget, backend, strategy, only, skip)
+    plan = plan.changed(part=Part(1, tasks))
+    _check_everywhere_the_same(campaign)
+    words = [str(campaign.absolute()), "--out", str(out.absolute())]
+    same = {"--budget": budget, "--backend": backend, "--strategy": strategy, "--mpi": mpi}
+    words += [word for name, value in same.items() if value for word in (name, value)]
+    for name, globs in (("--only", only), ("--skip", skip)):
+        words += [word for glob in globs or () for word in (name, glob)]
+    named = {"partition": partition, "account": account}
+    options = [f"--{name}={value}" for name, value in named.items() if value is not None]
+    task_s = plan.budget_s
+    job = slurm.BatchJob(
+        name=f"colltune-{campaign.stem}",
+        tasks=tasks,
+        shape=_granted(plan, nodes),
+        task_s=task_s,
+        time_s=slurm.time_limit_s(task_s) if time is None else _time_s(time),
+        measure=(sys.executable, "-m", "colltune.cli", "measure", *words),
+        dataset=out.absolute(),
+        options=(*options, *(sbatch_options or ())),
+    )
+    if print_:
+        sys.stdout.write(job.script())
+        return
+    _report(job, slurm.submit(job), as_json=json)
+
+
+def _check_everywhere_the_same(path: Path) -> None:
+    """Insist on what each node that a task runs on would otherwise take from itself."""
+    from colltune.bench.campaign_file import CampaignFile
+    from colltune.errors import CampaignError
+
+    given = CampaignFile.parse(path.read_text(encoding="utf-8"), str(path)).values
+    for key, field in (("machine.name", "machine"), ("space.nodes", "nodes"), ("space.ppn", "ppn")):
+        if field not in given:
+            raise CampaignError(
+                f"{path}: key {key} is missing; add it, since what stands for it is taken from the"
+                " node that measures, and tasks run on several"
+            )
+
+
+def _granted(plan: Campaign, nodes: int | None) -> Shape:
+    from colltune.domain import Shape
+    from colltune.errors import CampaignError
+
+    if nodes is not None and nodes < max(plan.nodes):
+        raise CampaignError(
+            f"--nodes {nodes} is less than the {max(plan.nodes)} of space.nodes; give more, or take"
+            f" {max(plan.nodes)} out of the campaign"
+        )
+    return Shape(nodes or max(plan.nodes), max(plan.ppn))
+
+
+def _time_s(text: str) -> float:
+    from colltune.bench.allocation import duration_s
+    from colltune.errors import CampaignError
+
+    try:
+        return duration_s(text)
+    except ValueError:
+        raise CampaignError(
+            f"--time {text!r} is no time limit; write 90 (minutes), 1:30:00 or 1-12:00:00"
+        ) from None
+
+
+def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
+    from colltune.bench.durations import text
+    from colltune.cli.console import show, show_json
+
+    log = job.folder / f"{number}_TASK.log"
+    watch = f"squeue --array --jobs={number}"
+    if as_json:
+        facts = {"job": number, "tasks": job.tasks, "nodes": job.shape.nodes, "ppn": job.shape.ppn}
+        times = {"task_s": job.task_s, "time_limit_s": job.time_s}
+        where = {"dataset": str(job.dataset), "log": str(log), "watch": watch}
+        show_json({**facts, **times, **where})
+        return
+    tasks = "1 task" if job.tasks == 1 else f"{job.tasks} tasks"
+    show(
+        f"job {number}: {tasks} on {job.shape.nodes} nodes x {job.shape.ppn} processes, measuring"
+        f" {text(job.task_s)} each within a time limit of {text(job.time_s)} -> {job.dataset}"
+    )
+    show(f"watch: {watch}")
+    show(f"output: {log}")
+    show(f"stop: scancel {number} (what was measured is kept; submit again to go on)")

@@ -1,0 +1,166 @@
+"""The batch script of a campaign as a job array."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import string
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune import process
+from colltune.bench.slurm import BatchJob, directive_word, job_name, submit, time_limit_s
+from colltune.domain import Shape
+from colltune.errors import CampaignError, ProgramError
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
+WORDS = st.text(string.printable.replace("\\", "").translate({c: None for c in range(32)}))
+JOB = BatchJob(
+    name="colltune hydra",
+    tasks=4,
+    shape=Shape(36, 32),
+    task_s=3600.0,
+    time_s=3900.0,
+    measure=("/opt/venv/bin/python", "-m", "colltune", "measure", "/home/her/hydra.toml"),
+    dataset=Path("/scratch/data"),
+)
+AWKWARD = replace(
+    JOB,
+    name="it's a 'b'; rm -rf $HOME",
+    tasks=1,
+    shape=Shape(2, 1),
+    task_s=86400.0,
+    time_s=5400.0,
+    measure=("/opt/my venv/bin/python", "measure", "--only", "*.bcast.*", "$(reboot)", "it's"),
+    dataset=Path("/scratch/her \"100%\" data's"),
+    options=("--partition=long", "-C", "ib&gpu", "--comment=a # 'b' \"c\" $HOME `d`"),
+)
+
+
+@pytest.mark.parametrize(("name", "job"), [("plain", JOB), ("awkward", AWKWARD)])
+def test_the_script_is_as_recorded(name: str, job: BatchJob) -> None:
+    """The whole script, also with names that a shell would take apart."""
+    assert job.script() == (GOLDEN / f"{name}.sh").read_text()
+
+
+@pytest.mark.parametrize("job", [JOB, AWKWARD])
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+def test_the_script_is_sh(job: BatchJob, shell: str, tmp_path: Path) -> None:
+    """Each shell that a cluster may have as sh can read it."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    (tmp_path / "job.sh").write_text(job.script())
+    process.check(process.run([shell, "-n", tmp_path / "job.sh"], timeout_s=10), "reading it")
+
+
+@given(st.lists(WORDS, min_size=1))
+def test_the_measuring_command_survives_the_shell(words: list[str]) -> None:
+    """What sh makes of the line are the very words that were given."""
+    line = next(
+        line
+        for line in replace(JOB, measure=("measure", *words)).script().splitlines()
+        if line.startswith("measure ")
+    )
+    assert shlex.split(line)[: len(words) + 1] == ["measure", *words]
+
+
+@given(WORDS)
+def test_a_directive_is_one_word(word: str) -> None:
+    """Quotes, blanks and number signs neither end a word nor begin a comment."""
+    assert shlex.split(directive_word(word), comments=True) == [word]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"options": ("--comment=a\nreboot",)}, r"'--comment=a\\nreboot' has a line break"),
+        ({"options": ("--comment=a\\b",)}, r"has a backslash, which sbatch cannot read"),
+        ({"measure": ("a\nb",)}, r"'a\\nb' has a line break .*; rename it"),
+        ({"dataset": Path("/a\nb")}, r"has a line break"),
+        ({"dataset": Path("/a\\b")}, r"has a backslash"),
+    ],
+)
+def test_what_a_script_cannot_hold_is_refused(change: dict[str, object], message: str) -> None:
+    """The message has the word and says what to do; nothing is silently changed."""
+    with pytest.raises(CampaignError, match=message):
+        replace(JOB, **change).script()  # type: ignore[arg-type]
+
+
+def test_a_time_limit_that_is_too_short_is_refused() -> None:
+    """A task that would be told to stop at once could never measure."""
+    with pytest.raises(CampaignError, match=r"120 s before its end; give at least 5 minutes"):
+        replace(JOB, time_s=240.0)
+
+
+def test_a_task_may_start_again_as_often_as_its_limit_makes_needed() -> None:
+    """A day in turns of at most 85 minutes needs 17; the bound is twice that and never endless."""
+    assert replace(JOB, task_s=86400.0, time_s=5400.0).most_requeues == 2 * 17 + 1
+    assert JOB.most_requeues == 3
+    assert replace(JOB, time_s=float("inf")).most_requeues == 3
+
+
+def test_a_job_without_limit_says_so() -> None:
+    """Slurm has a word for it."""
+    assert "#SBATCH --time=UNLIMITED\n" in replace(JOB, time_s=float("inf")).script()
+
+
+def test_the_limit_of_a_task_leaves_time_to_stop() -> None:
+    """By default a task is done with its budget before it is told that the time is up."""
+    assert time_limit_s(3600.0) - 3600.0 >= 2 * 60
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("a b/c", "a-b-c"), ("..hydra-1", "..hydra-1"), ("  ", "campaign")]
+)
+def test_the_jobs_name_is_one_word(text: str, name: str) -> None:
+    """It stands in lists, and names a file."""
+    assert job_name(text) == name
+
+
+def sbatch(folder: Path, body: str) -> None:
+    """Make a program that stands for sbatch."""
+    (folder / "sbatch").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "sbatch").chmod(0o755)
+
+
+def test_submitting_gives_the_script_and_returns_the_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script lies in the dataset, is what sbatch gets, and a cluster's name is left out."""
+    sbatch(tmp_path, f'cp "$2" {tmp_path}/seen && echo "$1" >{tmp_path}/option && echo "17;big"')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    job = replace(JOB, dataset=tmp_path / "data set")
+    assert submit(job) == "17"
+    assert (tmp_path / "seen").read_text() == job.script()
+    assert (tmp_path / "option").read_text() == "--parsable\n"
+    kept = tmp_path / "data set" / "slurm" / "colltune-hydra.sh"
+    assert kept.read_text() == job.script()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("echo 'invalid partition' >&2; exit 1", r"(?s)submitting the campaign failed.*partition"),
+        ("echo Submitted", r"(?s)sbatch names no job.*Submitted"),
+    ],
+)
+def test_a_refused_script_is_told_with_sbatchs_own_words(
+    body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error has the command and what it said."""
+    sbatch(tmp_path, body)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(ProgramError, match=message):
+        submit(replace(JOB, dataset=tmp_path / "data"))
+
+
+def test_without_sbatch_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says where to submit, and the dataset's folder is as it was."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramError, match=r"'sbatch' not found; submit where .* --print"):
+        submit(replace(JOB, dataset=tmp_path / "data"))
+    assert not (tmp_path / "data").exists()

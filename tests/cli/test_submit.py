@@ -1,0 +1,166 @@
+"""`colltune submit`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verb
+
+CAMPAIGN = """
+[machine]
+name = "hydra"
+[space]
+collectives = ["bcast"]
+nodes = [2, 8, 4]
+ppn = [1, 16]
+msizes_bytes = [8, 1024]
+[budget]
+total_s = 7200
+"""
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """Return a campaign file of six shapes."""
+    path = tmp_path / "my campaign.toml"
+    path.write_text(CAMPAIGN)
+    return path
+
+
+@pytest.fixture
+def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put an sbatch on PATH that takes everything."""
+    (tmp_path / "sbatch").write_text("#!/bin/sh\necho 17\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+
+def directives(script: str) -> list[str]:
+    """Return the options in a batch script."""
+    head = "#SBATCH "
+    return [line.removeprefix(head) for line in script.splitlines() if line.startswith(head)]
+
+
+def test_print_shows_the_script_and_submits_nothing(
+    colltune: Verb, campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layout and time come from the campaign, the rest is the user's; no sbatch is needed."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    words = ("--out", "data", "--tasks", 3, "--partition", "long", "--account", "phys")
+    answer = colltune("submit", campaign, *words, "--print", "--", "--qos=low", "-C", "ib&gpu")
+    assert (answer.status, answer.err) == (0, "")
+    found = directives(answer.out)
+    assert found[1:5] == ["--array=1-3", "--nodes=8", "--ntasks-per-node=16", "--time=45"]
+    assert found[-1] == "--partition=long --account=phys --qos=low -C 'ib&gpu'"
+    measure = f"{sys.executable} -m colltune.cli measure '{campaign}' --out {tmp_path}/data"
+    assert f'\n{measure} --task "$SLURM_ARRAY_TASK_ID/3" &\n' in answer.out
+    assert not (tmp_path / "data").exists()
+
+
+def test_measures_options_are_handed_on(colltune: Verb, campaign: Path) -> None:
+    """What changes the campaign changes that of the tasks; a budget is given in seconds."""
+    words = (
+        "--budget",
+        "4h",
+        "--strategy",
+        "full_grid",
+        "--mpi",
+        "/opt/mpi",
+        "--only",
+        "*.chain:*",
+        "--only",
+        "*.ring",
+    )
+    script = colltune("submit", campaign, *words, "--print").out
+    wanted = (
+        "--budget 4h --strategy full_grid --mpi /opt/mpi --only '*.chain:*' --only '*.ring' --task"
+    )
+    assert wanted in script
+    assert "--time=245" in directives(script)
+
+
+def test_a_task_may_have_less_time_than_its_budget(colltune: Verb, campaign: Path) -> None:
+    """It is started again then; more nodes than needed may be asked for."""
+    script = colltune("submit", campaign, "--time", "0:30:00", "--nodes", 9, "--print").out
+    assert {"--time=30", "--nodes=9"} <= set(directives(script))
+
+
+@pytest.mark.usefixtures("sbatch")
+def test_submitting_tells_the_job_and_how_to_watch_it(
+    colltune: Verb, campaign: Path, tmp_path: Path
+) -> None:
+    """The number, where the output goes, how to stop."""
+    answer = colltune("submit", campaign, "--out", tmp_path / "data", "--tasks", 2)
+    assert answer.status == 0
+    assert answer.out.splitlines() == [
+        "job 17: 2 tasks on 8 nodes x 16 processes, measuring 60 min each within a time limit of"
+        f" 65 min -> {tmp_path}/data",
+        "watch: squeue --array --jobs=17",
+        f"output: {tmp_path}/data/slurm/17_TASK.log",
+        "stop: scancel 17 (what was measured is kept; submit again to go on)",
+    ]
+
+
+@pytest.mark.usefixtures("sbatch")
+def test_submitting_tells_machines_as_json(colltune: Verb, campaign: Path, tmp_path: Path) -> None:
+    """Numbers are numbers, times are seconds."""
+    told = colltune("submit", campaign, "--out", tmp_path / "data", "--json").json
+    assert told == {
+        "job": "17",
+        "tasks": 1,
+        "nodes": 8,
+        "ppn": 16,
+        "task_s": 7200.0,
+        "time_limit_s": 7500.0,
+        "dataset": f"{tmp_path}/data",
+        "log": f"{tmp_path}/data/slurm/17_TASK.log",
+        "watch": "squeue --array --jobs=17",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("--tasks", 7), 4, "only 6 shapes"),
+        (("--nodes", 4), 4, "--nodes 4 is less than the 8 of space.nodes"),
+        (("--time", "1h"), 4, "--time '1h' is no time limit"),
+        (("--time", "2"), 4, "at least 5 minutes"),
+        (("--budget", "soon"), 4, "'soon' is no wall time"),
+        ((), 5, "'sbatch' not found"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: tuple[object, ...],
+    status: int,
+    message: str,
+    colltune: Verb,
+    campaign: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before anything is submitted, with the option that is wrong."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    answer = colltune("submit", campaign, *words)
+    assert (answer.status, answer.out) == (status, "")
+    assert message in answer.err
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('name = "hydra"', "machine.name"),
+        ("nodes = [2, 8, 4]", "space.nodes"),
+        ("ppn = [1, 16]", "space.ppn"),
+    ],
+)
+def test_what_differs_between_nodes_must_be_given(
+    line: str, key: str, colltune: Verb, campaign: Path
+) -> None:
+    """A name taken from each node would tear the dataset apart."""
+    campaign.write_text(CAMPAIGN.replace(line, ""))
+    answer = colltune("submit", campaign, "--print")
+    assert (answer.status, answer.out) == (4, "")
+    assert f"key {key} is missing; add it" in answer.err

@@ -1,0 +1,341 @@
+"""A real Slurm: launchers within a job, and a campaign as a job array."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from colltune.bench.backends import NativeBackend
+from colltune.bench.launchers import Launcher, Mpirun, Srun, Start
+from colltune.bench.slurm import BatchJob
+from colltune.dataset import PerformanceDataset, read_parquet
+from colltune.domain import RunStatus, Shape
+from colltune.errors import ProgramError
+from colltune.mpi import installation
+from colltune.mpi.installation import Installation
+from tests.integration.slurmbed import Slurmbed, slurmbed
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+WHO = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, size, local;
+    char host[256];
+    MPI_Comm node;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &local);
+    gethostname(host, sizeof host);
+    const char *told = getenv("COLLTUNE_TOLD");
+    printf("rank %d of %d on %s, %d here, told %s\\n", rank, size, host, local, told ? told : "");
+    MPI_Finalize();
+    return 0;
+}
+"""
+MPI_ENVIRONMENT = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,sm,tcp",
+}
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurmbed]:
+    """Return a Slurm with four nodes of four processors."""
+    with slurmbed(tmp_path_factory.mktemp("slurm"), nodes=4, cpus=4) as bed:
+        yield bed
+
+
+@pytest.fixture(scope="module")
+def mpi() -> Installation:
+    """Return the Open MPI of this environment, or skip."""
+    try:
+        return installation.find(os.environ.get("COLLTUNE_TEST_MPI"))
+    except ProgramError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def who(mpi: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a program whose ranks tell where they are."""
+    folder = tmp_path_factory.mktemp("who")
+    (folder / "who.c").write_text(WHO)
+    compiled = process.run([mpi.mpicc, "-o", folder / "who", folder / "who.c"], timeout_s=60)
+    process.check(compiled, "compiling the test program")
+    return folder / "who"
+
+
+def started_in_a_job(
+    slurm: Slurmbed, launcher: Launcher, start: Start, mpi: Installation, folder: Path
+) -> list[str]:
+    """Start a program by the launcher within a batch job on three nodes; return its lines."""
+    user = mpi.launch_environment() | MPI_ENVIRONMENT
+    environment = launcher.environment(user, {"COLLTUNE_TOLD": "it"}, start.shape)
+    settings = "".join(f"export {name}='{value}'\n" for name, value in environment.items())
+    command = " ".join(f"'{word}'" for word in launcher.command(start))
+    script = folder / "job.sh"
+    script.write_text(f"#!/bin/sh\n{settings}{command}\n")
+    submit = ("sbatch", "--parsable", "--nodes=3", "--ntasks-per-node=2", "--time=5")
+    job = slurm.ask(*submit, f"--output={folder}/out", script).strip()
+    ended = slurm.wait_for_state(job, "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL")
+    lines = (folder / "out").read_text().splitlines()
+    assert ended["JobState"] == "COMPLETED", "\n".join(lines)
+    return sorted(line for line in lines if line.startswith("rank"))
+
+
+def layout(shape: Shape) -> list[str]:
+    """Return what the ranks of a launch on the first nodes say."""
+    return sorted(
+        f"rank {rank} of {shape.nprocs} on node{rank // shape.ppn}, {shape.ppn} here, told it"
+        for rank in range(shape.nprocs)
+    )
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("shape", [Shape(1, 2), Shape(2, 2), Shape(3, 1), Shape(3, 2)], ids=str)
+@pytest.mark.parametrize("name", ["srun", "mpirun"])
+def test_a_launch_within_a_job_has_its_shape(
+    name: str, shape: Shape, slurm: Slurmbed, mpi: Installation, who: Path, tmp_path: Path
+) -> None:
+    """On three granted nodes each smaller shape starts, too: ranks by node, variables known."""
+    if name == "srun":
+        slurm.skip_without_plugin("pmix")
+    launcher: Launcher = Srun.of(mpi) if name == "srun" else Mpirun.of(mpi)
+    start = Start(shape, (who,), cores=4, exported={"COLLTUNE_TOLD": "it"})
+    assert started_in_a_job(slurm, launcher, start, mpi, tmp_path) == layout(shape)
+
+
+# what a task runs in these tests: leaves a file at once, goes on until it is told to stop, and has
+# nothing left to do when it is started again after that
+MEASURE = """
+import pathlib, signal, sys, time
+
+out, mode, task = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[4].replace("/", " of ")
+(out / (task + " is complete")).exists() and sys.exit(0)
+print("measuring", task, flush=True)
+if mode != "useless":
+    (out / f"{time.time_ns()}.parquet").touch()
+
+def stop(*_):
+    print("stopping", task, flush=True)
+    if mode == "once":
+        (out / (task + " is complete")).touch()
+    sys.exit(130)
+
+signal.signal(signal.SIGTERM, stop)
+while mode != "failing":
+    time.sleep(0.1)
+sys.exit(5)
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(slurm: Slurmbed) -> Iterator[None]:
+    """Let no job of a failed test stand in the way of the next one."""
+    yield
+    slurm.ask("scancel", "--user=root")
+
+
+class Array:
+    """A submitted job array of two tasks whose measuring program is `MEASURE`."""
+
+    def __init__(self, slurm: Slurmbed, folder: Path, mode: str) -> None:
+        self.slurm = slurm
+        self.out = folder / 'it\'s a 100% "data" set, #1 $HOME'
+        program = folder / "measure.py"
+        program.write_text(MEASURE)
+        measure = (sys.executable, str(program), str(self.out), mode)
+        job = BatchJob("a b", 2, Shape(2, 1), 100.0, 600.0, measure, self.out)
+        job.folder.mkdir(parents=True)
+        script = folder / "job.sh"
+        script.write_text(job.script())
+        self.job = slurm.ask("sbatch", "--parsable", script).strip()
+        self.tasks = [f"{self.job}_1", f"{self.job}_2"]
+
+    def log(self, task: str) -> str:
+        """Return what a task has printed so far."""
+        file = self.out / "slurm" / f"{task}.log"
+        return file.read_text() if file.exists() else ""
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until both tasks have printed `text`, so many times."""
+        for task in self.tasks:
+            self._wait_for(task, text, times)
+
+    def _wait_for(self, task: str, text: str, times: int) -> None:
+        self.slurm.wait_until(lambda: self.log(task).count(text) >= times, f"{text!r} of {task}")
+
+    def tell_to_stop(self) -> None:
+        """Do what Slurm does when a job's time is nearly up."""
+        self.slurm.ask("scancel", "--batch", "--signal=TERM", self.job)
+
+    def state(self, *states: str) -> set[str]:
+        """Wait until both tasks are in one of `states`; return these."""
+        return {self.slurm.wait_for_state(task, *states)["JobState"] for task in self.tasks}
+
+
+def test_a_task_that_is_told_to_stop_goes_on_later(slurm: Slurmbed, tmp_path: Path) -> None:
+    """It stops in good order, puts itself into the queue, and is done the second time."""
+    array = Array(slurm, tmp_path, "once")
+    array.wait_for("measuring ")
+    array.tell_to_stop()
+    array.wait_for("out of time, starting again")
+    array.wait_for(": done")
+    assert array.state("COMPLETED", "FAILED") == {"COMPLETED"}
+    for number, task in enumerate(array.tasks, start=1):
+        log = array.log(task)
+        assert log.count(f"measuring {number} of 2") == log.count("stopping") == 1
+    assert sorted(p.name for p in (array.out / "slurm").iterdir() if p.suffix != ".log") == []
+
+
+def test_a_task_that_never_gets_done_is_not_started_for_ever(
+    slurm: Slurmbed, tmp_path: Path
+) -> None:
+    """After its own number of turns it gives up and says what to do."""
+    array = Array(slurm, tmp_path, "endless")
+    for turn in range(1, 5):
+        array.wait_for("measuring ", turn)
+        array.tell_to_stop()
+        array.wait_for("stopping", turn)
+    array.wait_for("started again 3 times and still not done; submit it again to go on")
+    assert array.state("COMPLETED", "FAILED") == {"FAILED"}
+
+
+def test_a_task_that_measures_nothing_is_not_started_again(slurm: Slurmbed, tmp_path: Path) -> None:
+    """Its time is too short to get anywhere; another turn would be the same."""
+    array = Array(slurm, tmp_path, "useless")
+    array.wait_for("measuring ")
+    array.tell_to_stop()
+    array.wait_for("not started again; give more --time")
+    assert array.state("COMPLETED", "FAILED") == {"FAILED"}
+
+
+def test_a_task_that_fails_is_not_started_again(slurm: Slurmbed, tmp_path: Path) -> None:
+    """An error would be the same the next time; its status is the job's."""
+    array = Array(slurm, tmp_path, "failing")
+    array.wait_for("failed with status 5")
+    assert array.state("COMPLETED", "FAILED") == {"FAILED"}
+    assert {slurm.job(task)["ExitCode"] for task in array.tasks} == {"5:0"}
+
+
+def test_a_cancelled_array_stays_cancelled(slurm: Slurmbed, tmp_path: Path) -> None:
+    """The signal that tells of the end comes to cancelled jobs, too, and starts nothing again."""
+    array = Array(slurm, tmp_path, "endless")
+    array.wait_for("measuring ")
+    slurm.ask("scancel", array.job)
+    array.wait_for("stopped; what was measured is kept")
+    assert array.state("CANCELLED", "PENDING", "RUNNING") == {"CANCELLED"}
+
+
+def test_a_preempted_task_goes_on_once(slurm: Slurmbed, tmp_path: Path) -> None:
+    """Slurm starts it again by itself; the script does not do so a second time."""
+    array = Array(slurm, tmp_path, "endless")
+    array.wait_for("measuring ")
+    for task in array.tasks:
+        slurm.ask("scontrol", "requeue", task)
+    array.wait_for("measuring ", 2)
+    assert {slurm.job(task)["Restarts"] for task in array.tasks} == {"1"}
+    assert not list((array.out / "slurm").glob("*.requeues"))
+    slurm.ask("scancel", array.job)
+    assert array.state("CANCELLED") == {"CANCELLED"}
+
+
+BUDGET_S = 40
+CAMPAIGN = """
+[machine]
+name = "bed"
+[space]
+collectives = ["bcast"]
+nodes = {nodes}
+ppn = {ppn}
+msizes_bytes = [8, 4096]
+only = ["*.basic_linear*", "*.binomial*"]
+[budget]
+total = "{budget_s}s"
+max_reps = 20
+"""
+
+
+class Campaign:
+    """A submitted campaign of all combinations of the nodes and ppn of `shapes`."""
+
+    def __init__(
+        self, slurm: Slurmbed, mpi: Installation, folder: Path, shapes: Sequence[Shape], tasks: int
+    ) -> None:
+        self.slurm = slurm
+        self.out = folder / "the data"
+        file = folder / "the campaign.toml"
+        nodes, ppn = sorted({s.nodes for s in shapes}), sorted({s.ppn for s in shapes})
+        file.write_text(CAMPAIGN.format(nodes=nodes, ppn=ppn, budget_s=BUDGET_S))
+        words = ("--out", self.out, "--tasks", str(tasks), "--mpi", mpi.mpirun, "--json")
+        told = slurm.ask(
+            *(sys.executable, "-m", "colltune.cli", "submit", file, *words),
+            **{**MPI_ENVIRONMENT, "XDG_CACHE_HOME": str(folder / "cache")},
+        )
+        self.job = json.loads(told)["job"]
+        self.tasks = [f"{self.job}_{number}" for number in range(1, tasks + 1)]
+
+    def logs(self) -> str:
+        """Return what all tasks have printed so far."""
+        return "".join(file.read_text() for file in (self.out / "slurm").glob("*.log"))
+
+    def completed(self) -> None:
+        """Insist that every task comes to a good end."""
+        for task in self.tasks:
+            ended = self.slurm.wait_for_state(task, "COMPLETED", "FAILED", "CANCELLED")
+            assert ended["JobState"] == "COMPLETED", self.logs()
+
+    def dataset(self) -> PerformanceDataset:
+        """Return what was measured, of one context."""
+        return read_parquet(self.out)
+
+
+@pytest.mark.mpi
+def test_the_tasks_of_a_campaign_share_one_dataset(
+    slurm: Slurmbed, mpi: Installation, tmp_path: Path
+) -> None:
+    """Two tasks at once, on two nodes each, measure all four shapes into one folder."""
+    if not NativeBackend.measures_subshapes:
+        pytest.skip("the native benchmark cannot hold several shapes")
+    wanted = [Shape(n, p) for n in (1, 2) for p in (1, 2)]
+    campaign = Campaign(slurm, mpi, tmp_path, wanted, tasks=2)
+    campaign.completed()
+    measured = campaign.dataset()
+    shapes = {m.instance.shape for m in measured.measurements() if m.status is RunStatus.OK}
+    assert shapes == set(wanted), campaign.logs()
+    assert measured.context.machine == "bed"
+    assert campaign.logs().count(": done") == 2
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("how", ["requeue", "out of time"])
+def test_a_campaign_that_is_stopped_midway_goes_on(
+    how: str, slurm: Slurmbed, mpi: Installation, tmp_path: Path
+) -> None:
+    """Killed by Slurm or told that its time is up, it keeps what it has and its budget."""
+    campaign = Campaign(slurm, mpi, tmp_path, [Shape(2, 1)], tasks=1)
+    slurm.wait_until(lambda: any(campaign.out.glob("*.parquet")), "a first measurement")
+    if how == "requeue":
+        slurm.ask("scontrol", "requeue", campaign.tasks[0])
+    else:
+        slurm.ask("scancel", "--batch", "--signal=TERM", campaign.job)
+    slurm.wait_until(lambda: slurm.job(campaign.job)["Restarts"] == "1", "the second start")
+    before = set(campaign.out.glob("*.parquet"))
+    campaign.completed()
+    assert "went on with a killed run" in campaign.logs()
+    assert set(campaign.out.glob("*.parquet")) > before
+    (journal,) = (campaign.out / "campaigns").glob("*.jsonl")
+    last = json.loads(journal.read_text().splitlines()[-1])
+    assert last["done"]
+    assert last["at_s"] <= BUDGET_S + 5
