@@ -1,57 +1,121 @@
-"""`colltune import`: a CSV of measurements becomes a dataset."""
+"""`colltune import`: measurements of other programs become a dataset."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colltune.cli.options import Json, Where
 
+if TYPE_CHECKING:
+    from colltune.dataset.importers.importing import ImportedFiles
+
 
 def import_(
-    source: Annotated[Path, typer.Argument(help="A CSV file, plain or .gz.", metavar="CSV")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="Files of one format, plain or .gz.", metavar="FILE…"),
+    ],
     out: Annotated[Path, typer.Option(help="Dataset folder to add to.")],
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="reprompi, osu, imb, detail (ompi-collectives-tuning's detail.out) or csv;"
+            " default: told from the content.",
+        ),
+    ] = None,
     map_: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="Take our column from theirs."),
+        typer.Option("--map", metavar="OURS=THEIRS", help="Take our column from theirs (CSV)."),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="OURS=VALUE", help="Give a column that the file lacks."),
+        typer.Option(
+            "--set",
+            metavar="OURS=VALUE",
+            help="Give what the file lacks: machine, library, library_version, nodes, ppn,"
+            " configuration, collective; of a CSV any column.",
+        ),
     ] = None,
     where: Where = None,
-    time_unit: Annotated[str, typer.Option(help="Unit of the times: s, ms, us, ns.")] = "s",
+    time_unit: Annotated[str, typer.Option(help="Unit of a CSV's times: s, ms, us, ns.")] = "s",
+    launch: Annotated[
+        str | None,
+        typer.Option(help="Name of the launch (the allocation); default: the file's name."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Add a CSV of measurements to a dataset folder.
+    """Add measurements to a dataset folder: of ReproMPI, OSU, IMB, detail.out, or a CSV.
 
-    Columns: machine, library, library_version, collective, algorithm, segsize_bytes, parameters,
-    nodes, ppn, msize_bytes, launch, n_reps, time_s, … (times in seconds, the median in time_s).
+    A benchmark's output does not tell which algorithm ran: give its id with --set configuration=ID,
+    or it counts as the library's own decision. Sizes and times are converted to ours; a file that
+    mixes what cannot be compared is refused. --where keeps rows by collective, nprocs, msize_bytes
+    or algorithm; of a CSV by any column.
+
+    Columns of a CSV: machine, library, library_version, collective, algorithm, segsize_bytes,
+    parameters, nodes, ppn, msize_bytes, launch, n_reps, time_s, … (times in seconds, the median in
+    time_s).
+
+    Example: colltune import bcast.out --out data --set machine=hydra --set library=openmpi
+    --set library_version=4.1.6 --set nodes=4 --set ppn=16
 
     Example: colltune import old.csv --out data --map time_s=median_us --time-unit us
     --set machine=hydra --set library=openmpi --set library_version=4.1.4
     """
     from colltune import provenance
-    from colltune.cli.console import parse_pairs, show, show_json
-    from colltune.dataset import read_csv, read_parquet
-    from colltune.dataset.frame import join
+    from colltune.cli.console import parse_pairs, warn
+    from colltune.cli.known_algorithms import KnownAlgorithms
+    from colltune.dataset.importers import Request
+    from colltune.dataset.importers.importing import import_files
     from colltune.dataset.parquet import append_dataset
 
-    dataset = read_csv(
-        source,
+    settings = parse_pairs(set_ or [], "--set")
+    request = Request(
+        settings=settings,
+        algorithms=KnownAlgorithms(settings.get("library_version", "")),
         columns=parse_pairs(map_ or [], "--map"),
-        constants=parse_pairs(set_ or [], "--set"),
         where=parse_pairs(where or [], "--where"),
         time_unit=time_unit,
+        launch=launch or "",
     )
-    if out.is_dir() and any(out.glob("*.parquet")):
-        join([read_parquet(out), dataset])
-    facts = provenance.collect({"imported_from": source.name})
-    file = append_dataset(out, dataset, facts)
+    imported = import_files(sources, request, format_, out)
+    file = append_dataset(out, imported.dataset, provenance.collect(imported.facts))
+    for remark in imported.remarks:
+        warn(remark)
+    _show(imported, file, json=json)
+
+
+def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
+    from colltune.cli.console import show, show_json
+
+    dataset = imported.dataset
+    counts = dataset.frame["status"].value_counts().to_dict()
+    algorithms = [c.id for name in dataset.collectives for c in dataset.configurations(name)]
     if json:
-        context = vars(dataset.context)
-        show_json({"rows": len(dataset), "context": context, "file": str(file)})
+        show_json(
+            {
+                "rows": len(dataset),
+                "context": vars(dataset.context),
+                "file": str(file),
+                "format": imported.format,
+                "time": imported.facts["imported_time"],
+                "configurations": algorithms,
+                "statuses": counts,
+                "remarks": list(imported.remarks),
+            }
+        )
+        return
+    show(f"{len(dataset)} rows of {dataset.context} -> {file}")
+    if imported.format == "csv":
+        return
+    show(f"time: {imported.facts['imported_time']}")
+    if all(c.endswith(".default") for c in algorithms):
+        show("algorithm: the library's own decision (--set configuration=ID says otherwise)")
     else:
-        show(f"{len(dataset)} rows of {dataset.context} -> {file}")
+        show(f"algorithm: {', '.join(algorithms)}")
+    if set(counts) != {"ok"}:
+        show(f"status: {', '.join(f'{n} {status}' for status, n in counts.items())}")

@@ -39,7 +39,8 @@ class ReproMpiCell:
     ``runtime_type=global``, last end minus first start). It is empty for summary output, which has
     a `summary` instead: its ``time_s`` is the median or else the mean, and NaN stands for what was
     not asked for. ``n_valid`` of ``n_total`` repetitions are valid; where none is, there is no time
-    at all.
+    at all. ``visits`` are the places in ``times_s`` where a repeated job begins anew, and ``line``
+    is where the first row stands.
     """
 
     collective: Collective
@@ -49,13 +50,15 @@ class ReproMpiCell:
     times_s: tuple[float, ...] = ()
     summary: Summary | None = None
     visits: tuple[int, ...] = ()
+    line: int = 0
 
 
 @dataclass(frozen=True)
 class ReproMpiOutput:
     """One run's output.
 
-    ``facts`` are the header's ``#@key=value`` lines and the ``command_line``. ``complete`` tells
+    ``facts`` are the header's ``#@key=value`` lines, the ``command_line`` and the table's
+    ``columns``. ``complete`` tells
     that the run reached its end. ``rows`` maps collective and size, in our bytes, to what was
     measured; a requested cell without a row is in ``missing``. ``errors`` are the program's own
     error messages, ``remarks`` tell what was left out here and why.
@@ -115,6 +118,7 @@ class _Pending:
 
 @dataclass
 class _Cell:
+    line: int
     times_s: array[float] = field(default_factory=lambda: array("d"))
     n_total: int = 0
     n_valid: int = 0
@@ -131,13 +135,17 @@ class _Cell:
 
 @dataclass
 class _Run:
-    """A run while it is being read; `columns` maps a column's name to its place."""
+    """A run while it is being read.
+
+    ``columns`` maps a column's name to its place, ``named`` a row's call and size to its cell.
+    """
 
     facts: dict[str, str] = field(default_factory=dict)
     listed: dict[str, list[str]] = field(default_factory=dict)
     columns: dict[str, int] = field(default_factory=dict)
     complete: bool = False
     cells: dict[Key, _Cell] = field(default_factory=dict)
+    named: dict[tuple[str, int], _Cell | None] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     remarks: dict[str, None] = field(default_factory=dict)
 
@@ -234,16 +242,13 @@ class _Reader:
         self._row(run, words[at], numbers)
 
     def _row(self, run: _Run, call: str, numbers: Mapping[str, float]) -> None:
-        collective = _collective(call)
-        if collective is None:
+        named = (call, int(numbers.get("msize_bytes", numbers.get("count", 0))))
+        if named not in run.named:
+            run.named[named] = self._cell(run, *named)
+        cell = run.named[named]
+        if cell is None:
             run.remarks[f"{call} is no collective operation and left out"] = None
-            return
-        size = int(numbers.get("msize_bytes", numbers.get("count", 0)))
-        unit = 1 if "msize_bytes" in numbers else run.datatype_bytes
-        if unit is None:
-            raise self._fail("sizes are elements, but no #@datatype_size_bytes tells their bytes")
-        cell = run.cells.setdefault(self._key(run, collective, size * unit), _Cell())
-        if "runtime_sec" in numbers:
+        elif "runtime_sec" in numbers:
             if numbers["nrep"] == 0:
                 cell.visits.append(len(cell.times_s))
             cell.add(numbers["runtime_sec"], valid=not numbers.get("errorcode"))
@@ -258,13 +263,20 @@ class _Reader:
             cell.summary = _summary(numbers)
             cell.n_valid = cell.summary.n_reps if cell.summary else 0
 
-    def _key(self, run: _Run, collective: Collective, msize_bytes: int) -> Key:
-        key = _key(collective, msize_bytes, run.nprocs)
+    def _cell(self, run: _Run, call: str, size: int) -> _Cell | None:
+        """Return the cell that a row's call and size stand for, or None if it is none of ours."""
+        collective = _collective(call)
+        if collective is None:
+            return None
+        unit = 1 if "msize_bytes" in run.columns else run.datatype_bytes
+        if unit is None:
+            raise self._fail("sizes are elements, but no #@datatype_size_bytes tells their bytes")
+        key = _key(collective, size * unit, run.nprocs)
         if key is None:
             raise self._fail("no #@nprocs, which the size of MPI_Reduce_scatter needs")
         if key[1] >= 1 << 63:
             raise self._fail(f"impossible message size {key[1]}")
-        return key
+        return run.cells.setdefault(key, _Cell(self._line))
 
 
 def _is_call(word: str) -> bool:
@@ -331,7 +343,9 @@ def _output(run: _Run) -> ReproMpiOutput:
     for cell in run.cells.values():
         _flush(run, cell)
     rows = {
-        key: ReproMpiCell(*key, c.n_valid, c.n_total, tuple(c.times_s), c.summary, tuple(c.visits))
+        key: ReproMpiCell(
+            *key, c.n_valid, c.n_total, tuple(c.times_s), c.summary, tuple(c.visits), c.line
+        )
         for key, c in run.cells.items()
     }
     sizes = [whole(text) for text in run.listed.get("Message sizes", [])]
@@ -339,7 +353,7 @@ def _output(run: _Run) -> ReproMpiOutput:
     requested = [_key(c, m, run.nprocs) for m in sizes if m is not None for c in calls if c]
     missing = dict.fromkeys(key for key in requested if key is not None and key not in rows)
     return ReproMpiOutput(
-        run.facts,
+        run.facts | {"columns": " ".join(run.columns)},
         run.nprocs,
         run.complete,
         rows,

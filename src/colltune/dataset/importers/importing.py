@@ -1,0 +1,210 @@
+"""Imports files as one dataset: which format they have, whether they fit together, what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.dataset.frame import PerformanceDataset, join
+from colltune.dataset.importers import IMPORTERS
+from colltune.dataset.importers.protocol import Imported, Request, TimeKind
+from colltune.dataset.importers.source import Source
+from colltune.dataset.parquet import read_parquet, read_provenance
+from colltune.errors import DataError
+
+_CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".csv.zst")
+_DIGESTS, _KINDS = "imported_sha256", "imported_time"
+
+
+@dataclass(frozen=True)
+class ImportedFiles:
+    """All files of one call as one dataset; ``facts`` are its provenance."""
+
+    dataset: PerformanceDataset
+    format: str
+    facts: Mapping[str, str]
+    remarks: tuple[str, ...]
+
+
+def import_files(
+    paths: Sequence[Path], request: Request, format_: str | None, into: Path
+) -> ImportedFiles:
+    """Read `paths` (at least one) so that they can be added to the dataset folder `into`.
+
+    Parameters
+    ----------
+    paths
+        Files of one format.
+    request
+        What the user tells beside them.
+    format_
+        A name in ``IMPORTERS``, or None to tell it from the content.
+    into
+        The dataset folder, which may not be there yet; it is only looked at.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read or is of another format, if the files do not fit together or to
+        what is in `into`, or if one was imported before.
+    """
+    sources = [Source(path) for path in paths]
+    format_ = _format_of_all(sources, format_)
+    digests = {source.name: source.sha256() for source in sources if source.path.is_file()}
+    _refuse_twins(digests)
+    imported = [IMPORTERS[format_].load(source, request) for source in sources]
+    _refuse_mixed_times(sources, imported)
+    dataset = join([one.dataset for one in imported])
+    remarks = [
+        f"{source.name}: {remark}"
+        for source, one in zip(sources, imported, strict=True)
+        for remark in one.remarks
+    ]
+    kinds = frozenset[TimeKind]().union(*(one.kinds for one in imported))
+    if into.is_dir() and any(into.glob("*.parquet")):
+        if format_ != "csv":
+            _refuse_known(digests, dataset, into)
+        join([read_parquet(into), dataset])
+        remarks += _incomparable(kinds, into)
+    return ImportedFiles(
+        dataset, format_, _provenance(sources, format_, digests, imported), tuple(remarks)
+    )
+
+
+def format_of(source: Source, told: str | None = None) -> str:
+    """Return the name in ``IMPORTERS`` of the format of `source`.
+
+    Raises
+    ------
+    DataError
+        If it has the marks of several formats, of none, or of another one than `told`.
+    """
+    if told == "csv" or (source.path.exists() and not _is_text(source)):
+        return told or "csv"
+    named_csv = source.path.name.endswith(_CSV_ENDINGS)
+    try:
+        marks, first = _marks(source)
+    except DataError:
+        if named_csv and not told:
+            return "csv"
+        raise
+    if len(marks) > 1:
+        listed = " and ".join(f"{IMPORTERS[n].title} (line {at})" for n, at in marks.items())
+        raise DataError(f"{source.name}: mixes output of {listed}; split it into a file of each")
+    if told and marks and told not in marks:
+        name, at = next(iter(marks.items()))
+        raise DataError(
+            f"{source.name}: is output of {IMPORTERS[name].title} (line {at}), not of"
+            f" {IMPORTERS[told].title}; give --format {name}"
+        )
+    if marks or told:
+        return told or next(iter(marks))
+    if named_csv or "," in first:
+        return "csv"
+    titles = ", ".join(f"{name} ({importer.title})" for name, importer in IMPORTERS.items())
+    raise DataError(f"{source.name}: of no known format; --format takes one of {titles}")
+
+
+def _marks(source: Source) -> tuple[dict[str, int], str]:
+    """Return where each format's first unmistakable line stands, and the first line at all."""
+    marks: dict[str, int] = {}
+    first = ""
+    for number, line in enumerate(source.lines(), start=1):
+        first = first or line.strip()
+        if line.startswith("#"):
+            for name, importer in IMPORTERS.items():
+                if name not in marks and importer.recognises(line):
+                    marks[name] = number
+    return marks, first
+
+
+def _is_text(source: Source) -> bool:
+    """Whether lines can be looked at twice: not so in a pipe, or what only pandas unpacks."""
+    if source.path.is_dir():
+        raise source.unreadable(IsADirectoryError())
+    packed = source.path.suffix in (".bz2", ".xz", ".zip", ".zst")
+    return source.path.is_file() and not packed
+
+
+def _format_of_all(sources: Sequence[Source], told: str | None) -> str:
+    if told is not None and told not in IMPORTERS:
+        raise DataError(f"--format {told}: unknown; known: {', '.join(IMPORTERS)}")
+    formats = {source.name: format_of(source, told) for source in sources}
+    found = set(formats.values())
+    if len(found) > 1:
+        listed = ", ".join(f"{name} ({format_})" for name, format_ in formats.items())
+        raise DataError(f"files of different formats: {listed}; import each format by itself")
+    return found.pop()
+
+
+def _refuse_twins(digests: Mapping[str, str]) -> None:
+    first: dict[str, str] = {}
+    for name, digest in digests.items():
+        if digest in first:
+            raise DataError(f"{name}: has the same content as {first[digest]}; leave one out")
+        first[digest] = name
+
+
+def _refuse_mixed_times(sources: Sequence[Source], imported: Sequence[Imported]) -> None:
+    kinds: dict[TimeKind, str] = {}
+    for source, one in zip(sources, imported, strict=True):
+        for kind in one.kinds:
+            kinds.setdefault(kind, source.name)
+    if len(kinds) > 1:
+        listed = "; ".join(f"{kind} in {name}" for kind, name in kinds.items())
+        raise DataError(f"files whose times are not comparable: {listed}; import each by itself")
+
+
+def _refuse_known(digests: Mapping[str, str], dataset: PerformanceDataset, into: Path) -> None:
+    """Refuse a file that gave the same cells before, under whatever launch or configuration."""
+    for stored in sorted(into.glob("*.parquet")):
+        facts = read_provenance(stored)
+        known = set(facts.get(_DIGESTS, "").split())
+        again = [name for name, digest in digests.items() if digest in known]
+        if again and _instances(read_parquet(stored)) & _instances(dataset):
+            when = facts.get("time_utc", "an unknown day")
+            raise DataError(
+                f"{again[0]}: was imported already, on {when}, as {stored}; to import it anew"
+                " remove that file first"
+            )
+
+
+def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
+    frame = dataset.frame
+    nprocs = (frame["nodes"] * frame["ppn"]).tolist()
+    return set(zip(frame["collective"], nprocs, frame["msize_bytes"].tolist(), strict=True))
+
+
+def _incomparable(kinds: frozenset[TimeKind], into: Path) -> list[str]:
+    """Return a remark if the times are means over ranks and those in `into` are not, or so."""
+    stored: set[TimeKind] = set()
+    for file in into.glob("*.parquet"):
+        texts = read_provenance(file).get(_KINDS, TimeKind.MEDIAN_OF_MAXIMA.value).split("; ")
+        stored |= {TimeKind(text) for text in texts if text in list(TimeKind)}
+    stored -= {TimeKind.UNTOLD}
+    kinds -= {TimeKind.UNTOLD}
+    if any(k.is_mean_over_ranks != s.is_mean_over_ranks for k in kinds for s in stored):
+        return [
+            f"{into} already has times of another kind ({', '.join(sorted(stored))}); these are"
+            f" {', '.join(sorted(kinds))}: keep them in a dataset of their own"
+        ]
+    return []
+
+
+def _provenance(
+    sources: Sequence[Source],
+    format_: str,
+    digests: Mapping[str, str],
+    imported: Sequence[Imported],
+) -> dict[str, str]:
+    facts: dict[str, dict[str, None]] = {}
+    for one in imported:
+        for key, value in one.facts.items():
+            facts.setdefault(f"imported.{key}", {})[value] = None
+        facts.setdefault(_KINDS, {}).update(dict.fromkeys(sorted(one.kinds)))
+    return {
+        "imported_from": ", ".join(source.path.name for source in sources),
+        "imported_format": format_,
+        _DIGESTS: " ".join(digests.values()),
+    } | {key: "; ".join(values) for key, values in facts.items()}

@@ -1,0 +1,149 @@
+"""Reads the OSU Micro-Benchmarks' tables of blocking collectives, releases 3 to 7.
+
+Sizes are the block per process for allgather, alltoall, gather and scatter, and the whole buffer
+for all others (``osu_reduce_scatter.c`` and ``osu_reduce_scatter_block.c`` divide it among the
+processes). Every time is an average of each rank over its iterations: ``Avg Latency`` is their mean
+over ranks, ``Max Latency`` (option -f) their maximum, which comes closest to ours, and ``P50``
+(option -z) the median over iterations of the mean over ranks. Of these the first available of
+maximum, P50 and average is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from colltune.dataset.importers.numerals import real, whole
+from colltune.dataset.importers.protocol import Reading, Row, TimeKind
+from colltune.domain import Collective, RunStatus, Summary
+from colltune.errors import DataError
+
+SIGNS = re.compile(r"#\s*OSU\s+\S.*\bTest\b")
+_TITLE = re.compile(r"#\s*OSU\s+(?P<name>\S.*?)\s+Test\b\s*v?(?P<version>[\w.]*)")
+_DEVICE = re.compile(r"MPI(?:-(?P<device>[A-Z]+))?\s+")
+_COLUMN = re.compile(
+    r"Size|(?:Avg |Min |Max )?Latency ?\(us\)|Iterations|Validation|P\d+ Tail Lat\(us\)"
+)
+_TIMES = {
+    "Max Latency(us)": TimeKind.MAXIMUM_OF_MEANS,
+    "P50 Tail Lat(us)": TimeKind.MEDIAN_OF_RANK_MEANS,
+    "Avg Latency(us)": TimeKind.MEAN,
+    "Latency (us)": TimeKind.MEAN,
+    "Latency(us)": TimeKind.MEAN,
+}
+_COLLECTIVES = {
+    "broadcast": Collective.BCAST,
+    "all-to-all personalized exchange": Collective.ALLTOALL,
+    "all-to-allv personalized exchange": Collective.ALLTOALLV,
+    "allgather": Collective.ALLGATHER,
+    "allgatherv": Collective.ALLGATHERV,
+    "allreduce": Collective.ALLREDUCE,
+    "barrier": Collective.BARRIER,
+    "gather": Collective.GATHER,
+    "reduce": Collective.REDUCE,
+    "reduce_scatter": Collective.REDUCE_SCATTER,
+    "reduce_scatter_block": Collective.REDUCE_SCATTER_BLOCK,
+    "scatter": Collective.SCATTER,
+}
+_ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
+
+
+def parse(lines: Iterable[str], name: str) -> Reading:
+    """Return the rows of one or more tables; `name` is the file's in errors.
+
+    Raises
+    ------
+    DataError
+        If a row is malformed or there is no table.
+    """
+    reader = _Reader(name)
+    for number, line in enumerate(lines, start=1):
+        reader.feed(number, line)
+    if not reader.titled:
+        raise DataError(f"{name}: no OSU benchmark's output (no line like '# OSU MPI … Test')")
+    facts = {"benchmark": "; ".join(reader.titles), "datatype": "; ".join(reader.datatypes)}
+    return Reading(tuple(reader.rows), facts, tuple(reader.remarks))
+
+
+@dataclass
+class _Reader:
+    """Reads line by line; `collective` is that of the current table, None in a foreign one."""
+
+    name: str
+    rows: list[Row] = field(default_factory=list)
+    titles: dict[str, None] = field(default_factory=dict)
+    datatypes: dict[str, None] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    titled: bool = False
+    collective: Collective | None = None
+    columns: list[str] = field(default_factory=list)
+    datatype: str = ""
+    device: str = ""
+
+    def feed(self, number: int, line: str) -> None:
+        text = line.strip()
+        if title := _TITLE.match(text):
+            self._title(title)
+        elif text.startswith("# Datatype:"):
+            self.datatype = text.partition(":")[2].strip(" .")
+            self.datatypes[self.datatype] = None
+        elif text.startswith("#"):
+            if "Transmit Size" in text:
+                raise DataError(f"{self.name}, line {number}: derived datatypes are not supported")
+            found = _COLUMN.findall(text)
+            if "Latency" in text and any(column in _TIMES for column in found):
+                self.columns = found
+        elif self.collective is not None and self.columns:
+            self._row(number, text.split(), ended=line.endswith("\n"))
+
+    def _title(self, title: re.Match[str]) -> None:
+        self.titled = True
+        self.titles[f"{title['name']} {title['version']}".strip()] = None
+        device = _DEVICE.match(f"{title['name']} ")
+        benchmark = title["name"][device.end() if device else 0 :]
+        self.device = (device["device"] or "") if device else ""
+        self.collective = _COLLECTIVES.get(benchmark.removesuffix("Latency").strip().lower())
+        self.columns, self.datatype = [], ""
+        if self.collective is None:
+            self.remarks.append(f"{title['name']} is no blocking collective and left out")
+
+    def _row(self, number: int, words: list[str], *, ended: bool) -> None:
+        numbers = [real(word) for word in words]
+        looks_like_one = len(words) == len(self.columns) or None not in numbers
+        if not words or numbers[0] is None or not looks_like_one:
+            return  # mpirun's, or the end of a validation error
+        if not ended:
+            self.remarks.append(f"the last line ({number}) is cut off and left out")
+            return
+        row = dict(zip(self.columns, words, strict=False))
+        size = whole(row["Size"]) if "Size" in row else 0
+        numbers = [real(row[c]) for c in row if c not in ("Size", "Validation")]
+        n_reps = whole(row.get("Iterations", "1"))
+        whole_row = len(words) == len(self.columns) and None not in numbers
+        if not whole_row or size is None or n_reps is None:
+            raise DataError(
+                f"{self.name}, line {number}: malformed row {' '.join(words)!r}; expected"
+                f" {', '.join(self.columns)}"
+            )
+        self.rows.append(self._measured(number, size, n_reps, row))
+
+    def _measured(self, number: int, size: int, n_reps: int, row: dict[str, str]) -> Row:
+        assert self.collective is not None
+        column, kind = next((c, k) for c, k in _TIMES.items() if c in row)
+        time_s = float(row[column]) * 1e-6
+        mean_s = time_s if kind is TimeKind.MAXIMUM_OF_MEANS else math.nan
+        wrong = row.get("Validation", "Pass") not in ("Pass", "-")
+        block = self.collective is Collective.REDUCE_SCATTER_BLOCK
+        return Row(
+            self.collective,
+            size,
+            None,
+            kind,
+            number,
+            RunStatus.WRONG_RESULT if wrong else RunStatus.OK,
+            summary=None if wrong else Summary(n_reps, time_s, mean_s, *[math.nan] * 3),
+            convention=" in memory of ".join(filter(None, (self.datatype, self.device))),
+            split_bytes=_ELEMENT_BYTES.get(self.datatype, 4) if block else 0,
+        )

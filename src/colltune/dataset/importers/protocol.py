@@ -1,0 +1,142 @@
+"""What importing asks of a reader of another program's measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from colltune.dataset.frame import PerformanceDataset
+from colltune.dataset.importers.source import Source
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Summary
+
+
+class TimeKind(StrEnum):
+    """What a source's time stands for; ours is the first."""
+
+    MEDIAN_OF_MAXIMA = "median over repetitions of the maximum over ranks"
+    MEAN_OF_MAXIMA = "mean over repetitions of the maximum over ranks"
+    MEDIAN_OF_SPANS = "median over repetitions of last end minus first start"
+    MEAN_OF_SPANS = "mean over repetitions of last end minus first start"
+    MAXIMUM_OF_MEANS = "maximum over ranks of each rank's mean over repetitions"
+    MEDIAN_OF_RANK_MEANS = "median over repetitions of the mean over ranks"
+    MEAN = "mean over ranks and repetitions"
+    UNTOLD = "as told by the file"
+
+    @property
+    def is_mean_over_ranks(self) -> bool:
+        """Whether ranks that finish early hide in it how long the slowest one took."""
+        return self in (TimeKind.MEDIAN_OF_RANK_MEANS, TimeKind.MEAN)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured cell as a source tells it, in our units.
+
+    ``line`` is where it stands; ``nprocs`` is None where the source does not tell; ``algorithm`` is
+    the source's word or number for it, empty where the file has none. ``convention`` is whatever
+    makes rows of one collective incomparable, such as the datatype. Where ``split_bytes`` is not 0,
+    ``msize_bytes`` is a whole buffer of elements of so many bytes, which the source divided into
+    equal blocks; ours is such a block.
+    """
+
+    collective: Collective
+    msize_bytes: int
+    nprocs: int | None
+    kind: TimeKind
+    line: int
+    status: RunStatus = RunStatus.OK
+    times_s: tuple[float, ...] = ()
+    summary: Summary | None = None
+    algorithm: str = ""
+    convention: str = ""
+    split_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a file says: its rows, its header's facts, and remarks on what was left out and why."""
+
+    rows: tuple[Row, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+class Algorithms(Protocol):
+    """What is known of the MPI library whose measurements are imported."""
+
+    def configuration(self, library: str, collective: Collective, word: str) -> Configuration:
+        """Return the configuration that a file calls `word`, which may be a number.
+
+        Raises
+        ------
+        ColltuneError
+            If there is none.
+        """
+        ...
+
+    def canonical(self, configuration: Configuration) -> Configuration:
+        """Return the one spelling of `configuration`, as the library's catalogue has it."""
+        ...
+
+    def why_not(self, configuration: Configuration, instance: Instance) -> str:
+        """Return why the library would have run something else; empty if it would not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user says beside the files: see `colltune import`.
+
+    ``settings`` are what the files do not tell (our name to value), ``columns`` maps our column to
+    the file's, ``where`` says which rows to keep, ``launch`` names the launch.
+    """
+
+    settings: Mapping[str, str]
+    algorithms: Algorithms
+    columns: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, str] = field(default_factory=dict)
+    time_unit: str = "s"
+    launch: str = ""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One file as a dataset, with what is to be stored as its provenance and told to the user."""
+
+    dataset: PerformanceDataset
+    kinds: frozenset[TimeKind] = frozenset()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+class Importer(Protocol):
+    """Reads one format."""
+
+    @property
+    def title(self) -> str:
+        """What people call the format."""
+        ...
+
+    def recognises(self, line: str) -> bool:
+        """Tell whether only this format has such a line."""
+        ...
+
+    def load(self, source: Source, request: Request) -> Imported:
+        """Read a whole file.
+
+        Raises
+        ------
+        DataError
+            Naming the file, and where it helps the line, of what is wrong.
+        """
+        ...
+
+
+class RowParser(Protocol):
+    """Reads the lines of a file that knows nothing of our context."""
+
+    def __call__(self, lines: Iterable[str], name: str) -> Reading:
+        """Return the rows; `name` is the file's in errors."""
+        ...

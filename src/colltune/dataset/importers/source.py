@@ -1,0 +1,70 @@
+"""A file to be imported: its lines, whatever its bytes, and its digest."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.errors import DataError
+
+_GZIP = b"\x1f\x8b"
+_LONGEST_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, plain or gzipped, of which only the bytes count and not its name's ending."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path as the user gave it."""
+        return str(self.path)
+
+    @property
+    def launch(self) -> str:
+        """The launch's name where the user gives none: the file's, without ``.gz``."""
+        return self.path.name.removesuffix(".gz")
+
+    def lines(self) -> Iterator[str]:
+        """Yield its lines, ended by a line feed; bytes that are no UTF-8 become a placeholder.
+
+        Raises
+        ------
+        DataError
+            If it cannot be read to its end.
+        """
+        try:
+            with self.path.open("rb") as raw:
+                head = raw.read(2)
+                raw.seek(0)
+                packed = gzip.GzipFile(fileobj=raw) if head == _GZIP else None
+                text = io.TextIOWrapper(packed or raw, encoding="utf-8-sig", errors="replace")
+                yield from iter(lambda: text.readline(_LONGEST_LINE), "")
+        except (OSError, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of its bytes, as ``sha256sum`` prints it."""
+        try:
+            with self.path.open("rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: BaseException) -> DataError:
+        """Return the error that says why it cannot be read."""
+        if isinstance(error, FileNotFoundError):
+            return DataError(f"{self.path}: no such file")
+        if isinstance(error, IsADirectoryError):
+            return DataError(
+                f"{self.path}: a folder; name the files in it, {self.path}/*: what --set says must"
+                " hold for all of them"
+            )
+        return DataError(f"{self.path}: cannot be read to its end ({error}); was it cut short?")
