@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from colltune.dataset import append, read_parquet
-from colltune.dataset.parquet import read_provenance
+from colltune.dataset.parquet import read_provenance, read_provenances
 from colltune.domain import (
     Collective,
     Configuration,
@@ -67,6 +67,15 @@ def test_many_writers_do_no_harm(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(read_parquet(tmp_path)) == 12
+
+
+def test_provenance_of_each_launch_is_found(tmp_path: Path) -> None:
+    """Each launch of a folder has its file's provenance, several launches of a file the same."""
+    append(tmp_path, CONTEXT, [_measured("a"), _measured("b")], {"allocation": "job 1"})
+    file = append(tmp_path, CONTEXT, [_measured("c")], {"allocation": "job 2"})
+    told = {name: facts["allocation"] for name, facts in read_provenances(tmp_path).items()}
+    assert told == {"a": "job 1", "b": "job 1", "c": "job 2"}
+    assert read_provenances(file) == {"c": {"allocation": "job 2"}}
 
 
 def test_different_contexts_are_refused(tmp_path: Path) -> None:

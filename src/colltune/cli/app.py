@@ -17,6 +17,7 @@ VERBS: dict[str, str] = {
     "submit": "colltune.cli.submit:submit",
     "import": "colltune.cli.import_:import_",
     "export": "colltune.cli.export:export",
+    "noise": "colltune.cli.noise:noise",
     "fit": "colltune.cli.fit:fit",
     "evaluate": "colltune.cli.evaluate:evaluate",
     "select": "colltune.cli.select:select",

@@ -103,6 +103,32 @@ def read_provenance(file: Path) -> dict[str, str]:
     return facts
 
 
+def read_provenances(path: Path) -> dict[str, dict[str, str]]:
+    """Return the provenance of each launch in a Parquet file or a folder of them, by its name.
+
+    Measurements are not read. Of a launch that is in several files the first one's is told.
+
+    Raises
+    ------
+    DataError
+        If a file is damaged or not one of colltune.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
+        facts = read_provenance(file)
+        for launch in _launches(file):
+            found.setdefault(launch, facts)
+    return found
+
+
+def _launches(file: Path) -> list[str]:
+    try:
+        column = pq.read_table(file, columns=["launch"]).column("launch")
+        return [str(launch) for launch in column.unique().to_pylist()]
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
+
+
 def _metadata(file: Path) -> dict[str, str]:
     try:
         raw = pq.read_schema(file).metadata or {}

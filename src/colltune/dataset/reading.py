@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from colltune.dataset.frame import PerformanceDataset, join
-from colltune.dataset.parquet import read_parquet
+from colltune.dataset.parquet import read_parquet, read_provenances
 from colltune.dataset.tidy_csv import read_csv
 from colltune.errors import DataError
 
@@ -22,6 +22,21 @@ def read(paths: Sequence[Path], where: Mapping[str, str] | None = None) -> Perfo
         If a path is missing, of no known kind, or cannot be read or joined.
     """
     return join([_read_one(path, where or {}) for path in paths])
+
+
+def read_launch_provenances(paths: Sequence[Path]) -> dict[str, dict[str, str]]:
+    """Return what the datasets at `paths` know of each launch, by its name; CSV files know nothing.
+
+    Raises
+    ------
+    DataError
+        If a Parquet file is damaged or not one of colltune.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path in paths:
+        if path.is_dir() or path.suffix == ".parquet":
+            found = read_provenances(path) | found
+    return found
 
 
 def _read_one(path: Path, where: Mapping[str, str]) -> PerformanceDataset:

@@ -1,0 +1,252 @@
+"""`colltune noise`: how noisy a dataset is, and what that means for decisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.options import Data, Json, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from colltune.dataset.noise import Component, Decisions, Group, NoiseReport, NoisyCell
+
+_UNTOLD = "-"
+
+
+def noise(
+    data: Data,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the report into this PNG file.", metavar="FILE")
+    ] = None,
+    allocation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Regular expression whose first group in a launch's name is its allocation,"
+            " '([^/]*)/'; default: what the provenance says, else each launch is its own.",
+        ),
+    ] = None,
+    where: Where = None,
+    json: Json = False,
+) -> None:
+    """Tell how noisy measurements are: within a launch, between launches, between allocations.
+
+    A standard deviation of 3 % between launches means that two launches' medians of the same cell
+    typically differ by 3 %, beyond what the scatter of their repetitions explains. Differences
+    below "detectable" between two configurations are not distinguishable.
+
+    Example: colltune noise dataset --picture noise.png
+    """
+    from colltune.cli.console import parse_pairs, show, show_json
+    from colltune.dataset import read
+    from colltune.dataset.noise import allocations_of, measured, noise_report
+    from colltune.dataset.reading import read_launch_provenances
+
+    dataset = read(data, parse_pairs(where or [], "--where"))
+    launches = dataset.frame["launch"]
+    allocations = allocations_of(launches, read_launch_provenances(data), allocation)
+    table = measured(dataset, allocations)
+    report = noise_report(table, dataset.context, allocations)
+    if picture:
+        from colltune.cli import noise_picture
+
+        noise_picture.draw(table, report, picture)
+    if json:
+        show_json(report.as_dict())
+        return
+    show(_table(report))
+    for paragraph in (_meaning(report), list(_notes(report)), _noisy_cells(report)):
+        if paragraph:
+            show()
+            show("\n".join(paragraph))
+    if picture:
+        show(f"\n-> {picture}")
+
+
+def _table(report: NoiseReport) -> str:
+    from colltune.cli.console import columns
+
+    header = [
+        "",
+        "cells",
+        "launches",
+        "p90/median",
+        "first 10",
+        "between launches",
+        "between allocations",
+        "detectable",
+    ]
+    groups = (report.overall, *report.collectives, *report.size_classes)
+    return columns(header, [_row(group) for group in groups])
+
+
+def _row(group: Group) -> list[str]:
+    within = group.within
+    return [
+        group.name,
+        str(group.cells),
+        str(group.launches),
+        _number(within.p90_over_median),
+        _number(within.warm_up),
+        _component(group.between_launches),
+        _component(group.between_allocations) + ("*" if group.includes_launches else ""),
+        _detectable(group.decisions) + ("+" if group.decisions and group.borrows else ""),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return _UNTOLD if value is None else f"{value:.2f}"
+
+
+def percent(sd: float) -> str:
+    """Return a standard deviation of log-times for people: ``3.1 %``."""
+    from math import expm1
+
+    value = 100 * expm1(sd)
+    return f"{value:.1f} %" if value < 10 else f"{value:.0f} %"
+
+
+def _component(component: Component | None) -> str:
+    if component is None:
+        return _UNTOLD
+    if component.sd is None:
+        return f"< {percent(component.high)}"
+    return f"{percent(component.sd)} ({percent(component.low)} .. {percent(component.high)})"
+
+
+def _detectable(decisions: Decisions | None) -> str:
+    if decisions is None or decisions.smallest_detectable is None:
+        return _UNTOLD
+    difference = f"{decisions.smallest_detectable:.1%}".replace("%", " %")
+    return f">= {difference}" if decisions.is_lower_bound else difference
+
+
+def _meaning(report: NoiseReport) -> list[str]:
+    decisions = report.overall.decisions
+    if decisions is None:
+        return ["No instance has two configurations: nothing is to be decided."]
+    if decisions.smallest_detectable is None:
+        return ["Which differences are distinguishable cannot be told: nothing was repeated."]
+    difference = f"{decisions.smallest_detectable:.1%}".replace("%", " %")
+    lines = [
+        f"Differences below {'at least ' if decisions.is_lower_bound else ''}{difference} between"
+        " two configurations are not distinguishable",
+        f"in this dataset (95 %, typical of the two fastest on {decisions.instances} instances,"
+        f" with {_counted(decisions.launches_per_cell, 'launch', 'es')}",
+        f"in {_counted(decisions.allocations_per_cell, 'allocation')}). Most of it comes from"
+        f" {decisions.main_source}.",
+        *_needed(decisions),
+    ]
+    if decisions.default_beaten_share is not None:
+        lines.append(
+            "The fastest configuration beats the library's default by more than the noise on"
+            f" {decisions.default_beaten_share:.0%} of the instances.".replace("%", " %")
+        )
+    return lines
+
+
+def _counted(n: float, what: str, plural: str = "s") -> str:
+    return f"{n:g} {what}{'' if n == 1 else plural}"
+
+
+def _needed(decisions: Decisions) -> Iterator[str]:
+    if decisions.launches_here is not None:
+        more = max(0, decisions.launches_here - round(decisions.launches_per_cell))
+        launches = _counted(more, "more launch", "es")
+        yield f"To see 5 %, each cell needs {launches} in as many allocations as now."
+    if decisions.allocations is not None:
+        more = max(0, decisions.allocations - round(decisions.allocations_per_cell))
+        allocations = _counted(more, "more allocation")
+        yield f"To see 5 %, each cell needs {allocations} with one launch in each."
+    if decisions.launches_here is None and decisions.allocations is None:
+        yield "How many launches would show 5 % cannot be told, or is beyond reach."
+
+
+def _notes(report: NoiseReport) -> Iterator[str]:
+    """Say what the data cannot tell, and what was assumed."""
+    from colltune.dataset.noise import AllocationSource
+
+    group = report.overall
+    assumed = report.allocation_sources.get(AllocationSource.ASSUMED, 0)
+    if assumed:
+        yield (
+            f"note: the allocations of {_counted(assumed, 'launch', 'es')} are not recorded; each"
+            " launch is taken for one of its own (see --allocation)"
+        )
+    if group.between_launches is None:
+        yield (
+            "note: between launches: too few cells have two launches in one allocation; measure"
+            " again in the same job"
+        )
+    if group.includes_launches:
+        yield "note: * what launches differ by is included; it cannot be told apart here"
+    if any(g.borrows and g.decisions for g in (*report.collectives, *report.size_classes)):
+        yield "note: + what the group itself does not tell is taken from all"
+    if group.between_allocations is None:
+        yield (
+            "note: between allocations: too few cells were measured in two of them"
+            f" ({group.allocations} in all); measure again in another job"
+        )
+    for what, component in _components(group):
+        if component is not None and component.has_few_units:
+            yield (
+                f"note: between {what}: only {component.units} {what}; the interval is the scatter"
+                " over cells, and others may differ by more"
+            )
+    yield from _repetition_notes(group)
+
+
+def _components(group: Group) -> Sequence[tuple[str, Component | None]]:
+    return (("launches", group.between_launches), ("allocations", group.between_allocations))
+
+
+def _repetition_notes(group: Group) -> Iterator[str]:
+    within = group.within
+    if within.p90_over_median is None:
+        yield (
+            "note: within a launch: there are neither repetitions nor p90 columns; what repetitions"
+            " scatter is counted as noise between launches"
+        )
+    if within.raw_share < 1:
+        yield (
+            f"note: within a launch: {within.raw_share:.0%} of the measurements have raw"
+            " repetitions; only these tell warm-up, drift and modes; the others' scatter is taken"
+            " from p90/median"
+        )
+    if within.drifting_share:
+        yield (
+            f"note: within a launch: {within.drifting_share:.0%} of the measurements drift by more"
+            " than 5 % from the first quarter of their repetitions to the last"
+        )
+
+
+def _noisy_cells(report: NoiseReport) -> list[str]:
+    from colltune.cli.console import columns
+
+    header = ["noisiest cells", "shape", "bytes", "launches", "p90/median", "slowest/fastest", ""]
+    rows = [_noisy_row(cell) for cell in report.noisiest]
+    lines = columns(header, rows).splitlines()
+    if report.bimodal_cells:
+        cells = f"{report.bimodal_cells} of {report.overall.cells} cells"
+        lines += ["", f"{cells} have two modes more than 1.3x apart; most of all:"]
+        header[0] = "bimodal cells"
+        lines += columns(header, [_noisy_row(cell) for cell in report.bimodal]).splitlines()
+    return lines
+
+
+def _noisy_row(cell: NoisyCell) -> list[str]:
+    from colltune.cli.console import bytes_text
+
+    return [
+        cell.configuration,
+        f"{cell.nodes}x{cell.ppn}",
+        bytes_text(cell.msize_bytes),
+        str(cell.launches),
+        _number(cell.p90_over_median),
+        _number(cell.launch_ratio),
+        f"two modes, {cell.modes_ratio:.1f}x apart" if cell.modes_ratio else "",
+    ]

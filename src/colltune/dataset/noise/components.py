@@ -1,0 +1,155 @@
+"""Variance components from differences between medians of the same cell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from colltune.dataset.noise.repetitions import median_factor
+
+# the median of a squared standard normal value
+_MEDIAN_CHI_SQUARE = 0.454936
+_LEAST_PAIRS = 8
+_FEW_UNITS = 5
+_MOST_UNITS_PER_CELL = 8
+_BOOTSTRAPS = 200
+
+
+@dataclass(frozen=True)
+class Component:
+    """How much launches (or allocations) differ, as a standard deviation of log-times.
+
+    ``sd`` is None where nothing is left beyond the levels below, which is told by an upper bound
+    ``high`` alone; ``low`` and ``high`` hold 95 %. ``variance`` is the best guess all the same, 0
+    or more. There are ``pairs`` of ``units``, launches or allocations, on cells. ``typical_ratio``
+    and ``p95_ratio`` are the observed ratios of two medians of the same cell, the levels below
+    included.
+    """
+
+    sd: float | None
+    low: float
+    high: float
+    variance: float
+    pairs: int
+    units: int
+    typical_ratio: float
+    p95_ratio: float
+
+    @property
+    def has_few_units(self) -> bool:
+        """Whether the interval tells the scatter over cells only."""
+        return self.units < _FEW_UNITS
+
+
+def paired(table: pd.DataFrame, within: list[str], unit: str) -> pd.DataFrame:
+    """Return the differences of all pairs of `unit` that measured a cell within the same `within`.
+
+    `table` has the columns ``cell``, ``instance``, ``log_time``, ``variance`` (the sampling
+    variance of ``log_time``), `unit` and `within`. The result has ``cell``, ``instance``,
+    ``unit_a``, ``unit_b``, ``difference`` and ``variance``. Of a cell that was measured more often
+    only the first eight units, in the order of `table`, are paired.
+    """
+    keys = ["cell", *within]
+    some = table[table.groupby(keys).cumcount() < _MOST_UNITS_PER_CELL]
+    some = some[[*keys, "instance", "log_time", "variance", unit]]
+    both = some.merge(some.drop(columns="instance"), on=keys, suffixes=("_a", "_b"))
+    both = both[both[f"{unit}_a"] < both[f"{unit}_b"]]
+    return pd.DataFrame(
+        {
+            "cell": both["cell"],
+            "instance": both["instance"],
+            "unit_a": both[f"{unit}_a"],
+            "unit_b": both[f"{unit}_b"],
+            "difference": both["log_time_a"] - both["log_time_b"],
+            "variance": both["variance_a"] + both["variance_b"],
+        }
+    ).reset_index(drop=True)
+
+
+def contrasts(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return, for two cells of an instance, how their ratio differs between two units.
+
+    What a unit does to all configurations alike cancels; it does not disturb their comparison.
+    """
+    keys = ["instance", "unit_a", "unit_b"]
+    following = pairs.groupby(keys)[["difference", "variance"]].shift(-1)
+    both = pairs.assign(
+        difference=pairs["difference"] - following["difference"],
+        variance=pairs["variance"] + following["variance"],
+    )
+    return both[following["difference"].notna()].reset_index(drop=True)
+
+
+def component(pairs: pd.DataFrame, per_pair: int, rng: np.random.Generator) -> Component | None:
+    """Estimate the standard deviation of a unit's own contribution; None if pairs are too few.
+
+    `per_pair` is how many such contributions are in a difference: 2 in those of `paired`, 4 in
+    those of `contrasts`.
+    """
+    if len(pairs) < _LEAST_PAIRS:
+        return None
+    difference = pairs["difference"].to_numpy()
+    variance = pairs["variance"].to_numpy()
+    scores = (difference**2 / _MEDIAN_CHI_SQUARE - variance) / per_pair
+    estimate = float(np.median(scores))
+    low, high = np.maximum(0.0, np.quantile(_bootstrapped(pairs, scores, rng), [0.025, 0.975]))
+    # half of the medians' own scatter is the finest that is claimed to be seen
+    finest = float(np.median(variance)) / per_pair / 4
+    is_resolved = low > 0 and estimate > 0
+    ratios = np.exp(np.abs(difference))
+    return Component(
+        sd=math.sqrt(estimate) if is_resolved else None,
+        low=math.sqrt(low) if is_resolved else 0.0,
+        high=math.sqrt(max(high, 0.0 if is_resolved else finest)),
+        variance=max(0.0, estimate),
+        pairs=len(pairs),
+        units=len(np.union1d(pairs["unit_a"], pairs["unit_b"])),
+        typical_ratio=float(np.median(ratios)),
+        p95_ratio=float(np.quantile(ratios, 0.95)),
+    )
+
+
+def _bootstrapped(pairs: pd.DataFrame, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return medians of `scores` for cells, and units where there are enough, drawn anew."""
+    order = np.argsort(scores)
+    cells, n_cells = _codes(pairs["cell"].to_numpy()[order])
+    ends = pairs[["unit_a", "unit_b"]].to_numpy()[order]
+    units, n_units = _codes(ends.ravel())
+    unit_a, unit_b = units.reshape(ends.shape).T
+    ordered = scores[order]
+    medians = []
+    for _ in range(_BOOTSTRAPS):
+        weights = _drawn(n_cells, rng)[cells]
+        if n_units >= _FEW_UNITS:
+            unit_weights = _drawn(n_units, rng)
+            weights = weights * unit_weights[unit_a] * unit_weights[unit_b]
+        total = np.cumsum(weights)
+        if total[-1] > 0:
+            medians.append(ordered[np.searchsorted(total, total[-1] / 2)])
+    return np.array(medians)
+
+
+def _codes(values: np.ndarray) -> tuple[np.ndarray, int]:
+    distinct, codes = np.unique(values, return_inverse=True)
+    return codes, len(distinct)
+
+
+def _drawn(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.bincount(rng.integers(0, n, n), minlength=n).astype(float)
+
+
+def allocation_medians(table: pd.DataFrame, launch_variance: float) -> pd.DataFrame:
+    """Return one row per cell and allocation: the median of its launches and that one's variance.
+
+    `launch_variance` is that of a launch's own contribution.
+    """
+    keys = ["cell", "instance", "allocation"]
+    merged = table.groupby(keys).agg(
+        log_time=("log_time", "median"), variance=("variance", "mean"), n=("log_time", "size")
+    )
+    factor = merged["n"].map(median_factor)
+    merged["variance"] = (merged["variance"] + launch_variance) * factor
+    return merged.reset_index()

@@ -1,0 +1,245 @@
+"""Puts the noise report of a dataset together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from colltune.dataset.frame import CELL_COLUMNS
+from colltune.dataset.noise.allocations import Allocations, AllocationSource
+from colltune.dataset.noise.components import (
+    Component,
+    allocation_medians,
+    component,
+    contrasts,
+    paired,
+)
+from colltune.dataset.noise.decisions import Decisions, Variances, decisions
+from colltune.dataset.noise.measured import SIZE_CLASSES, size_class
+from colltune.dataset.noise.repetitions import DRIFTING_RATIO
+from colltune.domain import Collective, Configuration, Context, parse_parameters
+
+_NOISIEST = 10
+_UNKNOWN = Variances(launch=None, allocation=None)
+
+
+@dataclass(frozen=True)
+class Within:
+    """Noise within a launch; None where the data do not tell.
+
+    Medians over launches and cells; ``worst_p90_over_median`` is that of the noisiest tenth.
+    ``warm_up`` and ``drifting_share`` need raw repetitions, of which ``raw_share`` has some.
+    """
+
+    p90_over_median: float | None
+    worst_p90_over_median: float | None
+    spread: float | None
+    autocorrelation: float | None
+    warm_up: float | None
+    drifting_share: float | None
+    raw_share: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """The noise of some of a dataset's cells.
+
+    ``between_launches`` is within one allocation; None: no cell has two launches there, or too few
+    have. ``between_allocations`` includes what launches differ by where ``includes_launches``. The
+    two ``comparing`` components are what is left of them when configurations of an instance are
+    compared that were measured together; None: hardly any were. Where the group itself does not
+    tell a component, its decisions are told with that of the whole dataset: it ``borrows``.
+    """
+
+    name: str
+    cells: int
+    launches: int
+    allocations: int
+    within: Within
+    between_launches: Component | None
+    between_allocations: Component | None
+    comparing_launches: Component | None
+    comparing_allocations: Component | None
+    includes_launches: bool
+    borrows: bool
+    decisions: Decisions | None
+
+
+@dataclass(frozen=True)
+class NoisyCell:
+    """A cell with its noise; ``modes_ratio`` is None for a single mode."""
+
+    configuration: str
+    nodes: int
+    ppn: int
+    msize_bytes: int
+    launches: int
+    p90_over_median: float | None
+    launch_ratio: float
+    modes_ratio: float | None
+
+
+@dataclass(frozen=True)
+class NoiseReport:
+    """The noise report of a dataset; see the package for the definitions.
+
+    ``noisiest`` and ``bimodal`` are at most ten each; ``bimodal_cells`` counts them all.
+    """
+
+    context: Mapping[str, str]
+    measurements: int
+    allocation_sources: Mapping[AllocationSource, int]
+    overall: Group
+    collectives: tuple[Group, ...]
+    size_classes: tuple[Group, ...]
+    noisiest: tuple[NoisyCell, ...]
+    bimodal_cells: int
+    bimodal: tuple[NoisyCell, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, fit for JSON."""
+        return asdict(self)
+
+
+def noise_report(
+    table: pd.DataFrame, context: Context, allocations: Allocations, seed: int = 0
+) -> NoiseReport:
+    """Tell how noisy the measurements in `table` are, as `measured` returns it.
+
+    `seed` is that of the bootstrap.
+    """
+    rng = np.random.default_rng(seed)
+
+    overall, variances = _group("all", table, rng, _UNKNOWN)
+
+    def groups(by: pd.Series[str]) -> tuple[Group, ...]:
+        names = [name for name in SIZE_CLASSES if (by == name).any()] or sorted(by.unique())
+        return tuple(_group(name, table[by == name], rng, variances)[0] for name in names)
+
+    cells = _noisy_cells(table)
+    return NoiseReport(
+        context=asdict(context),
+        measurements=len(table),
+        allocation_sources=dict(allocations.sources),
+        overall=overall,
+        collectives=groups(table["collective"]),
+        size_classes=groups(table["msize_bytes"].map(size_class)),
+        noisiest=_first(cells, "noise", context.library),
+        bimodal_cells=int(cells["modes_ratio"].notna().sum()),
+        bimodal=_first(cells, "modes_ratio", context.library),
+    )
+
+
+def _group(
+    name: str, table: pd.DataFrame, rng: np.random.Generator, others: Variances
+) -> tuple[Group, Variances]:
+    """Return the noise of the cells in `table`; decisions borrow from `others` what is unknown."""
+    known = table.assign(variance=table["variance"].fillna(0.0))
+    between = _levels(known, rng, lambda pairs: pairs, per_pair=2)
+    comparing = _levels(known, rng, contrasts, per_pair=4)
+    includes_launches = between[0] is None and between[1] is not None
+    own = Variances(
+        launch=0.0 if includes_launches else _variance(comparing[0] or between[0]),
+        allocation=_variance(comparing[1] or between[1]),
+    )
+    variances = own.or_else(others)
+    group = Group(
+        name=name,
+        cells=table["cell"].nunique(),
+        launches=table["launch"].nunique(),
+        allocations=table["allocation"].nunique(),
+        within=_within(table),
+        between_launches=between[0],
+        between_allocations=between[1],
+        comparing_launches=comparing[0],
+        comparing_allocations=comparing[1],
+        includes_launches=includes_launches,
+        borrows=variances != own,
+        decisions=decisions(_cells(table), variances),
+    )
+    return group, variances
+
+
+def _variance(found: Component | None) -> float | None:
+    return None if found is None else found.variance
+
+
+def _levels(
+    table: pd.DataFrame,
+    rng: np.random.Generator,
+    view: Callable[[pd.DataFrame], pd.DataFrame],
+    per_pair: int,
+) -> tuple[Component | None, Component | None]:
+    """Return the components of launches and allocations, from pairs seen through `view`."""
+    launches = component(view(paired(table, ["allocation"], "launch")), per_pair, rng)
+    merged = allocation_medians(table, launches.variance if launches else 0.0)
+    return launches, component(view(paired(merged, [], "allocation")), per_pair, rng)
+
+
+def _within(table: pd.DataFrame) -> Within:
+    drift = table["drift"].dropna()
+    drifts = np.abs(np.log(drift)) > np.log(DRIFTING_RATIO)
+    return Within(
+        p90_over_median=_told(table["p90_over_median"].median()),
+        worst_p90_over_median=_told(table["p90_over_median"].quantile(0.9)),
+        spread=_told(table["spread"].median()),
+        autocorrelation=_told(table["autocorrelation"].median()),
+        warm_up=_told(table["warm_up"].median()),
+        drifting_share=_told(drifts.mean()),
+        raw_share=float((table["times_s"].map(len) > 0).mean()),
+    )
+
+
+def _cells(table: pd.DataFrame) -> pd.DataFrame:
+    return table.groupby(["cell", "instance", "algorithm"], as_index=False).agg(
+        log_time=("log_time", "median"),
+        variance=("variance", "mean"),
+        launches=("launch", "size"),
+        allocations=("allocation", "nunique"),
+    )
+
+
+def _noisy_cells(table: pd.DataFrame) -> pd.DataFrame:
+    cells = table.groupby(CELL_COLUMNS, as_index=False).agg(
+        launches=("launch", "size"),
+        p90_over_median=("p90_over_median", "median"),
+        fastest=("log_time", "min"),
+        slowest=("log_time", "max"),
+        modes_ratio=("modes_ratio", "max"),
+    )
+    cells["launch_ratio"] = np.exp(cells["slowest"] - cells["fastest"])
+    cells["noise"] = cells["launch_ratio"] * cells["p90_over_median"].fillna(1.0)
+    return cells
+
+
+def _first(cells: pd.DataFrame, by: str, library: str) -> tuple[NoisyCell, ...]:
+    """Return the ten cells with the largest `by` of those that have any."""
+    ordered = cells.dropna(subset=[by]).sort_values([by, *CELL_COLUMNS], ascending=False)
+    return tuple(_noisy_cell(row, library) for _, row in ordered.head(_NOISIEST).iterrows())
+
+
+def _noisy_cell(row: pd.Series[Any], library: str) -> NoisyCell:
+    configuration = Configuration(
+        library,
+        Collective(row["collective"]),
+        row["algorithm"],
+        parse_parameters(row["parameters"]),
+    )
+    return NoisyCell(
+        configuration=configuration.id,
+        nodes=int(row["nodes"]),
+        ppn=int(row["ppn"]),
+        msize_bytes=int(row["msize_bytes"]),
+        launches=int(row["launches"]),
+        p90_over_median=_told(row["p90_over_median"]),
+        launch_ratio=float(row["launch_ratio"]),
+        modes_ratio=_told(row["modes_ratio"]),
+    )
+
+
+def _told(value: float | np.floating[Any]) -> float | None:
+    return None if np.isnan(value) else float(value)
