@@ -12,7 +12,7 @@ from pathlib import Path
 from colltune import process
 from colltune.errors import OutputError
 
-_SOURCES = ("collbench.c", "collectives.c", "collectives.h")
+_KINDS = (".c", ".h")
 _FLAGS = ("-O3", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
 _COMPILE_TIMEOUT_S = 120.0
 
@@ -37,9 +37,9 @@ def native_benchmark(mpicc: Path, identity: str, cache: Path | None = None) -> P
         If the cache folder cannot be written.
     """
     folder = resources.files("colltune.bench") / "native"
-    texts = {name: (folder / name).read_bytes() for name in _SOURCES}
+    texts = {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
     digest = hashlib.sha256(repr((str(mpicc), identity, _FLAGS)).encode())
-    for text in texts.values():
+    for _, text in sorted(texts.items()):
         digest.update(text)
     target = (cache or cache_folder()) / f"collbench-{digest.hexdigest()[:16]}"
     if not target.exists():
@@ -54,7 +54,7 @@ def _compile(mpicc: Path, texts: dict[str, bytes], target: Path) -> None:
         for name, text in texts.items():
             (work / name).write_bytes(text)
         program = work / "collbench"
-        sources = [work / name for name in _SOURCES if name.endswith(".c")]
+        sources = [work / name for name in sorted(texts) if name.endswith(".c")]
         outcome = process.run(
             [mpicc, *_FLAGS, "-o", program, *sources], timeout_s=_COMPILE_TIMEOUT_S
         )

@@ -1,10 +1,11 @@
-"""The native backend: one launch per shape, all configurations inside it."""
+"""The native backend: one launch for many shapes, all configurations inside it."""
 
 from __future__ import annotations
 
 import os
+import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from colltune import process
 from colltune.bench import build
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.watching import Stop, Watcher
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell
@@ -24,16 +26,16 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import OutputError, ProgramError
-from colltune.mpi import LIBRARIES
+from colltune.errors import CampaignError, OutputError, ProgramError
+from colltune.mpi import CONFIGURABLE, LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
 
 _START_S = 30.0
-_SILENCE_S = 15.0
 _AROUND_S = 1.0
 _SLACK_S = 0.05
 _LEAST_S = 0.2
+_MOST_BYTES = 2**31 - 1
 _CANNOT_WRITE = "collbench: cannot write"
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
@@ -56,7 +58,7 @@ class NativeBackend:
         Seconds that a launch takes beside its plan's budget, as the last one did.
     """
 
-    measures_subshapes = False
+    measures_subshapes = True
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class NativeBackend:
     ) -> None:
         self._mpi = installation
         self._library = LIBRARIES[installation.library]
+        self._forcing = _Forcing(installation)
         self._cache = cache
         self._launcher = launcher or launcher_of(installation)
         self.around_s = _AROUND_S
@@ -87,28 +90,38 @@ class NativeBackend:
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def feasible(self, cell: Cell) -> bool:
-        """Tell whether the configuration runs there, and as no smaller configuration would."""
+        """Tell whether the configuration runs there, and as no smaller configuration would.
+
+        Raises
+        ------
+        CampaignError
+            If the user's environment keeps the configuration from being measured.
+        """
         configuration, instance = cell.configuration, cell.instance
         where = (instance.shape.nprocs, instance.msize_bytes)
         release = self._mpi.release
-        return configuration.is_default or (
-            self._library.settable_at_runtime(release, configuration)
-            and self._library.feasible(release, configuration, *where)
-            and self._library.effective(release, configuration, *where) == configuration
+        feasible = instance.shape.nprocs * instance.msize_bytes <= _MOST_BYTES and (
+            configuration.is_default
+            or (
+                self._library.feasible(release, configuration, *where)
+                and self._library.effective(release, configuration, *where) == configuration
+            )
         )
+        if feasible:
+            self._forcing.environment([configuration])
+        return feasible
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        """Return one group: what cannot be switched within a launch is not feasible here."""
-        return (tuple(cells),)
+        """Group `cells`: one launch for all that can be switched inside it, one for each other."""
+        groups: dict[Configuration | None, list[Cell]] = {}
+        for cell in cells:
+            own = self._forcing.needs_own_launch(cell.configuration)
+            groups.setdefault(cell.configuration if own else None, []).append(cell)
+        return tuple(tuple(group) for group in groups.values())
 
     def provenance(self) -> Mapping[str, str]:
-        """Return the MPI's paths and how processes were synchronised and timed."""
-        return {
-            "backend": "native",
-            "mpirun": str(self._mpi.mpirun),
-            "synchronisation": "dissemination barrier before each repetition",
-            "clock": "CLOCK_MONOTONIC, each rank's own start and end, maximum over ranks",
-        }
+        """Return the MPI's paths; a launch itself tells its hosts, clock and synchronisation."""
+        return {"backend": "native", "mpirun": str(self._mpi.mpirun)}
 
     def program(self) -> Path:
         """Return the compiled benchmark, compiling it if need be."""
@@ -119,15 +132,18 @@ class NativeBackend:
     ) -> LaunchResult:
         """Start one mpirun that executes the plan; see `Backend.run`."""
         started = time.monotonic()
-        wanted = self._library.base_environment(self._mpi.release)
-        settings = [self._settings(cell.configuration) for cell in plan.cells]
+        plan = _used(plan)
+        configurations = [cell.configuration for cell in plan.cells]
+        wanted = self._forcing.environment(configurations)
+        settings = [self._forcing.settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
-        outcome = self.launch(within, settings, launch, folder, wanted, progress)
+        watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
+        outcome = self._launch(within, settings, launch, folder, wanted, watcher, ())
         output = raw.read_raw(folder / "raw.txt")
-        ending = _ending(outcome, output)
-        blamed = {}
-        if ending in _BLAME and output.last_step is not None:
-            blamed[output.last_step] = _BLAME[ending]
+        ending = _ending(outcome, output, watcher)
+        in_flight = tuple(plan.cells[i] for i in output.in_flight) if ending in _BLAME else ()
+        suspect = in_flight[0] if len(in_flight) == 1 else None
+        blamed = {output.in_flight[0]: _BLAME[ending]} if suspect else {}
         timed_s = sum(map(sum, output.times_s.values()))
         if output.ended:
             timed_s = output.timed_s
@@ -137,15 +153,11 @@ class NativeBackend:
             ending=ending,
             timed_s=timed_s,
             wall_s=time.monotonic() - started,
-            suspect=plan.cells[next(iter(blamed))] if blamed else None,
+            suspect=suspect,
             message="" if outcome.ok else outcome.explain(),
+            in_flight=in_flight,
+            facts=output.facts,
         )
-
-    def _settings(self, configuration: Configuration) -> dict[str, int | str]:
-        release = self._mpi.release
-        if not self._library.settable_at_runtime(release, configuration):
-            return {}
-        return self._library.force(release, configuration)
 
     def launch(
         self,
@@ -161,17 +173,31 @@ class NativeBackend:
 
         `options` are passed to the launcher. Raw output goes into ``folder / "raw.txt"``.
         """
+        watcher = Watcher(folder / "raw.txt", plan, progress, self.around_s)
+        return self._launch(plan, settings, launch, folder, wanted, watcher, options)
+
+    def _launch(
+        self,
+        plan: LaunchPlan,
+        settings: Sequence[Mapping[str, int | str]],
+        launch: str,
+        folder: Path,
+        wanted: Mapping[str, str],
+        watcher: Watcher,
+        options: Sequence[str],
+    ) -> process.Outcome:
         program = self.program()
         raw.save_cells(folder / "cells.json", plan.cells, launch)
-        (folder / "plan.txt").write_text(raw.plan_text(plan, settings))
-        raw_path = folder / "raw.txt"
+        owner = f"{socket.gethostname()} {os.getpid()}"
+        (folder / "plan.txt").write_text(raw.plan_text(plan, settings, owner))
+        shape = _started(plan.shape)
         user = os.environ | self._mpi.launch_environment()
-        environment = self._launcher.environment(user, wanted, plan.shape)
-        exported = wanted if plan.shape.nodes > 1 else ()
+        environment = self._launcher.environment(user, wanted, shape)
+        exported = wanted if shape.nodes > 1 else ()
         command = self._launcher.command(
             Start(
-                plan.shape,
-                (program, folder / "plan.txt", raw_path),
+                shape,
+                (program, folder / "plan.txt", folder / "raw.txt"),
                 cores=usable_cores(),
                 exported={name: environment[name] for name in exported},
                 options=tuple(options),
@@ -179,16 +205,16 @@ class NativeBackend:
         )
         return process.run(
             command,
-            timeout_s=plan.budget_s + _START_S,
+            timeout_s=plan.budget_s + self.around_s + _START_S,
             env=environment,
-            watch=_Watcher(raw_path, plan, progress),
+            watch=watcher,
         )
 
     def answers(self, shape: Shape, within_s: float) -> bool:
         """Start a program that does nothing on all processes of `shape`."""
         user = os.environ | self._mpi.launch_environment()
-        environment = self._launcher.environment(user, {}, shape)
-        command = self._launcher.command(Start(shape, ("true",), cores=usable_cores()))
+        environment = self._launcher.environment(user, {}, _started(shape))
+        command = self._launcher.command(Start(_started(shape), ("true",), cores=usable_cores()))
         return process.run(command, timeout_s=within_s, env=environment).ok
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
@@ -197,45 +223,87 @@ class NativeBackend:
         return raw.measurements(raw.read_raw(folder / "raw.txt"), cells, launch)
 
 
-class _Watcher:
-    """Reports progress, and gives a launch up when it has been silent for too long."""
+class _Forcing:
+    """How an MPI library is told what to run, beside what its user has told it already."""
 
-    def __init__(self, raw_path: Path, plan: LaunchPlan, progress: Callable[[float], None]) -> None:
-        self._raw_path = raw_path
-        self._progress = progress
-        self._started = time.monotonic()
-        longest_step_s = max((step.max_seconds for step in plan.steps), default=0.0)
-        self._patience_s = _SILENCE_S + 3 * longest_step_s
-        self._deadline = self._started + plan.budget_s + _grace_s(plan.budget_s)
-        self._size, self._grown = -1, self._started
+    def __init__(self, installation: Installation) -> None:
+        self._library = LIBRARIES[installation.library]
+        self._release = installation.release
 
-    def __call__(self) -> bool:
-        now = time.monotonic()
-        self._progress(now - self._started)
-        try:
-            size = self._raw_path.stat().st_size
-        except OSError:
-            size = -1
-        if size != self._size:
-            self._size, self._grown = size, now
-        return now - self._grown < self._patience_s and now < self._deadline
+    def settings(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return the control variables that choose `configuration` inside a launch."""
+        if not self._library.settable_at_runtime(self._release, configuration):
+            return {}
+        return self._library.force(self._release, configuration)
+
+    def needs_own_launch(self, configuration: Configuration) -> bool:
+        """Tell whether only a launch's environment can choose `configuration`."""
+        return not configuration.is_default and not self._library.settable_at_runtime(
+            self._release, configuration
+        )
+
+    def environment(self, configurations: Iterable[Configuration]) -> dict[str, str]:
+        """Return the environment of a launch that measures `configurations`.
+
+        Raises
+        ------
+        CampaignError
+            If the user's own environment says otherwise, which always wins: the configurations
+            would be measured under false names.
+        """
+        wanted: dict[str, str] = {}
+        for configuration in set(configurations):
+            wanted |= self._wanted(configuration)
+        for name, value in sorted(wanted.items()):
+            user = os.environ.get(name, value)
+            if user != value:
+                raise CampaignError(
+                    f"{name}={user} is set in the environment, but measuring needs {value};"
+                    f" unset {name}, or leave out what it decides"
+                )
+        self._insist_on_free_hand(wanted)
+        return wanted
+
+    def _insist_on_free_hand(self, wanted: Mapping[str, str]) -> None:
+        if self._library.name not in CONFIGURABLE:
+            return
+        honoured = CONFIGURABLE[self._library.name].honour_user(wanted, os.environ)
+        if honoured.reason:
+            raise CampaignError(
+                f"the environment decides what {self._library.title} runs, so that nothing can be"
+                f" measured under its own name: {honoured.reason}; unset it"
+            )
+
+    def _wanted(self, configuration: Configuration) -> dict[str, str]:
+        if self._library.settable_at_runtime(self._release, configuration):
+            return self._library.base_environment(self._release)
+        return self._library.forced_environment(self._release, configuration)
 
 
-def _grace_s(budget_s: float) -> float:
-    """Return how long past its budget a launch may take to end itself before it is killed."""
-    return min(5.0, 0.5 + 0.1 * budget_s)
+def _used(plan: LaunchPlan) -> LaunchPlan:
+    """Return the plan with only those cells that have a step."""
+    used = sorted({step.cell for step in plan.steps})
+    number = {cell: index for index, cell in enumerate(used)}
+    steps = tuple(replace(step, cell=number[step.cell]) for step in plan.steps)
+    return replace(plan, cells=tuple(plan.cells[cell] for cell in used), steps=steps)
 
 
-def _ending(outcome: process.Outcome, output: raw.RawOutput) -> Ending:
+def _started(shape: Shape) -> Shape:
+    """Return what the launcher is asked for: one host where tests lay several nodes on it."""
+    return Shape(1, shape.nprocs) if os.environ.get("COLLBENCH_NODES") == "by-rank" else shape
+
+
+def _ending(outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher) -> Ending:
     if output.ended:
         return Ending(output.ended)
     if outcome.timed_out:
-        return Ending.HANG
+        killed_in_time = watcher.stop is Stop.OVERDUE and not watcher.stuck()
+        return Ending.BUDGET if killed_in_time else Ending.HANG
     if _CANNOT_WRITE in outcome.stderr:
         raise OutputError(
             "the benchmark cannot write its raw output; is the disk full?"
             f" What was measured before is kept\n{outcome.explain()}"
         )
-    if output.last_step is None:
+    if not output.began:
         raise ProgramError(f"the benchmark did not start\n{outcome.explain()}")
     return Ending.CRASH

@@ -1,11 +1,15 @@
-"""The native benchmark's files: writes its plan, reads its raw output (see collbench.c)."""
+"""The native benchmark's files: writes its plan, reads its raw output (see collbench.c).
+
+Version 2 of both since launches hold smaller shapes; raw output of version 1 is still read.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from colltune.bench.backends.protocol import LaunchPlan
@@ -21,65 +25,165 @@ from colltune.domain import (
 from colltune.errors import DataError
 
 _SALVAGE_VERSION = 1
+_HEADS = {"colltune-raw 1": 1, "colltune-raw 2": 2}
+_LIVE = struct.Struct("=8sQQq")
+_LIVE_MAGIC = b"ctlive2\n"
 
 
 @dataclass(frozen=True)
 class RawOutput:
     """Raw output as read: times and problems by cell index.
 
-    ``last_step`` is the index of the cell last begun, ``ended`` the reason of the ``end`` line, or
-    empty if it is missing.
+    ``in_flight`` are the cells whose steps had begun but not ended, ``began`` tells whether any
+    had; ``ended`` is the reason of the ``end`` line, or empty if it is missing; ``facts`` are those
+    that the program told about the launch.
     """
 
     times_s: Mapping[int, tuple[float, ...]]
     problems: Mapping[int, tuple[RunStatus, str]]
-    last_step: int | None
+    in_flight: tuple[int, ...]
+    began: bool
     ended: str
     timed_s: float
     wall_s: float
+    facts: Mapping[str, str]
 
 
-def plan_text(plan: LaunchPlan, settings: Sequence[Mapping[str, int | str]]) -> str:
-    """Return the plan file; ``settings[i]`` are the control variables of ``plan.cells[i]``."""
+def plan_text(
+    plan: LaunchPlan, settings: Sequence[Mapping[str, int | str]], owner: str = ""
+) -> str:
+    """Return the plan file; ``settings[i]`` are the control variables of ``plan.cells[i]``.
+
+    `owner` is host and process id of who wants the results; the program ends itself without him.
+    """
     distinct: dict[str, int] = {}
     words = [" ".join(f"{k}={v}" for k, v in sorted(s.items())) for s in settings]
     for word in words:
         distinct.setdefault(word, len(distinct))
-    lines = ["colltune-plan 1", f"budget {plan.budget_s:.3f}"]
+    lines = [
+        "colltune-plan 2",
+        f"layout {plan.shape.nodes} {plan.shape.ppn}",
+        f"budget {plan.budget_s:.3f}",
+        f"sync {plan.synchronisation}",
+    ]
+    lines += ["side_by_side 1"] * plan.side_by_side
+    lines += [f"owner {owner}"] if owner else []
     lines += [f"config {word}".rstrip() for word in distinct]
     for cell, word in zip(plan.cells, words, strict=True):
         instance = cell.instance
+        keep = " keep" if cell.configuration.is_default else ""
         lines.append(
             f"cell {distinct[word]} {instance.collective} {instance.msize_bytes}"
-            f" {instance.shape.nprocs}"
+            f" {instance.shape.nodes} {instance.shape.ppn}{keep}"
         )
     lines += [f"step {s.cell} {s.max_reps} {s.max_seconds:.6f}" for s in plan.steps]
     return "\n".join(lines) + "\n"
 
 
+def parts(path: Path) -> tuple[Path, ...]:
+    """Return the raw files of a launch: `path`, and beside it those of other sets of nodes."""
+    others = (f for f in path.parent.glob(f"{path.name}.*") if f.suffix[1:].isdecimal())
+    return (path, *sorted(others, key=lambda file: int(file.suffix[1:])))
+
+
+def live_of(part: Path) -> Path:
+    """Return the file that holds the repetitions of the step under way in `part`."""
+    return part.with_name(f"{part.name}.live")
+
+
 def read_raw(path: Path) -> RawOutput:
-    """Read raw output, whole or cut off by a kill: an unfinished last line is left out."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError:
-        text = ""
-    times: dict[int, list[float]] = {}
+    """Read raw output, whole or cut off by a kill.
+
+    An unfinished last line is left out; repetitions of the step under way are taken from the live
+    file unless the text has them already.
+
+    Raises
+    ------
+    DataError
+        If it is of a version that this colltune does not know.
+    """
+    read = [_Part.of(file) for file in parts(path)]
+    times: dict[int, tuple[float, ...]] = {}
     problems: dict[int, tuple[RunStatus, str]] = {}
-    last_step, ended, timed_s, wall_s = None, "", math.nan, math.nan
-    for line in text.split("\n")[:-1]:
+    for part in read:
+        problems |= part.problems
+        for cell, seconds in part.times_s.items():
+            times[cell] = times.get(cell, ()) + tuple(seconds)
+    first = read[0]
+    return RawOutput(
+        times_s=times,
+        problems=problems,
+        in_flight=tuple(part.open_step for part in read if part.open_step is not None),
+        began=any(part.began for part in read),
+        ended=first.ended,
+        timed_s=max((part.timed_s for part in read if part.ended), default=math.nan),
+        wall_s=first.wall_s,
+        facts=first.facts,
+    )
+
+
+@dataclass
+class _Part:
+    """One raw file; ``numbers`` are those of the groups of repetitions it has."""
+
+    times_s: dict[int, list[float]] = field(default_factory=dict)
+    problems: dict[int, tuple[RunStatus, str]] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    numbers: set[int] = field(default_factory=set)
+    open_step: int | None = None
+    began: bool = False
+    ended: str = ""
+    timed_s: float = math.nan
+    wall_s: float = math.nan
+
+    @classmethod
+    def of(cls, path: Path) -> _Part:
+        try:
+            text = path.read_text(errors="replace")
+        except OSError:
+            text = ""
+        part = cls()
+        head, *lines = text.split("\n")
+        if lines and head not in _HEADS:
+            raise DataError(
+                f"{path}: line 1 is {head[:80]!r}, not raw output of this colltune; upgrade it"
+            )
+        for line in lines[:-1]:
+            part._take(line, _HEADS[head])
+        part._take_live(live_of(path))
+        return part
+
+    def _take(self, line: str, version: int) -> None:
         kind, _, rest = line.partition(" ")
         words = rest.split()
         if kind == "s":
-            last_step = int(words[0])
+            self.open_step, self.began = int(words[0]), True
+        elif kind == "e":
+            self.open_step = None
         elif kind == "r":
-            times.setdefault(int(words[0]), []).extend(float(word) for word in words[1:])
+            if version > 1:
+                self.numbers.add(int(words.pop(1)))
+            self.times_s.setdefault(int(words[0]), []).extend(float(word) for word in words[1:])
         elif kind == "x":
-            problems[int(words[0])] = (RunStatus(words[1]), " ".join(words[2:]))
+            self.problems[int(words[0])] = (RunStatus(words[1]), " ".join(words[2:]))
+        elif kind == "f":
+            self.facts[words[0]] = " ".join(words[1:])
         elif kind == "end":
-            ended, timed_s, wall_s = words[0], float(words[1]), float(words[2])
-    return RawOutput(
-        {k: tuple(v) for k, v in times.items()}, problems, last_step, ended, timed_s, wall_s
-    )
+            self.ended, self.timed_s, self.wall_s = words[0], float(words[1]), float(words[2])
+            self.open_step = None
+
+    def _take_live(self, path: Path) -> None:
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return
+        if len(content) < _LIVE.size:
+            return
+        magic, count, number, cell = _LIVE.unpack_from(content)
+        fits = _LIVE.size + 8 * count <= len(content)
+        if magic == _LIVE_MAGIC and fits and number not in self.numbers and count:
+            seconds = struct.unpack_from(f"={count}d", content, _LIVE.size)
+            self.times_s.setdefault(cell, []).extend(seconds)
 
 
 def measurements(
@@ -89,13 +193,17 @@ def measurements(
     blamed: Mapping[int, RunStatus] | None = None,
 ) -> tuple[Measurement, ...]:
     """Return one measurement per cell that was timed, refused, wrong, or `blamed`."""
-    found = []
+    return tuple(_measurements(raw, cells, launch, blamed or {}))
+
+
+def _measurements(
+    raw: RawOutput, cells: Sequence[Cell], launch: str, blamed: Mapping[int, RunStatus]
+) -> Iterator[Measurement]:
     for index, cell in enumerate(cells):
-        status = (blamed or {}).get(index) or raw.problems.get(index, (RunStatus.OK, ""))[0]
-        times = raw.times_s.get(index, ()) if status is RunStatus.OK else ()
-        if status is not RunStatus.OK or times:
-            found.append(Measurement(cell.instance, cell.configuration, launch, status, times))
-    return tuple(found)
+        status = blamed.get(index) or raw.problems.get(index, (RunStatus.OK, ""))[0]
+        times = raw.times_s.get(index, ()) if status.is_timed else ()
+        if times or not status.is_timed:
+            yield Measurement(cell.instance, cell.configuration, launch, status, times)
 
 
 def save_cells(path: Path, cells: Sequence[Cell], launch: str) -> None:

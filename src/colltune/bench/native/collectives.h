@@ -31,4 +31,11 @@ const collective_t *find_collective(const char *name);
 /* Complete `call` for msize and its communicator; allocates nothing but counts and displs. */
 void prepare_call(call_t *call, const collective_t *collective);
 
+/* Fill the send buffer, and the receive buffer with what no right result holds. */
+void prepare_check(call_t *call, const collective_t *collective);
+
+/* Does MPI_Barrier let processes go before all have entered? 1 yes, 0 not seen, -1 it is refused.
+ * Messages go over `base`. Collective. */
+int barrier_leaks(call_t *call, MPI_Comm base);
+
 #endif

@@ -1,0 +1,233 @@
+/* Visits cells: checks a collective's result once, then times it. */
+#include "collbench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLACK_START 1e-4 /* seconds from the agreement on a start to the start */
+#define SLACK_LEAST 1e-5
+#define SLACK_MOST 0.1
+#define SLACK_DECAY 0.99
+enum { MOST_INVALID_IN_A_ROW = 40 };
+
+/* What the processes tell each other before each repetition; the maximum counts. */
+enum { LAST_TIME, LAST_LATE, ORDER, START, MESSAGE_LENGTH };
+enum { REPEAT, LOOK, STOP, SYNCHRONISE }; /* orders of the root; LOOK: know the last one first */
+
+double timed;
+int cut_short;
+static call_t buffers; /* send, recv, counts, displs of the largest cell */
+static int marks;
+static double slack = SLACK_START;
+static long n_valid, n_invalid;
+
+void allocate_buffers(void) {
+    size_t send = 1, recv = 1;
+    for (int i = 0; i < plan.n_cells; i++) {
+        const cell_t *cell = &plan.cells[i];
+        const collective_t *c = cell->collective;
+        size_t all = cell->msize * (size_t)cell->nodes * (size_t)cell->ppn;
+        size_t need_send = c->send_blocks < 0 ? all : cell->msize * (size_t)c->send_blocks;
+        size_t need_recv = c->recv_blocks < 0 ? all : cell->msize * (size_t)c->recv_blocks;
+        if (need_send > send) send = need_send;
+        if (need_recv > recv) recv = need_recv;
+    }
+    buffers.send = aligned_alloc(4096, (send + 4095) / 4096 * 4096);
+    buffers.recv = aligned_alloc(4096, (recv + 4095) / 4096 * 4096);
+    buffers.counts = malloc((size_t)world_size * sizeof(int));
+    buffers.displs = malloc((size_t)world_size * sizeof(int));
+    if (!buffers.send || !buffers.recv || !buffers.counts || !buffers.displs)
+        die("out of memory for message buffers", "");
+    memset(buffers.send, 1, send);
+    memset(buffers.recv, 1, recv);
+    marks = world_rank == 0 && getenv("COLLBENCH_MARK") != NULL;
+}
+
+static void close_cell(int index, const group_t *group, const char *status, const char *text) {
+    plan.cells[index].closed = 1;
+    if (group->rank == 0) output_problem(index, status, text);
+}
+
+/* First call of a cell: is the library able, and is the result right? */
+static void check_cell(int index, call_t *call, const group_t *group) {
+    cell_t *cell = &plan.cells[index];
+    const char *wrong = "the received data are wrong";
+    double trouble[2] = {0, 0}, nothing = 0;
+    cell->checked = 1;
+    prepare_check(call, cell->collective);
+    exchange(group, &nothing, 1);
+    if (cell->collective->send_blocks || cell->collective->recv_blocks) {
+        trouble[0] = cell->collective->run(call) != MPI_SUCCESS;
+        trouble[1] = trouble[0] <= 0 && cell->collective->wrong(call);
+    } else {
+        int answer = barrier_leaks(call, group->base);
+        wrong = "a process left before all had entered";
+        trouble[0] = answer < 0;
+        trouble[1] = answer > 0;
+    }
+    if (marks) fprintf(stderr, "MARK %s %d %zu\n", cell->collective->name, call->size, call->msize);
+    exchange(group, trouble, 2);
+    if (trouble[0] > 0) close_cell(index, group, "not_applicable", "the library refused the call");
+    else if (trouble[1] > 0) close_cell(index, group, "wrong_result", wrong);
+}
+
+/* ---- one visit ---- */
+
+typedef struct {
+    const step_t *step;
+    group_t *group;
+    double began;      /* now() */
+    int valid, invalid_in_a_row, hopeless;
+} visit_t;
+
+/* The root takes note of the repetition whose maximum over processes has just become known. */
+static void note(visit_t *visit, double seconds, int late) {
+    int cell = visit->step->cell;
+    if (plan.window) slack *= late ? 2 : SLACK_DECAY;
+    if (slack > SLACK_MOST) slack = SLACK_MOST;
+    if (slack < SLACK_LEAST) slack = SLACK_LEAST;
+    n_valid += !late;
+    n_invalid += late;
+    if (late) {
+        visit->invalid_in_a_row++;
+        return;
+    }
+    visit->invalid_in_a_row = 0;
+    visit->valid++;
+    plan.cells[cell].timed = 1;
+    output_time(seconds);
+    if (racing_note(cell, seconds) && racing_hopeless(cell)) visit->hopeless = 1;
+}
+
+/* What is to be done next? `pending`: a repetition is not known to all yet. */
+static int order(const visit_t *visit, int begun, int pending) {
+    const step_t *step = visit->step;
+    double t = now(), spent = t - visit->began;
+    double left = step->max_seconds - spent, total = plan.budget - (t - started);
+    double next = begun ? spent / begun : 0;
+    if (visit->hopeless || visit->invalid_in_a_row >= MOST_INVALID_IN_A_ROW) return STOP;
+    if (visit->valid >= step->max_reps) return STOP;
+    if (total <= next) cut_short = 1;
+    if (total <= next || (begun && left < next)) return STOP;
+    if (visit->valid + pending >= step->max_reps) return plan.window ? LOOK : STOP;
+    return plan.window && clocks_are_stale(visit->group) ? SYNCHRONISE : REPEAT;
+}
+
+static double repetition(const visit_t *visit, call_t *call, const collective_t *collective,
+                         double start, double *late) {
+    *late = plan.window && !wait_until(visit->group, start);
+    double t = plan.window ? start : now();
+    collective->run(call);
+    return (plan.window ? global_now(visit->group) : now()) - t;
+}
+
+static void synchronise(visit_t *visit) {
+    double t = now();
+    synchronise_clocks(visit->group);
+    visit->began += now() - t; /* no part of the visit's time */
+}
+
+static void time_cell(visit_t *visit, call_t *call, const collective_t *collective) {
+    double mine = 0, late = 0;
+    group_t *group = visit->group;
+    int begun = 0, pending = 0;
+    for (;;) {
+        double message[MESSAGE_LENGTH] = {mine, late, 0, 0};
+        if (group->rank == 0) {
+            message[ORDER] = order(visit, begun, pending);
+            if (group->clock) message[START] = global_now(group) + slack;
+        }
+        exchange(group, message, MESSAGE_LENGTH);
+        if (group->rank == 0 && pending) note(visit, message[LAST_TIME], message[LAST_LATE] > 0);
+        mine = late = pending = 0;
+        if (message[ORDER] == STOP) return;
+        if (message[ORDER] == SYNCHRONISE) synchronise(visit);
+        if (message[ORDER] != REPEAT) continue;
+        mine = repetition(visit, call, collective, message[START], &late);
+        pending = 1;
+        begun++;
+    }
+}
+
+static void finish(const visit_t *visit) {
+    int cell = visit->step->cell;
+    timed += now() - visit->began;
+    if (visit->hopeless) close_cell(cell, visit->group, "abandoned", "slower than another one");
+    else if (visit->invalid_in_a_row >= MOST_INVALID_IN_A_ROW && !plan.cells[cell].timed)
+        close_cell(cell, visit->group, "not_applicable", "the processes cannot start together");
+}
+
+static void visit_cell(const step_t *step, group_t *group) {
+    cell_t *cell = &plan.cells[step->cell];
+    const char *culprit = "";
+    if (group->rank == 0) output_begin(step->cell);
+    MPI_Comm comm = configured(cell->config, group, &culprit);
+    if (comm == MPI_COMM_NULL) {
+        close_cell(step->cell, group, "not_applicable", culprit);
+    } else {
+        call_t call = buffers;
+        call.comm = comm;
+        call.rank = group->rank;
+        call.size = group->size;
+        call.msize = cell->msize;
+        prepare_call(&call, cell->collective);
+        if (!cell->checked) check_cell(step->cell, &call, group);
+        if (!cell->closed && step->max_reps > 0) {
+            visit_t visit = {.step = step, .group = group, .began = now()};
+            if (group->rank == 0) racing_visit(step->cell);
+            time_cell(&visit, &call, cell->collective);
+            if (group->rank == 0) finish(&visit);
+        }
+        withdraw();
+    }
+    if (group->rank == 0) output_end(step->cell);
+}
+
+/* ---- one block ---- */
+
+/* Side by side, all configurations of an instance meet on the same nodes. */
+static int is_mine(int cell, const group_t *group) {
+    return plan.cells[cell].instance % sets_of(group->nodes) == group->set;
+}
+
+/* The root's choice of the next step to execute; `end`: none. */
+static int next_step(int at, int end, const group_t *group) {
+    for (; at < end; at++) {
+        int cell = plan.steps[at].cell;
+        if (!is_mine(cell, group) || plan.cells[cell].closed) continue;
+        if (!racing_hopeless(cell)) return at;
+        close_cell(cell, group, "abandoned", "slower than another one");
+    }
+    return end;
+}
+
+int run_block(int first, int end) {
+    const cell_t *cell = &plan.cells[plan.steps[first].cell];
+    group_t *group = group_of(cell->nodes, cell->ppn);
+    int at = first, over = 0;
+    if (!group) return 0;
+    if (group->rank == 0) open_output(group->set * group->nodes);
+    for (;; at++) {
+        double next = 0;
+        if (group->rank == 0) {
+            over = now() - started >= plan.budget || owner_is_gone();
+            next = over ? end : next_step(at, end, group);
+        }
+        exchange(group, &next, 1);
+        at = (int)next;
+        if (at >= end) break;
+        visit_cell(&plan.steps[at], group);
+    }
+    trim_communicators(group);
+    return over;
+}
+
+void report_synchronisation(void) {
+    if (!plan.window) {
+        output_fact("sync", "barrier: dissemination barrier before each repetition");
+        return;
+    }
+    output_fact("sync", "window: common start on a global clock, hca3 with a linear model per node");
+    if (n_valid + n_invalid)
+        output_fact("late_repetitions", "%ld of %ld", n_invalid, n_valid + n_invalid);
+}

@@ -1,0 +1,126 @@
+/* Reads the plan; collbench.c tells its lines. */
+#include "collbench.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+plan_t plan;
+static struct { int first, last; } *instances;
+static int n_instances;
+
+static char *read_text(const char *path) {
+    long length = -1;
+    char *text = NULL;
+    if (world_rank == 0) {
+        FILE *file = fopen(path, "rb");
+        if (!file || fseek(file, 0, SEEK_END) || (length = ftell(file)) < 0) die("cannot read ", path);
+        if (length >= INT_MAX) die("too long: ", path);
+        rewind(file);
+        text = malloc((size_t)length + 1);
+        if (!text || fread(text, 1, (size_t)length, file) != (size_t)length) die("cannot read ", path);
+        fclose(file);
+    }
+    MPI_Bcast(&length, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    if (world_rank) text = malloc((size_t)length + 1);
+    if (!text) die("out of memory", "");
+    MPI_Bcast(text, (int)length, MPI_CHAR, 0, MPI_COMM_WORLD);
+    text[length] = '\0';
+    return text;
+}
+
+static void parse_config(char *line) {
+    plan.configs = grown(plan.configs, plan.n_configs, sizeof *plan.configs);
+    config_t *config = &plan.configs[plan.n_configs++];
+    config->n = 0;
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
+        char *equals = strchr(word, '=');
+        if (!equals || equals - word >= NAME_LENGTH || strlen(equals) > VALUE_LENGTH ||
+            config->n == MAX_SETTINGS)
+            die("bad config word ", word);
+        setting_t *setting = &config->settings[config->n++];
+        *equals = '\0';
+        strcpy(setting->name, word);
+        strcpy(setting->value, equals + 1);
+    }
+}
+
+static int same_instance(const cell_t *a, const cell_t *b) {
+    return a->collective == b->collective && a->msize == b->msize && a->nodes == b->nodes &&
+           a->ppn == b->ppn;
+}
+
+/* Note in the cell which instance it is of, and append it to that instance's list. */
+static void join_instance(cell_t *cell, int index) {
+    int i = 0;
+    cell->next = -1;
+    while (i < n_instances && !same_instance(cell, &plan.cells[instances[i].first])) i++;
+    if (i < n_instances) {
+        plan.cells[instances[i].last].next = index;
+    } else {
+        instances = grown(instances, n_instances++, sizeof *instances);
+        instances[i].first = index;
+    }
+    instances[i].last = index;
+    cell->instance = i;
+    cell->first = instances[i].first;
+}
+
+static void parse_cell(const char *line) {
+    char name[NAME_LENGTH], flag[8] = "";
+    cell_t cell = {0};
+    int found = sscanf(line, "%d %95s %zu %d %d %7s", &cell.config, name, &cell.msize, &cell.nodes,
+                       &cell.ppn, flag);
+    if (found < 5 || cell.config < 0 || cell.config >= plan.n_configs || cell.nodes < 1 ||
+        cell.nodes > plan.nodes || cell.ppn < 1 || cell.ppn > plan.ppn || cell.msize > INT_MAX ||
+        (*flag && strcmp(flag, "keep")))
+        die("bad cell ", line);
+    cell.collective = find_collective(name);
+    if (!cell.collective) die("unknown collective ", name);
+    cell.keep = *flag != '\0';
+    plan.cells = grown(plan.cells, plan.n_cells, sizeof *plan.cells);
+    join_instance(&cell, plan.n_cells);
+    plan.cells[plan.n_cells++] = cell;
+}
+
+static void parse_step(const char *line) {
+    step_t step;
+    if (sscanf(line, "%d %d %lf", &step.cell, &step.max_reps, &step.max_seconds) != 3 ||
+        step.cell < 0 || step.cell >= plan.n_cells)
+        die("bad step ", line);
+    plan.steps = grown(plan.steps, plan.n_steps, sizeof *plan.steps);
+    plan.steps[plan.n_steps++] = step;
+}
+
+static int parse_head(const char *line) {
+    if (!strncmp(line, "budget ", 7)) plan.budget = strtod(line + 7, NULL);
+    else if (!strcmp(line, "sync barrier")) plan.window = 0;
+    else if (!strcmp(line, "sync window")) plan.window = 1;
+    else if (!strcmp(line, "side_by_side 1")) plan.side_by_side = 1;
+    else if (!strncmp(line, "owner ", 6))
+        return sscanf(line + 6, "%95s %ld", plan.owner_host, &plan.owner) == 2;
+    else if (!strncmp(line, "layout ", 7))
+        return sscanf(line + 7, "%d %d", &plan.nodes, &plan.ppn) == 2;
+    else return 0;
+    return 1;
+}
+
+static void parse_line(char *line) {
+    if (!strcmp(line, "config")) parse_config(line + 6);
+    else if (!strncmp(line, "config ", 7)) parse_config(line + 7);
+    else if (!strncmp(line, "cell ", 5)) parse_cell(line + 5);
+    else if (!strncmp(line, "step ", 5)) parse_step(line + 5);
+    else if (*line && !parse_head(line)) die("bad plan line ", line);
+}
+
+void load_plan(const char *path) {
+    char *text = read_text(path), *end;
+    if (strncmp(text, "colltune-plan 2\n", 16)) die("not a plan of version 2: ", path);
+    for (char *line = text + 16; line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end) *end++ = '\0';
+        parse_line(line);
+    }
+    if (plan.nodes < 1 || plan.ppn < 1) die("no layout in ", path);
+    free(text);
+}

@@ -1,0 +1,193 @@
+/* Makes configurations take effect by writing MPI_T control variables.
+ *
+ * Open MPI reads them when a communicator is created: each configuration gets communicators of its
+ * own. The MPICH family reads them at every call: they stay written for the whole visit, during
+ * which nothing but the collective under test and point-to-point messages may be called. */
+#include "collbench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef OPEN_MPI
+enum { READ_AT_CREATION = 1 };
+#else
+enum { READ_AT_CREATION = 0 };
+#endif
+/* MPICH has about 2000 contexts per process, and a communicator may take several */
+enum { MOST_COMMUNICATORS = 512, DESCRIPTION_LENGTH = 8192, TEXT_LENGTH = 1024 };
+
+typedef struct { char bytes[TEXT_LENGTH]; } content_t;
+typedef struct { int config; group_t *group; MPI_Comm comm; unsigned long used; } entry_t;
+
+static const config_t *applied; /* whose variables are written now */
+static content_t saved[MAX_SETTINGS];
+static entry_t *entries;
+static int n_entries;
+static unsigned long uses;
+
+/* ---- one variable ---- */
+
+typedef struct {
+    MPI_T_cvar_handle handle;
+    MPI_T_enum items;
+    int width, count;
+    char description[DESCRIPTION_LENGTH];
+} variable_t;
+
+static int open_variable(const char *name, variable_t *v) {
+    int index, length = DESCRIPTION_LENGTH, none = 0, verbosity, bind, scope;
+    MPI_Datatype type;
+    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return 1;
+    MPI_T_cvar_get_info(index, NULL, &none, &verbosity, &type, &v->items, v->description, &length,
+                        &bind, &scope);
+    MPI_Type_size(type, &v->width);
+    return MPI_T_cvar_handle_alloc(index, NULL, &v->handle, &v->count) != MPI_SUCCESS;
+}
+
+/* Value of the item `word` of an enumeration that MPI_T knows. */
+static int item_of_enum(MPI_T_enum items, const char *word, long *value) {
+    int n, number, length = 0;
+    if (MPI_T_enum_get_info(items, &n, NULL, &length) != MPI_SUCCESS) return 1;
+    for (int i = 0; i < n; i++) {
+        char name[NAME_LENGTH];
+        length = sizeof name;
+        if (MPI_T_enum_get_item(items, i, &number, name, &length) != MPI_SUCCESS) return 1;
+        *value = number;
+        if (!strcmp(name, word)) return 0;
+    }
+    return 1;
+}
+
+/* MPICH's enumerations are plain integers to MPI_T; their items are listed in the description, in
+ * order from 0 on, each as "name - text", in some releases without an end of line in between. */
+static int item_of_description(const char *description, const char *word, long *value) {
+    size_t length = strlen(word);
+    const char *counted = description;
+    for (const char *at = description; (at = strstr(at, word)); at++) {
+        const char *dash = at + length + strspn(at + length, " ");
+        if (dash == at + length || dash[0] != '-' || (at > description && at[-1] == '_')) continue;
+        *value = 0;
+        while ((counted = strstr(counted, " - ")) && counted + 1 < dash) {
+            ++*value;
+            counted++;
+        }
+        return 0;
+    }
+    return 1;
+}
+
+static int number_of(const variable_t *v, const char *text, long *value) {
+    char *end;
+    *value = strtol(text, &end, 10);
+    if (*text && !*end) return 0;
+    if (v->items != MPI_T_ENUM_NULL) return item_of_enum(v->items, text, value);
+    return item_of_description(v->description, text, value);
+}
+
+static int encode(const variable_t *v, const char *text, content_t *content) {
+    long value;
+    memset(content, 0, sizeof *content);
+    if (v->count > 1) { /* a string */
+        if (v->width != 1 || v->count > TEXT_LENGTH || (int)strlen(text) >= v->count) return 1;
+        strcpy(content->bytes, text);
+        return 0;
+    }
+    if (number_of(v, text, &value)) return 1;
+    int number = (int)value;
+    signed char byte = (signed char)value;
+    if (v->width == (int)sizeof value) memcpy(content->bytes, &value, sizeof value);
+    else if (v->width == (int)sizeof number) memcpy(content->bytes, &number, sizeof number);
+    else if (v->width == 1) memcpy(content->bytes, &byte, 1);
+    else return 1;
+    return 0;
+}
+
+/* Write the variable and keep in `old` what it held; with `text` NULL write back `old`. */
+static int write_variable(const char *name, const char *text, content_t *old) {
+    variable_t v;
+    content_t wanted = *old;
+    if (open_variable(name, &v)) return 1;
+    int failed = v.count * v.width > TEXT_LENGTH || (text && encode(&v, text, &wanted)) ||
+                 (text && MPI_T_cvar_read(v.handle, old->bytes) != MPI_SUCCESS) ||
+                 MPI_T_cvar_write(v.handle, wanted.bytes) != MPI_SUCCESS;
+    MPI_T_cvar_handle_free(&v.handle);
+    return failed;
+}
+
+static int apply(const config_t *config, const char **culprit) {
+    for (int i = 0; i < config->n; i++) {
+        if (!write_variable(config->settings[i].name, config->settings[i].value, &saved[i])) continue;
+        *culprit = config->settings[i].name;
+        while (i-- > 0) write_variable(config->settings[i].name, NULL, &saved[i]);
+        return 1;
+    }
+    applied = config;
+    return 0;
+}
+
+void withdraw(void) {
+    for (int i = applied ? applied->n : 0; i-- > 0;)
+        write_variable(applied->settings[i].name, NULL, &saved[i]);
+    applied = NULL;
+}
+
+/* ---- communicators ---- */
+
+static entry_t *find_entry(int config, const group_t *group) {
+    for (int i = 0; i < n_entries; i++)
+        if (entries[i].config == config && entries[i].group == group) return &entries[i];
+    return NULL;
+}
+
+static void forget(int index) {
+    MPI_Comm_free(&entries[index].comm);
+    entries[index] = entries[--n_entries];
+}
+
+/* All processes of the group know the same entries of it, and so agree on the oldest. */
+static void make_room(const group_t *group) {
+    int n = 0, oldest = -1;
+    for (int i = 0; i < n_entries; i++) {
+        if (entries[i].group != group) continue;
+        n++;
+        if (oldest < 0 || entries[i].used < entries[oldest].used) oldest = i;
+    }
+    if (n >= MOST_COMMUNICATORS) forget(oldest);
+}
+
+void trim_communicators(group_t *group) {
+    double live = n_entries;
+    exchange(group, &live, 1);
+    if (live <= MOST_COMMUNICATORS) return;
+    for (int i = n_entries; i-- > 0;)
+        if (entries[i].group == group) forget(i);
+}
+
+static MPI_Comm communicator(int config, group_t *group) {
+    entry_t *entry = find_entry(config, group);
+    if (!entry) {
+        MPI_Comm comm;
+        make_room(group);
+        if (MPI_Comm_dup(group->base, &comm) != MPI_SUCCESS) return MPI_COMM_NULL;
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        entries = grown(entries, n_entries, sizeof *entries);
+        entry = &entries[n_entries++];
+        *entry = (entry_t){config, group, comm, 0};
+    }
+    entry->used = ++uses;
+    return entry->comm;
+}
+
+MPI_Comm configured(int config, group_t *group, const char **culprit) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    if (!READ_AT_CREATION) comm = communicator(-1, group);
+    else if (find_entry(config, group)) return communicator(config, group);
+    *culprit = "a control variable cannot be written everywhere";
+    double failed = apply(&plan.configs[config], culprit);
+    exchange(group, &failed, 1);
+    if (failed > 0) {
+        withdraw();
+        return MPI_COMM_NULL;
+    }
+    return READ_AT_CREATION ? communicator(config, group) : comm;
+}
