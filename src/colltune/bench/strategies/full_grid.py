@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-import numpy as np
-
 from colltune.bench import schedule
 from colltune.bench.strategies.protocol import State, Visit
 from colltune.domain import Shape
@@ -77,11 +75,8 @@ def _survey(state: State, group: _Group, left_s: float, rng: random.Random) -> V
 
 
 def _refine(state: State, group: _Group, left_s: float, rng: random.Random) -> Visit | None:
-    times_s = {
-        index: float(np.median(state.times_s[index]))
-        for index in group.cells
-        if state.times_s.get(index)
-    }
+    medians_s = {index: state.median_s(index) for index in group.cells}
+    times_s = {index: time_s for index, time_s in medians_s.items() if time_s is not None}
     budget_s = left_s / (_REFINING_LAUNCHES - group.refinements)
     if budget_s < 2 * state.launch_s:
         budget_s = left_s
