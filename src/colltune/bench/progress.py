@@ -9,7 +9,7 @@ from pathlib import Path
 from colltune.bench.campaign import Campaign
 from colltune.bench.forecast import Forecast
 from colltune.bench.schedule import Cell
-from colltune.bench.strategies.protocol import State, Visited
+from colltune.bench.strategies.protocol import State, Visited, by_shape
 from colltune.dataset import read_parquet
 from colltune.domain import Measurement, RunStatus, Shape
 from colltune.errors import DataError
@@ -47,6 +47,7 @@ class Measured:
         self.medians_s: dict[int, float] = {}
         self.closed: set[int] = set()
         self.apart = False
+        self.members = by_shape(cells)
         self._index = {cell: index for index, cell in enumerate(cells)}
         self._skipped: list[int] = []
 
@@ -63,6 +64,7 @@ class Measured:
             max_reps=campaign.max_reps,
             cell_s=campaign.cell_s,
             granted=self.granted,
+            members=self.members,
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:

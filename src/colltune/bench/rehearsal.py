@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
+from colltune.bench.cells import check_globs
 from colltune.bench.journal import Journal
 from colltune.bench.runner import CampaignRun
 from colltune.bench.schedule import Cell, Step
@@ -77,7 +78,13 @@ def rehearse(
 
     `launch_s` are the seconds that a launch costs beside its steps. Nothing is run, and nothing is
     abandoned by racing, so that the real campaign is through with slow cells earlier.
+
+    Raises
+    ------
+    CampaignError
+        If a glob of the campaign matches no configuration.
     """
+    check_globs(campaign, backend)
     run = _RehearsalRun(campaign, backend, time_s, launch_s, seed)
     run.measure(None)
     cells = run.measured.cells

@@ -56,7 +56,7 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     from colltune.errors import CampaignError
     from colltune.mpi import installation
 
-    found = installation.find(mpi or campaign.mpi)
+    found = installation.find(mpi or campaign.mpi, campaign.library)
     if campaign.release is not None and found.release != campaign.release:
         raise CampaignError(
             f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} is of"
@@ -120,5 +120,5 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
         except ProgramError as error:
             raise ProgramError(f"{error}; or name the release as library.release") from None
     nowhere = Path("mpirun")
-    imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, nowhere, "")
+    imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
     return NativeBackend(imagined, launcher=Mpirun(nowhere))

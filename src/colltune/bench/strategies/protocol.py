@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,7 +41,8 @@ class State:
     ``cells`` are all feasible cells of the campaign; ``times_s`` holds, by a cell's index, its
     repetitions so far, ``medians_s`` their median; ``closed`` are the cells not to be visited any more: they crashed, hung,
     were wrong or were abandoned as too slow. ``left_s`` is the wall time that is left, ``launch_s``
-    what a launch costs beside its steps. ``granted`` is the shape that every launch has because
+    what a launch costs beside its steps. ``members`` are the cells of each shape, by index.
+    ``granted`` is the shape that every launch has because
     its cells are measured by sub-communicators; None: each shape needs a launch of its own.
     """
 
@@ -55,6 +56,11 @@ class State:
     cell_s: float
     granted: Shape | None
     medians_s: Mapping[int, float] = field(default_factory=dict)
+    members: Mapping[Shape, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            object.__setattr__(self, "members", by_shape(self.cells))
 
     @property
     def open(self) -> tuple[int, ...]:
@@ -66,6 +72,14 @@ class State:
         if cell in self.medians_s:
             return self.medians_s[cell]
         return statistics.median(self.times_s[cell]) if self.times_s.get(cell) else None
+
+
+def by_shape(cells: Sequence[Cell]) -> dict[Shape, tuple[int, ...]]:
+    """Return the indices of the cells of each shape."""
+    found: dict[Shape, list[int]] = {}
+    for index, cell in enumerate(cells):
+        found.setdefault(cell.instance.shape, []).append(index)
+    return {shape: tuple(indices) for shape, indices in found.items()}
 
 
 class Strategy(Protocol):
