@@ -74,8 +74,6 @@ def _sizes_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(_list_of(int)(v) for v in value.values())
 
 
-
-
 def _string(field: str) -> _Key:
     return _Key(field, "a string", _is(str))
 
@@ -185,6 +183,7 @@ def parse(text: str, source: str) -> Campaign:
         return Campaign(**values)
     except CampaignError as error:
         raise CampaignError(f"{source}: {error}") from None
+
 
 @dataclass(frozen=True)
 class CampaignFile:

@@ -8,7 +8,7 @@ from colltune.bench.schedule import Cell
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import CampaignError
 
-_BLOCKS_PER_RANK = frozenset(
+BLOCKS_PER_RANK = frozenset(
     {
         Collective.ALLGATHER,
         Collective.ALLGATHERV,
@@ -25,7 +25,7 @@ def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, 
     """Return the feasible cells of the campaign on `shape`."""
     cells: list[Cell] = []
     for collective in campaign.collectives:
-        blocks = shape.nprocs if collective in _BLOCKS_PER_RANK else 1
+        blocks = shape.nprocs if collective in BLOCKS_PER_RANK else 1
         sizes = campaign.msizes_of(collective)
         fitting = [m for m in sizes if m * blocks <= campaign.max_buffer_bytes]
         for configuration in backend.portfolio(campaign, collective).configurations:

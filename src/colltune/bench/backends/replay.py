@@ -2,18 +2,64 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Context, Measurement, Portfolio, RunStatus, Shape
+from colltune.domain import (
+    Collective,
+    Context,
+    Measurement,
+    Portfolio,
+    RunStatus,
+    Shape,
+    Summary,
+)
+
+_P90_SIGMAS = 1.2815515655446004
+_FEWEST_FOR_SPREAD = 4
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much replayed repetitions scatter, as standard deviations of log-normal factors.
+
+    ``repetition`` is the scatter of single repetitions of cells whose record has no spread of its
+    own (fewer than 4 repetitions, or no 90 % quantile); the others scatter as their recorded 90 %
+    quantile lies above their median. ``launch`` is a factor common to all repetitions of a cell in
+    one launch, which no number of repetitions averages out. ``seed`` and the launch's name
+    determine every draw.
+    """
+
+    repetition: float = 0.2
+    launch: float = 0.01
+    seed: int = 0
+
+    def times_s(
+        self, recorded: Summary, shift: float, count: int, rng: np.random.Generator
+    ) -> list[float]:
+        """Return `count` repetitions in seconds around the recorded median times ``exp(shift)``."""
+        factors = np.exp(rng.normal(shift, self._sigma(recorded), count))
+        return [float(t) for t in recorded.time_s * factors]
+
+    def _sigma(self, recorded: Summary) -> float:
+        p90_s = recorded.time_p90_s
+        if recorded.n_reps < _FEWEST_FOR_SPREAD or not math.isfinite(p90_s):
+            return self.repetition
+        return max(0.0, math.log(p90_s / recorded.time_s)) / _P90_SIGMAS
 
 
 class ReplayBackend:
     """Replays recorded measurements; time passes as if they were measured again.
+
+    A launch may hold cells of any shape up to its own, as a launch on real nodes can.
 
     Parameters
     ----------
@@ -21,13 +67,18 @@ class ReplayBackend:
         What was recorded. Of several launches of a cell the first is replayed.
     launch_s
         Seconds that each launch costs beside its timed loops.
+    noise
+        How repetitions scatter; without it they are the recorded ones, or their median.
     """
 
     measures_subshapes = True
 
-    def __init__(self, dataset: PerformanceDataset, launch_s: float = 2.0) -> None:
+    def __init__(
+        self, dataset: PerformanceDataset, launch_s: float = 2.0, noise: Noise | None = None
+    ) -> None:
         self._dataset = dataset
         self._launch_s = launch_s
+        self._noise = noise
         self._recorded: dict[Cell, Measurement] = {}
         for measurement in dataset.measurements():
             cell = Cell(measurement.configuration, measurement.instance)
@@ -64,25 +115,26 @@ class ReplayBackend:
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        """Replay the plan: as many repetitions as the recorded runtimes let fit."""
-        reps: dict[int, int] = {}
+        """Replay the plan: as many repetitions as the runtimes let fit, at least one a step."""
+        again = _Again(self._noise, launch)
+        times: dict[int, list[float]] = {}
         timed_s, ending = 0.0, Ending.PLAN
         for step in plan.steps:
             recorded = self._recorded[plan.cells[step.cell]]
-            if recorded.status is not RunStatus.OK or recorded.summary is None:
-                reps.setdefault(step.cell, 0)
-                continue
             left_s = plan.budget_s - self._launch_s - timed_s
             if left_s <= 0:
                 ending = Ending.BUDGET
                 break
+            known = times.setdefault(step.cell, [])
+            if recorded.status is not RunStatus.OK or recorded.summary is None:
+                continue
             fitting = int(min(step.max_seconds, left_s) / recorded.summary.time_s)
-            done = min(step.max_reps, max(1, fitting))
-            reps[step.cell] = reps.get(step.cell, 0) + done
-            timed_s += done * recorded.summary.time_s
+            count = min(step.max_reps, max(1, fitting))
+            known += again.times_s(step.cell, recorded, len(known), count)
+            timed_s += sum(known[-count:])
         progress(self._launch_s + timed_s)
         measured = tuple(
-            self._again(plan.cells[index], launch, count) for index, count in sorted(reps.items())
+            self._measurement(plan.cells[index], launch, times[index]) for index in sorted(times)
         )
         return LaunchResult(measured, ending, timed_s, self._launch_s + timed_s)
 
@@ -94,10 +146,26 @@ class ReplayBackend:
         """Return nothing: a replay leaves nothing behind."""
         return ()
 
-    def _again(self, cell: Cell, launch: str, count: int) -> Measurement:
-        recorded = self._recorded[cell]
-        if recorded.status is not RunStatus.OK or recorded.summary is None:
-            return Measurement(cell.instance, cell.configuration, launch, recorded.status)
-        source = recorded.times_s or (recorded.summary.time_s,)
-        times = tuple(source[i % len(source)] for i in range(count))
-        return Measurement(cell.instance, cell.configuration, launch, RunStatus.OK, times)
+    def _measurement(self, cell: Cell, launch: str, times_s: list[float]) -> Measurement:
+        status = RunStatus.OK if times_s else self._recorded[cell].status
+        return Measurement(cell.instance, cell.configuration, launch, status, tuple(times_s))
+
+
+class _Again:
+    """Draws the repetitions of one launch."""
+
+    def __init__(self, noise: Noise | None, launch: str) -> None:
+        self._noise = noise
+        seed = 0 if noise is None else noise.seed
+        self._rng = np.random.default_rng([seed, *launch.encode()])
+        self._shifts: dict[int, float] = {}
+
+    def times_s(self, cell: int, recorded: Measurement, start: int, count: int) -> list[float]:
+        """Return the repetitions `start` to ``start + count`` of a cell, by index, in seconds."""
+        assert recorded.summary is not None
+        if self._noise is None:
+            source = recorded.times_s or (recorded.summary.time_s,)
+            return [source[(start + i) % len(source)] for i in range(count)]
+        if cell not in self._shifts:
+            self._shifts[cell] = float(self._rng.normal(0.0, self._noise.launch))
+        return self._noise.times_s(recorded.summary, self._shifts[cell], count, self._rng)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
 from colltune.domain import Collective, Configuration, Portfolio
@@ -66,7 +65,6 @@ def algorithm_of(release: str, configuration: Configuration) -> Algorithm:
     return algorithm
 
 
-@lru_cache(maxsize=4096)
 def canonical(release: str, configuration: Configuration) -> Configuration:
     """Return the spelling with the library's name and every honoured parameter written out.
 

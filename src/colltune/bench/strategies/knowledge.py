@@ -1,0 +1,177 @@
+"""What a campaign knows of one collective: matrices of instances and configurations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.bench.cells import BLOCKS_PER_RANK
+from colltune.bench.strategies.protocol import State
+from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.surrogate import Belief, Surrogate, coordinates
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+NO_CELL = -1
+REPETITION_SD = 0.2
+FLOOR_SD = 0.01
+_PRIOR_WEIGHT = 20
+_MOST_INSTANCES = 400
+_TARGET_NODES = 12
+_DRAWS = 24
+_MOST_SD = 2.0
+_NEVER = 50.0
+_NEAR_BEST = np.log(1.3)
+_HOPELESS = np.log(3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """One collective's R instances and C configurations.
+
+    ``cell`` (R, C) are indices into the state's cells, `NO_CELL` where there is none; ``open``
+    (R, C) may be visited; ``reps`` (R, C) counts repetitions so far, ``log_time`` (R, C) is the log
+    of their median in seconds, NaN without any. ``scatter`` is the variance of one repetition's log
+    time. ``rng`` picks among more instances than can be reckoned with.
+    """
+
+    instances: tuple[Instance, ...]
+    configurations: tuple[Configuration, ...]
+    cell: Integers
+    open: Flags
+    reps: Integers
+    log_time: Numbers
+    scatter: float
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, state: State, collective: Collective, rng: np.random.Generator) -> Knowledge:
+        """Read what `state` tells of `collective`."""
+        mine = [i for i, c in enumerate(state.cells) if c.instance.collective is collective]
+        rows = {i: n for n, i in enumerate(dict.fromkeys(state.cells[i].instance for i in mine))}
+        names = dict.fromkeys(state.cells[i].configuration for i in mine)
+        columns = {configuration: n for n, configuration in enumerate(names)}
+        cell = np.full((len(rows), len(columns)), NO_CELL, np.int64)
+        reps, log_time = np.zeros_like(cell), np.full(cell.shape, np.nan)
+        squares, freedom = REPETITION_SD**2 * _PRIOR_WEIGHT, float(_PRIOR_WEIGHT)
+        for index in mine:
+            at = rows[state.cells[index].instance], columns[state.cells[index].configuration]
+            cell[at] = index
+            logs = np.log([t for t in state.times_s.get(index, ()) if t > 0])
+            if len(logs):
+                reps[at], log_time[at] = len(logs), np.median(logs)
+                squares += float(((logs - logs.mean()) ** 2).sum())
+                freedom += len(logs) - 1
+        closed = np.isin(cell, list(state.closed))
+        scatter = squares / freedom
+        return cls(
+            tuple(rows), tuple(columns), cell, (cell >= 0) & ~closed, reps, log_time, scatter, rng
+        )
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """Nodes, ppn and message size in bytes of the instances, shape (R, 3)."""
+        return np.array([[i.shape.nodes, i.shape.ppn, i.msize_bytes] for i in self.instances])
+
+    @cached_property
+    def points(self) -> Numbers:
+        """Where the instances are for the surrogate, shape (R, 5)."""
+        return coordinates(*self.numbers.T)
+
+    def rows_of(self, shape: Shape) -> Flags:
+        """Tell which instances have `shape`."""
+        return np.array([instance.shape == shape for instance in self.instances])
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        """The processes fitted to what was measured, or to a random part if it is much."""
+        known = np.flatnonzero(self.reps.any(axis=1))
+        if len(known) > _MOST_INSTANCES:
+            known = np.sort(self.rng.choice(known, _MOST_INSTANCES, replace=False))
+        reps = self.reps[known].sum(axis=1) / np.maximum(1, (self.reps[known] > 0).sum(axis=1))
+        variances = self.scatter / np.maximum(1, reps) + FLOOR_SD**2
+        residual = self.log_time[known] - self._guess[known, None]
+        return Surrogate(self.points[known], residual, variances)
+
+    @cached_property
+    def believed(self) -> Belief:
+        """Log runtimes of all cells, as the surrogate sees them."""
+        belief = self.surrogate.belief(self.points)
+        return Belief(belief.mean + self._guess[:, None], belief.sd)
+
+    @cached_property
+    def time_s(self) -> Numbers:
+        """Expected seconds of a repetition, shape (R, C)."""
+        spread = np.minimum(self.believed.sd, 1.0)
+        return np.asarray(np.exp(np.clip(self.believed.mean + spread**2 / 2, -50.0, 50.0)))
+
+    @cached_property
+    def contends(self) -> Flags:
+        """Which open cells may be near the best of their instance, shape (R, C); the default is."""
+        low = self.believed.mean - 2 * self.believed.sd
+        default = np.array([configuration.is_default for configuration in self.configurations])
+        near = low <= self._best[:, None] + _NEAR_BEST
+        return np.asarray(self.open & (near | default))
+
+    @cached_property
+    def wanted(self) -> Flags:
+        """Which open cells an instance's first visit should hold, shape (R, C).
+
+        All, because learners that have not seen how slow an algorithm is take it to be as fast as
+        elsewhere; save those of a configuration that from some message size on is hopeless, and
+        was never measured there: it is then no candidate there either.
+        """
+        low = self.believed.mean - 2 * self.believed.sd
+        slow = (low > self._best[:, None] + _HOPELESS) | (self.cell == NO_CELL)
+        sizes = self.numbers[:, 2]
+        given_up = np.zeros_like(slow)
+        beyond = np.ones(slow.shape[1], np.bool_)
+        for size in np.unique(sizes)[::-1]:
+            at = sizes == size
+            beyond &= slow[at].all(axis=0) & ~(self.reps[at] > 0).any(axis=0)
+            given_up[at] = beyond
+        return np.asarray(self.open & ~given_up)
+
+    @cached_property
+    def targets(self) -> Numbers:
+        """Instances that may be asked for later: the box around the campaign's, shape (T, 5)."""
+        nodes, ppn, msize_bytes = self.numbers.T
+        low, high = int(nodes.min()), int(nodes.max())
+        counts = np.arange(low, high + 1)
+        if len(counts) > _TARGET_NODES:
+            counts = np.unique(np.rint(np.geomspace(low, high, _TARGET_NODES)).astype(np.int64))
+        box = np.array(list(product(counts, np.unique(ppn), np.unique(msize_bytes))), np.int64)
+        box = box[box[:, 0] * box[:, 1] <= (nodes * ppn).max()]
+        if len(box) > _MOST_INSTANCES:
+            box = box[np.sort(self.rng.choice(len(box), _MOST_INSTANCES, replace=False))]
+        return coordinates(*box.T)
+
+    @cached_property
+    def regret(self) -> Numbers:
+        """Expected log regret of the present decisions at the targets, shape (T)."""
+        belief = self.surrogate.belief(self.targets)
+        apart = ((self.targets[:, None, :] - self.points[None, :, :]) ** 2).sum(axis=2)
+        possible = (self.open | (self.reps > 0))[apart.argmin(axis=1)]
+        mean = np.where(possible, belief.mean, _NEVER)
+        sd = np.where(possible, np.minimum(belief.sd, _MOST_SD), 0.0)
+        normals = self.rng.standard_normal((_DRAWS, mean.shape[1]))
+        return Belief(mean, sd).regret(normals)
+
+    @cached_property
+    def _best(self) -> Numbers:
+        """Log time that the best cell of each instance probably does not exceed, shape (R)."""
+        high = np.where(self.cell == NO_CELL, np.inf, self.believed.mean + self.believed.sd)
+        return np.asarray(high.min(axis=1))
+
+    @cached_property
+    def _guess(self) -> Numbers:
+        """Log seconds before anything is known: latency by tree depth, 1 GB/s, shape (R)."""
+        nodes, ppn, msize_bytes = self.numbers.T
+        nprocs = nodes * ppn
+        blocks = nprocs if self.instances[0].collective in BLOCKS_PER_RANK else 1
+        return np.asarray(np.log(3e-6 * (1 + np.log2(nprocs)) + msize_bytes * blocks / 1e9))
