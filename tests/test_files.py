@@ -1,13 +1,15 @@
-"""Writing files whole."""
+"""Writing files whole, and one process at a time."""
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from colltune.errors import OutputError
-from colltune.files import whole
+from colltune.files import locked, whole
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -42,4 +44,27 @@ def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         pytest.raises(OutputError, match=r"file/x.*name a writable place"),
         whole(tmp_path / "file" / "x"),
     ):
+        pass
+
+
+def test_a_lock_lets_one_in_at_a_time(tmp_path: Path) -> None:
+    """While one holds the lock nobody else gets it, and nothing is lost by waiting."""
+    lock, inside, worst = tmp_path / "new" / "lock", [0], [0]
+
+    def enter(_: int) -> None:
+        with locked(lock):
+            inside[0] += 1
+            worst[0] = max(worst[0], inside[0])
+            time.sleep(0.005)
+            inside[0] -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(enter, range(8)))
+    assert (inside, worst) == ([0], [1])
+
+
+def test_a_lock_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:
+    """A file in the place of the folder is named."""
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot write"), locked(tmp_path / "file" / "lock"):
         pass

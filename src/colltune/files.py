@@ -1,7 +1,8 @@
-"""Writes files whole or not at all."""
+"""Writes files whole or not at all, one process at a time where that matters."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -37,3 +38,28 @@ def whole(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that the file `path` stands for; whoever else wants it waits.
+
+    The system releases it when the process ends in whatever way. A file system without locks gives
+    none. Folders are made as needed.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("a")
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path}: {error.strerror or error}; name a writable place"
+        ) from error
+    with stream:
+        with suppress(OSError):
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

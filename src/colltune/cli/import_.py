@@ -66,12 +66,10 @@ def import_(
     Example: colltune import old.csv --out data --map time_s=median_us --time-unit us
     --set machine=hydra --set library=openmpi --set library_version=4.1.4
     """
-    from colltune import provenance
     from colltune.cli.console import parse_pairs, warn
     from colltune.cli.known_algorithms import KnownAlgorithms
     from colltune.dataset.importers import Request
-    from colltune.dataset.importers.importing import import_files
-    from colltune.dataset.parquet import append_dataset
+    from colltune.dataset.importers.importing import add_to, import_files
 
     settings = parse_pairs(set_ or [], "--set")
     request = Request(
@@ -82,14 +80,14 @@ def import_(
         time_unit=time_unit,
         launch=launch or "",
     )
-    imported = import_files(sources, request, format_, out)
-    file = append_dataset(out, imported.dataset, provenance.collect(imported.facts))
-    for remark in imported.remarks:
+    imported = import_files(sources, request, format_)
+    file, remarks = add_to(out, imported)
+    for remark in (*imported.remarks, *remarks):
         warn(remark)
-    _show(imported, file, json=json)
+    _show(imported, file, remarks, json=json)
 
 
-def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
+def _show(imported: ImportedFiles, file: Path, remarks: tuple[str, ...], *, json: bool) -> None:
     from colltune.cli.console import show, show_json
 
     dataset = imported.dataset
@@ -105,7 +103,7 @@ def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
                 "time": imported.facts["imported_time"],
                 "configurations": algorithms,
                 "statuses": counts,
-                "remarks": list(imported.remarks),
+                "remarks": [*imported.remarks, *remarks],
             }
         )
         return

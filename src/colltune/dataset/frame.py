@@ -122,7 +122,8 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
             f"{source}: {int(doubled.sum())} duplicate cells, the first is data row {at + 1}:"
             f" {row['collective']} {row['algorithm']} {row['parameters']} on"
             f" {row['nodes']}x{row['ppn']}, {row['msize_bytes']} bytes, launch {row['launch']!r};"
-            " remove it or give repeated launches different names in the column launch"
+            " remove it or give repeated launches different names, in the column launch or with"
+            " import --launch NAME"
         )
 
 

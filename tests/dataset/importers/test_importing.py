@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from colltune.dataset import read_parquet
-from colltune.dataset.importers.importing import ImportedFiles, import_files
-from colltune.dataset.parquet import append_dataset
+from colltune.dataset.importers.importing import ImportedFiles, add_to, import_files
 from colltune.errors import DataError
 from tests.dataset.importers.samples import CONTEXT, CSV, IMB, OSU, REPROMPI, SHAPE, request
 
@@ -22,21 +22,18 @@ def _file(folder: Path, name: str, text: str) -> Path:
     return file
 
 
-def _import(
-    folder: Path, *files: Path, format_: str | None = None, **settings: str
-) -> ImportedFiles:
-    return import_files(files, request(TOLD | settings), format_, folder / "data")
+def _import(*files: Path, format_: str | None = None, **settings: str) -> ImportedFiles:
+    return import_files(files, request(TOLD | settings), format_)
 
 
 def _stored(folder: Path, *files: Path, **settings: str) -> Path:
-    imported = _import(folder, *files, **settings)
-    return append_dataset(folder / "data", imported.dataset, imported.facts)
+    return add_to(folder / "data", _import(*files, **settings))[0]
 
 
 def test_files_become_one_dataset_with_their_provenance(tmp_path: Path) -> None:
     """Each file is a launch; names, digests, header and what the time means are kept."""
     files = (_file(tmp_path, "a", OSU), _file(tmp_path, "b", OTHER_SIZES))
-    imported = _import(tmp_path, *files)
+    imported = _import(*files)
     assert imported.format == "osu"
     assert imported.dataset.frame["launch"].tolist() == ["a", "a", "b", "b"]
     assert imported.facts["imported_from"] == "a, b"
@@ -51,10 +48,26 @@ def test_the_same_file_is_imported_once(tmp_path: Path) -> None:
     again = _file(tmp_path, "b", OSU)
     for settings in ({}, {"configuration": "openmpi.bcast.chain"}):
         with pytest.raises(DataError, match="b: was imported already") as caught:
-            _import(tmp_path, again, **settings)
+            _stored(tmp_path, again, **settings)
         assert str(stored) in str(caught.value)
     with pytest.raises(DataError, match="has the same content as"):
-        _import(tmp_path, again, _file(tmp_path, "c", OSU))
+        _import(again, _file(tmp_path, "c", OSU))
+
+
+def test_the_same_file_twice_at_once_is_imported_once(tmp_path: Path) -> None:
+    """Of several imports at the same time one wins and the others are refused."""
+    imported = _import(_file(tmp_path, "a", OSU))
+
+    def add(_: int) -> bool:
+        try:
+            add_to(tmp_path / "data", imported)
+        except DataError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(add, range(4))) == [False, False, False, True]
+    assert len(read_parquet(tmp_path / "data")) == 2
 
 
 def test_the_rest_of_a_file_can_follow(tmp_path: Path) -> None:
@@ -62,41 +75,58 @@ def test_the_rest_of_a_file_can_follow(tmp_path: Path) -> None:
     file = _file(tmp_path, "a", OSU + OSU.replace("Broadcast", "Reduce"))
     for collective in ("bcast", "reduce"):
         asked = request(TOLD, where={"collective": collective})
-        imported = import_files([file], asked, None, tmp_path / "data")
-        append_dataset(tmp_path / "data", imported.dataset, imported.facts)
+        add_to(tmp_path / "data", import_files([file], asked, None))
     assert len(read_parquet(tmp_path / "data")) == 4
 
 
-def test_another_context_is_refused(tmp_path: Path) -> None:
-    """Measurements of another machine do not go into a dataset."""
+def test_what_does_not_fit_the_dataset_is_refused(tmp_path: Path) -> None:
+    """Another machine's measurements, or further ones of the same launch, stay out."""
     _stored(tmp_path, _file(tmp_path, "a", OSU))
     with pytest.raises(DataError, match="different contexts are not joined"):
-        _import(tmp_path, _file(tmp_path, "b", OTHER_SIZES), machine="jupiter")
+        _stored(tmp_path, _file(tmp_path, "b", OTHER_SIZES), machine="jupiter")
+    folder = tmp_path / "next"
+    folder.mkdir()
+    slower = _file(folder, "a", OSU.replace("3.00        1000", "3.50        1000"))
+    with pytest.raises(DataError, match="import --launch NAME"):
+        _stored(tmp_path, slower)
+    add_to(tmp_path / "data", import_files([slower], request(TOLD, launch="next"), None))
+    assert len(read_parquet(tmp_path / "data")) == 4
 
 
 def test_means_over_ranks_beside_other_times_are_told(tmp_path: Path) -> None:
     """A dataset that already has maxima over ranks gets a remark, not a refusal."""
     _stored(tmp_path, _file(tmp_path, "a", REPROMPI))
     mean = "# OSU MPI Reduce Latency Test v7.4\n# Size  Avg Latency(us)\n8 1.0\n"
-    (remark,) = _import(tmp_path, _file(tmp_path, "b", mean)).remarks
+    _, (remark,) = add_to(tmp_path / "data", _import(_file(tmp_path, "b", mean)))
     assert "keep them in a dataset of their own" in remark
-    assert _import(tmp_path, _file(tmp_path, "c", IMB)).remarks == (
-        f"{tmp_path}/c: 0 bytes: costs a call and no communication; left out",
-    )
+    maxima = IMB.replace("Bcast", "Reduce")
+    _, remarks = add_to(tmp_path / "other", _import(_file(tmp_path, "c", IMB)))
+    _, again = add_to(tmp_path / "other", _import(_file(tmp_path, "d", maxima)))
+    assert (remarks, again) == ((), ())
+
+
+def test_files_of_the_same_name_are_launches_of_their_own(tmp_path: Path) -> None:
+    """Where names are the same the folder's is put before them."""
+    files: list[Path] = []
+    for folder in (tmp_path / "run1", tmp_path / "run2"):
+        folder.mkdir()
+        files.append(_file(folder, "out.txt", OSU.replace("5.00 ", f"5.0{len(files)} ")))
+    launches = _import(*files).dataset.frame["launch"]
+    assert list(dict.fromkeys(launches)) == ["run1/out.txt", "run2/out.txt"]
 
 
 def test_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     """Different formats, different kinds of times, or the same cells of the same launch."""
     osu = _file(tmp_path, "a", OSU)
     with pytest.raises(DataError, match=r"different formats: .*a \(osu\), .*b \(imb\)"):
-        _import(tmp_path, osu, _file(tmp_path, "b", IMB))
+        _import(osu, _file(tmp_path, "b", IMB))
     mean = "# OSU MPI Reduce Latency Test v7.4\n# Size  Avg Latency(us)\n8 1.0\n"
     with pytest.raises(DataError, match="whose times are not comparable"):
-        _import(tmp_path, osu, _file(tmp_path, "c", mean))
+        _import(osu, _file(tmp_path, "c", mean))
     slower = _file(tmp_path, "d", OSU.replace("3.00        1000", "3.50        1000"))
     asked = request(TOLD, launch="job7")
     with pytest.raises(DataError, match="give repeated launches different names"):
-        import_files([osu, slower], asked, None, tmp_path / "data")
+        import_files([osu, slower], asked, None)
 
 
 def test_mixed_and_unknown_formats_are_refused(tmp_path: Path) -> None:
@@ -105,21 +135,26 @@ def test_mixed_and_unknown_formats_are_refused(tmp_path: Path) -> None:
     message = r"mixes output of OSU Micro-Benchmarks \(line 3\) and Intel MPI Benchmarks \(line 10"
     for told in (None, "osu"):
         with pytest.raises(DataError, match=message):
-            _import(tmp_path, both, format_=told)
+            _import(both, format_=told)
     with pytest.raises(DataError, match=r"is output of OSU .*give --format osu"):
-        _import(tmp_path, _file(tmp_path, "b", OSU), format_="imb")
+        _import(_file(tmp_path, "b", OSU), format_="imb")
     with pytest.raises(DataError, match="of no known format; --format takes one of reprompi"):
-        _import(tmp_path, _file(tmp_path, "c", "time 3\n"))
+        _import(_file(tmp_path, "c", "time 3\n"))
     with pytest.raises(DataError, match="--format xml: unknown; known: reprompi, osu, imb"):
-        _import(tmp_path, both, format_="xml")
+        _import(both, format_="xml")
     with pytest.raises(DataError, match=f"{tmp_path}: a folder; name the files in it"):
-        _import(tmp_path, tmp_path)
+        _import(tmp_path)
     with pytest.raises(DataError, match="none: no such file"):
-        _import(tmp_path, tmp_path / "none")
+        _import(tmp_path / "none")
 
 
-def test_a_csv_takes_a_launch_too(tmp_path: Path) -> None:
-    """Any file with commas is a CSV; --launch names its launch."""
+def test_a_csv_takes_a_launch_and_a_configuration_too(tmp_path: Path) -> None:
+    """Any file with commas is a CSV; what is told holds for all its rows, or is refused."""
     file = _file(tmp_path, "table.txt", CSV)
-    imported = import_files([file], request({}, launch="job7"), None, tmp_path / "data")
-    assert (imported.format, set(imported.dataset.frame["launch"])) == ("csv", {"job7"})
+    told = {"configuration": "openmpi.bcast.chain:fanout=4"}
+    imported = import_files([file], request(told, launch="job7"), None)
+    frame = imported.dataset.frame
+    assert (imported.format, set(frame["launch"])) == ("csv", {"job7"})
+    assert set(frame["algorithm"] + ":" + frame["parameters"]) == {"chain:fanout=4"}
+    with pytest.raises(DataError, match=r"reduce\.chain does not speak of"):
+        import_files([file], request({"configuration": "openmpi.reduce.chain"}), None)

@@ -1,10 +1,10 @@
 """Reads the ``detail.out`` that ompi-collectives-tuning writes for each collective.
 
-A row is a number of processes and a message size; a column is an algorithm, by its number in Open
-MPI (0 is Open MPI's own decision) or, in old files, its name (``tuned`` is that decision). Times
-are microseconds, the mean over runs of what the OSU benchmark (of reduce_scatter_block: IMB)
-reports as average latency, with the deviation over runs in brackets. The last column may repeat
-that of the decision.
+A row is a number of processes (though its title says nodes) and a message size; a column is an
+algorithm, by its number in Open MPI (0 is Open MPI's own decision) or, in old files, its name
+(``tuned`` is that decision). Times are microseconds, the mean over runs of what the OSU benchmark
+(of reduce_scatter_block: IMB) reports as average latency, with the deviation over runs in brackets.
+The last column may repeat that of the decision.
 """
 
 from __future__ import annotations

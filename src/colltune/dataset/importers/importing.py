@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from colltune import provenance
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
 from colltune.dataset.importers.protocol import Imported, Request, TimeKind
 from colltune.dataset.importers.source import Source
-from colltune.dataset.parquet import read_parquet, read_provenance
+from colltune.dataset.parquet import append_dataset, read_parquet, read_provenance
 from colltune.errors import DataError
+from colltune.files import locked
 
 _CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".csv.zst")
 _DIGESTS, _KINDS = "imported_sha256", "imported_time"
@@ -19,18 +22,22 @@ _DIGESTS, _KINDS = "imported_sha256", "imported_time"
 
 @dataclass(frozen=True)
 class ImportedFiles:
-    """All files of one call as one dataset; ``facts`` are its provenance."""
+    """All files of one call as one dataset.
+
+    ``facts`` are its provenance, ``remarks`` what the user should know, ``kinds`` what its times
+    stand for, ``digests`` the SHA-256 of each file.
+    """
 
     dataset: PerformanceDataset
     format: str
     facts: Mapping[str, str]
     remarks: tuple[str, ...]
+    kinds: frozenset[TimeKind]
+    digests: Mapping[str, str]
 
 
-def import_files(
-    paths: Sequence[Path], request: Request, format_: str | None, into: Path
-) -> ImportedFiles:
-    """Read `paths` (at least one) so that they can be added to the dataset folder `into`.
+def import_files(paths: Sequence[Path], request: Request, format_: str | None) -> ImportedFiles:
+    """Read `paths` (at least one) as one dataset.
 
     Parameters
     ----------
@@ -40,36 +47,53 @@ def import_files(
         What the user tells beside them.
     format_
         A name in ``IMPORTERS``, or None to tell it from the content.
-    into
-        The dataset folder, which may not be there yet; it is only looked at.
 
     Raises
     ------
     DataError
-        If a file cannot be read or is of another format, if the files do not fit together or to
-        what is in `into`, or if one was imported before.
+        If a file cannot be read or is of another format, or the files do not fit together.
     """
-    sources = [Source(path) for path in paths]
+    names = Counter(path.name for path in paths)
+    sources = [Source(path, with_folder=names[path.name] > 1) for path in paths]
     format_ = _format_of_all(sources, format_)
     digests = {source.name: source.sha256() for source in sources if source.path.is_file()}
     _refuse_twins(digests)
     imported = [IMPORTERS[format_].load(source, request) for source in sources]
     _refuse_mixed_times(sources, imported)
-    dataset = join([one.dataset for one in imported])
     remarks = [
         f"{source.name}: {remark}"
         for source, one in zip(sources, imported, strict=True)
         for remark in one.remarks
     ]
-    kinds = frozenset[TimeKind]().union(*(one.kinds for one in imported))
-    if into.is_dir() and any(into.glob("*.parquet")):
-        if format_ != "csv":
-            _refuse_known(digests, dataset, into)
-        join([read_parquet(into), dataset])
-        remarks += _incomparable(kinds, into)
     return ImportedFiles(
-        dataset, format_, _provenance(sources, format_, digests, imported), tuple(remarks)
+        join([one.dataset for one in imported]),
+        format_,
+        _facts(sources, format_, digests, imported),
+        tuple(remarks),
+        frozenset[TimeKind]().union(*(one.kinds for one in imported)),
+        digests,
     )
+
+
+def add_to(folder: Path, imported: ImportedFiles) -> tuple[Path, tuple[str, ...]]:
+    """Add what was imported to the dataset `folder`; return its new file there, and remarks.
+
+    Raises
+    ------
+    DataError
+        If it does not fit what is there, or a file was imported before.
+    OutputError
+        If it cannot be written.
+    """
+    remarks: tuple[str, ...] = ()
+    with locked(folder / ".import.lock"):
+        if any(folder.glob("*.parquet")):
+            if imported.format != "csv":
+                _refuse_known(imported.digests, imported.dataset, folder)
+            join([read_parquet(folder), imported.dataset])
+            remarks = _incomparable(imported.kinds, folder)
+        facts = provenance.collect(imported.facts)
+        return append_dataset(folder, imported.dataset, facts), remarks
 
 
 def format_of(source: Source, told: str | None = None) -> str:
@@ -176,7 +200,7 @@ def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
     return set(zip(frame["collective"], nprocs, frame["msize_bytes"].tolist(), strict=True))
 
 
-def _incomparable(kinds: frozenset[TimeKind], into: Path) -> list[str]:
+def _incomparable(kinds: frozenset[TimeKind], into: Path) -> tuple[str, ...]:
     """Return a remark if the times are means over ranks and those in `into` are not, or so."""
     stored: set[TimeKind] = set()
     for file in into.glob("*.parquet"):
@@ -185,14 +209,14 @@ def _incomparable(kinds: frozenset[TimeKind], into: Path) -> list[str]:
     stored -= {TimeKind.UNTOLD}
     kinds -= {TimeKind.UNTOLD}
     if any(k.is_mean_over_ranks != s.is_mean_over_ranks for k in kinds for s in stored):
-        return [
+        return (
             f"{into} already has times of another kind ({', '.join(sorted(stored))}); these are"
-            f" {', '.join(sorted(kinds))}: keep them in a dataset of their own"
-        ]
-    return []
+            f" {', '.join(sorted(kinds))}: keep them in a dataset of their own",
+        )
+    return ()
 
 
-def _provenance(
+def _facts(
     sources: Sequence[Source],
     format_: str,
     digests: Mapping[str, str],

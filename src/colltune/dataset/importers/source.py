@@ -18,9 +18,13 @@ _LONGEST_LINE = 1 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """A file, plain or gzipped, of which only the bytes count and not its name's ending."""
+    """A file, plain or gzipped, of which only the bytes count and not its name's ending.
+
+    `with_folder` tells that its name alone does not tell it from others.
+    """
 
     path: Path
+    with_folder: bool = False
 
     @property
     def name(self) -> str:
@@ -30,7 +34,8 @@ class Source:
     @property
     def launch(self) -> str:
         """The launch's name where the user gives none: the file's, without ``.gz``."""
-        return self.path.name.removesuffix(".gz")
+        name = self.path.name.removesuffix(".gz")
+        return f"{self.path.absolute().parent.name}/{name}" if self.with_folder else name
 
     def lines(self) -> Iterator[str]:
         """Yield its lines, ended by a line feed; bytes that are no UTF-8 become a placeholder.

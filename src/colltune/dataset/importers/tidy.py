@@ -5,6 +5,8 @@ from __future__ import annotations
 from colltune.dataset.importers.protocol import Imported, Request, TimeKind
 from colltune.dataset.importers.source import Source
 from colltune.dataset.tidy_csv import read_csv
+from colltune.domain import Configuration
+from colltune.errors import DataError
 
 
 class CsvImporter:
@@ -17,13 +19,29 @@ class CsvImporter:
         return False
 
     def load(self, source: Source, request: Request) -> Imported:
-        """See `Importer.load` and `read_csv`."""
-        launch = {"launch": request.launch} if request.launch else {}
+        """See `Importer.load` and `read_csv`; a configuration told is that of all rows."""
+        constants = dict(request.settings)
+        told = constants.pop("configuration", "")
+        chosen = request.algorithms.canonical(Configuration.parse(told)) if told else None
+        if chosen:
+            constants["algorithm"] = chosen.algorithm
+            constants["parameters"] = chosen.parameter_text
+        if request.launch:
+            constants["launch"] = request.launch
         dataset = read_csv(
             source.path,
             columns=request.columns,
-            constants={**request.settings, **launch},
+            constants=constants,
             where=request.where,
             time_unit=request.time_unit,
         )
+        if chosen and (dataset.context.library, *dataset.collectives) != (
+            chosen.library,
+            chosen.collective,
+        ):
+            raise DataError(
+                f"{source.name}: has measurements that --set configuration={chosen.id} does not"
+                " speak of: of another library or collective; keep the others out with"
+                f" --where collective={chosen.collective}"
+            )
         return Imported(dataset, frozenset({TimeKind.UNTOLD}))
