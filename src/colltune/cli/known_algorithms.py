@@ -32,10 +32,10 @@ class KnownAlgorithms:
 
         if not word.isdecimal():
             return self.canonical(Configuration(library, collective, word))
-        if not self._covers(library, collective):
+        if library not in CONFIGURABLE or not self._covers(library, collective):
             raise DataError(
                 f"algorithm {word} of {collective}: no catalogue of {library} {self.release} tells"
-                " its name; --set library and library_version to what was measured"
+                " the name of a number; --set library and library_version to what was measured"
             )
         named = CONFIGURABLE[library].decided(self.release, collective, Decision(int(word)))
         return self.canonical(Configuration(library, collective, named.algorithm))

@@ -214,6 +214,14 @@ def test_runs_after_each_other_are_told_apart() -> None:
         parse(first + second, "f")
 
 
+def test_a_run_that_was_aborted_in_its_header_does_not_disturb_the_next() -> None:
+    """A list of sizes that was cut off belongs to its own run."""
+    cut = "#Command-Line Arguments: mpibenchmark\n#MPI calls:\n#\tMPI_Bcast\n#Message sizes:\n"
+    text = f"{cut}#Command-Line Arguments: mpibenchmark\n#\t8\n" + output(RAW, "MPI_Bcast 0 8 1e-5")
+    runs = parse_runs(text.splitlines(keepends=True), "f")
+    assert [(run.complete, len(run.rows)) for run in runs] == [(False, 0), (False, 0), (True, 1)]
+
+
 def test_the_summary_beside_an_output_file_has_no_header() -> None:
     """With --output-file the table follows the command line, which tells the datatype."""
     command = "#Command-Line Arguments: mpibenchmark --datatype=MPI_INT --output-file=x --summary\n"

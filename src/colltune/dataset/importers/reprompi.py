@@ -205,6 +205,7 @@ class _Reader:
             self._before_table().facts[name.strip()] = value.strip()
         elif key.lower() == "command-line arguments":
             self._runs.append(_Run(facts={"command_line": value.strip()}))
+            self._list = ""
         elif key in ("MPI calls", "Message sizes"):
             self._before_table().listed[key] = []
             self._list = key
