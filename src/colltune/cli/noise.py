@@ -144,7 +144,7 @@ def _meaning(report: NoiseReport) -> list[str]:
     if decisions.default_beaten_share is not None:
         lines.append(
             "The fastest configuration beats the library's default by more than the noise on"
-            f" {decisions.default_beaten_share:.0%} of the instances.".replace("%", " %")
+            f" {100 * decisions.default_beaten_share:.0f} % of the instances."
         )
     return lines
 
@@ -213,14 +213,14 @@ def _repetition_notes(group: Group) -> Iterator[str]:
         )
     if within.raw_share < 1:
         yield (
-            f"note: within a launch: {within.raw_share:.0%} of the measurements have raw"
+            f"note: within a launch: {100 * within.raw_share:.0f} % of the measurements have raw"
             " repetitions; only these tell warm-up, drift and modes; the others' scatter is taken"
             " from p90/median"
         )
     if within.drifting_share:
         yield (
-            f"note: within a launch: {within.drifting_share:.0%} of the measurements drift by more"
-            " than 5 % from the first quarter of their repetitions to the last"
+            f"note: within a launch: {100 * within.drifting_share:.0f} % of the measurements drift by"
+            " more than 5 % from the first quarter of their repetitions to the last"
         )
 
 
