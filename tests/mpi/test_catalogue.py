@@ -57,6 +57,43 @@ def test_a_small_file_is_read_whole() -> None:
     }
 
 
+SETTINGS = """
+library = "mpich"
+series = "9.9"
+first_release = "9.9.0"
+rules_file = false
+
+[[collectives.bcast.algorithms]]
+number = 1
+name = "tree_kary"
+parameters = ["fanout"]
+variables = { fanout = "TREE_KVAL" }
+defaults = { fanout = 2 }
+
+[[collectives.bcast.algorithms]]
+number = 1
+name = "tree_knomial"
+settings = { TREE_TYPE = "knomial_1", TREE_KVAL = 3 }
+"""
+
+
+def test_variants_of_an_algorithm_share_its_number() -> None:
+    """They differ by the variables that are set for them; there need not be a rules file."""
+    entry = catalogue.parse(SETTINGS, "settings.toml").collectives[Collective.BCAST]
+    kary, knomial = entry.algorithms
+    assert (kary.variables, kary.defaults) == ((("fanout", "TREE_KVAL"),), (("fanout", 2),))
+    assert knomial.settings == (("TREE_KVAL", 3), ("TREE_TYPE", "knomial_1"))
+    assert entry.numbered(1) == kary
+    for old, new, message in (
+        (", TREE_KVAL = 3", ", TREE_KVAL = 3.5", r"settings\.TREE_KVAL: 3\.5 is not of type int"),
+        ('settings = { TREE_TYPE = "knomial_1", TREE_KVAL = 3 }', "", "without different settings"),
+        ('parameters = ["fanout"]', "", "'fanout' is not one of the parameters"),
+        ("rules_file = false", "", r"collectives\.bcast\.id: missing"),
+    ):
+        with pytest.raises(LibraryError, match=message):
+            catalogue.parse(SETTINGS.replace(old, new), "settings.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -4,6 +4,9 @@ Keys of a file
 --------------
 ``library``, ``series``, ``first_release``
     Which releases it describes: those of the series from the first one on.
+``rules_file`` (default true)
+    Whether the library has a file of rules by collective numbers and message sizes; without one
+    no collective has an ``id`` and a ``size``.
 ``han_priority``, ``han_collectives`` (both optional)
     Open MPI's coll/han, where it outranks coll/tuned on communicators that span nodes.
 ``collectives.<name>``
@@ -11,9 +14,12 @@ Keys of a file
     threshold: `SizeUnit`), ``one_rule`` (only one message-size rule per communicator size is safe),
     ``runtime`` (false: cannot be set through MPI_T).
 ``collectives.<name>.algorithms``
-    ``number``, ``name``, ``aliases``, ``parameters`` (those it honours), ``limits`` (`Limit`),
-    ``fallback`` (what the library runs instead outside the limits), ``wrong`` (why it is never
-    used), ``symbol`` (the function that runs it).
+    ``number`` (from 1 on; variants of one algorithm share it), ``name``, ``aliases``,
+    ``parameters`` (those it honours), ``variables`` (by which variable of the library each of them
+    is set, where that differs by algorithm), ``defaults`` (values of parameters that are not
+    given), ``settings`` (variables that make this variant), ``limits`` (`Limit`), ``fallback``
+    (what the library runs instead outside the limits), ``wrong`` (why it is never used),
+    ``symbol`` (the function that runs it, where it can be observed).
 """
 
 from __future__ import annotations
@@ -30,6 +36,7 @@ from colltune.domain import Collective
 from colltune.errors import LibraryError
 
 PARAMETERS = ("fanout", "segsize")
+NO_ID = -1
 _FOLDER = Path(__file__).parent
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -54,6 +61,8 @@ class Limit(StrEnum):
     ELEMENT_PER_POWER_OF_TWO = "element_per_power_of_two"
     SEGMENT_PER_PROCESS = "segment_per_process"
     TWO_SEGMENTS = "two_segments"
+    BUILTIN_OPERATION = "builtin_operation"
+    EQUAL_COUNTS = "equal_counts"
 
 
 @dataclass(frozen=True)
@@ -62,12 +71,15 @@ class Algorithm:
 
     number: int
     name: str
-    symbol: str
+    symbol: str = ""
     aliases: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     limits: frozenset[Limit] = frozenset()
     fallback: str = ""
     wrong: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
+    defaults: tuple[tuple[str, int], ...] = ()
+    settings: tuple[tuple[str, int | str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,11 +140,12 @@ def parse(text: str, source: str) -> Catalogue:
     except tomllib.TOMLDecodeError as error:
         raise LibraryError(f"{source}: not a TOML file: {error}") from error
     top = _Table(source, "", document)
+    rules_file = top.boolean("rules_file", default=True)
     catalogue = Catalogue(
         library=top.string("library"),
         series=top.string("series"),
         first_release=top.string("first_release"),
-        collectives=_collectives(top.table("collectives")),
+        collectives=_collectives(top.table("collectives"), rules_file=rules_file),
         han_priority=top.integer("han_priority") if "han_priority" in document else None,
         han_collectives=frozenset(top.members("han_collectives", Collective)),
     )
@@ -165,6 +178,15 @@ class _Table:
     def integer(self, key: str) -> int:
         """Take an integer."""
         return int(self._take(key, int, None))
+
+    def pairs(self, key: str, *kinds: type) -> tuple[tuple[str, Any], ...]:
+        """Take a table of values of `kinds`, empty when absent."""
+        values = self._take(key, dict, {})
+        for name, value in values.items():
+            if type(value) not in kinds:
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                raise self.fail(f"{key}.{name}", f"{value!r} is not of type {wanted}")
+        return tuple(sorted(values.items()))
 
     def boolean(self, key: str, *, default: bool) -> bool:
         """Take a boolean."""
@@ -211,30 +233,33 @@ class _Table:
             raise self.fail(key, "unknown key; correct or remove it")
 
 
-def _collectives(table: _Table) -> dict[Collective, CollectiveEntry]:
+def _collectives(table: _Table, *, rules_file: bool) -> dict[Collective, CollectiveEntry]:
     entries = {}
     for name in table.names_left():
         collective = table.member(name, Collective, name)
-        entries[collective] = _entry(collective, table.table(name))
-    ids = [entry.id for entry in entries.values()]
+        entries[collective] = _entry(collective, table.table(name), rules_file=rules_file)
+    ids = [entry.id for entry in entries.values() if entry.id != NO_ID]
     if len(set(ids)) != len(ids):
         raise table.fail("id", "two collectives have the same id")
     return entries
 
 
-def _entry(collective: Collective, table: _Table) -> CollectiveEntry:
+def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> CollectiveEntry:
     entry = CollectiveEntry(
         collective,
-        id=table.integer("id"),
-        size=table.member("size", SizeUnit, table.string("size")),
+        id=table.integer("id") if rules_file else NO_ID,
+        size=_size_unit(table) if rules_file else SizeUnit.MSIZE,
         one_rule=table.boolean("one_rule", default=False),
         runtime=table.boolean("runtime", default=True),
         algorithms=tuple(_algorithm(a) for a in table.tables("algorithms")),
     )
     table.close()
-    numbers = [a.number for a in entry.algorithms]
+    numbers = list(dict.fromkeys(a.number for a in entry.algorithms))
     if numbers != list(range(1, len(numbers) + 1)):
         raise table.fail("algorithms", f"numbers {numbers} do not count from 1")
+    variants = [(a.number, a.settings) for a in entry.algorithms]
+    if len(set(variants)) != len(variants):
+        raise table.fail("algorithms", "a number stands twice without different settings")
     names = [name for a in entry.algorithms for name in (a.name, *a.aliases)]
     if len(set(names)) != len(names):
         raise table.fail("algorithms", "a name or alias stands twice")
@@ -244,19 +269,30 @@ def _entry(collective: Collective, table: _Table) -> CollectiveEntry:
     return entry
 
 
+def _size_unit(table: _Table) -> SizeUnit:
+    return table.member("size", SizeUnit, table.string("size"))
+
+
 def _algorithm(table: _Table) -> Algorithm:
     algorithm = Algorithm(
         number=table.integer("number"),
         name=table.string("name"),
-        symbol=table.string("symbol"),
+        symbol=table.string("symbol", ""),
         aliases=table.strings("aliases"),
         parameters=table.strings("parameters"),
         limits=frozenset(table.members("limits", Limit)),
         fallback=table.string("fallback", ""),
         wrong=table.string("wrong", ""),
+        variables=table.pairs("variables", str),
+        defaults=table.pairs("defaults", int),
+        settings=table.pairs("settings", int, str),
     )
     table.close()
     for name in algorithm.parameters:
         if name not in PARAMETERS:
             raise table.fail("parameters", f"{name!r} is not one of {', '.join(PARAMETERS)}")
+    for key, pairs in (("variables", algorithm.variables), ("defaults", algorithm.defaults)):
+        for name, _ in pairs:
+            if name not in algorithm.parameters:
+                raise table.fail(key, f"{name!r} is not one of the parameters")
     return algorithm

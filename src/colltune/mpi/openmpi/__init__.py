@@ -7,7 +7,7 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
 from colltune.mpi.openmpi import activation, portfolio, reader, simulator, writer
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Decision, Honoured, RulesFile
 
 
@@ -15,7 +15,7 @@ class OpenMpi:
     """Open MPI behind `protocol.ConfigurableLibrary`; see there and the modules beside."""
 
     name = LIBRARY
-    title = "Open MPI"
+    title = TITLE
 
     def portfolio(
         self,

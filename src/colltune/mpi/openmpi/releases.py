@@ -9,7 +9,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 
-LIBRARY = "openmpi"
+LIBRARY, TITLE = "openmpi", "Open MPI"
 _SERIES = ("4.1", "5.0")
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)\S*")
 
