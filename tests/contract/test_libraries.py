@@ -9,7 +9,14 @@ from colltune.errors import LibraryError
 from colltune.mpi import CONFIGURABLE, LIBRARIES, configurable, library
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
-RELEASES = [("openmpi", "4.1.4"), ("openmpi", "5.0.11")]
+RELEASES = [
+    ("openmpi", "4.1.4"),
+    ("openmpi", "5.0.11"),
+    ("mpich", "4.0.2"),
+    ("mpich", "4.1.3"),
+    ("mpich", "4.3.2"),
+    ("mpich", "5.0.2"),
+]
 CASES = [(name, release, c) for name, release in RELEASES for c in Collective]
 WRITTEN = [case for case in CASES if case[0] in CONFIGURABLE]
 

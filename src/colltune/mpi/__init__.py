@@ -8,11 +8,12 @@ too.
 from __future__ import annotations
 
 from colltune.errors import LibraryError
+from colltune.mpi.mpich import Mpich
 from colltune.mpi.openmpi import OpenMpi
 from colltune.mpi.protocol import ConfigurableLibrary, Decision, Honoured, MpiLibrary, RulesFile
 
 _OPENMPI = OpenMpi()
-LIBRARIES: dict[str, MpiLibrary] = {"openmpi": _OPENMPI}
+LIBRARIES: dict[str, MpiLibrary] = {"openmpi": _OPENMPI, "mpich": Mpich()}
 CONFIGURABLE: dict[str, ConfigurableLibrary] = {"openmpi": _OPENMPI}
 
 

@@ -14,7 +14,8 @@ Keys of a file
     threshold: `SizeUnit`), ``one_rule`` (only one message-size rule per communicator size is safe),
     ``runtime`` (false: cannot be set through MPI_T).
 ``collectives.<name>.algorithms``
-    ``number`` (from 1 on; variants of one algorithm share it), ``name``, ``aliases``,
+    ``number`` (from 1 on; variants of one algorithm share it), ``name``, ``value`` (how the
+    library's own variable spells it, where not by its name), ``aliases``,
     ``parameters`` (those it honours), ``variables`` (by which variable of the library each of them
     is set, where that differs by algorithm), ``defaults`` (values of parameters that are not
     given), ``settings`` (variables that make this variant), ``limits`` (`Limit`), ``fallback``
@@ -80,6 +81,7 @@ class Algorithm:
     variables: tuple[tuple[str, str], ...] = ()
     defaults: tuple[tuple[str, int], ...] = ()
     settings: tuple[tuple[str, int | str], ...] = ()
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -286,6 +288,7 @@ def _algorithm(table: _Table) -> Algorithm:
         variables=table.pairs("variables", str),
         defaults=table.pairs("defaults", int),
         settings=table.pairs("settings", int, str),
+        value=table.string("value", ""),
     )
     table.close()
     for name in algorithm.parameters:

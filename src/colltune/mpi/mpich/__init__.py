@@ -1,0 +1,98 @@
+"""MPICH 4.0 to 5.0 by its control variables; its configuration files cannot be written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltune.domain import Collective, Configuration, Portfolio
+from colltune.mpi.mpich import control
+from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES
+
+
+class Mpich:
+    """MPICH behind `colltune.mpi.protocol.MpiLibrary`; see there and `control`."""
+
+    name = LIBRARY
+    title = TITLE
+
+    def portfolio(
+        self,
+        release: str,
+        collective: Collective,
+        segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
+        fanouts: Sequence[int] = FANOUTS,
+    ) -> Portfolio:
+        """See `control.portfolio`."""
+        return control.portfolio(release, collective, tuple(segsizes_bytes), tuple(fanouts))
+
+    def canonical(self, release: str, configuration: Configuration) -> Configuration:
+        """See `offer.Offer.canonical`."""
+        return control.OFFER.canonical(release, configuration)
+
+    def effective(
+        self, release: str, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """See `control.effective`."""
+        return control.effective(release, configuration, nprocs, msize_bytes)
+
+    def why_not(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> str:
+        """See `offer.Offer.why_not`."""
+        return control.OFFER.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def feasible(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> bool:
+        """Tell whether `why_not` has nothing to say."""
+        return not self.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def safe(
+        self,
+        release: str,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> bool:
+        """Tell whether `control.why_unsafe` has nothing to say, with any operations."""
+        return not control.why_unsafe(release, configuration)
+
+    def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
+        """See `control.force`."""
+        return control.force(release, configuration)
+
+    def settable_at_runtime(self, release: str, configuration: Configuration) -> bool:
+        """See `control.settable_at_runtime`."""
+        return control.settable_at_runtime(release, configuration)
+
+    def base_environment(self, release: str) -> dict[str, str]:
+        """Return nothing: all variables can be written at any time."""
+        catalogue_of(release)
+        return {}
+
+    def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
+        """See `control.forced_environment`."""
+        return control.forced_environment(release, configuration)
+
+    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
+        """Return nothing: MPICH hides its functions."""
+        control.OFFER.canonical(release, configuration)
+        return frozenset()

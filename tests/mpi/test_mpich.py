@@ -1,0 +1,162 @@
+"""MPICH's configurations and control variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError
+from colltune.mpi import catalogue, configurable, library
+
+MPICH = library("mpich")
+RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
+
+
+def parsed(text: str) -> Configuration:
+    """Return a configuration of MPICH."""
+    return Configuration.parse(f"mpich.{text}")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_collective_is_there(release: str) -> None:
+    """Each release's catalogue has all collectives of ours and no others."""
+    series = release.rpartition(".")[0]
+    assert set(catalogue.load("mpich", series).collectives) == set(Collective)
+
+
+@pytest.mark.parametrize("release", ["4.0", "4.1a1", "4.2.3", "v4.3.0rc2", "5.0.0", "5.0.99"])
+def test_a_release_of_a_known_series_is_supported(release: str) -> None:
+    """Later releases and candidates of a series have its algorithms."""
+    assert MPICH.portfolio(release, Collective.BCAST).configurations
+
+
+@pytest.mark.parametrize("release", ["3.4.3", "5.1.0", "6.0.0"])
+def test_other_series_are_refused(release: str) -> None:
+    """The message lists what was tried."""
+    with pytest.raises(LibraryError, match=r"not supported.*; supported: 4\.0\.x, .*5\.0\.x"):
+        MPICH.portfolio(release, Collective.BCAST)
+    with pytest.raises(LibraryError, match="'main' is not an MPICH release"):
+        MPICH.portfolio("main", Collective.BCAST)
+
+
+def test_a_configuration_is_forced_by_number_and_by_name() -> None:
+    """Within a program by numbers, for a launch by names; the device's collectives are off."""
+    c = parsed("bcast.pipelined_tree_kary:fanout=4,segsize=1024")
+    parameters = {
+        "MPIR_CVAR_BCAST_TREE_KVAL": 4,
+        "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE": 1024,
+        "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE": 0,
+    }
+    assert MPICH.force("5.0.2", c) == parameters | {
+        "MPIR_CVAR_BCAST_INTRA_ALGORITHM": 6,
+        "MPIR_CVAR_COLLECTIVE_FALLBACK": 0,
+    }
+    assert MPICH.forced_environment("5.0.2", c) == {
+        name: str(value) for name, value in parameters.items()
+    } | {"MPIR_CVAR_BCAST_INTRA_ALGORITHM": "pipelined_tree"}
+
+
+def test_numbers_differ_by_release() -> None:
+    """The same algorithm of allreduce has another number from 4.3 on."""
+    c = parsed("allreduce.ring")
+    name = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
+    numbers = {release: MPICH.force(release, c)[name] for release in RELEASES[1:]}
+    assert numbers == {"4.1.3": 7, "4.2.3": 7, "4.3.2": 8, "5.0.2": 8}
+    with pytest.raises(LibraryError, match=r"MPICH 4\.0\.2 has no allreduce algorithm 'ring'"):
+        MPICH.force("4.0.2", c)
+
+
+def test_types_of_trees_need_a_launch_of_their_own() -> None:
+    """The type is a text that MPICH reads once; the default's type needs none."""
+    for c, settable in (
+        ("bcast.tree_kary:fanout=2", True),
+        ("bcast.tree_knomial_1:fanout=2", False),
+        ("bcast.pipelined_chain:segsize=1024", True),
+        ("allreduce.tree_knomial_1:fanout=2,segsize=0", True),
+        ("allreduce.tree_kary:fanout=2", False),
+        ("allreduce.default", True),
+    ):
+        assert MPICH.settable_at_runtime("5.0.2", parsed(c)) is settable
+    environment = MPICH.forced_environment("5.0.2", parsed("bcast.tree_knomial_1:fanout=2"))
+    assert environment["MPIR_CVAR_BCAST_TREE_TYPE"] == "knomial_1"
+
+
+@pytest.mark.parametrize(
+    ("given", "nprocs", "msize_bytes", "wanted"),
+    [
+        ("bcast.tree_kary:fanout=8", 4, 64, "bcast.tree_kary:fanout=3"),
+        ("bcast.tree_kary:fanout=8", 2, 64, "bcast.tree_kary:fanout=2"),
+        ("bcast.tree", 8, 64, "bcast.tree_kary:fanout=2"),
+        ("allreduce.recexch:fanout=8", 4, 64, "allreduce.recexch:fanout=4"),
+        (
+            "allreduce.tree_knomial_1:fanout=2,segsize=1024",
+            4,
+            1024,
+            "allreduce.tree_knomial_1:fanout=2,segsize=0",
+        ),
+        (
+            "bcast.pipelined_tree_kary:fanout=2,segsize=1024",
+            4,
+            1500,
+            "bcast.pipelined_tree_kary:fanout=2,segsize=1024",
+        ),
+    ],
+)
+def test_what_makes_no_difference_is_reduced(
+    given: str, nprocs: int, msize_bytes: int, wanted: str
+) -> None:
+    """A radix above the processes, and chunks above the message, are the same as smaller ones."""
+    assert MPICH.effective("5.0.2", parsed(given), nprocs, msize_bytes) == parsed(wanted)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "nprocs", "msize_bytes", "why"),
+    [
+        ("allgather.recursive_doubling", 6, 64, "needs a power of two of processes, not 6"),
+        ("allreduce.reduce_scatter_allgather", 6, 3, "on 6 processes needs 4 bytes or more"),
+        (
+            "bcast.pipelined_tree_kary:fanout=2,segsize=1024",
+            4,
+            2047,
+            "needs 2048 bytes or more; tree_kary runs instead",
+        ),
+        ("bcast.smp", 4, 64, "smp: the library picks the algorithms of its parts itself"),
+        ("alltoall.pairwise_sendrecv_replace", 4, 64, "for in-place calls only"),
+        ("reduce_scatter.noncommutative", 6, 64, "needs a power of two of processes"),
+    ],
+)
+def test_what_does_not_run_as_itself_is_explained(
+    configuration: str, nprocs: int, msize_bytes: int, why: str
+) -> None:
+    """The reason names the algorithm and what it needs."""
+    assert why in MPICH.why_not("5.0.2", parsed(configuration), nprocs, msize_bytes)
+    assert not MPICH.feasible("5.0.2", parsed(configuration), nprocs, msize_bytes)
+
+
+def test_only_what_the_library_does_not_check_is_unsafe() -> None:
+    """Blocks of different sizes end a program under one algorithm; MPICH checks other limits."""
+    unsafe = {
+        c.id
+        for collective in Collective
+        for c in MPICH.portfolio("5.0.2", collective).configurations
+        if not MPICH.safe("5.0.2", c, builtin_operations_only=False)
+    }
+    assert unsafe == {"mpich.reduce_scatter.noncommutative"}
+
+
+def test_unknown_parameters_and_values_are_refused() -> None:
+    """A radix of 1 would never end."""
+    with pytest.raises(LibraryError, match="fanout must be from 2 to"):
+        MPICH.canonical("5.0.2", parsed("allreduce.recexch:fanout=1"))
+    with pytest.raises(LibraryError, match="binomial has no parameter 'fanout'"):
+        MPICH.canonical("5.0.2", parsed("bcast.binomial:fanout=2"))
+    with pytest.raises(LibraryError, match="is a configuration of openmpi, not of mpich"):
+        MPICH.force("5.0.2", Configuration.parse("openmpi.bcast.binomial"))
+    fanouts = MPICH.portfolio("5.0.2", Collective.BARRIER, fanouts=(1, 2))
+    assert [c.parameter_text for c in fanouts.configurations] == ["", "fanout=2", "fanout=2"]
+
+
+def test_writing_is_refused_with_what_works() -> None:
+    """The message is that of a library which can be measured only."""
+    with pytest.raises(LibraryError, match=r"configuration of MPICH is not supported yet; measure"):
+        configurable("mpich")
