@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
@@ -14,6 +15,7 @@ _SERIES = ("4.1", "5.0")
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)\S*")
 
 
+@cache
 def catalogue_of(release: str) -> Catalogue:
     """Return the catalogue for `release`, such as ``4.1.6``.
 
