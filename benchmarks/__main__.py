@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import cold_select, import_colltune, timed_share
+from benchmarks import cold_select, import_colltune, reprompi_agreement, timed_share
 from benchmarks.figure import Figure
 
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "cold_select": cold_select.run,
     "import_colltune": import_colltune.run,
+    "reprompi_agreement": reprompi_agreement.run,
     "timed_share": timed_share.run,
 }
 

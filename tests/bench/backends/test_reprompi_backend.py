@@ -186,11 +186,15 @@ def test_clocks_without_a_valid_repetition_are_given_up(
     assert not (tmp_path / "2" / "output-clocks.txt").exists()
 
 
-def test_clocks_are_not_tried_where_processes_share_cores(programs: Path, tmp_path: Path) -> None:
-    """A rank that does not run when its time has come makes every repetition invalid."""
+@pytest.mark.parametrize("synchronisation", list(Synchronisation))
+def test_processes_that_share_cores_follow_a_dissemination_barrier(
+    programs: Path, tmp_path: Path, synchronisation: Synchronisation
+) -> None:
+    """A rank that does not run when its time has come would make every repetition invalid."""
     shared = _backend(programs, str(programs / "mpibenchmark"), cores=2)
-    _run(shared, tmp_path / "l", synchronisation=Synchronisation.WINDOW)
-    assert not (tmp_path / "l" / "output-clocks.txt").exists()
+    result = _run(shared, tmp_path / "l", synchronisation=synchronisation)
+    assert result.facts["synchronisation"].startswith("dissemination barrier")
+    assert [file.name for file in (tmp_path / "l").glob("output-*")] == ["output-counted.txt"]
 
 
 @pytest.mark.parametrize(

@@ -237,13 +237,16 @@ class ReproMpiBackend:
         return Request(mode, elements, instance.shape, jobs, slot_s)
 
     def _mode(self, instance: Instance, synchronisation: Synchronisation) -> Mode:
-        """Return how to synchronise: by clocks only where each process has a core of its own."""
+        """Return how to synchronise and to end jobs: by time unless that would bend the result.
+
+        Processes that share cores leave the library's barrier so far apart that small messages are
+        there before they are waited for; and a barrier must not be synchronised by itself.
+        """
         oversubscribed = instance.shape.ppn > self._cores
-        if not self.program().timed:
+        if oversubscribed or not self.program().timed:
             return Mode.COUNTED
-        if synchronisation is Synchronisation.WINDOW and not (oversubscribed or self._clocks_fail):
+        if synchronisation is Synchronisation.WINDOW and not self._clocks_fail:
             return Mode.CLOCKS
-        # a barrier that is measured must not be the one that synchronises
         return Mode.COUNTED if instance.collective is Collective.BARRIER else Mode.TIMED
 
     def _nrep(self, mode: Mode, cell: Cell, step: Step) -> int:
