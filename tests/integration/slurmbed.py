@@ -18,7 +18,7 @@ from colltune import process
 from tests.integration.virtual_nodes import Namespaces, skip_without
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "squeue", "scontrol", "sinfo", "scancel")
-PATIENCE_S = 90.0
+PATIENCE_S = 60.0
 CONTROLLER = "controller"
 # a job that is put back into the queue waits until its old credentials are void
 CONF = """
@@ -131,6 +131,9 @@ def slurmbed(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[Slurmbed]:
     (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n")
     with Namespaces(CONTROLLER) as spaces:
         bed = Slurmbed(folder, spaces, names)
+        hosts = [f"10.77.0.1 {name}\n" for name in (CONTROLLER, *names)]
+        (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(hosts))
+        bed.ask("mount", "--bind", folder / "hosts", "/etc/hosts")
         bed.ask("slurmctld", "-f", folder / "slurm.conf", "-c")
         for name in names:
             script = SLURMD.format(name=name, folder=folder)

@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from colltune import process
-from colltune.bench.backends import NativeBackend
-from colltune.bench.launchers import Launcher, Mpirun, Srun, Start
+from colltune.bench.launchers import Srun, Start, launcher_of
 from colltune.bench.slurm import BatchJob
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import RunStatus, Shape
-from colltune.errors import ProgramError
-from colltune.mpi import installation
 from colltune.mpi.installation import Installation
+from tests.integration import where
 from tests.integration.slurmbed import Slurmbed, slurmbed
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
-WHO = """
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    int rank, size, local;
-    char host[256];
-    MPI_Comm node;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    MPI_Comm_size(node, &local);
-    gethostname(host, sizeof host);
-    const char *told = getenv("COLLTUNE_TOLD");
-    printf("rank %d of %d on %s, %d here, told %s\\n", rank, size, host, local, told ? told : "");
-    MPI_Finalize();
-    return 0;
-}
-"""
-MPI_ENVIRONMENT = {
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "OMPI_MCA_pml": "ob1",
-    "OMPI_MCA_btl": "self,sm,tcp",
-}
 
 
 @pytest.fixture(scope="module")
@@ -60,60 +31,57 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurmbed]:
 @pytest.fixture(scope="module")
 def mpi() -> Installation:
     """Return the Open MPI of this environment, or skip."""
-    try:
-        return installation.find(os.environ.get("COLLTUNE_TEST_MPI"))
-    except ProgramError as error:
-        pytest.skip(str(error))
+    return where.find_or_skip("openmpi")
 
 
-@pytest.fixture(scope="module")
-def who(mpi: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a program whose ranks tell where they are."""
-    folder = tmp_path_factory.mktemp("who")
-    (folder / "who.c").write_text(WHO)
-    compiled = process.run([mpi.mpicc, "-o", folder / "who", folder / "who.c"], timeout_s=60)
-    process.check(compiled, "compiling the test program")
-    return folder / "who"
+@pytest.fixture(autouse=True)
+def nothing_is_left(slurm: Slurmbed) -> Iterator[None]:
+    """Let no job of a failed test stand in the way of the next one."""
+    yield
+    slurm.ask("scancel", "--user=root")
 
 
-def started_in_a_job(
-    slurm: Slurmbed, launcher: Launcher, start: Start, mpi: Installation, folder: Path
-) -> list[str]:
-    """Start a program by the launcher within a batch job on three nodes; return its lines."""
-    user = mpi.launch_environment() | MPI_ENVIRONMENT
-    environment = launcher.environment(user, {"COLLTUNE_TOLD": "it"}, start.shape)
-    settings = "".join(f"export {name}='{value}'\n" for name, value in environment.items())
-    command = " ".join(f"'{word}'" for word in launcher.command(start))
-    script = folder / "job.sh"
-    script.write_text(f"#!/bin/sh\n{settings}{command}\n")
-    submit = ("sbatch", "--parsable", "--nodes=3", "--ntasks-per-node=2", "--time=5")
-    job = slurm.ask(*submit, f"--output={folder}/out", script).strip()
+def in_a_job(slurm: Slurmbed, folder: Path, *options: str, script: str) -> str:
+    """Run a script as a batch job on three nodes; return what it printed."""
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{script}\n")
+    submit = ("sbatch", "--parsable", "--nodes=3", "--ntasks-per-node=2", "--time=5", *options)
+    job = slurm.ask(*submit, f"--output={folder}/out", folder / "job.sh").strip()
     ended = slurm.wait_for_state(job, "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL")
-    lines = (folder / "out").read_text().splitlines()
-    assert ended["JobState"] == "COMPLETED", "\n".join(lines)
-    return sorted(line for line in lines if line.startswith("rank"))
-
-
-def layout(shape: Shape) -> list[str]:
-    """Return what the ranks of a launch on the first nodes say."""
-    return sorted(
-        f"rank {rank} of {shape.nprocs} on node{rank // shape.ppn}, {shape.ppn} here, told it"
-        for rank in range(shape.nprocs)
-    )
+    output = (folder / "out").read_text()
+    assert ended["JobState"] == "COMPLETED", output
+    return output
 
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("shape", [Shape(1, 2), Shape(2, 2), Shape(3, 1), Shape(3, 2)], ids=str)
-@pytest.mark.parametrize("name", ["srun", "mpirun"])
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("mpirun", "openmpi"), ("srun", "openmpi"), ("mpiexec", "mpich"), ("srun", "mpich")],
+)
 def test_a_launch_within_a_job_has_its_shape(
-    name: str, shape: Shape, slurm: Slurmbed, mpi: Installation, who: Path, tmp_path: Path
+    name: str, library: str, shape: Shape, slurm: Slurmbed, tmp_path: Path
 ) -> None:
     """On three granted nodes each smaller shape starts, too: ranks by node, variables known."""
-    if name == "srun":
-        slurm.skip_without_plugin("pmix")
-    launcher: Launcher = Srun.of(mpi) if name == "srun" else Mpirun.of(mpi)
-    start = Start(shape, (who,), cores=4, exported={"COLLTUNE_TOLD": "it"})
-    assert started_in_a_job(slurm, launcher, start, mpi, tmp_path) == layout(shape)
+    mpi = where.find_or_skip(library)
+    launcher = launcher_of(mpi, name)
+    if isinstance(launcher, Srun):
+        slurm.skip_without_plugin(launcher.mpi_type)
+    user = mpi.launch_environment() | where.TRANSPORT
+    environment = launcher.environment(user, where.TOLD, shape)
+    start = Start(shape, (where.compiled(mpi, tmp_path),), cores=4, exported=where.TOLD)
+    settings = [f"export {n}={shlex.quote(v)}" for n, v in environment.items()]
+    script = "\n".join([*settings, shlex.join(launcher.command(start))])
+    output = in_a_job(slurm, tmp_path, script=script)
+    assert where.said(output) == where.expected(shape, slurm.nodes)
+
+
+def test_what_a_job_was_granted_is_what_slurm_says(slurm: Slurmbed, tmp_path: Path) -> None:
+    """Nodes, names, processes per node and the time that is left, within a real job."""
+    ask = "from colltune.bench import allocation as a; g = a.allocation(); print(f'{g}|{g.left_s}')"
+    output = in_a_job(slurm, tmp_path, script=shlex.join([sys.executable, "-c", ask]))
+    told, left_s = output.splitlines()[-1].split("|")
+    assert "nodes=3, hosts=('node0', 'node1', 'node2'), tasks_per_node=(2, 2, 2)" in told
+    assert 200 < float(left_s) <= 300
 
 
 # what a task runs in these tests: leaves a file at once, goes on until it is told to stop, and has
@@ -138,13 +106,6 @@ while mode != "failing":
     time.sleep(0.1)
 sys.exit(5)
 """
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(slurm: Slurmbed) -> Iterator[None]:
-    """Let no job of a failed test stand in the way of the next one."""
-    yield
-    slurm.ask("scancel", "--user=root")
 
 
 class Array:
@@ -251,7 +212,7 @@ def test_a_preempted_task_goes_on_once(slurm: Slurmbed, tmp_path: Path) -> None:
     assert array.state("CANCELLED") == {"CANCELLED"}
 
 
-BUDGET_S = 40
+BUDGET_S = 30
 CAMPAIGN = """
 [machine]
 name = "bed"
@@ -263,7 +224,7 @@ msizes_bytes = [8, 4096]
 only = ["*.basic_linear*", "*.binomial*"]
 [budget]
 total = "{budget_s}s"
-max_reps = 20
+max_reps = 5000
 """
 
 
@@ -281,7 +242,7 @@ class Campaign:
         words = ("--out", self.out, "--tasks", str(tasks), "--mpi", mpi.mpirun, "--json")
         told = slurm.ask(
             *(sys.executable, "-m", "colltune.cli", "submit", file, *words),
-            **{**MPI_ENVIRONMENT, "XDG_CACHE_HOME": str(folder / "cache")},
+            **{**where.TRANSPORT, "XDG_CACHE_HOME": str(folder / "cache")},
         )
         self.job = json.loads(told)["job"]
         self.tasks = [f"{self.job}_{number}" for number in range(1, tasks + 1)]
@@ -289,6 +250,10 @@ class Campaign:
     def logs(self) -> str:
         """Return what all tasks have printed so far."""
         return "".join(file.read_text() for file in (self.out / "slurm").glob("*.log"))
+
+    def has_measured(self) -> bool:
+        """Tell whether a launch has timed something."""
+        return any("\ne " in raw.read_text() for raw in self.out.glob("raw/*/raw.txt"))
 
     def completed(self) -> None:
         """Insist that every task comes to a good end."""
@@ -306,8 +271,6 @@ def test_the_tasks_of_a_campaign_share_one_dataset(
     slurm: Slurmbed, mpi: Installation, tmp_path: Path
 ) -> None:
     """Two tasks at once, on two nodes each, measure all four shapes into one folder."""
-    if not NativeBackend.measures_subshapes:
-        pytest.skip("the native benchmark cannot hold several shapes")
     wanted = [Shape(n, p) for n in (1, 2) for p in (1, 2)]
     campaign = Campaign(slurm, mpi, tmp_path, wanted, tasks=2)
     campaign.completed()
@@ -325,7 +288,7 @@ def test_a_campaign_that_is_stopped_midway_goes_on(
 ) -> None:
     """Killed by Slurm or told that its time is up, it keeps what it has and its budget."""
     campaign = Campaign(slurm, mpi, tmp_path, [Shape(2, 1)], tasks=1)
-    slurm.wait_until(lambda: any(campaign.out.glob("*.parquet")), "a first measurement")
+    slurm.wait_until(campaign.has_measured, "a first measurement")
     if how == "requeue":
         slurm.ask("scontrol", "requeue", campaign.tasks[0])
     else:
