@@ -159,6 +159,23 @@ def test_a_hopeless_configuration_is_abandoned(backend: NativeBackend, tmp_path:
     assert 0 < count < 40
 
 
+def test_idle_processes_leave_the_cores_alone(backend: NativeBackend, tmp_path: Path) -> None:
+    """While a smaller shape is measured, the processes that are not in it use next to no time."""
+    cells = (_cell(Shape(1, 1), 1 << 20, Configuration.default("openmpi", Collective.ALLREDUCE)),)
+    plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**7, 4.0),), 60.0)
+    path = tmp_path / "raw.txt"
+    samples: list[dict[int, float]] = []
+
+    def look(_: float) -> None:
+        if path.exists() and "\ns 0" in (text := path.read_text()) and "\ne 0" not in text:
+            samples.append({pid: _cpu_s(pid) for pid in ranks_of(tmp_path)})
+
+    _run(backend, plan, tmp_path, look)
+    used = sorted(samples[-1][pid] - samples[0][pid] for pid in samples[0])
+    assert len(used) == 4
+    assert used[2] < 0.2 * used[3]
+
+
 def test_side_by_side_measures_all(backend: NativeBackend, tmp_path: Path) -> None:
     """Disjoint sets of nodes share the instances, each writes its own file, and nothing is lost."""
     cells = tuple(
@@ -256,6 +273,11 @@ def test_without_its_owner_a_launch_ends(backend: NativeBackend, tmp_path: Path)
             break
     assert ranks_of(folder) == []
     assert raw.read_raw(folder / "raw.txt").ended == "budget"
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ranks_of(folder: Path) -> list[int]:

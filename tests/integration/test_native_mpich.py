@@ -1,0 +1,117 @@
+"""The native benchmark with a real MPICH, which reads its control variables at every call.
+
+The variable COLLTUNE_TEST_MPICH names another one than that on PATH.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from colltune.bench.backends import Ending, LaunchPlan, NativeBackend
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
+from colltune.errors import ProgramError
+from colltune.mpi import LIBRARIES, installation
+
+pytestmark = pytest.mark.mpi
+THREE = Shape(1, 3)
+OWN_COLLECTIVES = {"MPIR_CVAR_ALLGATHER_DEVICE_COLLECTIVE": 0, "MPIR_CVAR_COLLECTIVE_FALLBACK": 0}
+
+
+@pytest.fixture(scope="module")
+def backend() -> NativeBackend:
+    """Return the native backend for the MPICH of this machine."""
+    try:
+        return NativeBackend(installation.find(os.environ.get("COLLTUNE_TEST_MPICH"), "mpich"))
+    except ProgramError as error:
+        pytest.skip(str(error))
+
+
+def _statuses(
+    backend: NativeBackend, folder: Path, shape: Shape, *algorithms: int | str
+) -> list[RunStatus]:
+    """Call an all-gather once under each of the algorithms, in one launch."""
+    default = Configuration.default("mpich", Collective.ALLGATHER)
+    cells = tuple(
+        Cell(default, Instance(Collective.ALLGATHER, shape, 64 + i)) for i in range(len(algorithms))
+    )
+    name = "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
+    settings: list[dict[str, int | str]] = [{**OWN_COLLECTIVES, name: a} for a in algorithms]
+    plan = LaunchPlan(shape, cells, tuple(Step(i, 1, 1.0) for i in range(len(cells))), 60.0)
+    outcome = backend.launch(plan, settings, "l", folder, {})
+    assert outcome.ok, outcome.explain()
+    return [m.status for m in backend.salvage(folder)]
+
+
+def test_a_control_variable_switches_the_next_call(backend: NativeBackend, tmp_path: Path) -> None:
+    """Recursive doubling, which needs a power of two, fails on 3 processes; those around it run."""
+    algorithms = ("ring", "recursive_doubling", "brucks", "recursive_doubling", "auto")
+    assert _statuses(backend, tmp_path, THREE, *algorithms) == [
+        RunStatus.OK,
+        RunStatus.NOT_APPLICABLE,
+        RunStatus.OK,
+        RunStatus.NOT_APPLICABLE,
+        RunStatus.OK,
+    ]
+    (tmp_path / "two").mkdir()
+    two = _statuses(backend, tmp_path / "two", Shape(1, 2), "recursive_doubling", "ring")
+    assert two == [RunStatus.OK, RunStatus.OK]
+
+
+def test_items_are_known_by_name_and_number(backend: NativeBackend, tmp_path: Path) -> None:
+    """A name stands for the number that the library gives it; an unknown one is a status."""
+    numbers = _statuses(backend, tmp_path, THREE, 0, 1, 2, 3, 4)
+    assert sorted(numbers) == [RunStatus.NOT_APPLICABLE, *[RunStatus.OK] * 4]
+    (tmp_path / "names").mkdir()
+    names = ("recursive", "doubling", "auto", "no_such_algorithm", "recursive_doubling")
+    assert _statuses(backend, tmp_path / "names", THREE, *names) == [
+        RunStatus.NOT_APPLICABLE,
+        RunStatus.NOT_APPLICABLE,
+        RunStatus.OK,
+        RunStatus.NOT_APPLICABLE,
+        RunStatus.NOT_APPLICABLE,
+    ]
+
+
+def test_every_collective_and_algorithm_delivers_right_data(
+    backend: NativeBackend, tmp_path: Path
+) -> None:
+    """Every configuration that one launch can switch to passes the check of its result."""
+    release = backend.context("m").library_version
+    shape = Shape(1, 2)
+    cells = tuple(
+        cell
+        for collective in Collective
+        for configuration in LIBRARIES["mpich"].portfolio(release, collective).configurations
+        for msize in ((0,) if collective is Collective.BARRIER else (8, 4000))
+        for cell in [Cell(configuration, Instance(collective, shape, msize))]
+        if backend.feasible(cell)
+    )
+    inside = max(backend.together(cells), key=len)
+    assert len({cell.instance.collective for cell in inside}) == len(Collective)
+    steps = tuple(Step(i, 0, 1.0) for i in range(len(inside)))
+    result = backend.run(LaunchPlan(shape, inside, steps, 120.0), "l", tmp_path, lambda _: None)
+    assert result.ending is Ending.PLAN, result.message
+    assert [(m.configuration.id, m.status) for m in result.measurements] == []
+
+
+def test_a_configuration_of_its_own_launch_is_measured(
+    backend: NativeBackend, tmp_path: Path
+) -> None:
+    """What MPICH reads once at its start is forced by the environment of a launch."""
+    release = backend.context("m").library_version
+    found = LIBRARIES["mpich"].portfolio(release, Collective.ALLREDUCE).configurations
+    shape = Shape(1, 2)
+    cells = tuple(Cell(c, Instance(Collective.ALLREDUCE, shape, 4000)) for c in found)
+    groups = backend.together([cell for cell in cells if backend.feasible(cell)])
+    if len(groups) == 1:
+        pytest.skip(f"MPICH {release} can switch every algorithm inside a run")
+    (cell,) = groups[-1]
+    plan = LaunchPlan(shape, (cell,), (Step(0, 5, 1.0),), 60.0)
+    result = backend.run(plan, "l", tmp_path, lambda _: None)
+    assert [(m.configuration, len(m.times_s)) for m in result.measurements] == [
+        (cell.configuration, 5)
+    ]
