@@ -18,7 +18,7 @@ from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
-WORDS = st.text(string.printable.replace("\\", "").translate({c: None for c in range(32)}))
+WORDS = st.text(string.printable.replace("\\", "").translate(dict.fromkeys(range(32))))
 JOB = BatchJob(
     name="colltune hydra",
     tasks=4,
@@ -36,7 +36,7 @@ AWKWARD = replace(
     task_s=86400.0,
     time_s=5400.0,
     measure=("/opt/my venv/bin/python", "measure", "--only", "*.bcast.*", "$(reboot)", "it's"),
-    dataset=Path("/scratch/her \"100%\" data's"),
+    dataset=Path('/scratch/her "100%" data\'s'),
     options=("--partition=long", "-C", "ib&gpu", "--comment=a # 'b' \"c\" $HOME `d`"),
 )
 

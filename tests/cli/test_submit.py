@@ -101,6 +101,7 @@ def test_submitting_tells_the_job_and_how_to_watch_it(
         f" 65 min -> {tmp_path}/data",
         "watch: squeue --array --jobs=17",
         f"output: {tmp_path}/data/slurm/17_TASK.log",
+        f"status: colltune submit --status --out {tmp_path}/data",
         "stop: scancel 17 (what was measured is kept; submit again to go on)",
     ]
 
@@ -164,3 +165,66 @@ def test_what_differs_between_nodes_must_be_given(
     answer = colltune("submit", campaign, "--print")
     assert (answer.status, answer.out) == (4, "")
     assert f"key {key} is missing; add it" in answer.err
+
+
+def test_the_status_of_all_tasks(
+    colltune: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm tells of those in the queue, their own last words of the others."""
+    folder = tmp_path / "data" / "slurm"
+    folder.mkdir(parents=True)
+    for job in (9, 17):
+        (folder / f"{job}.job").touch()
+    (folder / "9_1.log").write_text("colltune: task 9_1: out of time\ncolltune: task 9_1: done\n")
+    (folder / "17_1.log").write_text("")
+    (folder / "17_10.log").write_text("killed\n")
+    (tmp_path / "squeue").write_text(
+        f'#!/bin/sh\necho "$@" >{tmp_path}/asked\n'
+        "echo '17_1|RUNNING|1:30:00|None'; echo '17_2|PENDING|2:00:00|Resources'\n"
+    )
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    answer = colltune("submit", "--status", "--out", tmp_path / "data")
+    assert answer.out.splitlines()[2:] == [
+        "  9_1  ENDED               done",
+        " 17_1  RUNNING    1:30:00",
+        " 17_2  PENDING    2:00:00  Resources",
+        f"17_10  ENDED               was ended without a word; see {folder}/17_10.log",
+    ]
+    assert "--jobs=17,9 " in (tmp_path / "asked").read_text()
+
+
+def test_the_status_of_jobs_that_slurm_has_forgotten(
+    colltune: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that ended long ago is no error; a Slurm that does not answer is one."""
+    folder = tmp_path / "data" / "slurm"
+    folder.mkdir(parents=True)
+    (folder / "9.job").touch()
+    (folder / "9_1.log").write_text("colltune: task 9_1: failed with status 5\n")
+    words = ("submit", "--status", "--out", tmp_path / "data", "--json")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    squeue = tmp_path / "squeue"
+    squeue.write_text(
+        "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n"
+    )
+    squeue.chmod(0o755)
+    task = {"name": "9_1", "state": "ENDED", "left": "", "said": "failed with status 5"}
+    assert colltune(*words).json == [task]
+    squeue.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
+    answer = colltune(*words)
+    assert answer.status == 5
+    assert "Unable to contact slurm controller" in answer.err
+
+
+def test_a_dataset_without_jobs_has_no_status(colltune: Verb, tmp_path: Path) -> None:
+    """Neither an error nor an empty table; no Slurm is needed."""
+    answer = colltune("submit", "--status", "--out", tmp_path)
+    assert (answer.status, answer.out) == (0, f"no task has measured into {tmp_path}\n")
+
+
+def test_without_a_campaign_there_is_nothing_to_submit(colltune: Verb) -> None:
+    """Wrong usage has its own status, and the message says what is missing."""
+    answer = colltune("submit")
+    assert answer.status == 2
+    assert "name a campaign file, or ask for --status" in answer.err

@@ -212,6 +212,7 @@ def test_a_preempted_task_goes_on_once(slurm: Slurmbed, tmp_path: Path) -> None:
     assert array.state("CANCELLED") == {"CANCELLED"}
 
 
+COLLTUNE = (sys.executable, "-m", "colltune.cli")
 BUDGET_S = 30
 CAMPAIGN = """
 [machine]
@@ -241,7 +242,7 @@ class Campaign:
         file.write_text(CAMPAIGN.format(nodes=nodes, ppn=ppn, budget_s=BUDGET_S))
         words = ("--out", self.out, "--tasks", str(tasks), "--mpi", mpi.mpirun, "--json")
         told = slurm.ask(
-            *(sys.executable, "-m", "colltune.cli", "submit", file, *words),
+            *(*COLLTUNE, "submit", file, *words),
             **{**where.TRANSPORT, "XDG_CACHE_HOME": str(folder / "cache")},
         )
         self.job = json.loads(told)["job"]
@@ -278,7 +279,9 @@ def test_the_tasks_of_a_campaign_share_one_dataset(
     shapes = {m.instance.shape for m in measured.measurements() if m.status is RunStatus.OK}
     assert shapes == set(wanted), campaign.logs()
     assert measured.context.machine == "bed"
-    assert campaign.logs().count(": done") == 2
+    told = slurm.ask(*COLLTUNE, "submit", "--status", "--out", campaign.out, "--json")
+    ended = {"state": "ENDED", "left": "", "said": "done"}
+    assert json.loads(told) == [{"name": task, **ended} for task in campaign.tasks]
 
 
 @pytest.mark.mpi

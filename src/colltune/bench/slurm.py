@@ -46,7 +46,7 @@ finish() {{
 }}
 
 trap 'stopped=yes; [ -z "$measure" ] || kill -TERM "$measure" 2>/dev/null' TERM
-: >"$started" || exit 9
+true >"$started" || exit 9
 {measure} --task "$SLURM_ARRAY_TASK_ID/{tasks}" &
 measure=$!
 [ -z "$stopped" ] || kill -TERM "$measure" 2>/dev/null
@@ -126,7 +126,7 @@ class BatchJob:
     @property
     def folder(self) -> Path:
         """The folder for the script, the tasks' output and their state."""
-        return self.dataset / "slurm"
+        return folder_of(self.dataset)
 
     @property
     def most_requeues(self) -> int:
@@ -182,6 +182,11 @@ class BatchJob:
         return lines
 
 
+def folder_of(dataset: Path) -> Path:
+    """Return the folder of a dataset in which its job arrays keep what they need."""
+    return dataset / "slurm"
+
+
 def submit(job: BatchJob) -> str:
     """Write the script into the dataset's folder, give it to sbatch, return the array's number.
 
@@ -202,6 +207,7 @@ def submit(job: BatchJob) -> str:
     number = outcome.stdout.strip().partition(";")[0]
     if not number.isdigit():
         raise ProgramError(f"sbatch names no job\n{outcome.explain()}")
+    (job.folder / f"{number}.job").touch()
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def submit(
-    campaign: Annotated[Path, typer.Argument(help="Campaign file (TOML).")],
+    campaign: Annotated[Path | None, typer.Argument(help="Campaign file (TOML).")] = None,
     sbatch_options: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- SBATCH OPTIONS…]", help="sbatch's own options, after --."),
@@ -53,6 +54,9 @@ def submit(
     print_: Annotated[
         bool, typer.Option("--print", help="Print the batch script, submit nothing.")
     ] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Tell what became of the dataset's tasks so far.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure a campaign on a Slurm cluster, as a job array with one dataset.
@@ -66,6 +70,11 @@ def submit(
     from colltune.bench.campaign import Part
     from colltune.cli.backends import campaign_of
 
+    if status:
+        _show_status(out, as_json=json)
+        return
+    if campaign is None:
+        raise typer.BadParameter("name a campaign file, or ask for --status", param_hint="CAMPAIGN")
     plan = campaign_of(campaign, budget, backend, strategy, only, skip)
     plan = plan.changed(part=Part(1, tasks))
     _check_everywhere_the_same(campaign)
@@ -150,4 +159,19 @@ def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
     )
     show(f"watch: {watch}")
     show(f"output: {log}")
+    show(f"status: colltune submit --status --out {shlex.quote(str(job.dataset))}")
     show(f"stop: scancel {number} (what was measured is kept; submit again to go on)")
+
+
+def _show_status(dataset: Path, *, as_json: bool) -> None:
+    from colltune.bench.slurm_tasks import tasks
+    from colltune.cli.console import columns, show, show_json
+
+    found = tasks(dataset)
+    if as_json:
+        show_json([vars(task) for task in found])
+    elif found:
+        rows = [[task.name, task.state, task.left, task.said] for task in found]
+        show(columns(["task", "state", "time left", "said"], rows))
+    else:
+        show(f"no task has measured into {dataset}")

@@ -30,7 +30,7 @@ finish() {
 }
 
 trap 'stopped=yes; [ -z "$measure" ] || kill -TERM "$measure" 2>/dev/null' TERM
-: >"$started" || exit 9
+true >"$started" || exit 9
 '/opt/my venv/bin/python' measure --only '*.bcast.*' '$(reboot)' 'it'"'"'s' --task "$SLURM_ARRAY_TASK_ID/1" &
 measure=$!
 [ -z "$stopped" ] || kill -TERM "$measure" 2>/dev/null

@@ -29,7 +29,7 @@ finish() {
 }
 
 trap 'stopped=yes; [ -z "$measure" ] || kill -TERM "$measure" 2>/dev/null' TERM
-: >"$started" || exit 9
+true >"$started" || exit 9
 /opt/venv/bin/python -m colltune measure /home/her/hydra.toml --task "$SLURM_ARRAY_TASK_ID/4" &
 measure=$!
 [ -z "$stopped" ] || kill -TERM "$measure" 2>/dev/null
