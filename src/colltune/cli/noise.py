@@ -219,8 +219,8 @@ def _repetition_notes(group: Group) -> Iterator[str]:
         )
     if within.drifting_share:
         yield (
-            f"note: within a launch: {100 * within.drifting_share:.0f} % of the measurements drift by"
-            " more than 5 % from the first quarter of their repetitions to the last"
+            f"note: within a launch: {100 * within.drifting_share:.0f} % of the measurements"
+            " drift by more than 5 % from the first quarter of their repetitions to the last"
         )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LEAST_PERCENT = 0.1
+_WIDE_RATIO = 4.0
 _COLOURS = ("tab:blue", "tab:orange", "tab:green")
 # the median of a normal difference of two values over the standard deviation of each
 _TYPICAL_DIFFERENCE = 0.6745 * np.sqrt(2)
@@ -132,6 +133,9 @@ def _drift(panel: Axes, table: pd.DataFrame) -> None:
     panel.plot(x, middle, color=_COLOURS[0], linewidth=2, label="median cell")
     panel.axhline(1, color="0.5", linewidth=0.8)
     panel.set_xlim(0, 100)
+    if high.max() > _WIDE_RATIO:
+        panel.set_yscale("log")
+        panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
     panel.legend(loc="upper right", frameon=False)
 
 
