@@ -52,6 +52,7 @@ def test_text_tells_the_components_and_what_they_mean(colltune: Verb, folder: Pa
     assert "To see 5 %" in answer.out
     assert "only 2 allocations" in answer.out
     assert "not recorded" not in answer.out
+    assert "Larger ones may not be either" not in answer.out
 
 
 def test_csv_launches_are_allocations_unless_a_pattern_tells(
@@ -85,6 +86,7 @@ def test_single_times_are_said_to_tell_nothing(colltune: Verb, measurements_csv:
     assert answer.status == 0
     assert "0.0 %" not in answer.out
     assert "nothing was repeated" in answer.out
+    assert "noisiest" not in answer.out
     assert "neither repetitions nor p90" in answer.out
     assert "measure again in another job" in answer.out
 

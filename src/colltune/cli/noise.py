@@ -94,7 +94,7 @@ def _row(group: Group) -> list[str]:
         _number(within.warm_up),
         _component(group.between_launches),
         _component(group.between_allocations) + ("*" if group.includes_launches else ""),
-        _detectable(group.decisions) + ("+" if group.decisions and group.borrows else ""),
+        detectable_text(group),
     ]
 
 
@@ -118,11 +118,13 @@ def _component(component: Component | None) -> str:
     return f"{percent(component.sd)} ({percent(component.low)} .. {percent(component.high)})"
 
 
-def _detectable(decisions: Decisions | None) -> str:
+def detectable_text(group: Group) -> str:
+    """Return the smallest detectable difference: ``8.9 %``, ``>= 8.9 %``, with + if borrowed."""
+    decisions = group.decisions
     if decisions is None or decisions.smallest_detectable is None:
         return _UNTOLD
-    difference = f"{decisions.smallest_detectable:.1%}".replace("%", " %")
-    return f">= {difference}" if decisions.is_lower_bound else difference
+    bound = ">= " if decisions.is_lower_bound else ""
+    return f"{bound}{100 * decisions.smallest_detectable:.1f} %{'+' if group.borrows else ''}"
 
 
 def _meaning(report: NoiseReport) -> list[str]:
@@ -131,16 +133,17 @@ def _meaning(report: NoiseReport) -> list[str]:
         return ["No instance has two configurations: nothing is to be decided."]
     if decisions.smallest_detectable is None:
         return ["Which differences are distinguishable cannot be told: nothing was repeated."]
-    difference = f"{decisions.smallest_detectable:.1%}".replace("%", " %")
+    difference = f"{100 * decisions.smallest_detectable:.1f} %"
     lines = [
-        f"Differences below {'at least ' if decisions.is_lower_bound else ''}{difference} between"
-        " two configurations are not distinguishable",
+        f"Differences below {difference} between two configurations are not distinguishable",
         f"in this dataset (95 %, typical of the two fastest on {decisions.instances} instances,"
         f" with {_counted(decisions.launches_per_cell, 'launch', 'es')}",
         f"in {_counted(decisions.allocations_per_cell, 'allocation')}). Most of it comes from"
         f" {decisions.main_source}.",
-        *_needed(decisions),
     ]
+    if decisions.is_lower_bound:
+        lines.append("Larger ones may not be either: what is unknown comes on top (see the notes).")
+    lines += _needed(decisions)
     if decisions.default_beaten_share is not None:
         lines.append(
             "The fastest configuration beats the library's default by more than the noise on"
@@ -211,7 +214,7 @@ def _repetition_notes(group: Group) -> Iterator[str]:
             "note: within a launch: there are neither repetitions nor p90 columns; what repetitions"
             " scatter is counted as noise between launches"
         )
-    if within.raw_share < 1:
+    elif within.raw_share < 1:
         yield (
             f"note: within a launch: {100 * within.raw_share:.0f} % of the measurements have raw"
             " repetitions; only these tell warm-up, drift and modes; the others' scatter is taken"
@@ -227,6 +230,8 @@ def _repetition_notes(group: Group) -> Iterator[str]:
 def _noisy_cells(report: NoiseReport) -> list[str]:
     from colltune.cli.console import columns
 
+    if not report.noisiest:
+        return []
     header = ["noisiest cells", "shape", "bytes", "launches", "p90/median", "slowest/fastest", ""]
     rows = [_noisy_row(cell) for cell in report.noisiest]
     lines = columns(header, rows).splitlines()

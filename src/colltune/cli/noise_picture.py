@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from colltune.cli.noise import detectable_text
 from colltune.dataset.noise import (
     Component,
     Group,
@@ -42,11 +43,10 @@ def draw(table: pd.DataFrame, report: NoiseReport, path: Path) -> Path:
     groups = report.collectives
     width = max(11.0, 3 * (1.2 + 0.45 * len(groups)))
     figure = Figure(figsize=(width, 8), layout="constrained")
-    grid = figure.add_gridspec(2, 6, height_ratios=[1.25, 1])
-    within = figure.add_subplot(grid[0, :2])
-    others = [figure.add_subplot(grid[0, i : i + 2], sharey=within) for i in (2, 4)]
-    _levels([within, *others], table, groups)
-    drift, detectable = figure.add_subplot(grid[1, :4]), figure.add_subplot(grid[1, 4:])
+    grid = figure.add_gridspec(2, 1, height_ratios=[1.25, 1])
+    above, below = (figure.add_subfigure(grid[row]) for row in (0, 1))
+    _levels(above.subplots(1, 3, sharey=True), table, groups)
+    drift, detectable = below.subplots(1, 2, width_ratios=[1.6, 1])
     _drift(drift, table)
     _detectable(detectable, groups)
     context = report.context
@@ -140,9 +140,9 @@ def _drift(panel: Axes, table: pd.DataFrame) -> None:
 
 
 def _detectable(panel: Axes, groups: Sequence[Group]) -> None:
-    panel.set_title("smallest detectable difference")
+    panel.set_title("smallest detectable difference (line: 5 %)")
     bars = [
-        (group.name, 100 * told.smallest_detectable, "≥ " if told.is_lower_bound else "")
+        (group.name, 100 * told.smallest_detectable, detectable_text(group))
         for group in reversed(groups)
         if (told := group.decisions) and told.smallest_detectable is not None
     ]
@@ -150,14 +150,13 @@ def _detectable(panel: Axes, groups: Sequence[Group]) -> None:
         _say(panel, "cannot be told from this dataset")
         panel.set(xticks=[], yticks=[])
         return
-    names, values, marks = zip(*bars, strict=True)
+    names, values, labels = zip(*bars, strict=True)
     drawn = panel.barh(names, values, color="0.65", height=0.6)
-    panel.set_ylim(-0.8, max(2.8, len(bars) - 0.2))
-    labels = [f"{mark}{value:.1f} %" for mark, value in zip(marks, values, strict=True)]
+    middle, half = (len(bars) - 1) / 2, max(1.5, len(bars) / 2 + 0.1)
+    panel.set_ylim(middle - half, middle + half)
     panel.bar_label(drawn, labels, padding=3)
     panel.axvline(5, color="crimson", linewidth=1)
-    panel.text(5, panel.get_ylim()[1], " 5 %", color="crimson", va="top", fontsize="small")
-    panel.set_xlim(0, 1.3 * max(5, *values))
+    panel.set_xlim(0, 1.4 * max(5, *values))
     panel.set_xlabel("between the two fastest configurations [%]")
 
 

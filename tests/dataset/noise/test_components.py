@@ -51,6 +51,16 @@ def test_scatter_of_few_repetitions_is_not_taken_for_noise_between_launches(reps
     assert between.sd is None or between.sd < 0.4 * naive
 
 
+def test_launches_that_differ_are_not_taken_for_noise_between_allocations() -> None:
+    """Allocations of two launches each that differ by 15 % differ themselves by nothing."""
+    group = _overall(Machine(within=0.05, launch=0.15, allocations=6, launches=2, msizes=40))
+    assert _holds(group.between_launches, 0.15, 0.2)
+    between = group.between_allocations
+    assert between is not None
+    assert between.typical_ratio > math.exp(0.08)
+    assert math.sqrt(between.variance) < 0.05
+
+
 def test_small_noise_between_launches_is_seen_beneath_large_scatter() -> None:
     """5 % between launches is found although medians of 15 repetitions scatter by 10 %."""
     group = _overall(Machine(within=0.30, launch=0.05, launches=6, reps=15, msizes=100))

@@ -212,7 +212,9 @@ def _noisy_cells(table: pd.DataFrame) -> pd.DataFrame:
         modes_ratio=("modes_ratio", "max"),
     )
     cells["launch_ratio"] = np.exp(cells["slowest"] - cells["fastest"])
-    cells["noise"] = cells["launch_ratio"] * cells["p90_over_median"].fillna(1.0)
+    is_told = cells["p90_over_median"].notna() | (cells["launches"] > 1)
+    noise = cells["launch_ratio"] * cells["p90_over_median"].fillna(1.0)
+    cells["noise"] = noise.where(is_told)
     return cells
 
 
