@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import cold_select, import_colltune, reprompi_agreement, timed_share
+from benchmarks import (
+    cold_select,
+    import_colltune,
+    one_launch_speedup,
+    reprompi_agreement,
+    timed_share,
+)
 from benchmarks.figure import Figure
 
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "cold_select": cold_select.run,
     "import_colltune": import_colltune.run,
+    "one_launch_speedup": one_launch_speedup.run,
     "reprompi_agreement": reprompi_agreement.run,
     "timed_share": timed_share.run,
 }

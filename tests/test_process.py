@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -49,3 +50,21 @@ def test_missing_program_is_named() -> None:
         process.find("no-such-program", "install it")
     with pytest.raises(ProgramError, match=r"cannot start /no/such/program"):
         process.run(["/no/such/program"], timeout_s=1)
+
+
+def test_a_program_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    """After SIGKILL of the process that runs it, a program does not live on."""
+    mark = tmp_path / "pid"
+    script = f"echo $$ > {mark}; exec sleep 60"
+    code = f"from colltune import process; process.run(['sh', '-c', {script!r}], timeout_s=60)"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 30
+    while not (mark.exists() and mark.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child = Path(f"/proc/{mark.read_text().strip()}/stat")
+    assert child.exists()
+    parent.kill()
+    parent.wait()
+    while time.monotonic() < deadline and child.exists() and ") Z" not in child.read_text():
+        time.sleep(0.05)
+    assert not child.exists() or ") Z" in child.read_text()

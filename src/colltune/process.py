@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -18,6 +19,9 @@ from colltune.errors import ProgramError
 _GRACE_S = 2.0
 _POLL_S = 0.2
 _SHOWN_CHARACTERS = 2000
+_PR_SET_PDEATHSIG = 1
+# looked up here, since little is safe between fork and exec
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ def run(
 ) -> Outcome:
     """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
 
+    Where this process is killed the program is told to end, too: nobody would wait for it.
+
     `watch` is called several times a second meanwhile; when it returns False the program is stopped
     as if its time were up.
 
@@ -95,6 +101,7 @@ def run(
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509
         )
     except OSError as error:
         raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
@@ -133,6 +140,12 @@ def _watch(
         except subprocess.TimeoutExpired:
             if time.monotonic() >= deadline or (watch and not watch()):
                 return None
+
+
+def _end_with_parent() -> None:
+    """Ask Linux, in the new process, for a SIGTERM when its parent ends in whatever way."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _stop(process: subprocess.Popen[str]) -> tuple[str, str]:

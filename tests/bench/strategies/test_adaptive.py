@@ -33,7 +33,7 @@ def _time_s(cell: Cell) -> float:
     """Seconds of a cell; the chain is 50 times slower, the tree twice as fast as the default."""
     slowness = {"default": 2.0, "tree": 1.0, "chain": 50.0}[cell.configuration.algorithm]
     shape, msize = cell.instance.shape, cell.instance.msize_bytes
-    return slowness * (2e-6 * np.log2(2 * shape.nprocs) + msize / 1e9)
+    return slowness * (2e-6 * float(np.log2(2 * shape.nprocs)) + msize / 1e9)
 
 
 def _state(measured: list[int], granted: Shape | None = GRANTED, reps: int = 3) -> State:
