@@ -1,10 +1,13 @@
 /* Preloaded into an MPI program: on rank COLLTUNE_CORRUPT, collectives of 4096 bytes (whole buffer,
  * or block per peer) deliver one wrong bit; with COLLTUNE_STALE set they deliver nothing from their
  * second call on, and what the buffer held before stays in it. That rank leaves every barrier
- * before the others have entered. */
+ * before the others have entered. With COLLTUNE_TROUBLE=crash or hang, it dies in an all-to-all of
+ * 4096 bytes, or never comes back from it. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SIZE = 4096 };
 typedef struct { unsigned char *buffer, *old; long length; int wrong; } delivery_t;
@@ -97,6 +100,11 @@ int MPI_Allgatherv(const void *s, int n, T t, void *r, const int m[], const int 
     DELIVER(c, r, m[0], u, size_of(c), PMPI_Allgatherv(s, n, t, r, m, at, u, c));
 }
 int MPI_Alltoall(const void *s, int n, T t, void *r, int m, T u, C c) {
+    const char *trouble = getenv("COLLTUNE_TROUBLE");
+    if (trouble && m == SIZE && is_bad(c)) {
+        if (!strcmp(trouble, "crash")) raise(SIGSEGV);
+        for (;;) pause();
+    }
     DELIVER(c, r, m, u, size_of(c), PMPI_Alltoall(s, n, t, r, m, u, c));
 }
 int MPI_Alltoallv(const void *s, const int n[], const int from[], T t, void *r, const int m[],

@@ -7,19 +7,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
 import pytest
 
 from colltune.bench import runner
-from colltune.bench.backends import Ending, LaunchPlan, NativeBackend
+from colltune.bench.backends import Ending, LaunchPlan, NativeBackend, watching
 from colltune.bench.campaign import Campaign
+from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.dataset import read_parquet
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import OutputError, ProgramError
 from colltune.mpi import LIBRARIES, installation
+from colltune.mpi.installation import Installation
 
 pytestmark = pytest.mark.mpi
 SHAPE = Shape(1, 4)
@@ -163,6 +168,58 @@ def test_a_crashing_launch_blames_its_cell(backend: NativeBackend, tmp_path: Pat
     assert result.ending is Ending.CRASH
     assert statuses == {8: RunStatus.OK, 1 << 24: RunStatus.CRASH}
     assert result.suspect == cells[1]
+
+
+@dataclass(frozen=True)
+class _Troubled:
+    """A launcher that adds options of its own to those of another one."""
+
+    libraries: ClassVar[frozenset[str]] = frozenset({"openmpi"})
+    launcher: Launcher
+    options: tuple[str, ...]
+
+    @classmethod
+    def of(cls, installation: Installation) -> Self:
+        """Return one that adds nothing."""
+        return cls(launcher_of(installation), ())
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line."""
+        return self.launcher.command(replace(start, options=(*start.options, *self.options)))
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return the environment."""
+        return self.launcher.environment(user, wanted, shape)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "ending", "status"),
+    [("crash", Ending.CRASH, RunStatus.CRASH), ("hang", Ending.HANG, RunStatus.TIMEOUT)],
+)
+def test_a_bad_algorithm_costs_only_its_cell(
+    corrupt: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: str,
+    ending: Ending,
+    status: RunStatus,
+) -> None:
+    """A rank that dies in a call, or never comes back, is a status of the cell that was called."""
+    monkeypatch.setattr(watching, "_SILENCE_S", 4.0)
+    found = installation.find()
+    variables = (f"LD_PRELOAD={corrupt}", "COLLTUNE_CORRUPT=3", f"COLLTUNE_TROUBLE={trouble}")
+    options = tuple(word for variable in variables for word in ("-x", variable))
+    backend = NativeBackend(found, launcher=_Troubled(launcher_of(found), options))
+    cells = tuple(_default_cell(Collective.ALLTOALL, msize) for msize in (64, 4096, 512))
+    plan = LaunchPlan(SHAPE, cells, tuple(Step(i, 4, 0.1) for i in range(3)), 60.0)
+    result = backend.run(plan, "l", tmp_path, lambda _: None)
+    assert (result.ending, result.suspect) == (ending, cells[1])
+    assert {m.instance.msize_bytes: m.status for m in result.measurements} == {
+        64: RunStatus.OK,
+        4096: status,
+    }
 
 
 def test_a_killed_campaign_is_salvaged(backend: NativeBackend, tmp_path: Path) -> None:

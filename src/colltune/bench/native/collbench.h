@@ -84,6 +84,9 @@ void report_layout(void);
 MPI_Comm configured(int config, group_t *group, const char **culprit);
 void withdraw(void);
 
+/* Never use again the communicator that the configuration has been on. */
+void give_up_communicator(int config, const group_t *group);
+
 /* At the end of a block: give back communicators where the library may run out of them. */
 void trim_communicators(group_t *group);
 

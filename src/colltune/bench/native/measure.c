@@ -12,6 +12,7 @@ enum { MOST_INVALID_IN_A_ROW = 40 };
 
 /* What the processes tell each other before each repetition; the maximum counts. */
 enum { LAST_TIME, LAST_LATE, ORDER, START, MESSAGE_LENGTH };
+enum { REFUSED, WRONG, RIGHT, TROUBLE_LENGTH }; /* what became of a first call */
 enum { REPEAT, LOOK, STOP, SYNCHRONISE }; /* orders of the root; LOOK: know the last one first */
 
 double timed;
@@ -52,23 +53,27 @@ static void close_cell(int index, const group_t *group, const char *status, cons
 static void check_cell(int index, call_t *call, const group_t *group) {
     cell_t *cell = &plan.cells[index];
     const char *wrong = "the received data are wrong";
-    double trouble[2] = {0, 0}, nothing = 0;
+    double trouble[TROUBLE_LENGTH] = {0}, nothing = 0;
+    int answer;
     cell->checked = 1;
     prepare_check(call, cell->collective);
     exchange(group, &nothing, 1);
     if (cell->collective->send_blocks || cell->collective->recv_blocks) {
-        trouble[0] = cell->collective->run(call) != MPI_SUCCESS;
-        trouble[1] = trouble[0] <= 0 && cell->collective->wrong(call);
+        answer = cell->collective->run(call) == MPI_SUCCESS ? cell->collective->wrong(call) : -1;
     } else {
-        int answer = barrier_leaks(call, group->base);
         wrong = "a process left before all had entered";
-        trouble[0] = answer < 0;
-        trouble[1] = answer > 0;
+        answer = barrier_leaks(call, group->base);
     }
+    trouble[answer < 0 ? REFUSED : answer ? WRONG : RIGHT] = 1;
     if (marks) fprintf(stderr, "MARK %s %d %zu\n", cell->collective->name, call->size, call->msize);
-    exchange(group, trouble, 2);
-    if (trouble[0] > 0) close_cell(index, group, "not_applicable", "the library refused the call");
-    else if (trouble[1] > 0) close_cell(index, group, "wrong_result", wrong);
+    exchange(group, trouble, TROUBLE_LENGTH);
+    if (trouble[REFUSED] > 0)
+        close_cell(index, group, "not_applicable", "the library refused the call");
+    else if (trouble[WRONG] > 0)
+        close_cell(index, group, "wrong_result", wrong);
+    /* a call that went wrong, or that only some refused, may have left messages behind */
+    if (trouble[WRONG] > 0 || (trouble[REFUSED] > 0 && trouble[RIGHT] > 0))
+        give_up_communicator(cell->config, group);
 }
 
 /* ---- one visit ---- */

@@ -163,6 +163,12 @@ void trim_communicators(group_t *group) {
         if (entries[i].group == group) forget(i);
 }
 
+void give_up_communicator(int config, const group_t *group) {
+    entry_t *entry = find_entry(READ_AT_CREATION ? config : -1, group);
+    /* not freed: its context would serve another communicator, and the messages with it */
+    if (entry) *entry = entries[--n_entries];
+}
+
 static MPI_Comm communicator(int config, group_t *group) {
     entry_t *entry = find_entry(config, group);
     if (!entry) {
