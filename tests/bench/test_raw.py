@@ -120,7 +120,7 @@ def test_raw_output_cut_anywhere_keeps_whole_lines(tmp_path: Path, cut: int) -> 
 def test_the_step_under_way_is_read_from_the_live_file(
     tmp_path: Path, number: int, times_s: tuple[float, ...]
 ) -> None:
-    """Repetitions that only the live file has are added; those that the text has are not doubled."""
+    """Repetitions that only the live file has are added; the text's are not doubled."""
     path = tmp_path / "raw.txt"
     path.write_text(RAW)
     raw.live_of(path).write_bytes(_live(number, 2, 7e-6, 8e-6))

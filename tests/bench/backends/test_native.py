@@ -43,7 +43,9 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> NativeBackend:
 class _Runs:
     """Stands for `process.run`: leaves raw output behind and remembers the environment."""
 
-    def __init__(self, raw: Mapping[str, str], returncode: int | None = 0, stderr: str = "") -> None:
+    def __init__(
+        self, raw: Mapping[str, str], returncode: int | None = 0, stderr: str = ""
+    ) -> None:
         self._raw, self._returncode, self._stderr = raw, returncode, stderr
         self.environment: Mapping[str, str] = {}
         self.plan = ""
@@ -151,6 +153,17 @@ def test_no_output_is_an_error(launched: Callable[..., LaunchResult]) -> None:
         launched(_Runs({}, 1), BINOMIAL)
     with pytest.raises(OutputError, match="is the disk full"):
         launched(_Runs({}, 3, "collbench: cannot write /x"), BINOMIAL)
+
+
+def test_a_forced_configuration_may_crash_in_the_start_itself(
+    launched: Callable[..., LaunchResult],
+) -> None:
+    """MPI_Init may call what the environment forces: then the configuration is to blame."""
+    result = launched(_Runs({"raw.txt": HEAD}, 139, "segmentation fault in MPI_Init"), RING)
+    assert (result.ending, result.suspect) == (Ending.CRASH, RING)
+    assert [m.status for m in result.measurements] == [RunStatus.CRASH]
+    with pytest.raises(ProgramError, match="wrong layout"):
+        launched(_Runs({"raw.txt": HEAD}, 3, "collbench: wrong layout: 1 node"), RING)
 
 
 def test_collectives_have_one_default_group(backend: NativeBackend) -> None:

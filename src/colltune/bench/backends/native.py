@@ -36,7 +36,8 @@ _AROUND_S = 1.0
 _SLACK_S = 0.05
 _LEAST_S = 0.2
 _MOST_BYTES = 2**31 - 1
-_CANNOT_WRITE = "collbench: cannot write"
+_COMPLAINT = "collbench: "
+_CANNOT_WRITE = f"{_COMPLAINT}cannot write"
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
@@ -140,10 +141,12 @@ class NativeBackend:
         watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
         outcome = self._launch(within, settings, launch, folder, wanted, watcher, ())
         output = raw.read_raw(folder / "raw.txt")
-        ending = _ending(outcome, output, watcher)
-        in_flight = tuple(plan.cells[i] for i in output.in_flight) if ending in _BLAME else ()
-        suspect = in_flight[0] if len(in_flight) == 1 else None
-        blamed = {output.in_flight[0]: _BLAME[ending]} if suspect else {}
+        forced = any(map(self._forcing.needs_own_launch, configurations))
+        ending = _ending(outcome, output, watcher, forced=forced)
+        in_flight = output.in_flight if ending in _BLAME else ()
+        if forced and ending in _BLAME and not output.began:
+            in_flight = (plan.steps[0].cell,)
+        blamed = {in_flight[0]: _BLAME[ending]} if len(in_flight) == 1 else {}
         timed_s = sum(map(sum, output.times_s.values()))
         if output.ended:
             timed_s = output.timed_s
@@ -153,9 +156,9 @@ class NativeBackend:
             ending=ending,
             timed_s=timed_s,
             wall_s=time.monotonic() - started,
-            suspect=suspect,
+            suspect=plan.cells[in_flight[0]] if blamed else None,
             message="" if outcome.ok else outcome.explain(),
-            in_flight=in_flight,
+            in_flight=tuple(plan.cells[i] for i in in_flight),
             facts=output.facts,
         )
 
@@ -293,7 +296,10 @@ def _started(shape: Shape) -> Shape:
     return Shape(1, shape.nprocs) if os.environ.get("COLLBENCH_NODES") == "by-rank" else shape
 
 
-def _ending(outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher) -> Ending:
+def _ending(
+    outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher, *, forced: bool
+) -> Ending:
+    """Return why a launch ended; one that is `forced` may die of its algorithm in MPI_Init."""
     if output.ended:
         return Ending(output.ended)
     if outcome.timed_out:
@@ -304,6 +310,6 @@ def _ending(outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher) -
             "the benchmark cannot write its raw output; is the disk full?"
             f" What was measured before is kept\n{outcome.explain()}"
         )
-    if not output.began:
+    if not output.began and (not forced or _COMPLAINT in outcome.stderr):
         raise ProgramError(f"the benchmark did not start\n{outcome.explain()}")
     return Ending.CRASH

@@ -26,6 +26,7 @@ typedef struct {
 const char *output_path;
 static FILE *raw;
 static char raw_path[PATH_LENGTH];
+static char live_path[PATH_LENGTH + 8];
 static live_t *live, unmapped;
 static uint64_t capacity = CAPACITY;
 
@@ -37,11 +38,10 @@ static void flush_raw(void) {
 }
 
 static void open_live(void) {
-    char path[PATH_LENGTH + 8];
-    snprintf(path, sizeof path, "%s.live", raw_path);
-    int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    snprintf(live_path, sizeof live_path, "%s.live", raw_path);
+    int file = open(live_path, O_RDWR | O_CREAT | O_TRUNC, 0644);
     /* a hole would be filled at the first store, which on a full disk is a fatal signal */
-    if (file < 0 || posix_fallocate(file, 0, sizeof *live)) cannot_write(path);
+    if (file < 0 || posix_fallocate(file, 0, sizeof *live)) cannot_write(live_path);
     void *map = mmap(NULL, sizeof *live, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     live = map == MAP_FAILED ? &unmapped : map;
@@ -121,4 +121,5 @@ void close_output(const char *reason) {
     fprintf(raw, "end %s %.6f %.6f\n", reason, timed, now() - started);
     if (fclose(raw)) cannot_write(raw_path);
     raw = NULL;
+    unlink(live_path); /* all of it is in the text */
 }
