@@ -288,6 +288,28 @@ def test_output_that_cannot_be_written(
         _run(backend, tmp_path / "l")
 
 
+def test_a_disk_that_filled_up_is_not_taken_for_a_hang(
+    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mpibenchmark goes on without writing; no cell is to blame, and what was done is kept."""
+    backend.program()
+    monkeypatch.setenv("FAKE", "hang")
+    monkeypatch.setattr(reprompi_run, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(reprompi_run, "_LEAST_FREE_BYTES", 1 << 60)
+    with pytest.raises(OutputError, match="disk full"):
+        _run(backend, tmp_path / "l")
+    assert [m.instance.msize_bytes for m in backend.salvage(tmp_path / "l")] == [8]
+
+
+def test_a_launch_folder_that_cannot_be_written(
+    backend: ReproMpiBackend, tmp_path: Path
+) -> None:
+    """What a launch keeps beside its output is an output like any other."""
+    (tmp_path / "l" / "command-timed.txt").mkdir(parents=True)
+    with pytest.raises(OutputError, match="command-timed.txt"):
+        _run(backend, tmp_path / "l")
+
+
 def test_a_killed_launch_is_salvaged(
     backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,7 +263,7 @@ class ReproMpiBackend:
         """Start mpibenchmark once; what it was asked and what it said stays in `folder`."""
         mode = request.mode
         jobs_path, output_path = _jobs_path(folder, mode), _output_path(folder, mode)
-        jobs_path.write_text(reprompi_jobs.job_file(request.jobs))
+        reprompi_run.keep(jobs_path, reprompi_jobs.job_file(request.jobs))
         options = reprompi_jobs.options(
             mode, request.elements, request.slot_s, jobs_path, output_path
         )
@@ -272,12 +272,13 @@ class ReproMpiBackend:
         wanted |= reprompi_jobs.environment(mode)
         command, environment = self._command(request.shape, [self._path, *options], wanted)
         settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
-        (folder / f"command-{mode}.txt").write_text(shlex.join(["env", *settings, *command]) + "\n")
+        line = shlex.join(["env", *settings, *command])
+        reprompi_run.keep(folder / f"command-{mode}.txt", f"{line}\n")
         watch = Watch(output_path, request.slot_s, progress)
         left_s = max(0.0, ends - time.monotonic())
         outcome = process.run(command, timeout_s=left_s, env=environment, watch=watch)
-        (folder / f"stdout-{mode}.txt").write_text(outcome.stdout)
-        (folder / f"stderr-{mode}.txt").write_text(outcome.stderr)
+        reprompi_run.keep(folder / f"stdout-{mode}.txt", outcome.stdout)
+        reprompi_run.keep(folder / f"stderr-{mode}.txt", outcome.stderr)
         attempt = reprompi_run.judged(request, outcome, output_path, watch)
         if attempt.ending is Ending.PLAN:
             self.launch_s = watch.around_s(outcome.seconds)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import disk_usage
 
 from colltune import process
 from colltune.bench.backends import reprompi_jobs
@@ -18,6 +19,7 @@ from colltune.errors import OutputError, ProgramError
 
 _SILENCE_S = 15.0
 _STUCK_S = 5.0
+_LEAST_FREE_BYTES = 4096
 _CANNOT_OPEN = "Cannot open output file"
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 _SYNCHRONISATIONS = {
@@ -163,6 +165,20 @@ def judged(request: Request, outcome: process.Outcome, output_path: Path, watch:
     return Attempt(request, outcome, output, ending, suspect)
 
 
+def keep(path: Path, text: str) -> None:
+    """Write `text` beside a launch's output.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; is the disk full?") from error
+
+
 def read(output_path: Path) -> ReproMpiOutput | None:
     """Return what mpibenchmark wrote; None if it has not come to write anything."""
     try:
@@ -206,14 +222,16 @@ def _ending(
 ) -> Ending:
     if output is not None and output.complete:
         return Ending.PLAN
-    if outcome.timed_out:
-        return Ending.HANG if watch.stuck else Ending.BUDGET
     refused = "ERROR" in outcome.stdout + outcome.stderr
-    if _CANNOT_OPEN in outcome.stderr or (outcome.ok and path.exists() and not refused):
+    cut = outcome.ok and path.exists() and not refused
+    # mpibenchmark does not notice a full disk: it goes on, and looks as if it hung
+    if cut or _CANNOT_OPEN in outcome.stderr or disk_usage(path.parent).free < _LEAST_FREE_BYTES:
         raise OutputError(
             "mpibenchmark cannot write its raw output; is the disk full?"
             f" What was measured before is kept\n{outcome.explain()}"
         )
+    if outcome.timed_out:
+        return Ending.HANG if watch.stuck else Ending.BUDGET
     if outcome.ok or not path.exists():
         raise ProgramError(f"mpibenchmark did not begin\n{outcome.explain()}")
     return Ending.CRASH
