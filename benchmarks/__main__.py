@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import (
+    adaptive_cost_at_95pct,
     cold_select,
     import_colltune,
     one_launch_speedup,
@@ -15,6 +16,7 @@ from benchmarks import (
 from benchmarks.figure import Figure
 
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
+    "adaptive_cost_at_95pct": adaptive_cost_at_95pct.run,
     "cold_select": cold_select.run,
     "import_colltune": import_colltune.run,
     "one_launch_speedup": one_launch_speedup.run,

@@ -1,0 +1,113 @@
+"""Cost of the adaptive schedule at which it has 95 % of the exhaustive campaign's gain."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from pathlib import Path
+
+from benchmarks.figure import Figure
+from colltune.bench.strategies.curves import LAUNCH_S, Curve, curve, exhaustive_s
+from colltune.bench.strategies.trial import Trial
+from colltune.dataset import PerformanceDataset, read
+from colltune.domain import Collective
+
+FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
+LEARNER = os.environ.get("COLLTUNE_LEARNER", "knn")
+SEEDS = range(5)
+_SHARE, _MOST = 0.95, 0.12
+_TRAIN, _TEST = (4, 8, 16, 24, 32, 36), (7, 13, 19, 27, 35)
+_SMALL_TRAIN = (4, 16, 36)
+_LEONARDO = [Collective.ALLGATHER.value, Collective.ALLREDUCE.value]
+
+
+def run() -> Figure:
+    """Return the cost of the adaptive schedule at 95 % over that of the exhaustive campaign.
+
+    The value is the median over seeds for the worst collective of the simulated fat tree, with
+    sub-shapes measured inside one launch in both campaigns. The other lines, on standard error:
+    all sizes of the fat tree, one launch per shape, a smaller split, Leonardo, both strategies
+    compared with.
+    """
+    fat_tree = read([FOLDER / "simulated_fattree36.csv.gz"])
+    small = [Trial.of(fat_tree, _TRAIN, _TEST, learner=LEARNER, max_nprocs=288)]
+    value = _report("fat tree, p <= 288", small)
+    if "COLLTUNE_VALUE_ONLY" not in os.environ:
+        _report_others(fat_tree, small)
+    whole_s = exhaustive_s(small[0], shared_launches=True)
+    return Figure("adaptive_cost_at_95pct", value, "fraction", value * whole_s, whole_s)
+
+
+def _report_others(fat_tree: PerformanceDataset, small: list[Trial]) -> None:
+    _report("fat tree, p <= 288, repetitions scatter by 40 %", small, noise=0.4)
+    _report("fat tree, all", [Trial.of(fat_tree, _TRAIN, _TEST, learner=LEARNER)])
+    few = Trial.of(fat_tree, _SMALL_TRAIN, _TEST, learner=LEARNER, max_nprocs=288)
+    _report("fat tree, p <= 288, trained on 3 node counts", [few])
+    _report("fat tree, p <= 288, one launch per shape", small, shared_launches=False)
+    _report("fat tree, p <= 288, Latin hypercube", small, strategy="latin_hypercube")
+    _report("fat tree, p <= 288, full grid", small, strategy="full_grid", most=1.0)
+    leonardo = read([FOLDER / "leonardo_openmpi-4.1.6.csv.gz"])
+    leonardo = leonardo.where(leonardo.frame["collective"].isin(_LEONARDO))
+    nodes = sorted({shape.nodes for shape in leonardo.shapes()})
+    folds = [
+        Trial.of(leonardo, [n for n in nodes if n != out], [out], learner=LEARNER) for out in nodes
+    ]
+    _report("Leonardo, one node count left out at a time", folds)
+
+
+def _report(
+    what: str,
+    trials: list[Trial],
+    *,
+    strategy: str = "adaptive",
+    shared_launches: bool = True,
+    noise: float = 0.2,
+    most: float = _MOST,
+) -> float:
+    """Print the costs at 95 % to standard error; return the median for the worst collective."""
+    found = [
+        curve(trials, strategy, s, shared_launches=shared_launches, noise=noise, most=most)
+        for s in SEEDS
+    ]
+    costs = sorted(c.cost_at(_SHARE) for c in found)
+    each = {
+        collective.value: statistics.median(c.cost_at(_SHARE, [collective]) for c in found)
+        for collective in found[0].captured(found[0].points[-1])
+    }
+    median = statistics.median(costs)
+    print(
+        f"{what} ({strategy}, {LEARNER}): median {median:.4f}, worst seed {costs[-1]:.4f};"
+        f" {_listed(each)}; {_other_launches(trials, shared_launches, median)};"
+        f" at 5 %: {_at(found, 0.05)}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return median
+
+
+def _listed(costs: dict[str, float]) -> str:
+    return ", ".join(f"{name} {cost:.4f}" for name, cost in costs.items())
+
+
+def _other_launches(trials: list[Trial], shared_launches: bool, cost: float) -> str:
+    """Return the same seconds over an exhaustive campaign with more launches."""
+    ours = sum(exhaustive_s(trial, shared_launches=shared_launches) for trial in trials)
+    timed = sum(trial.exhaustive.timed_s for trial in trials)
+    blocks = timed + LAUNCH_S * sum(trial.exhaustive.blocks for trial in trials)
+    single = timed + LAUNCH_S * sum(trial.exhaustive.single for trial in trials)
+    return (
+        f"of one launch per shape and collective {cost * ours / blocks:.4f},"
+        f" per configuration and shape {cost * ours / single:.4f}"
+    )
+
+
+def _at(found: list[Curve], cost: float) -> str:
+    """Return the median share of the full grid's gain that is captured at `cost`."""
+    captured: dict[str, list[float]] = {}
+    for c in found:
+        before = [point for point in c.points if point.cost <= cost]
+        if before:
+            for collective, share in c.captured(before[-1]).items():
+                captured.setdefault(collective.value, []).append(share)
+    return ", ".join(f"{name} {statistics.median(v):.3f}" for name, v in captured.items())

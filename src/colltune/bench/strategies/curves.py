@@ -1,0 +1,203 @@
+"""Regret over cost of the schedule strategies, by replay of a recorded dataset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from colltune.bench.backends.replay import Noise, ReplayBackend
+from colltune.bench.strategies import STRATEGIES
+from colltune.bench.strategies.simulation import Terms, simulate
+from colltune.bench.strategies.trial import Trial
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective
+from colltune.errors import DataError
+
+LEARNER = "knn"
+LAUNCH_S = 2.0
+_BUDGETED = ("full_grid",)
+_BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+Gains = Mapping[Collective, float]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """After spending ``cost``, a share of the exhaustive campaign's seconds, ``gained`` is reached.
+
+    ``gained`` is the sum of log(t_default / t_selected) over the test instances.
+    """
+
+    cost: float
+    gained: Gains
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Sums to compare gains with: the full training grid's, the oracle's; and the instances."""
+
+    full: Gains
+    possible: Gains
+    instances: Mapping[Collective, int]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One strategy's way, with one seed; points by ascending cost."""
+
+    strategy: str
+    seed: int
+    points: tuple[Point, ...]
+    reference: Reference
+
+    def captured(self, point: Point) -> dict[Collective, float]:
+        """Return the share of the full training grid's gain, where that gained anything."""
+        full = self.reference.full
+        return {c: point.gained[c] / full[c] for c in full if full[c] > 0}
+
+    def cost_at(self, share: float, collectives: Iterable[Collective] | None = None) -> float:
+        """Return the least cost from which on the worst collective stays at `share` or above.
+
+        Infinite if the curve ends below it.
+        """
+        chosen = None if collectives is None else set(collectives)
+        cost = math.inf
+        for point in reversed(self.points):
+            captured = self.captured(point)
+            if min(v for c, v in captured.items() if chosen is None or c in chosen) < share:
+                break
+            cost = point.cost
+        return cost
+
+
+def alternate_nodes(dataset: PerformanceDataset) -> tuple[list[int], list[int]]:
+    """Return training and test nodes: every second node count between the extremes is tested on.
+
+    Raises
+    ------
+    DataError
+        If fewer than 3 node counts were measured.
+    """
+    nodes = sorted({shape.nodes for shape in dataset.shapes()})
+    if len(nodes) < 3:
+        raise DataError(
+            "comparing strategies needs at least 3 node counts, one of them to be held out; the"
+            f" data has {', '.join(map(str, nodes)) or 'none'}"
+        )
+    test = nodes[1:-1:2]
+    return [n for n in nodes if n not in test], test
+
+
+def curves(
+    dataset: PerformanceDataset,
+    *,
+    strategies: Sequence[str] = tuple(STRATEGIES),
+    seeds: Sequence[int] = (0, 1, 2),
+    shared_launches: bool = True,
+    learner: str = LEARNER,
+    noise: float = 0.2,
+    progress: Progress = lambda _what: None,
+) -> list[Curve]:
+    """Return a curve per strategy and seed, on node counts held out of `dataset`.
+
+    Parameters
+    ----------
+    dataset
+        What was recorded; see `alternate_nodes` for its split.
+    strategies
+        Names of `STRATEGIES`.
+    seeds
+        One simulated campaign for each; repetitions scatter differently.
+    shared_launches
+        Whether one launch holds all smaller shapes, too; else each shape needs a launch of its own.
+    learner, noise
+        See `Trial`, and ``repetition`` of `Noise`.
+    progress
+        Called with what is computed next.
+
+    Raises
+    ------
+    DataError
+        If the dataset has too few node counts, or none on which to judge.
+    """
+    trial = Trial.of(dataset, *alternate_nodes(dataset), learner=learner)
+    found = []
+    for strategy in strategies:
+        for seed in seeds:
+            progress(f"{strategy}, seed {seed}")
+            found.append(
+                curve([trial], strategy, seed, shared_launches=shared_launches, noise=noise)
+            )
+    return found
+
+
+def curve(
+    trials: Sequence[Trial],
+    strategy: str,
+    seed: int,
+    *,
+    shared_launches: bool,
+    noise: float = 0.2,
+    most: float = 1.0,
+) -> Curve:
+    """Return the curve of `strategy` over all `trials` together, up to the cost `most`.
+
+    Costs are shares of `exhaustive_s` of each trial with the same launches. A strategy that shares
+    out its whole budget in advance is run with several; of the others the way is followed.
+    """
+    gains = [_way(trial, strategy, seed, shared_launches, noise, most) for trial in trials]
+    costs = sorted({point.cost for way in gains for point in way})
+    points = []
+    for cost in costs:
+        reached = [_reached(t, way, cost) for t, way in zip(trials, gains, strict=True)]
+        points.append(Point(cost, _summed(reached)))
+    reference = Reference(
+        _summed([trial.full for trial in trials]),
+        _summed([trial.possible for trial in trials]),
+        {c: int(n) for c, n in _summed([trial.instances for trial in trials]).items()},
+    )
+    return Curve(strategy, seed, tuple(points), reference)
+
+
+def exhaustive_s(trial: Trial, *, shared_launches: bool) -> float:
+    """Return the seconds of the exhaustive campaign: one launch in all, or one per shape."""
+    launches = 1 if shared_launches else trial.exhaustive.shapes
+    return trial.exhaustive.timed_s + LAUNCH_S * launches
+
+
+def _way(
+    trial: Trial, strategy: str, seed: int, shared_launches: bool, noise: float, most: float
+) -> list[Point]:
+    whole_s = exhaustive_s(trial, shared_launches=shared_launches)
+    granted = trial.granted if shared_launches else None
+    budgets = [most]
+    if strategy in _BUDGETED:
+        budgets = [budget for budget in _BUDGETS if budget <= most]
+    points = []
+    for budget in budgets:
+        backend = ReplayBackend(trial.train, LAUNCH_S, Noise(noise, seed=seed))
+        terms = Terms(budget * whole_s, LAUNCH_S, granted=granted)
+        way = simulate(STRATEGIES[strategy], backend, trial.cells, terms, seed=seed)
+        followed = list(way)
+        if strategy in _BUDGETED:
+            followed = followed[-1:]
+        points += [Point(r.cost_s / whole_s, trial.gained(r.measurements)) for r in followed]
+    return sorted(points, key=lambda point: point.cost)
+
+
+def _reached(trial: Trial, way: Sequence[Point], cost: float) -> Gains:
+    """Return the gains of the last point not beyond `cost`; before the first nothing is gained."""
+    reached: Gains = dict.fromkeys(trial.tested, 0.0)
+    for point in way:
+        if point.cost <= cost:
+            reached = point.gained
+    return reached
+
+
+def _summed(gains: Iterable[Mapping[Collective, float]]) -> dict[Collective, float]:
+    total: dict[Collective, float] = {}
+    for gained in gains:
+        for collective, gain in gained.items():
+            total[collective] = total.get(collective, 0.0) + gain
+    return total

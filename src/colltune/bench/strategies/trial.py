@@ -1,0 +1,176 @@
+"""One split of a recorded dataset: a campaign on its training nodes, decisions on its test nodes.
+
+A campaign sees the training nodes' cells only. What it measured is given to the product's own
+learner and selector, and the chosen configurations' recorded times on the test nodes are compared
+with the default's and the best's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from colltune.bench.schedule import Cell
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective, Configuration, Instance, Measurement, Shape
+from colltune.errors import DataError
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.fitting import fit_cells
+from colltune.selector.argmin import ModelSelector
+
+_EXHAUSTIVE_REPS, _EXHAUSTIVE_CELL_S = 500, 0.5
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """What measuring every cell takes: 500 repetitions or half a second each, and the launches.
+
+    ``shapes`` are launches of all collectives together, ``blocks`` those of one collective on one
+    shape, ``single`` those of one configuration on one shape.
+    """
+
+    timed_s: float
+    shapes: int
+    blocks: int
+    single: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Training and test part of one context's measurements; ``learner`` is what decides."""
+
+    train: PerformanceDataset
+    tested: Mapping[Collective, CellMatrix]
+    learner: str
+
+    @classmethod
+    def of(
+        cls,
+        dataset: PerformanceDataset,
+        train_nodes: Sequence[int],
+        test_nodes: Sequence[int],
+        *,
+        learner: str,
+        max_nprocs: int | None = None,
+    ) -> Trial:
+        """Split `dataset` by node counts, leaving out instances of more than `max_nprocs`.
+
+        Collectives without a measured default on the test nodes are measured, but not judged.
+
+        Raises
+        ------
+        DataError
+            If the split leaves nothing to measure or nothing to judge.
+        """
+        frame = dataset.frame
+        small = frame["nodes"] * frame["ppn"] <= (max_nprocs or np.inf)
+        train = dataset.where(small & frame["nodes"].isin(list(train_nodes)))
+        test = dataset.where(small & frame["nodes"].isin(list(test_nodes)))
+        learned = {c.value for c in train.collectives}
+        tested = {}
+        for collective, cells in cell_matrices(test).items():
+            column = cells.default_column
+            if column is not None and collective.value in learned:
+                tested[collective] = cells.rows(np.isfinite(cells.time_s[:, column]))
+        tested = {c: m for c, m in tested.items() if len(m)}
+        if not tested:
+            raise DataError(
+                f"nothing to judge a schedule by: trained on nodes {list(train_nodes)} there is no"
+                f" collective with a measured default on nodes {list(test_nodes)}"
+            )
+        return cls(train, tested, learner)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The training cells, in the order of the record."""
+        found = (Cell(m.configuration, m.instance) for m in self.train.measurements())
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def granted(self) -> Shape:
+        """The smallest shape that holds all training shapes."""
+        shapes = self.train.shapes()
+        return Shape(max(s.nodes for s in shapes), max(s.ppn for s in shapes))
+
+    @cached_property
+    def exhaustive(self) -> Exhaustive:
+        """What measuring all training cells takes."""
+        frame = self.train.cells()
+        times_s = frame["time_s"].to_numpy(np.float64)
+        count = [
+            len(frame[columns].drop_duplicates())
+            for columns in (
+                ["nodes", "ppn"],
+                ["nodes", "ppn", "collective"],
+                ["nodes", "ppn", "collective", "algorithm", "parameters"],
+            )
+        ]
+        timed_s = float(np.minimum(_EXHAUSTIVE_REPS * times_s, _EXHAUSTIVE_CELL_S).sum())
+        return Exhaustive(timed_s, *count)
+
+    @cached_property
+    def full(self) -> dict[Collective, float]:
+        """Log gain of the full training grid; see `gained`."""
+        return self._gained(cell_matrices(self.train))
+
+    @cached_property
+    def possible(self) -> dict[Collective, float]:
+        """Log gain of the best decisions."""
+        return {
+            c: float(np.log(_default_s(m) / np.nanmin(m.time_s, axis=1)).sum())
+            for c, m in self.tested.items()
+        }
+
+    @cached_property
+    def instances(self) -> dict[Collective, int]:
+        """Number of test instances."""
+        return {collective: len(cells) for collective, cells in self.tested.items()}
+
+    def gained(self, measurements: Sequence[Measurement]) -> dict[Collective, float]:
+        """Return the log of t_default / t_selected, summed over the test instances.
+
+        Decisions are those of `learner` fitted to `measurements`, the guard included. Where nothing
+        was measured, or too little to fit anything, the default is kept.
+        """
+        return self._gained(
+            cell_matrices(PerformanceDataset.of(self.train.context, measurements))
+            if measurements
+            else {}
+        )
+
+    def _gained(self, matrices: Mapping[Collective, CellMatrix]) -> dict[Collective, float]:
+        return {
+            collective: self._gained_on(matrices[collective], tested)
+            if collective in matrices
+            else 0.0
+            for collective, tested in self.tested.items()
+        }
+
+    def _gained_on(self, cells: CellMatrix, tested: CellMatrix) -> float:
+        columns = {c: i for i, c in enumerate(tested.configurations)}
+        rows = {instance: row for row, instance in enumerate(tested.instances())}
+
+        def recorded(configuration: Configuration, instance: Instance) -> bool:
+            column = columns.get(configuration)
+            return column is not None and bool(np.isfinite(tested.time_s[rows[instance], column]))
+
+        try:
+            context = self.train.context
+            bundle = fit_cells(context, {cells.collective: cells}, self.learner, jobs=1)
+        except DataError:
+            return 0.0
+        selector = ModelSelector(bundle, allowed=recorded)
+        default_s = _default_s(tested)
+        selected_s = default_s.copy()
+        for row, selection in enumerate(selector.select_many(tested.instances())):
+            if not selection.configuration.is_default:
+                selected_s[row] = tested.time_s[row, columns[selection.configuration]]
+        return float(np.log(default_s / selected_s).sum())
+
+
+def _default_s(cells: CellMatrix) -> np.typing.NDArray[np.float64]:
+    assert cells.default_column is not None
+    return np.asarray(cells.time_s[:, cells.default_column])
