@@ -1,4 +1,4 @@
-"""The adaptive schedule: where does another second lower the decisions' expected regret most?
+"""The adaptive schedule: it measures where a second lowers the decisions' expected regret most.
 
 What was measured is generalised by `models.surrogate`; its uncertainty gives, at every instance of
 the box that the campaign spans, the expected regret of deciding now. An instance is worth what

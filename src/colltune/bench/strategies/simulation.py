@@ -1,4 +1,4 @@
-"""Runs a strategy against a backend in memory: what it has measured after each launch, at what cost.
+"""Runs a strategy against a backend in memory: what it knows after each launch, at what cost.
 
 The cost is what a real campaign would pay: the repetitions' own time, and ``launch_s`` a launch.
 """
