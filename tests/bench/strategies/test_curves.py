@@ -22,7 +22,7 @@ BCAST = Collective.BCAST
 
 
 def _recorded(nodes: tuple[int, ...] = (2, 4, 6, 8, 16)) -> PerformanceDataset:
-    """A machine where the tree is best for small messages, the pipeline for large ones."""
+    """Return a machine where trees are best for small messages and pipelines for large ones."""
     found = []
     for n, p, msize in product(nodes, (1, 4), [8**k for k in range(8)]):
         nprocs = n * p
@@ -108,7 +108,7 @@ def test_curves_of_all_strategies_are_drawn(tmp_path: Path) -> None:
     for curve in found:
         costs = [point.cost for point in curve.points]
         assert costs == sorted(costs)
-        assert 0 < costs[0]
+        assert costs[0] > 0
         assert costs[-1] <= 1.01
     file = draw(found, tmp_path / "curves.png")
     assert file.read_bytes().startswith(b"\x89PNG")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +64,11 @@ class Knowledge:
         for index in mine:
             at = rows[state.cells[index].instance], columns[state.cells[index].configuration]
             cell[at] = index
-            logs = np.log([t for t in state.times_s.get(index, ()) if t > 0])
-            if len(logs):
-                reps[at], log_time[at] = len(logs), np.median(logs)
-                squares += float(((logs - logs.mean()) ** 2).sum())
+            logs = [math.log(t) for t in state.times_s.get(index, ()) if t > 0]
+            if logs:
+                reps[at], log_time[at] = len(logs), median(logs)
+                mean = math.fsum(logs) / len(logs)
+                squares += math.fsum((value - mean) ** 2 for value in logs)
                 freedom += len(logs) - 1
         closed = np.isin(cell, list(state.closed))
         scatter = squares / freedom
