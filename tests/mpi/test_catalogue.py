@@ -94,6 +94,33 @@ def test_variants_of_an_algorithm_share_its_number() -> None:
             catalogue.parse(SETTINGS.replace(old, new), "settings.toml")
 
 
+PRESETS = """
+library = "intelmpi"
+series = "9.9"
+first_release = "9.9"
+rules_file = false
+
+[collectives.bcast]
+presets = 3
+
+[[collectives.bcast.algorithms]]
+number = 2
+name = "ring"
+"""
+
+
+def test_presets_are_numbered_and_some_are_described() -> None:
+    """All numbers up to the last one are there, and each is a name of its algorithm."""
+    entry = catalogue.parse(PRESETS, "presets.toml").collectives[Collective.BCAST]
+    assert [(a.number, a.name, a.aliases) for a in entry.algorithms] == [
+        (1, "preset1", ("1",)),
+        (2, "ring", ("2",)),
+        (3, "preset3", ("3",)),
+    ]
+    with pytest.raises(LibraryError, match=r"algorithms\[0\]\.number: 4 is not from 1 to 3"):
+        catalogue.parse(PRESETS.replace("number = 2", "number = 4"), "presets.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

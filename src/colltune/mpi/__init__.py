@@ -8,12 +8,13 @@ too.
 from __future__ import annotations
 
 from colltune.errors import LibraryError
+from colltune.mpi.intelmpi import IntelMpi
 from colltune.mpi.mpich import Mpich
 from colltune.mpi.openmpi import OpenMpi
 from colltune.mpi.protocol import ConfigurableLibrary, Decision, Honoured, MpiLibrary, RulesFile
 
 _OPENMPI = OpenMpi()
-LIBRARIES: dict[str, MpiLibrary] = {"openmpi": _OPENMPI, "mpich": Mpich()}
+LIBRARIES: dict[str, MpiLibrary] = {"openmpi": _OPENMPI, "mpich": Mpich(), "intelmpi": IntelMpi()}
 CONFIGURABLE: dict[str, ConfigurableLibrary] = {"openmpi": _OPENMPI}
 
 

@@ -12,7 +12,9 @@ Keys of a file
 ``collectives.<name>``
     ``id`` (number in the library's rules file), ``size`` (what the library compares with a rule's
     threshold: `SizeUnit`), ``one_rule`` (only one message-size rule per communicator size is safe),
-    ``runtime`` (false: cannot be set through MPI_T).
+    ``runtime`` (false: cannot be set through MPI_T),
+    ``presets`` (how many algorithms there are, where they are known by number: each is
+    ``preset<number>`` unless it is described, and its number is an alias).
 ``collectives.<name>.algorithms``
     ``number`` (from 1 on; variants of one algorithm share it), ``name``, ``value`` (how the
     library's own variable spells it, where not by its name), ``aliases``,
@@ -27,7 +29,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -177,9 +179,9 @@ class _Table:
         """Take a string."""
         return str(self._take(key, str, default))
 
-    def integer(self, key: str) -> int:
+    def integer(self, key: str, default: int | None = None) -> int:
         """Take an integer."""
-        return int(self._take(key, int, None))
+        return int(self._take(key, int, default))
 
     def pairs(self, key: str, *kinds: type) -> tuple[tuple[str, Any], ...]:
         """Take a table of values of `kinds`, empty when absent."""
@@ -215,10 +217,10 @@ class _Table:
         """Take a table."""
         return _Table(self.source, f"{self.path}{key}.", self._take(key, dict, None))
 
-    def tables(self, key: str) -> list[_Table]:
-        """Take a list of tables."""
-        values = self._take(key, list, None)
-        if not values or not all(isinstance(value, dict) for value in values):
+    def tables(self, key: str, *, some: bool = True) -> list[_Table]:
+        """Take a list of tables, which may be absent unless there must be `some`."""
+        values = self._take(key, list, None if some else [])
+        if (some and not values) or not all(isinstance(value, dict) for value in values):
             raise self.fail(key, "is not a list of tables")
         return [
             _Table(self.source, f"{self.path}{key}[{at}].", value)
@@ -247,13 +249,14 @@ def _collectives(table: _Table, *, rules_file: bool) -> dict[Collective, Collect
 
 
 def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> CollectiveEntry:
+    presets = table.integer("presets", 0)
     entry = CollectiveEntry(
         collective,
         id=table.integer("id") if rules_file else NO_ID,
         size=_size_unit(table) if rules_file else SizeUnit.MSIZE,
         one_rule=table.boolean("one_rule", default=False),
         runtime=table.boolean("runtime", default=True),
-        algorithms=tuple(_algorithm(a) for a in table.tables("algorithms")),
+        algorithms=_numbered(table, presets) if presets else _described(table),
     )
     table.close()
     numbers = list(dict.fromkeys(a.number for a in entry.algorithms))
@@ -269,6 +272,20 @@ def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> Collec
         if algorithm.fallback and entry.named(algorithm.fallback) is None:
             raise table.fail("algorithms", f"fallback {algorithm.fallback!r} is no algorithm here")
     return entry
+
+
+def _described(table: _Table) -> tuple[Algorithm, ...]:
+    return tuple(_algorithm(a) for a in table.tables("algorithms"))
+
+
+def _numbered(table: _Table, presets: int) -> tuple[Algorithm, ...]:
+    found = {n: Algorithm(n, f"preset{n}") for n in range(1, presets + 1)}
+    for description in table.tables("algorithms", some=False):
+        algorithm = _algorithm(description)
+        if algorithm.number not in found:
+            raise description.fail("number", f"{algorithm.number} is not from 1 to {presets}")
+        found[algorithm.number] = algorithm
+    return tuple(replace(a, aliases=(str(n), *a.aliases)) for n, a in found.items())
 
 
 def _size_unit(table: _Table) -> SizeUnit:

@@ -1,0 +1,118 @@
+"""Intel MPI 2019 and 2021 by I_MPI_ADJUST_*; its tuning files cannot be written yet.
+
+The variables are read once, so that every configuration needs a launch of its own. Intel MPI does
+not tell which algorithm runs, and takes a number that it does not have for 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltune.domain import Collective, Configuration, Portfolio
+from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of, entry_of
+from colltune.mpi.offer import Offer
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES
+
+OFFER = Offer(library=LIBRARY, title=TITLE, entry_of=entry_of, ranges={}, defaults={})
+
+
+class IntelMpi:
+    """Intel MPI behind `colltune.mpi.protocol.MpiLibrary`; see there."""
+
+    name = LIBRARY
+    title = TITLE
+
+    def portfolio(
+        self,
+        release: str,
+        collective: Collective,
+        segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
+        fanouts: Sequence[int] = FANOUTS,
+    ) -> Portfolio:
+        """See `offer.Offer.portfolio`; no algorithm has parameters."""
+        return OFFER.portfolio(release, collective, segsizes_bytes, fanouts)
+
+    def canonical(self, release: str, configuration: Configuration) -> Configuration:
+        """See `offer.Offer.canonical`; a number is an algorithm's name, too."""
+        return OFFER.canonical(release, configuration)
+
+    def effective(
+        self, release: str, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the canonical configuration: which ones run in the same way cannot be seen."""
+        return OFFER.canonical(release, configuration)
+
+    def why_not(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> str:
+        """See `offer.Offer.why_not`."""
+        return OFFER.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def feasible(
+        self,
+        release: str,
+        configuration: Configuration,
+        nprocs: int,
+        msize_bytes: int,
+        *,
+        element_bytes: int = 1,
+    ) -> bool:
+        """Tell whether `why_not` has nothing to say."""
+        return not self.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def safe(
+        self,
+        release: str,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> bool:
+        """Tell whether nothing is known against it; Intel MPI falls back by itself."""
+        spelled = OFFER.canonical(release, configuration)
+        return spelled.is_default or not OFFER.algorithm_of(release, spelled).wrong
+
+    def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
+        """Return nothing: there are no such control variables."""
+        OFFER.canonical(release, configuration)
+        return {}
+
+    def settable_at_runtime(self, release: str, configuration: Configuration) -> bool:
+        """Return False, also for the default, which cannot be restored where it was left."""
+        OFFER.canonical(release, configuration)
+        return False
+
+    def base_environment(self, release: str) -> dict[str, str]:
+        """Return nothing."""
+        catalogue_of(release)
+        return {}
+
+    def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
+        """Return the one variable, without conditions on sizes or processes.
+
+        Raises
+        ------
+        LibraryError
+            If the configuration is unknown in this release.
+        """
+        spelled = OFFER.canonical(release, configuration)
+        if spelled.is_default:
+            catalogue_of(release)
+            return {}
+        number = OFFER.algorithm_of(release, spelled).number
+        return {f"I_MPI_ADJUST_{spelled.collective.upper()}": str(number)}
+
+    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
+        """Return nothing: its functions are not to be looked at."""
+        OFFER.canonical(release, configuration)
+        return frozenset()

@@ -1,0 +1,125 @@
+"""A real Intel MPI takes every preset of the catalogue, has no others, and computes right.
+
+It does not tell which algorithm runs; its own list and its own warnings are the evidence. The
+variable COLLTUNE_TEST_INTELMPI names an mpirun, or the folder of an installation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError, ProgramError
+from colltune.mpi import installation, library
+from colltune.mpi.installation import Installation
+
+pytestmark = pytest.mark.mpi
+INTEL = library("intelmpi")
+CALLS = Path(__file__).with_name("calls.c")
+TIMEOUT_S = 120.0
+VARIANTS = {
+    "allreduce": ("inplace", "noncommutative"),
+    "reduce": ("inplace", "noncommutative"),
+    "allgather": ("inplace", "types"),
+    "allgatherv": ("inplace", "types"),
+    "alltoall": ("inplace", "types"),
+    "gather": ("inplace", "null"),
+    "scatter": ("inplace", "null"),
+}
+WARNING = "Incorrect algorithm"
+
+
+@dataclass(frozen=True)
+class RealIntelMpi:
+    """An installation with the test program compiled for it."""
+
+    installation: Installation
+    calls: Path
+
+    def ask(self, words: Sequence[str | Path], environment: Mapping[str, str]) -> process.Outcome:
+        """Run a program of the installation on one node, without a network."""
+        free = {n: v for n, v in os.environ.items() if not n.startswith("I_MPI_ADJUST")}
+        own = {"I_MPI_FABRICS": "shm"} | self.installation.launch_environment()
+        return process.run(words, timeout_s=TIMEOUT_S, env=free | own | dict(environment))
+
+    def run(
+        self, nprocs: int, steps: Sequence[str], environment: Mapping[str, str]
+    ) -> process.Outcome:
+        """Run the test program."""
+        words = [self.installation.mpirun, "-n", str(nprocs), self.calls, *steps]
+        return self.ask(words, environment)
+
+
+@pytest.fixture(scope="module")
+def intel(tmp_path_factory: pytest.TempPathFactory) -> RealIntelMpi:
+    """Return the Intel MPI under test, or skip the test with the reason."""
+    try:
+        found = installation.find(os.environ.get("COLLTUNE_TEST_INTELMPI"), "intelmpi")
+    except ProgramError as error:
+        pytest.skip(str(error))
+    real = RealIntelMpi(found, tmp_path_factory.mktemp("intel") / "calls")
+    compiled = real.ask([found.mpicc, "-O1", "-o", real.calls, CALLS], {})
+    process.check(compiled, "compiling the test program")
+    return real
+
+
+@pytest.mark.parametrize("collective", list(Collective))
+def test_the_catalogue_has_the_presets_of_the_release(
+    intel: RealIntelMpi, collective: Collective
+) -> None:
+    """``impi_info`` names the same highest number."""
+    variable = f"I_MPI_ADJUST_{collective.upper()}"
+    info = intel.installation.mpirun.with_name("impi_info")
+    told = re.search(r"range: 0-(\d+)", intel.ask([info, "-v", variable], {}).stdout)
+    assert told is not None
+    release = intel.installation.release
+    highest = INTEL.portfolio(release, collective).configurations[-1]
+    assert INTEL.forced_environment(release, highest) == {variable: told[1]}
+    beyond = Configuration("intelmpi", collective, str(int(told[1]) + 1))
+    with pytest.raises(LibraryError, match="has no"):
+        INTEL.canonical(release, beyond)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("collective", list(Collective))
+def test_every_preset_is_taken_and_right(intel: RealIntelMpi, collective: Collective) -> None:
+    """No warning, right results at several sizes, and in programs with awkward arguments."""
+    release = intel.installation.release
+    sizes = (0,) if collective is Collective.BARRIER else (0, 8, 960, 20_000)
+    steps = [f"{collective}:{size}:plain:{ranks}" for size in sizes for ranks in (4, 3)]
+    steps += [f"{collective}:{s}:{v}" for v in VARIANTS.get(collective, ()) for s in (16, 4096)]
+    for c in INTEL.portfolio(release, collective).configurations[1:]:
+        outcome = intel.run(4, steps, INTEL.forced_environment(release, c))
+        assert outcome.ok, f"{c.id}\n{outcome.explain()}"
+        assert "WRONG" not in outcome.stderr, f"{c.id}\n{outcome.stderr}"
+        assert WARNING not in outcome.stdout + outcome.stderr, c.id
+        assert outcome.stderr.count("MARK") == len(steps)
+
+
+def test_a_number_too_high_is_taken_for_another(intel: RealIntelMpi) -> None:
+    """That is why the catalogue must be exact: the program ends well, after one line."""
+    highest = INTEL.portfolio(intel.installation.release, Collective.BCAST).configurations[-1]
+    (number,) = INTEL.forced_environment(intel.installation.release, highest).values()
+    above = {"I_MPI_ADJUST_BCAST": str(int(number) + 1)}
+    outcome = intel.run(2, ["bcast:64"], above)
+    assert outcome.ok
+    assert WARNING in outcome.stdout + outcome.stderr
+
+
+def test_the_default_is_left_alone(intel: RealIntelMpi) -> None:
+    """Its environment is empty, and a launch shows no variable; a forced one shows exactly it."""
+    release = intel.installation.release
+    debug = {"I_MPI_DEBUG": "5"}
+    for text in ("bcast.default", "bcast.preset3"):
+        environment = INTEL.forced_environment(release, Configuration.parse(f"intelmpi.{text}"))
+        outcome = intel.run(2, ["bcast:64"], environment | debug)
+        assert outcome.ok, outcome.explain()
+        shown = re.findall(r"(I_MPI_ADJUST_\w+)=(\S+)", outcome.stdout + outcome.stderr)
+        assert dict(shown) == environment
