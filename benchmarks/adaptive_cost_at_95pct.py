@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from colltune.bench.strategies.curves import LAUNCH_S, Curve, curve, exhaustive_s
+from colltune.bench.strategies.curves import LAUNCH_S, Curve, Point, curve, exhaustive_s
 from colltune.bench.strategies.trial import Trial
 from colltune.dataset import PerformanceDataset, read
 from colltune.domain import Collective
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 LEARNER = os.environ.get("COLLTUNE_LEARNER", "knn")
-SEEDS = range(5)
+SEEDS = range(int(os.environ.get("COLLTUNE_SEEDS", "5")))
 _SHARE, _MOST = 0.95, 0.12
 _TRAIN, _TEST = (4, 8, 16, 24, 32, 36), (7, 13, 19, 27, 35)
 _SMALL_TRAIN = (4, 16, 36)
@@ -72,9 +74,10 @@ def _report(
     ]
     costs = sorted(c.cost_at(_SHARE) for c in found)
     each = {
-        collective.value: statistics.median(c.cost_at(_SHARE, [collective]) for c in found)
+        collective.value: _median_cost(found, partial(_captured, collective))
         for collective in found[0].captured(found[0].points[-1])
     }
+    each["together"] = _median_cost(found, Curve.together)
     median = statistics.median(costs)
     print(
         f"{what} ({strategy}, {LEARNER}): median {median:.4f}, worst seed {costs[-1]:.4f};"
@@ -84,6 +87,14 @@ def _report(
         flush=True,
     )
     return median
+
+
+def _captured(collective: Collective, curve: Curve, point: Point) -> float:
+    return curve.captured(point)[collective]
+
+
+def _median_cost(found: list[Curve], judged: Callable[[Curve, Point], float]) -> float:
+    return statistics.median(c.cost_at(_SHARE, partial(judged, c)) for c in found)
 
 
 def _listed(costs: dict[str, float]) -> str:

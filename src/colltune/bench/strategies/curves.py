@@ -56,16 +56,23 @@ class Curve:
         full = self.reference.full
         return {c: point.gained[c] / full[c] for c in full if full[c] > 0}
 
-    def cost_at(self, share: float, collectives: Iterable[Collective] | None = None) -> float:
-        """Return the least cost from which on the worst collective stays at `share` or above.
+    def worst(self, point: Point) -> float:
+        """Return the worst collective's share of the full training grid's gain."""
+        return min(self.captured(point).values(), default=math.nan)
+
+    def together(self, point: Point) -> float:
+        """Return the share of the full training grid's gain over all collectives together."""
+        return sum(point.gained.values()) / sum(self.reference.full.values())
+
+    def cost_at(self, share: float, by: Callable[[Point], float] | None = None) -> float:
+        """Return the least cost from which on `by`, normally `worst`, stays at `share` or above.
 
         Infinite if the curve ends below it.
         """
-        chosen = None if collectives is None else set(collectives)
+        judged = by or self.worst
         cost = math.inf
         for point in reversed(self.points):
-            captured = self.captured(point)
-            if min(v for c, v in captured.items() if chosen is None or c in chosen) < share:
+            if not judged(point) >= share:
                 break
             cost = point.cost
         return cost
