@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import string
@@ -119,6 +120,93 @@ def test_the_limit_of_a_task_leaves_time_to_stop() -> None:
 def test_the_jobs_name_is_one_word(text: str, name: str) -> None:
     """It stands in lists, and names a file."""
     assert job_name(text) == name
+
+
+class Batch:
+    """The batch script of one task, run here with programs that stand for Slurm's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.data = folder, folder / "the data"
+        (self.data / "slurm").mkdir(parents=True)
+        self.program("scontrol", f'echo "$@" >>{folder}/requeued')
+
+    def program(self, name: str, body: str) -> None:
+        """Make a program that the script finds on PATH."""
+        (self.folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (self.folder / name).chmod(0o755)
+
+    def run(self, measure: str, *states: str) -> process.Outcome:
+        """Run the script; squeue tells one of `states` after the other, then the last again."""
+        self.program("measure", measure)
+        (self.folder / "states").write_text("".join(f"{state}\n" for state in states))
+        rest = f"sed 1d {self.folder}/states >{self.folder}/rest"
+        keep = f"[ -s {self.folder}/rest ] && mv {self.folder}/rest {self.folder}/states"
+        self.program("squeue", f"head -n 1 {self.folder}/states; {rest}; {keep}; true")
+        job = replace(JOB, measure=(str(self.folder / "measure"),), dataset=self.data)
+        (self.folder / "job.sh").write_text(job.script())
+        array = {"SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "3"}
+        env = {**array, "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        return process.run(["sh", self.folder / "job.sh"], timeout_s=30, env=env)
+
+    @property
+    def requeued(self) -> list[str]:
+        """What scontrol was asked to do."""
+        file = self.folder / "requeued"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Batch:
+    """Return a batch script to run."""
+    return Batch(tmp_path)
+
+
+MEASURED = 'sleep 0.01; touch "$(dirname "$0")/the data/a.parquet"'
+
+
+@pytest.mark.parametrize("states", [("RUNNING",), ("SIGNALING", "RUNNING")])
+@pytest.mark.parametrize("status", [10, 130])
+def test_an_unfinished_task_of_a_running_job_starts_again(
+    status: int, states: tuple[str, ...], batch: Batch
+) -> None:
+    """Out of time or interrupted, also while Slurm is still busy with telling it so."""
+    outcome = batch.run(f"{MEASURED}; exit {status}", *states)
+    assert batch.requeued == ["requeue 17_3"]
+    assert "task 17_3: out of time, starting again" in outcome.stderr
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "CANCELLED", "PREEMPTED", "NODE_FAIL", ""])
+def test_a_task_that_slurm_has_ended_stays_so(state: str, batch: Batch) -> None:
+    """To put a cancelled job into the queue again would be against its user's will."""
+    outcome = batch.run(f"{MEASURED}; exit 130", state)
+    assert (outcome.returncode, batch.requeued) == (130, [])
+    assert "stopped; what was measured is kept" in outcome.stderr
+
+
+@pytest.mark.parametrize("status", [0, 4, 137])
+def test_a_task_that_is_done_or_failed_keeps_its_status(status: int, batch: Batch) -> None:
+    """Slurm's state of the job is that of the measuring; the task's number is handed on."""
+    outcome = batch.run(f'{MEASURED}; echo "$@"; exit {status}', "RUNNING")
+    assert (outcome.returncode, batch.requeued) == (status, [])
+    assert outcome.stdout == "--task 3/4\n"
+
+
+def test_what_is_not_new_is_no_progress(batch: Batch) -> None:
+    """Only what this turn has added counts, and raw output of launches does not."""
+    (batch.data / "old.parquet").touch()
+    (batch.data / "raw").mkdir()
+    outcome = batch.run(f'sleep 0.01; touch "{batch.data}/raw/x.parquet"; exit 10', "RUNNING")
+    assert (outcome.returncode, batch.requeued) == (10, [])
+    assert "before anything was measured" in outcome.stderr
+
+
+def test_a_requeue_that_slurm_refuses_is_told(batch: Batch) -> None:
+    """The log says how to go on."""
+    batch.program("scontrol", "echo 'Access denied' >&2; exit 1")
+    outcome = batch.run(f"{MEASURED}; exit 10", "RUNNING")
+    assert outcome.returncode == 10
+    assert "Access denied" in outcome.stderr
+    assert "cannot be put back into the queue; submit it again" in outcome.stderr
 
 
 def sbatch(folder: Path, body: str) -> None:

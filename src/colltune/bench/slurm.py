@@ -65,8 +65,14 @@ if [ -z "$stopped" ] && [ "$status" -ne {unfinished} ] && [ "$status" -ne {inter
     say "failed with status $status"
     finish "$status"
 fi
-# cancelled, or preempted and started again by Slurm itself
-if [ "$(squeue --noheader --jobs="$task" --format=%T)" != RUNNING ]; then
+state=SIGNALING
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    [ "$state" = SIGNALING ] || break
+    state=$(squeue --noheader --jobs="$task" --format=%T)
+    [ "$state" != SIGNALING ] || sleep 1
+done
+# else cancelled, or preempted and started again by Slurm itself
+if [ "$state" != RUNNING ] && [ "$state" != SIGNALING ]; then
     say "stopped; what was measured is kept"
     finish "$status"
 fi
