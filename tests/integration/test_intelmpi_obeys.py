@@ -53,7 +53,7 @@ class RealIntelMpi:
         self, nprocs: int, steps: Sequence[str], environment: Mapping[str, str]
     ) -> process.Outcome:
         """Run the test program."""
-        words = [self.installation.mpirun, "-n", str(nprocs), self.calls, *steps]
+        words: list[str | Path] = [self.installation.mpirun, "-n", str(nprocs), self.calls, *steps]
         return self.ask(words, environment)
 
 

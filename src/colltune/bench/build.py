@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 from contextlib import suppress
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -23,10 +24,16 @@ def cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "colltune"
 
 
-def native_benchmark(mpicc: Path, identity: str, cache: Path | None = None) -> Path:
+def native_benchmark(
+    mpicc: Path,
+    identity: str,
+    cache: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Path:
     """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`.
 
-    `identity` tells MPIs apart (library, release, wrapper's flags). The program appears under its
+    `identity` tells MPIs apart (library, release, wrapper's flags); `environment` is what the
+    wrapper needs beside the caller's own. The program appears under its
     final name only when it is whole, so two first uses at once do no harm.
 
     Raises
@@ -43,11 +50,13 @@ def native_benchmark(mpicc: Path, identity: str, cache: Path | None = None) -> P
         digest.update(text)
     target = (cache or cache_folder()) / f"collbench-{digest.hexdigest()[:16]}"
     if not target.exists():
-        _compile(mpicc, texts, target)
+        _compile(mpicc, texts, target, environment or {})
     return target
 
 
-def _compile(mpicc: Path, texts: dict[str, bytes], target: Path) -> None:
+def _compile(
+    mpicc: Path, texts: dict[str, bytes], target: Path, environment: Mapping[str, str]
+) -> None:
     work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
         work.mkdir(parents=True)
@@ -56,7 +65,9 @@ def _compile(mpicc: Path, texts: dict[str, bytes], target: Path) -> None:
         program = work / "collbench"
         sources = [work / name for name in sorted(texts) if name.endswith(".c")]
         outcome = process.run(
-            [mpicc, *_FLAGS, "-o", program, *sources], timeout_s=_COMPILE_TIMEOUT_S
+            [mpicc, *_FLAGS, "-o", program, *sources],
+            timeout_s=_COMPILE_TIMEOUT_S,
+            env=dict(os.environ) | dict(environment),
         )
         process.check(outcome, "compiling the native benchmark (a C compiler is needed)")
         program.replace(target)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from colltune.mpi.installation import Installation
 
 
+_UNSAID = "openmpi"
+
+
 def campaign_of(
     path: Path | None,
     budget: str | None,
@@ -52,11 +55,15 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     ------
     CampaignError
         If it is not the release that the campaign asks for.
+    ProgramError
+        If it is not of the library that the campaign asks for, or not complete.
     """
     from colltune.errors import CampaignError
     from colltune.mpi import installation
 
-    found = installation.find(mpi or campaign.mpi)
+    # whoever names an MPI need not write a campaign file for its library
+    library = None if mpi and campaign.library == _UNSAID else campaign.library
+    found = installation.find(mpi or campaign.mpi, library)
     if campaign.release is not None and found.release != campaign.release:
         raise CampaignError(
             f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} is of"

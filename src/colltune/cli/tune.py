@@ -43,9 +43,9 @@ def tune(
     from colltune.bench import campaign_file
     from colltune.bench.backends import NativeBackend
     from colltune.cli import tune_report
+    from colltune.cli.backends import installation_of
     from colltune.cli.console import timed_progress
     from colltune.cli.tune_pipeline import Settings, run
-    from colltune.mpi import installation
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(
@@ -54,7 +54,7 @@ def tune(
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
     )
-    found = installation.find(mpi)
+    found = installation_of(plan, mpi)
     settings = Settings(plan, out, learner, builtin_operations_only, seed, started)
     with timed_progress(budget, quiet=json) as progress:
         result = run(settings, found, NativeBackend(found), progress)

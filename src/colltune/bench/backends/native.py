@@ -126,7 +126,12 @@ class NativeBackend:
 
     def program(self) -> Path:
         """Return the compiled benchmark, compiling it if need be."""
-        return build.native_benchmark(self._mpi.mpicc, self._mpi.compile_line, self._cache)
+        return build.native_benchmark(
+            self._mpi.mpicc,
+            self._mpi.compile_line,
+            self._cache,
+            self._mpi.launch_environment(),
+        )
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
