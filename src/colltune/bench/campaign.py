@@ -130,3 +130,4 @@ class Campaign:
     def changed(self, **changes: Any) -> Campaign:
         """Return a copy with the given fields replaced; None keeps a field."""
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
+

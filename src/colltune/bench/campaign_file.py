@@ -74,6 +74,8 @@ def _sizes_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(_list_of(int)(v) for v in value.values())
 
 
+
+
 def _string(field: str) -> _Key:
     return _Key(field, "a string", _is(str))
 
@@ -183,7 +185,6 @@ def parse(text: str, source: str) -> Campaign:
         return Campaign(**values)
     except CampaignError as error:
         raise CampaignError(f"{source}: {error}") from None
-
 
 @dataclass(frozen=True)
 class CampaignFile:

@@ -39,7 +39,8 @@ class Journal:
     """An open journal.
 
     ``name`` identifies the run, ``spent_s`` is what it had spent before it was opened, ``launches``
-    what it had launched by then, ``done`` tells that the same batch job has ended it already.
+    what it had launched by then, ``done`` tells that the same batch job has ended it already. One
+    without a file is not kept.
     """
 
     name: str
@@ -73,9 +74,9 @@ class Journal:
         self._write({"done": True, "at_s": at_s})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        assert self._file is not None
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        if self._file is not None:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
 
 
 def job() -> str:

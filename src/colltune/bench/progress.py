@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Container, Iterable
 from pathlib import Path
-
-import numpy as np
 
 from colltune.bench.campaign import Campaign
 from colltune.bench.forecast import Forecast
 from colltune.bench.schedule import Cell
-from colltune.bench.strategies.protocol import State, Visited
+from colltune.bench.strategies.protocol import State, Visited, by_shape
 from colltune.dataset import read_parquet
 from colltune.domain import Measurement, RunStatus, Shape
 from colltune.errors import DataError
@@ -32,8 +31,8 @@ class Measured:
 
     Attributes
     ----------
-    times_s
-        Repetitions by a cell's index, in seconds.
+    times_s, medians_s
+        Repetitions by a cell's index, in seconds; ``medians_s`` are their medians.
     closed
         Cells not to be visited again, by index.
     apart
@@ -45,8 +44,10 @@ class Measured:
     ) -> None:
         self.cells, self.granted, self.history = cells, granted, history
         self.times_s: dict[int, tuple[float, ...]] = {}
+        self.medians_s: dict[int, float] = {}
         self.closed: set[int] = set()
         self.apart = False
+        self.members = by_shape(cells)
         self._index = {cell: index for index, cell in enumerate(cells)}
         self._skipped: list[int] = []
 
@@ -55,6 +56,7 @@ class Measured:
         return State(
             cells=self.cells,
             times_s=self.times_s,
+            medians_s=self.medians_s,
             closed=frozenset(self.closed),
             history=tuple(self.history),
             left_s=left_s,
@@ -62,6 +64,7 @@ class Measured:
             max_reps=campaign.max_reps,
             cell_s=campaign.cell_s,
             granted=self.granted,
+            members=self.members,
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
@@ -76,6 +79,7 @@ class Measured:
                 continue
             if m.status.is_timed:
                 self.times_s[index] = self.times_s.get(index, ()) + m.times_s
+                self.medians_s[index] = statistics.median(self.times_s[index])
             if m.status is not RunStatus.OK:
                 self.closed.add(index)
             if m.status in _SPREADS:
@@ -98,9 +102,7 @@ class Measured:
 
     def forecast(self) -> Forecast:
         """Return predictions from the medians of what was measured."""
-        return Forecast(
-            {self.cells[index]: float(np.median(t)) for index, t in self.times_s.items()}
-        )
+        return Forecast({self.cells[index]: t for index, t in self.medians_s.items()})
 
     def skip(self, indices: Iterable[int]) -> None:
         """Close cells that are predicted to be too slow; `take_skipped` returns them once."""

@@ -82,7 +82,7 @@ def run_campaign(
     started = time.monotonic()
     check_globs(campaign, backend)
     with journal.opened(dataset, campaign, resume=resume) as log:
-        run = _Run(campaign, backend, dataset, log, random.Random(seed), progress)  # noqa: S311
+        run = CampaignRun(campaign, backend, dataset, log, random.Random(seed), progress)  # noqa: S311
         run.started = started
         run.report.salvaged = salvage_all(dataset, backend)
         run.report.earlier_s = log.spent_s
@@ -94,17 +94,17 @@ def run_campaign(
         return run.concluded()
 
 
-class _Run:
+class CampaignRun:
     """One process's part of a campaign."""
 
     def __init__(
         self,
         campaign: Campaign,
         backend: Backend,
-        dataset: Path,
+        dataset: Path | None,
         log: Journal,
         rng: random.Random,
-        progress: Progress,
+        progress: Progress = lambda _what, _spent_s: None,
     ) -> None:
         self.campaign, self.backend, self.dataset = campaign, backend, dataset
         self.log, self.rng, self.progress = log, rng, progress
@@ -121,6 +121,11 @@ class _Run:
             granted=campaign.largest if subshapes else None,
             history=list(log.launches.values()),
         )
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that a launch costs beside its steps."""
+        return self.backend.launch_s
 
     def spent_s(self) -> float:
         """Wall time of the campaign, that of killed processes included."""
@@ -151,20 +156,20 @@ class _Run:
         """What a visit of all cells costs beside its steps: a launch, or one per configuration."""
         shapes = {cell.instance.shape for cell in self.measured.cells}
         visits = 1 if self.measured.granted else max(1, len(shapes))
-        return self.backend.launch_s * max(1, self.n_groups / visits)
+        return self.launch_s * max(1, self.n_groups / visits)
 
     def _visit(self, visit: Visit, ends_s: float) -> None:
         """Make the launches that a visit takes: one, where one can hold all its cells."""
         steps_of = _steps_by_group(self.backend, self.measured.cells, visit.steps)
         for number, steps in enumerate(steps_of):
             weights = [
-                self.backend.launch_s + sum(s.max_seconds for s in later)
+                self.launch_s + sum(s.max_seconds for s in later)
                 for later in steps_of[number:]
             ]
             budget_s = (ends_s - self.spent_s()) * weights[0] / sum(weights)
             if budget_s <= 0:
                 break
-            steps = self._without_hopeless(steps, budget_s - self.backend.launch_s)
+            steps = self._without_hopeless(steps, budget_s - self.launch_s)
             if steps:
                 self._launch(replace(visit, steps=tuple(steps)), budget_s)
             else:
@@ -174,22 +179,25 @@ class _Run:
         """Leave out closed cells, and those that are predicted not to fit into the time."""
         steps = [step for step in steps if step.cell not in self.measured.closed]
         fresh = [step for step in steps if step.cell not in self.measured.times_s]
+        if not fresh:
+            return steps
         hopeless = too_slow(self.measured.cells, fresh, self.measured.forecast(), available_s)
         self.measured.skip(hopeless)
         return [step for step in steps if step.cell not in hopeless]
 
     def _launch(self, visit: Visit, budget_s: float) -> None:
         """Make one launch, store what it brought, and take note of what it says of the cells."""
+        cells, steps = _visited_alone(self.measured.cells, visit.steps)
         plan = LaunchPlan(
             visit.shape,
-            self.measured.cells,
-            visit.steps,
+            cells,
+            steps,
             budget_s,
             self.campaign.synchronisation,
             self.campaign.side_by_side and not self.measured.apart,
         )
         try:
-            result = self._run_plan(plan, visit.what)
+            result = self.run_plan(plan, visit.what)
         except ProgramError as error:
             self.failure = self.failure or error
             self._failed(visit, str(error))
@@ -220,7 +228,9 @@ class _Run:
             self.report.problems.append(f"no more launches on {visit.shape}")
             self.measured.give_up(visit.shape)
 
-    def _run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
+    def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
+        """Make one launch and store what it brought."""
+        assert self.dataset is not None
         context = self.backend.context(self.campaign.machine)
         facts = provenance.collect(
             {**self.backend.provenance(), "shape": str(plan.shape), "run": self.log.name}
@@ -259,6 +269,7 @@ class _Run:
         self, measurements: Sequence[Measurement], facts: Mapping[str, str], folder: Path
     ) -> None:
         measurements = (*measurements, *self.measured.take_skipped(folder.name))
+        assert self.dataset is not None
         file = None
         if measurements:
             context = self.backend.context(self.campaign.machine)
@@ -285,6 +296,16 @@ class _Run:
             + "".join(f"; {problem}" for problem in report.problems[:1])
             + "; give more time or fewer configurations"
         )
+
+
+def _visited_alone(
+    cells: Sequence[Cell], steps: Sequence[Step]
+) -> tuple[tuple[Cell, ...], tuple[Step, ...]]:
+    """Return the cells that `steps` visit, and the steps with indices into these."""
+    visited = sorted({step.cell for step in steps})
+    position = {index: number for number, index in enumerate(visited)}
+    renumbered = (replace(step, cell=position[step.cell]) for step in steps)
+    return tuple(cells[index] for index in visited), tuple(renumbered)
 
 
 def _steps_by_group(

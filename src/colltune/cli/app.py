@@ -13,6 +13,7 @@ from colltune.errors import EXIT_STATUSES
 
 VERBS: dict[str, str] = {
     "tune": "colltune.cli.tune:tune",
+    "plan": "colltune.cli.plan:plan",
     "measure": "colltune.cli.measure:measure",
     "submit": "colltune.cli.submit:submit",
     "import": "colltune.cli.import_:import_",

@@ -105,3 +105,27 @@ def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Back
     if campaign.backend == "reprompi":
         return ReproMpiBackend(found, launcher, campaign.mpibenchmark, campaign.cores_per_node)
     return NativeBackend(found, launcher=launcher)
+
+
+def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
+    """Return the campaign's backend for planning: the MPI that it names need not be there.
+
+    Raises
+    ------
+    ProgramError
+        If the campaign does not name its release and no MPI is found either.
+    """
+    from colltune.bench.backends import NativeBackend
+    from colltune.bench.launchers import Mpirun
+    from colltune.errors import ProgramError
+    from colltune.mpi.installation import Installation
+
+    release = campaign.release
+    if release is None:
+        try:
+            release = installation_of(campaign, mpi).release
+        except ProgramError as error:
+            raise ProgramError(f"{error}; or name the release as library.release") from None
+    nowhere = Path("mpirun")
+    imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
+    return NativeBackend(imagined, launcher=Mpirun(nowhere))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from colltune.bench import schedule
-from colltune.bench.strategies.protocol import State, Visit
+from colltune.bench.strategies.protocol import State, Visit, Visited
 from colltune.domain import Shape
 
 SURVEY, REFINE = "survey", "refine"
@@ -39,24 +38,28 @@ class FullGrid:
         """Return the survey, or a refining launch, of the first group that wants one."""
         groups = [group for group in _groups(state) if not group.finished]
         for number, group in enumerate(groups):
+            cells = [index for index in group.cells if index not in state.closed]
             share_s = (state.left_s + group.spent_s) / (len(groups) - number)
             left_s = min(state.left_s, share_s - group.spent_s)
-            visit = _survey(state, group, left_s, rng) or _refine(state, group, left_s, rng)
+            survey = _survey(state, group, cells, left_s, rng)
+            visit = survey or _refine(state, group, cells, left_s, rng)
             if visit is not None:
                 return visit
         return None
 
 
 def _groups(state: State) -> list[_Group]:
-    members: dict[Shape, list[int]] = {}
-    for index in state.open:
-        shape = state.granted or state.cells[index].instance.shape
-        members.setdefault(shape, []).append(index)
-    return [_group(state, shape, tuple(cells)) for shape, cells in members.items()]
+    if state.granted is not None:
+        everything = tuple(range(len(state.cells)))
+        return [_group(state.granted, everything, state.history)]
+    made: dict[Shape, list[Visited]] = {}
+    for visited in state.history:
+        made.setdefault(visited.shape, []).append(visited)
+    return [_group(shape, cells, made.get(shape, ())) for shape, cells in state.members.items()]
 
 
-def _group(state: State, shape: Shape, cells: tuple[int, ...]) -> _Group:
-    made = [visited for visited in state.history if visited.shape == shape]
+def _group(shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]) -> _Group:
+    made = [visited for visited in history if visited.shape == shape]
     return _Group(
         shape,
         cells,
@@ -66,8 +69,8 @@ def _group(state: State, shape: Shape, cells: tuple[int, ...]) -> _Group:
     )
 
 
-def _survey(state: State, group: _Group, left_s: float, rng: random.Random) -> Visit | None:
-    missing = [index for index in group.cells if not state.times_s.get(index)]
+def _survey(state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random) -> Visit | None:
+    missing = [index for index in cells if not state.times_s.get(index)]
     if not missing or group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
         return None
     survey_s = schedule.SURVEY_SHARE * left_s - state.launch_s
@@ -76,16 +79,15 @@ def _survey(state: State, group: _Group, left_s: float, rng: random.Random) -> V
     return Visit(SURVEY, group.shape, steps, left_s)
 
 
-def _refine(state: State, group: _Group, left_s: float, rng: random.Random) -> Visit | None:
-    times_s = {
-        index: float(np.median(state.times_s[index]))
-        for index in group.cells
-        if state.times_s.get(index)
-    }
+def _refine(state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random) -> Visit | None:
+    medians_s = {index: state.median_s(index) for index in cells}
+    times_s = {index: time_s for index, time_s in medians_s.items() if time_s is not None}
     budget_s = left_s / (_REFINING_LAUNCHES - group.refinements)
     if budget_s < 2 * state.launch_s:
         budget_s = left_s
     if not times_s or budget_s < _FULLEST_LAUNCH * state.launch_s or budget_s <= 0:
         return None
-    steps = schedule.refine(state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng)
+    steps = schedule.refine(
+        state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng
+    )
     return Visit(REFINE, group.shape, steps, budget_s)

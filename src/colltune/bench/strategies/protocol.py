@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from colltune.bench.schedule import Cell, Step
@@ -38,9 +39,10 @@ class State:
     """How far a campaign has got: all that a strategy may look at.
 
     ``cells`` are all feasible cells of the campaign; ``times_s`` holds, by a cell's index, its
-    repetitions so far; ``closed`` are the cells not to be visited any more: they crashed, hung,
+    repetitions so far, ``medians_s`` their median; ``closed`` are the cells not to be visited any more: they crashed, hung,
     were wrong or were abandoned as too slow. ``left_s`` is the wall time that is left, ``launch_s``
-    what a launch costs beside its steps. ``granted`` is the shape that every launch has because
+    what a launch costs beside its steps. ``members`` are the cells of each shape, by index.
+    ``granted`` is the shape that every launch has because
     its cells are measured by sub-communicators; None: each shape needs a launch of its own.
     """
 
@@ -53,11 +55,31 @@ class State:
     max_reps: int
     cell_s: float
     granted: Shape | None
+    medians_s: Mapping[int, float] = field(default_factory=dict)
+    members: Mapping[Shape, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            object.__setattr__(self, "members", by_shape(self.cells))
 
     @property
     def open(self) -> tuple[int, ...]:
         """The cells that may be visited, by index."""
         return tuple(i for i in range(len(self.cells)) if i not in self.closed)
+
+    def median_s(self, cell: int) -> float | None:
+        """Return the median of a cell's repetitions so far; None if it has none."""
+        if cell in self.medians_s:
+            return self.medians_s[cell]
+        return statistics.median(self.times_s[cell]) if self.times_s.get(cell) else None
+
+
+def by_shape(cells: Sequence[Cell]) -> dict[Shape, tuple[int, ...]]:
+    """Return the indices of the cells of each shape."""
+    found: dict[Shape, list[int]] = {}
+    for index, cell in enumerate(cells):
+        found.setdefault(cell.instance.shape, []).append(index)
+    return {shape: tuple(indices) for shape, indices in found.items()}
 
 
 class Strategy(Protocol):

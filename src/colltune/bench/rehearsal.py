@@ -1,0 +1,162 @@
+"""A campaign gone through without running anything: what it would launch, and what it would cost."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
+from colltune.bench.campaign import Campaign
+from colltune.bench.cells import check_globs
+from colltune.bench.journal import Journal
+from colltune.bench.runner import CampaignRun
+from colltune.bench.schedule import Cell, Step
+from colltune.bench.strategies import Visited
+from colltune.domain import Measurement, Shape
+
+_MOST_KEPT_TIMES = 20
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a number of cells costs, in seconds of wall time."""
+
+    cells: int
+    expected_s: float
+    worst_s: float
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a campaign would do.
+
+    ``launches`` are those that its budget lets it make; ``left_out`` the cells that would find no
+    time, ``skipped`` those that would be predicted not to fit. ``every`` is the cost of all cells,
+    each with its full number of repetitions or seconds, launches not counted.
+    """
+
+    cells: tuple[Cell, ...]
+    launches: tuple[Visited, ...]
+    left_out: tuple[Cell, ...]
+    skipped: tuple[Cell, ...]
+    every: Cost
+    launch_s: float
+    launches_for_all: int
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time of the launches."""
+        return math.fsum(visited.wall_s for visited in self.launches)
+
+    @property
+    def node_hours(self) -> float:
+        """Node-hours of the launches, each with the nodes that it occupies."""
+        return math.fsum(v.wall_s * v.shape.nodes for v in self.launches) / 3600
+
+
+def cost(campaign: Campaign, cells: tuple[Cell, ...], time_s: Callable[[Cell], float]) -> Cost:
+    """Return what `cells` cost with ``max_reps`` repetitions or ``cell_s`` seconds each.
+
+    At worst every cell uses up its seconds, or one repetition that takes longer.
+    """
+    expected = [max(t, min(campaign.max_reps * t, campaign.cell_s)) for t in map(time_s, cells)]
+    worst = [max(time_s(cell), campaign.cell_s) for cell in cells]
+    return Cost(len(cells), math.fsum(expected), math.fsum(worst))
+
+
+def rehearse(
+    campaign: Campaign,
+    backend: Backend,
+    time_s: Callable[[Cell], float],
+    *,
+    launch_s: float,
+    seed: int = 0,
+) -> Rehearsal:
+    """Go through `campaign` as its strategy would, if every cell took what `time_s` says.
+
+    `launch_s` are the seconds that a launch costs beside its steps. Nothing is run, and nothing is
+    abandoned by racing, so that the real campaign is through with slow cells earlier.
+
+    Raises
+    ------
+    CampaignError
+        If a glob of the campaign matches no configuration.
+    """
+    check_globs(campaign, backend)
+    run = _RehearsalRun(campaign, backend, time_s, launch_s, seed)
+    run.measure(None)
+    cells = run.measured.cells
+    timed = run.measured.times_s
+    skipped = frozenset(
+        Cell(m.configuration, m.instance) for m in run.measured.take_skipped("rehearsal")
+    )
+    untimed = tuple(cell for index, cell in enumerate(cells) if index not in timed)
+    groups = len(backend.together(cells))
+    shapes = 1 if run.measured.granted else len({cell.instance.shape for cell in cells})
+    return Rehearsal(
+        cells=cells,
+        launches=tuple(run.measured.history),
+        left_out=tuple(cell for cell in untimed if cell not in skipped),
+        skipped=tuple(cell for cell in untimed if cell in skipped),
+        every=cost(campaign, cells, time_s),
+        launch_s=launch_s,
+        launches_for_all=max(groups, shapes),
+    )
+
+
+class _RehearsalRun(CampaignRun):
+    """Makes every launch in thought; its clock shows the time that they would have taken."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        backend: Backend,
+        time_s: Callable[[Cell], float],
+        launch_s: float,
+        seed: int,
+    ) -> None:
+        self._now_s = 0.0
+        self._time_s = time_s
+        self._launch_cost_s = launch_s
+        super().__init__(campaign, backend, None, Journal("rehearsal"), random.Random(seed))  # noqa: S311
+
+    @property
+    def launch_s(self) -> float:
+        return self._launch_cost_s
+
+    def spent_s(self) -> float:
+        return self._now_s
+
+    def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
+        left_s = plan.budget_s - self._launch_cost_s
+        reps: dict[int, int] = {}
+        for step in plan.steps:
+            if left_s <= 0:
+                break
+            done = _repetitions(step, self._time_s(plan.cells[step.cell]), left_s)
+            reps[step.cell] = reps.get(step.cell, 0) + done
+            left_s -= done * self._time_s(plan.cells[step.cell])
+        wall_s = plan.budget_s - left_s
+        self._now_s += wall_s
+        self.measured.history.append(Visited(what, plan.shape, wall_s))
+        measurements = tuple(self._measurement(plan.cells[i], n) for i, n in reps.items())
+        self.measured.learn(measurements)
+        return LaunchResult(measurements, Ending.PLAN, 0.0, wall_s)
+
+    def _measurement(self, cell: Cell, reps: int) -> Measurement:
+        times = (self._time_s(cell),) * min(reps, _MOST_KEPT_TIMES)
+        return Measurement(cell.instance, cell.configuration, "rehearsal", times_s=times)
+
+
+def _repetitions(step: Step, time_s: float, left_s: float) -> int:
+    return max(1, min(step.max_reps, int(min(step.max_seconds, left_s) / time_s)))
+
+
+def by_shape(cells: tuple[Cell, ...]) -> dict[Shape, int]:
+    """Return how many of `cells` each shape has."""
+    counts: dict[Shape, int] = {}
+    for cell in cells:
+        counts[cell.instance.shape] = counts.get(cell.instance.shape, 0) + 1
+    return counts

@@ -1,0 +1,83 @@
+"""Going through a campaign without running anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.bench.backends.replay import ReplayBackend
+from colltune.bench.campaign import Campaign
+from colltune.bench.rehearsal import rehearse
+from colltune.bench.schedule import Cell
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
+
+NODES, PPN, MSIZES = (1, 2, 4), (1, 4), (8, 1024)
+ALGORITHMS = ("default", "a", "b")
+CAMPAIGN = Campaign(
+    (Collective.BCAST,),
+    MSIZES,
+    machine="m",
+    nodes=NODES,
+    ppn=PPN,
+    total_s=100.0,
+    max_reps=100,
+    cell_s=0.5,
+)
+
+
+def _backend() -> ReplayBackend:
+    measurements = [
+        Measurement(
+            Instance(Collective.BCAST, Shape(n, p), m),
+            Configuration("openmpi", Collective.BCAST, a),
+            "l",
+            times_s=(1.0,),
+        )
+        for n in NODES
+        for p in PPN
+        for m in MSIZES
+        for a in ALGORITHMS
+    ]
+    return ReplayBackend(PerformanceDataset.of(Context("m", "openmpi", "5.0.11"), measurements))
+
+
+def _slow_large(cell: Cell) -> float:
+    return 2.0 if cell.instance.msize_bytes == 1024 else 1e-3
+
+
+def test_a_rehearsal_counts_cells_launches_and_hours() -> None:
+    """Six shapes of six cells; one launch holds them all, and node-hours count its four nodes."""
+    found = rehearse(CAMPAIGN, _backend(), lambda _cell: 1e-3, launch_s=2.0)
+    assert (found.every.cells, found.launches_for_all) == (36, 1)
+    assert found.every.expected_s == pytest.approx(36 * 0.1)
+    assert found.every.worst_s == pytest.approx(36 * 0.5)
+    assert {visited.shape for visited in found.launches} == {Shape(4, 4)}
+    assert found.node_hours == pytest.approx(found.wall_s * 4 / 3600)
+    assert found.left_out == found.skipped == ()
+
+
+def test_without_subshapes_every_shape_has_its_launches() -> None:
+    """Each shape is launched by itself, and occupies its own nodes only."""
+    apart = CAMPAIGN.changed(subshapes=False)
+    found = rehearse(apart, _backend(), lambda _cell: 1e-3, launch_s=2.0)
+    assert found.launches_for_all == 6
+    assert {visited.shape for visited in found.launches} == set(CAMPAIGN.shapes)
+    hours = sum(v.wall_s * v.shape.nodes for v in found.launches) / 3600
+    assert found.node_hours == pytest.approx(hours)
+
+
+def test_what_the_budget_leaves_out_is_named() -> None:
+    """A budget that is too small leaves cells out, and the launches stay within it."""
+    small = CAMPAIGN.changed(total_s=20.0)
+    found = rehearse(small, _backend(), _slow_large, launch_s=2.0)
+    assert found.left_out
+    assert {cell.instance.msize_bytes for cell in found.left_out} <= set(MSIZES)
+    assert found.wall_s <= 20.0 + 2.0
+    everything = {*found.left_out, *found.skipped}
+    assert len(everything) == len(found.left_out) + len(found.skipped) < 36
+
+
+def test_a_rehearsal_is_repeatable() -> None:
+    """The same seed gives the same launches."""
+    first, second = (rehearse(CAMPAIGN, _backend(), _slow_large, launch_s=2.0) for _ in range(2))
+    assert first == second

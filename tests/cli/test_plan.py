@@ -1,0 +1,94 @@
+"""`colltune plan`: nothing is run, everything is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verb
+
+CAMPAIGN = """
+[machine]
+name = "there"
+[library]
+name = "openmpi"
+release = "5.0.11"
+[space]
+collectives = ["bcast", "barrier"]
+nodes = [2, 4]
+ppn = [2]
+msizes_bytes = [8, 1048576]
+segsizes_bytes = [0]
+fanouts = [2]
+only = ["*.binomial*", "*.linear"]
+[budget]
+total = "1h"
+max_reps = 10
+cell_s = 0.5
+"""
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """Return a campaign file for two shapes."""
+    path = tmp_path / "c.toml"
+    path.write_text(CAMPAIGN)
+    return path
+
+
+def test_planning_needs_no_mpi(
+    colltune: Verb, campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign that names its release is planned on a machine without any MPI."""
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    facts = colltune("plan", campaign, "--json").json
+    # bcast: default and binomial at 2 sizes; barrier: default and linear; on 2 shapes
+    assert facts["cells"] == 2 * (2 * 2 + 2)
+    assert facts["all_cells"]["worst_s"] >= 12 * 0.5
+    assert facts["within_budget"]["cells_left_out"] == 0
+    assert facts["budget_s"] == 3600
+
+
+def test_a_plan_shows_what_a_person_asks(colltune: Verb, campaign: Path) -> None:
+    """The table has cells, launches, wall time, node-hours and what is left out."""
+    shown = colltune("plan", campaign).out
+    assert "openmpi on there: 12 cells on 2 shapes up to 4x2; native, full_grid" in shown
+    for words in ("all cells, expected", "all cells, at worst", "within the budget", "hard limit"):
+        assert words in shown
+    assert "the budget leaves nothing out" in shown
+
+
+def test_a_small_budget_leaves_cells_out(colltune: Verb, campaign: Path) -> None:
+    """What finds no time within the budget is counted by shape."""
+    shown = colltune("plan", campaign, "--budget", "3", "--launch-s", "2.99999").out
+    assert "the budget leaves out" in shown
+    assert "4x2" in shown
+
+
+def test_recorded_runtimes_replace_the_guess(
+    colltune: Verb, campaign: Path, measurements_csv: Path
+) -> None:
+    """With data of the machine the plan says what its runtimes rest on."""
+    facts = colltune("plan", campaign, "--data", measurements_csv, "--json").json
+    assert "predicted from" in facts["runtimes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--budget", "soon"), "'soon' is no wall time"),
+        (("--strategy", "greedy"), "unknown strategy 'greedy'; known: "),
+        (("--backend", "mpptest"), "unknown backend 'mpptest'"),
+        (("--task", "3/2"), "part 3/2"),
+        (("--only", "*.quick"), "space.only: '*.quick' matches no configuration"),
+    ],
+)
+def test_nonsense_is_refused(
+    colltune: Verb, campaign: Path, words: tuple[str, ...], message: str
+) -> None:
+    """A wrong option is an error that names it and what there is."""
+    answer = colltune("plan", campaign, *words)
+    assert answer.status == 4
+    assert message in answer.err
