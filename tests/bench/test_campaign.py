@@ -30,6 +30,7 @@ cell_s = 0.5
 WHOLE = """
 [machine]
 name = "hydra"
+fabric = "Omni-Path"
 cores_per_node = 32
 [library]
 name = "openmpi"
@@ -86,6 +87,7 @@ def test_every_key_has_its_field() -> None:
         (Collective.BCAST, Collective.ALLTOALL, Collective.BARRIER),
         (1, 1024),
         machine="hydra",
+        fabric="Omni-Path",
         cores_per_node=32,
         library="openmpi",
         release="2019.5",
@@ -148,7 +150,11 @@ def test_more_parts_than_shapes_are_refused() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("nodes", "node", r"c\.toml, line 6, key space\.node: unknown key \(did you mean nodes\?\)"),
+        (
+            "nodes",
+            "node",
+            r"c\.toml, line 6, key space\.node: unknown key \(did you mean nodes\?\)",
+        ),
         ("[machine]", "[machin]", r"c\.toml, line 2, key machin: unknown table \(did you mean"),
         ("[machine]", "machine = 3\n[x]", r"c\.toml, line 2, key machine: must be a table"),
         ("[1, 2]", "1", r"c\.toml, line 6, key space\.nodes: 1 must be a list of whole numbers"),
@@ -169,7 +175,11 @@ def test_more_parts_than_shapes_are_refused() -> None:
         ("[budget]", "[space.msizes_bytes_of]\nfoo = [1]\n[budget]", r"unknown collective 'foo'"),
         ("[budget]", "[space.msizes_bytes_of]\nscan = 1\n[budget]", r"key space\.msizes_bytes_of"),
         ("[budget]", '[measure]\nsynchronisation = "w"\n[budget]', r'"barrier" or "window"'),
-        ("[budget]", '[measure]\nstrategy = "greedy"\n[budget]', r"key measure\.strategy: 'greedy' must"),
+        (
+            "[budget]",
+            '[measure]\nstrategy = "greedy"\n[budget]',
+            r"key measure\.strategy: 'greedy' must",
+        ),
     ],
 )
 def test_a_wrong_key_is_named(old: str, new: str, message: str) -> None:

@@ -10,15 +10,26 @@ from colltune.errors import CampaignError
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("30m", 1800), ("1h30m", 5400), ("4h", 14400), (2.5, 2.5)]
-    + [("1d 2h", 93600), ("0.5h", 1800), (" 4H ", 14400)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("30m", 1800),
+        ("1h30m", 5400),
+        ("4h", 14400),
+        (2.5, 2.5),
+        ("1d 2h", 93600),
+        ("0.5h", 1800),
+        (" 4H ", 14400),
+    ],
 )
 def test_wall_times_are_understood(text: str | float, seconds: float) -> None:
     """Hours, minutes, seconds and their sums are understood; a bare number is seconds."""
     assert durations.seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "h", "4 weeks", "-1", "1h-3m", "0", "0s", "nan", "1,5h", -3.0])
+@pytest.mark.parametrize(
+    "text", ["", "h", "4 weeks", "-1", "1h-3m", "0", "0s", "nan", "1,5h", -3.0]
+)
 def test_other_texts_are_refused(text: str | float) -> None:
     """What is no positive wall time is refused, with an example of one."""
     with pytest.raises(CampaignError, match="wall time"):

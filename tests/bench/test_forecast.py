@@ -9,9 +9,9 @@ from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 
-def _cell(algorithm: str, msize_bytes: int, shape: Shape = Shape(4, 4)) -> Cell:
+def _cell(algorithm: str, msize_bytes: int) -> Cell:
     configuration = Configuration("openmpi", Collective.BCAST, algorithm)
-    return Cell(configuration, Instance(Collective.BCAST, shape, msize_bytes))
+    return Cell(configuration, Instance(Collective.BCAST, Shape(4, 4), msize_bytes))
 
 
 @pytest.mark.parametrize("collective", [Collective.BCAST, Collective.ALLTOALL, Collective.BARRIER])

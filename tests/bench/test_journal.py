@@ -128,6 +128,8 @@ def test_every_line_is_a_json_object(tmp_path: Path) -> None:
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     """A dataset that is no folder is an error that names it."""
     (tmp_path / "d").write_text("")
-    with pytest.raises(OutputError, match=r"cannot write the dataset .*d: .*writable folder"):
-        with journal.opened(tmp_path / "d", CAMPAIGN):
-            pass
+    with (
+        pytest.raises(OutputError, match=r"cannot write the dataset .*d: .*writable folder"),
+        journal.opened(tmp_path / "d", CAMPAIGN),
+    ):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,4 +56,4 @@ def test_the_cells_of_a_shape_stand_together() -> None:
     steps = [step.cell for step in survey(cells, range(5), 10, 1, random.Random(2))]
     for first in (0, 5):
         turns = [cells[i].instance.shape for i in steps[first : first + 5]]
-        assert sum(a != b for a, b in zip(turns, turns[1:], strict=False)) == 1
+        assert sum(a != b for a, b in pairwise(turns)) == 1

@@ -50,6 +50,7 @@ class Campaign:
     collectives: tuple[Collective, ...]
     msizes_bytes: tuple[int, ...]
     machine: str = field(default_factory=socket.gethostname)
+    fabric: str = ""
     cores_per_node: int | None = None
     library: str = "openmpi"
     release: str | None = None
@@ -77,6 +78,17 @@ class Campaign:
     part: Part = field(default_factory=Part)
 
     def __post_init__(self) -> None:
+        self._check_lists()
+        for name in ("total_s", "max_reps", "cell_s", "max_buffer_bytes"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise CampaignError(f"campaign: {name} must be positive")
+        if self.part.count > len(self._every_shape):
+            raise CampaignError(
+                f"campaign: {self.part.count} parts, but only {len(self._every_shape)} shapes;"
+                " give fewer parts"
+            )
+
+    def _check_lists(self) -> None:
         for name in ("collectives", "msizes_bytes", "nodes", "ppn"):
             if not getattr(self, name):
                 raise CampaignError(f"campaign: {name} is empty; give at least one value")
@@ -86,23 +98,19 @@ class Campaign:
         for name in ("msizes_bytes", "segsizes_bytes"):
             if any(value < 0 for value in getattr(self, name) or ()):
                 raise CampaignError(f"campaign: {name} must not be negative")
-        for name in ("total_s", "max_reps", "cell_s", "max_buffer_bytes"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise CampaignError(f"campaign: {name} must be positive")
         for sizes in self.msizes_bytes_of.values():
             if not sizes or min(sizes) < 0:
                 raise CampaignError("campaign: msizes_bytes_of needs sizes of at least 0")
-        if self.part.count > len(self.nodes) * len(self.ppn):
-            raise CampaignError(
-                f"campaign: {self.part.count} parts, but only {len(self.nodes) * len(self.ppn)}"
-                " shapes; give fewer parts"
-            )
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """Every combination of nodes and ppn that belongs to this part, the largest first."""
-        every = sorted((Shape(n, p) for n in set(self.nodes) for p in set(self.ppn)), reverse=True)
-        return tuple(every[self.part.index - 1 :: self.part.count])
+        return self._every_shape[self.part.index - 1 :: self.part.count]
+
+    @property
+    def _every_shape(self) -> tuple[Shape, ...]:
+        shapes = (Shape(n, p) for n in set(self.nodes) for p in set(self.ppn))
+        return tuple(sorted(shapes, reverse=True))
 
     @property
     def largest(self) -> Shape:
@@ -130,4 +138,3 @@ class Campaign:
     def changed(self, **changes: Any) -> Campaign:
         """Return a copy with the given fields replaced; None keeps a field."""
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
-

@@ -3,8 +3,9 @@
 Keys
 ----
 ``[machine] name``
-    Name stored with the measurements; default: this host's name. ``cores_per_node``: processors
-    that a node's processes may use; default: those of this host.
+    Name stored with the measurements; default: this host's name. ``fabric``: the network's name,
+    where one machine has several: their measurements are never joined. ``cores_per_node``:
+    processors that a node's processes may use; default: those of this host.
 ``[library] name``
     MPI library, a key of ``colltune.mpi.LIBRARIES``; default ``openmpi``. ``release``: the one
     to be measured (another one that is found is an error); ``mpi``: its mpirun or folder.
@@ -45,6 +46,7 @@ from typing import Any, TypeVar
 from colltune.bench import durations
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import Campaign
+from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.strategies import STRATEGIES
 from colltune.domain import Synchronisation, parse_collective
 from colltune.errors import CampaignError, ColltuneError
@@ -74,8 +76,6 @@ def _sizes_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(_list_of(int)(v) for v in value.values())
 
 
-
-
 def _string(field: str) -> _Key:
     return _Key(field, "a string", _is(str))
 
@@ -103,14 +103,18 @@ def _choice(field: str, known: Iterable[str]) -> _Key:
 
 _DURATION = 'seconds, or a wall time such as "4h"'
 KEYS: Mapping[str, Mapping[str, _Key]] = {
-    "machine": {"name": _string("machine"), "cores_per_node": _integer("cores_per_node")},
+    "machine": {
+        "name": _string("machine"),
+        "fabric": _string("fabric"),
+        "cores_per_node": _integer("cores_per_node"),
+    },
     "library": {
         "name": _choice("library", LIBRARIES),
         "release": _string("release"),
         "mpi": _string("mpi"),
     },
     "launcher": {
-        "name": _string("launcher"),
+        "name": _choice("launcher", LAUNCHERS),
         "options": _strings("launcher_options"),
         "hostfile": _string("hostfile"),
     },
@@ -185,6 +189,7 @@ def parse(text: str, source: str) -> Campaign:
         return Campaign(**values)
     except CampaignError as error:
         raise CampaignError(f"{source}: {error}") from None
+
 
 @dataclass(frozen=True)
 class CampaignFile:

@@ -1,4 +1,4 @@
-"""A campaign gone through without running anything: what it would launch, and what it would cost."""
+"""A campaign gone through without running anything: what it would launch and cost."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from colltune.bench.progress import Measured
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import STRATEGIES, Visit, Visited
 from colltune.dataset import append
-from colltune.domain import Measurement, RunStatus, Shape
+from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, OutputError, ProgramError
 
 _PROBE_S = 30.0
@@ -153,7 +153,7 @@ class CampaignRun:
             self.log.finish(self.spent_s())
 
     def _visit_s(self) -> float:
-        """What a visit of all cells costs beside its steps: a launch, or one per configuration."""
+        """Return what a visit of all cells costs beside its steps: its launch, or launches."""
         shapes = {cell.instance.shape for cell in self.measured.cells}
         visits = 1 if self.measured.granted else max(1, len(shapes))
         return self.launch_s * max(1, self.n_groups / visits)
@@ -161,15 +161,14 @@ class CampaignRun:
     def _visit(self, visit: Visit, ends_s: float) -> None:
         """Make the launches that a visit takes: one, where one can hold all its cells."""
         steps_of = _steps_by_group(self.backend, self.measured.cells, visit.steps)
-        for number, steps in enumerate(steps_of):
+        for number, wanted in enumerate(steps_of):
             weights = [
-                self.launch_s + sum(s.max_seconds for s in later)
-                for later in steps_of[number:]
+                self.launch_s + sum(s.max_seconds for s in later) for later in steps_of[number:]
             ]
             budget_s = (ends_s - self.spent_s()) * weights[0] / sum(weights)
             if budget_s <= 0:
                 break
-            steps = self._without_hopeless(steps, budget_s - self.launch_s)
+            steps = self._without_hopeless(wanted, budget_s - self.launch_s)
             if steps:
                 self._launch(replace(visit, steps=tuple(steps)), budget_s)
             else:
@@ -213,7 +212,7 @@ class CampaignRun:
             self._unexplained(visit, result)
 
     def _unexplained(self, visit: Visit, result: LaunchResult) -> None:
-        """A launch failed and no cell is to blame: its nodes are, or several cells may be."""
+        """Take note of a launch that failed where no one cell is to blame."""
         if result.in_flight:
             self.measured.apart = True
             self.report.problems.append(f"measuring one after the other now: {result.message}")
@@ -221,7 +220,7 @@ class CampaignRun:
             self._failed(visit, result.message or f"it ended by {result.ending}")
 
     def _failed(self, visit: Visit, why: str) -> None:
-        """A launch brought nothing through no fault of a cell; the second one is the last."""
+        """Take note of a launch that brought nothing; the second one is a shape's last."""
         self.failures[visit.shape] += 1
         self.report.problems.append(f"a launch on {visit.shape} failed: {why}")
         if self.failures[visit.shape] > 1:
@@ -231,7 +230,7 @@ class CampaignRun:
     def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
         """Make one launch and store what it brought."""
         assert self.dataset is not None
-        context = self.backend.context(self.campaign.machine)
+        context = self._context()
         facts = provenance.collect(
             {**self.backend.provenance(), "shape": str(plan.shape), "run": self.log.name}
             | {"phase": what, "campaign": self.campaign.identity}
@@ -251,6 +250,10 @@ class CampaignRun:
         spent_s = self.spent_s() - began_s
         self.measured.history.append(Visited(what, plan.shape, spent_s))
         return result
+
+    def _context(self) -> Context:
+        context = self.backend.context(self.campaign.machine)
+        return replace(context, fabric=self.campaign.fabric or context.fabric)
 
     def _beat(self, what: str) -> None:
         self.log.beat(self.spent_s())
@@ -272,8 +275,7 @@ class CampaignRun:
         assert self.dataset is not None
         file = None
         if measurements:
-            context = self.backend.context(self.campaign.machine)
-            file = append(self.dataset, context, measurements, facts)
+            file = append(self.dataset, self._context(), measurements, facts)
             self.report.files.append(file)
         mark_done(folder, file)
         statuses = [m.status for m in measurements]

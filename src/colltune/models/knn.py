@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from colltune.models.predictors.neighbours import Neighbours
 from colltune.models.regressor import RuntimeRegressor, validated

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
 import xgboost
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from colltune.models.predictors.trees import Trees
 from colltune.models.regressor import RuntimeRegressor, validated

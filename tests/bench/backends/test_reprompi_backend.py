@@ -198,7 +198,8 @@ def test_processes_that_share_cores_follow_a_dissemination_barrier(
 
 
 @pytest.mark.parametrize(
-    ("fake", "ending", "status"), [("crash", Ending.CRASH, "crash"), ("hang", Ending.HANG, "timeout")]
+    ("fake", "ending", "status"),
+    [("crash", Ending.CRASH, "crash"), ("hang", Ending.HANG, "timeout")],
 )
 def test_the_cell_in_flight_is_to_blame(
     backend: ReproMpiBackend,
@@ -301,12 +302,10 @@ def test_a_disk_that_filled_up_is_not_taken_for_a_hang(
     assert [m.instance.msize_bytes for m in backend.salvage(tmp_path / "l")] == [8]
 
 
-def test_a_launch_folder_that_cannot_be_written(
-    backend: ReproMpiBackend, tmp_path: Path
-) -> None:
+def test_a_launch_folder_that_cannot_be_written(backend: ReproMpiBackend, tmp_path: Path) -> None:
     """What a launch keeps beside its output is an output like any other."""
     (tmp_path / "l" / "command-timed.txt").mkdir(parents=True)
-    with pytest.raises(OutputError, match="command-timed.txt"):
+    with pytest.raises(OutputError, match=r"command-timed.txt"):
         _run(backend, tmp_path / "l")
 
 
@@ -346,7 +345,7 @@ def test_a_missing_program_is_named(
     with pytest.raises(ProgramError, match="nowhere/mpibenchmark' not found; build ReproMPI"):
         _backend(programs, str(tmp_path / "nowhere" / "mpibenchmark"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProgramError, match="'mpibenchmark' not found.*COLLTUNE_REPROMPI"):
+    with pytest.raises(ProgramError, match=r"'mpibenchmark' not found.*COLLTUNE_REPROMPI"):
         _backend(programs, None)
     monkeypatch.setenv("COLLTUNE_REPROMPI", str(programs / "mpibenchmark"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -104,7 +104,7 @@ class ReproMpiBackend:
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def _refuse_user_settings(self, portfolio: Portfolio) -> None:
-        """The user's variables always win: where they choose the algorithm, we cannot."""
+        """Refuse where the user's variables, which always win, choose the algorithm."""
         values: dict[str, set[str]] = {}
         for configuration in portfolio.configurations:
             forced = self._library.forced_environment(portfolio.release, configuration)

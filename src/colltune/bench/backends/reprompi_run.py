@@ -142,9 +142,7 @@ class Attempt:
         return whole and self.request.mode is not Mode.CLOCKS
 
 
-def judged(
-    request: Request, outcome: process.Outcome, output_path: Path, watch: Watch
-) -> Attempt:
+def judged(request: Request, outcome: process.Outcome, output_path: Path, watch: Watch) -> Attempt:
     """Return how a start went.
 
     Raises

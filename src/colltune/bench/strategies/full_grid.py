@@ -69,7 +69,9 @@ def _group(shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]) -> 
     )
 
 
-def _survey(state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random) -> Visit | None:
+def _survey(
+    state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random
+) -> Visit | None:
     missing = [index for index in cells if not state.times_s.get(index)]
     if not missing or group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
         return None
@@ -79,7 +81,9 @@ def _survey(state: State, group: _Group, cells: Sequence[int], left_s: float, rn
     return Visit(SURVEY, group.shape, steps, left_s)
 
 
-def _refine(state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random) -> Visit | None:
+def _refine(
+    state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random
+) -> Visit | None:
     medians_s = {index: state.median_s(index) for index in cells}
     times_s = {index: time_s for index, time_s in medians_s.items() if time_s is not None}
     budget_s = left_s / (_REFINING_LAUNCHES - group.refinements)
@@ -87,7 +91,5 @@ def _refine(state: State, group: _Group, cells: Sequence[int], left_s: float, rn
         budget_s = left_s
     if not times_s or budget_s < _FULLEST_LAUNCH * state.launch_s or budget_s <= 0:
         return None
-    steps = schedule.refine(
-        state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng
-    )
+    steps = schedule.refine(state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng)
     return Visit(REFINE, group.shape, steps, budget_s)

@@ -16,7 +16,7 @@ from colltune.domain import Shape
 class Visit:
     """The next launch: `shape` is what is launched; the steps' cells are indices into the state's.
 
-    ``what`` names the phase (``survey``); ``budget_s`` is the wall time it may take, start included.
+    ``what`` names the phase (``survey``); ``budget_s`` is its wall time, start included.
     """
 
     what: str
@@ -39,11 +39,11 @@ class State:
     """How far a campaign has got: all that a strategy may look at.
 
     ``cells`` are all feasible cells of the campaign; ``times_s`` holds, by a cell's index, its
-    repetitions so far, ``medians_s`` their median; ``closed`` are the cells not to be visited any more: they crashed, hung,
-    were wrong or were abandoned as too slow. ``left_s`` is the wall time that is left, ``launch_s``
-    what a launch costs beside its steps. ``members`` are the cells of each shape, by index.
-    ``granted`` is the shape that every launch has because
-    its cells are measured by sub-communicators; None: each shape needs a launch of its own.
+    repetitions so far, ``medians_s`` their median; ``closed`` are the cells not to be visited any
+    more: they crashed, hung, were wrong or were abandoned as too slow. ``left_s`` is the wall time
+    that is left, ``launch_s`` what a launch costs beside its steps. ``granted`` is the shape that
+    every launch has because its cells are measured by sub-communicators; None: each shape needs a
+    launch of its own. ``members`` are the cells of each shape, by index.
     """
 
     cells: tuple[Cell, ...]
