@@ -122,7 +122,7 @@ def _search(vendor: Vendor) -> tuple[Path, Vendor, str]:
             return mpirun, vendor, release
         others.append(f"{mpirun} is of {found.title} {release}")
     seen = f": {'; '.join(others)}" if others else ""
-    raise ProgramError(f"no {vendor.title} found{seen}; {vendor.mend}, or name it with --mpi")
+    raise ProgramError(f"no {vendor.title} found{seen}; {vendor.mend}, or name an MPI with --mpi")
 
 
 def _on_path(vendor: Vendor) -> Iterator[Path]:
