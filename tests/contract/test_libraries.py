@@ -36,6 +36,11 @@ def test_a_library_knows_its_name(name: str) -> None:
     assert library(name).name == name
 
 
+def test_a_library_that_can_be_written_can_be_measured() -> None:
+    """Both registries hold the same libraries under the same names."""
+    assert all(LIBRARIES[name] is library for name, library in CONFIGURABLE.items())
+
+
 def test_an_unknown_library_is_refused() -> None:
     """The message names those that are known."""
     with pytest.raises(LibraryError, match=r"MPI library 'nompi'.*; known: openmpi"):

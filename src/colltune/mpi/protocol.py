@@ -135,11 +135,11 @@ class MpiLibrary(Protocol):
     def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables (MPI_T) by which a running program uses `configuration`.
 
-        They must stand from before a communicator is made until its last call: one library reads
-        them there, another one at every call. They bear on other collectives too, such as those
-        that an algorithm is made of, so that they must be taken back afterwards. A value that is a
-        string names an item of the variable's enumeration. Those of the default restore the
-        library's own decision. Of use only where `settable_at_runtime` holds.
+        One library reads them while a communicator is made, another one at every call: they are to
+        be written before either, and taken back afterwards, since they bear on the calls that a
+        library makes by itself, too. A value that is a string names an item of the variable's
+        enumeration. Those of the default restore the library's own decision. Of use only where
+        `settable_at_runtime` holds.
         """
         ...
 
@@ -152,10 +152,10 @@ class MpiLibrary(Protocol):
         ...
 
     def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
-        """Return the environment of a launch that runs `configuration` and never another one.
+        """Return the environment of a launch in which `configuration` runs wherever it can.
 
-        That of the default changes nothing in the library's own decision. Other collectives are
-        left to the library too.
+        `why_not` tells where it cannot. That of the default changes nothing in the library's own
+        decision. Other collectives are left to the library.
         """
         ...
 
