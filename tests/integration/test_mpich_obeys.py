@@ -107,7 +107,7 @@ def test_the_limits_are_real(
     step = f"{c.collective}:{msize_bytes}"
     crashed = mpich.run(nprocs, [*written(mpich.release, c), step], {})
     assert not crashed.ok
-    assert "not usable" in crashed.stderr + crashed.stdout or "Assertion" in crashed.stderr
+    assert "MARK" not in crashed.stderr
 
 
 def of(*sizes: int) -> tuple[int, ...]:
