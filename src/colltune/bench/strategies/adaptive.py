@@ -150,6 +150,7 @@ def _visit(state: State, launch: _Launch, rng: random.Random) -> Visit | None:
     for shape in shapes:
         rng.shuffle(by_shape[shape])
         steps += [Step(i, launch.reps[i], state.cell_s) for i in by_shape[shape]]
-    timed_s = _SLACK * max(launch.timed_s, _FIRST_LAUNCH * state.launch_s)
-    budget_s = min(state.left_s, state.launch_s + timed_s)
+    # a start may take longer than it is said to; one that brought nothing gets more the next time
+    expected_s = state.launch_s + max(launch.timed_s, _FIRST_LAUNCH * state.launch_s)
+    budget_s = min(state.left_s, _SLACK * expected_s + spent_s)
     return Visit("adaptive", launch.shape, tuple(steps), budget_s)

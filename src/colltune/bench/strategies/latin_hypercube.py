@@ -13,8 +13,8 @@ from colltune.bench import schedule
 from colltune.bench.strategies.protocol import State, Visit
 from colltune.domain import Instance
 
-_REPS = 3
-_VISIT_S = 0.002
+_REPS = 10
+_VISIT_S = 0.001
 _ORDER_SEED = 0
 
 

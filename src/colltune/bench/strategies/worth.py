@@ -14,8 +14,8 @@ Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _MOST_ROWS = 400
-_SLOW_S = 0.002
-_FIRST_REPS = 3
+_FIRST_VISIT_S = 0.001
+_FIRST_REPS = 10
 _LEAST_VARIANCE = 1e-8
 
 
@@ -81,11 +81,13 @@ class Worth:
 def _reps(knowledge: Knowledge, rows: Integers, max_reps: int) -> Integers:
     """Return the repetitions of a visit, shape (rows, C).
 
-    A first visit takes a few of what may be best, and one of anything slow; every further one
-    doubles those of what may still be best.
+    A first visit takes up to 10 of what may be best, within a millisecond (the first few are the
+    most disturbed on real machines), and one of the rest; every further one doubles those of what
+    may still be best.
     """
     done = knowledge.reps[rows]
-    first = np.where(knowledge.time_s[rows] > _SLOW_S, 1, _FIRST_REPS)
+    fitting = _FIRST_VISIT_S / np.maximum(knowledge.time_s[rows], 1e-9)
+    first = np.clip(fitting, 1, _FIRST_REPS).astype(np.int64)
     again = np.where(done > 0, np.minimum(done, np.maximum(0, max_reps - done)), first)
     fresh = knowledge.wanted[rows] & (done == 0)
     contenders = knowledge.contends[rows] & knowledge.wanted[rows]
