@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import CONFIGURABLE, LIBRARIES, configurable, library
+from colltune.mpi.vendors import VENDORS
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
 RELEASES = [
@@ -39,6 +40,11 @@ def test_a_library_knows_its_name(name: str) -> None:
 def test_a_library_that_can_be_written_can_be_measured() -> None:
     """Both registries hold the same libraries under the same names."""
     assert all(LIBRARIES[name] is library for name, library in CONFIGURABLE.items())
+
+
+def test_every_library_can_be_found() -> None:
+    """What can be measured can be told from the other libraries by its programs."""
+    assert {n: v.title for n, v in VENDORS.items()} == {n: m.title for n, m in LIBRARIES.items()}
 
 
 def test_an_unknown_library_is_refused() -> None:
