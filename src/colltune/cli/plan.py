@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Only, Skip
+from colltune.cli.options import Json, Mpi, Only, Skip, Where
 
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
@@ -38,6 +38,13 @@ def plan(
     task: Annotated[
         str | None, typer.Option(metavar="I/N", help="Plan part I of N of the campaign.")
     ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Recorded dataset on which to compare all strategies, drawn."),
+    ] = None,
+    picture: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("strategies.png"),
+    seeds: Annotated[int, typer.Option(help="Replayed campaigns of each strategy.", min=1)] = 3,
+    where: Where = None,
     mpi: Mpi = None,
     only: Only = None,
     skip: Skip = None,
@@ -45,13 +52,16 @@ def plan(
 ) -> None:
     """Show cells, launches, wall time and node-hours of a campaign, and what it will leave out.
 
-    Nothing is run, and the MPI need not be installed where the campaign names its release.
+    Nothing is run, and the MPI need not be installed where the campaign names its release. With
+    --replay all schedule strategies go through a recorded dataset: which is worth its time?
 
     Example: colltune plan reprompi_configs/hydra.toml --budget 4h
     """
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.backends import campaign_of, planned_backend
+    from colltune.cli.console import parse_pairs, show_json
+    from colltune.cli.plan_strategies import compare, show_comparison
 
     chosen = campaign_of(campaign, budget, backend, strategy, only, skip)
     chosen = chosen.changed(part=Part.parse(task) if task else None)
@@ -59,12 +69,22 @@ def plan(
     basis, time_s = _runtimes(data, planned, chosen)
     rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s)
     facts = _facts(chosen, rehearsal, basis)
-    if json:
-        from colltune.cli.console import show_json
-
-        show_json(facts)
-    else:
+    if not json:
         _show(chosen, rehearsal, facts)
+    if replay is not None:
+        facts["replay"] = compare(
+            replay,
+            chosen.strategy,
+            picture,
+            subshapes=chosen.subshapes,
+            seeds=seeds,
+            quiet=json,
+            where=parse_pairs(where or [], "--where"),
+        )
+    if json:
+        show_json(facts)
+    elif replay is not None:
+        show_comparison(facts["replay"])
 
 
 def _runtimes(
