@@ -59,10 +59,10 @@ class _Crashing(ReplayBackend):
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        if _cell("fast", 64) not in plan.cells:
-            return super().run(plan, launch, folder, progress)
         bad = plan.cells.index(_cell("fast", 64))
         before = [step.cell for step in plan.steps]
+        if bad not in before:
+            return super().run(plan, launch, folder, progress)
         shorter = replace(plan, steps=plan.steps[: before.index(bad)])
         result = super().run(shorter, launch, folder, progress)
         cell = plan.cells[bad]

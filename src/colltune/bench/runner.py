@@ -186,11 +186,10 @@ class CampaignRun:
 
     def _launch(self, visit: Visit, budget_s: float) -> None:
         """Make one launch, store what it brought, and take note of what it says of the cells."""
-        cells, steps = _visited_alone(self.measured.cells, visit.steps)
         plan = LaunchPlan(
             visit.shape,
-            cells,
-            steps,
+            self.measured.cells,
+            visit.steps,
             budget_s,
             self.campaign.synchronisation,
             self.campaign.side_by_side and not self.measured.apart,
@@ -298,16 +297,6 @@ class CampaignRun:
             + "".join(f"; {problem}" for problem in report.problems[:1])
             + "; give more time or fewer configurations"
         )
-
-
-def _visited_alone(
-    cells: Sequence[Cell], steps: Sequence[Step]
-) -> tuple[tuple[Cell, ...], tuple[Step, ...]]:
-    """Return the cells that `steps` visit, and the steps with indices into these."""
-    visited = sorted({step.cell for step in steps})
-    position = {index: number for number, index in enumerate(visited)}
-    renumbered = (replace(step, cell=position[step.cell]) for step in steps)
-    return tuple(cells[index] for index in visited), tuple(renumbered)
 
 
 def _steps_by_group(

@@ -60,14 +60,19 @@ def plan(
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.backends import campaign_of, planned_backend
-    from colltune.cli.console import parse_pairs, show_json
+    from colltune.cli.console import counted_progress, parse_pairs, show_json
     from colltune.cli.plan_strategies import compare, show_comparison
 
     chosen = campaign_of(campaign, budget, backend, strategy, only, skip)
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     planned = planned_backend(chosen, mpi)
     basis, time_s = _runtimes(data, planned, chosen)
-    rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s)
+    with counted_progress("rehearsing", quiet=json) as progress:
+
+        def show_spent(_what: str, spent_s: float) -> None:
+            progress(round(spent_s), round(chosen.budget_s))
+
+        rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=show_spent)
     facts = _facts(chosen, rehearsal, basis)
     if not json:
         _show(chosen, rehearsal, facts)

@@ -69,6 +69,7 @@ class NativeBackend:
     ) -> None:
         self._mpi = installation
         self._library = LIBRARIES[installation.library]
+        self._free: set[Configuration] = set()
         self._forcing = _Forcing(installation)
         self._cache = cache
         self._launcher = launcher or launcher_of(installation)
@@ -108,8 +109,9 @@ class NativeBackend:
                 and self._library.effective(release, configuration, *where) == configuration
             )
         )
-        if feasible:
+        if feasible and configuration not in self._free:
             self._forcing.environment([configuration])
+            self._free.add(configuration)
         return feasible
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
