@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -116,6 +117,14 @@ def test_every_key_has_its_field() -> None:
     assert missing == {"space.only", "budget.total_s"}
     sizes = [parsed.msizes_of(c) for c in parsed.collectives]
     assert sizes == [(1, 1024), (16,), (0,)]
+
+
+def test_every_key_is_documented() -> None:
+    """The guide's table of campaign files names each key."""
+    guide = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text()
+    table = guide.partition("| key |")[2].partition("\n\n")[0]
+    names = set(re.findall(r"[a-z_]{2,}", " ".join(re.findall(r"`[^`]*`", table))))
+    assert {key for keys in KEYS.values() for key in keys} <= names
 
 
 def test_parts_share_shapes_and_budget() -> None:

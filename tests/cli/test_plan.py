@@ -52,6 +52,16 @@ def test_planning_needs_no_mpi(
     assert facts["budget_s"] == 3600
 
 
+def test_reprompi_is_planned_without_its_program(
+    colltune: Verb, campaign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReproMPI needs a launch per configuration and shape, and has no empty messages."""
+    monkeypatch.setenv("COLLTUNE_REPROMPI", "/no/such/mpibenchmark")
+    facts = colltune("plan", campaign, "--backend", "reprompi", "--json").json
+    # on each shape: the defaults share a launch, binomial and linear have their own
+    assert facts["all_cells"]["launches"] >= 2 * 3
+
+
 def test_a_plan_shows_what_a_person_asks(colltune: Verb, campaign: Path) -> None:
     """The table has cells, launches, wall time, node-hours and what is left out."""
     shown = colltune("plan", campaign).out

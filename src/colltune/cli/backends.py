@@ -115,7 +115,7 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
     ProgramError
         If the campaign does not name its release and no MPI is found either.
     """
-    from colltune.bench.backends import NativeBackend
+    from colltune.bench.backends import NativeBackend, ReproMpiBackend
     from colltune.bench.launchers import Mpirun
     from colltune.errors import ProgramError
     from colltune.mpi.installation import Installation
@@ -128,4 +128,6 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
             raise ProgramError(f"{error}; or name the release as library.release") from None
     nowhere = Path("mpirun")
     imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
+    if campaign.backend == "reprompi":
+        return ReproMpiBackend(imagined, Mpirun(nowhere), nowhere, campaign.cores_per_node)
     return NativeBackend(imagined, launcher=Mpirun(nowhere))

@@ -50,7 +50,8 @@ class ReproMpiBackend:
     launcher
         What starts it; default: the library's own.
     program
-        Path of mpibenchmark; default: the variable COLLTUNE_REPROMPI, or else PATH.
+        Path of mpibenchmark; default: the variable COLLTUNE_REPROMPI, or else PATH. A `Path` is
+        not looked for, so that a campaign can be planned where the program is not.
     cores
         Processors of a node; default: those of this host.
 
@@ -71,14 +72,14 @@ class ReproMpiBackend:
         self,
         installation: Installation,
         launcher: Launcher | None = None,
-        program: str | None = None,
+        program: str | Path | None = None,
         cores: int | None = None,
     ) -> None:
         self._mpi = installation
         self._library = library(installation.library)
         self._launcher = launcher or launcher_of(installation)
         self._cores = cores or usable_cores()
-        self._path = reprompi_program.find(program)
+        self._path = program if isinstance(program, Path) else reprompi_program.find(program)
         self._program: reprompi_program.Program | None = None
         self._owed_s = 0.0
         self._clocks_fail = False
