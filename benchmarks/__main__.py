@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "one_launch_speedup": one_launch_speedup.run,
     "reprompi_agreement": reprompi_agreement.run,
     "timed_share": timed_share.run,
+    "tune_timed_share": timed_share.run_tune,
 }
 
 

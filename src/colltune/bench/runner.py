@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, OutputError, ProgramError
 
 _PROBE_S = 30.0
+_STORE_S = 0.15
 _GONE = "the nodes of this launch do not answer any more"
 Progress = Callable[[str, float], None]
 
@@ -138,17 +140,16 @@ class CampaignRun:
     def measure(self, within_s: float | None) -> None:
         """Launch what the strategy wants, until it wants nothing more or the time is over."""
         strategy = STRATEGIES[self.campaign.strategy]
-        ends_s = self.campaign.budget_s
-        if within_s is not None:
-            ends_s = min(ends_s, self.spent_s() + within_s)
-        visit = None
-        while (left_s := ends_s - self.spent_s()) > 0:
+        budget_ends_s = self.campaign.budget_s - _STORE_S
+        ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
+        nothing_more = False
+        while (left_s := ends_s - self.spent_s()) > 0 and not nothing_more:
             state = self.measured.state(self.campaign, self._visit_s(), left_s)
             visit = strategy.next(state, self.rng)
-            if visit is None:
-                break
-            self._visit(visit, min(ends_s, self.spent_s() + visit.budget_s))
-        self.report.finished = (left_s > 0 and visit is None) or self.left_s() <= 0
+            nothing_more = visit is None
+            if visit is not None:
+                self._visit(visit, min(ends_s, self.spent_s() + visit.budget_s))
+        self.report.finished = nothing_more or self.spent_s() >= budget_ends_s
         if self.report.finished:
             self.log.finish(self.spent_s())
 
