@@ -118,8 +118,10 @@ class MpiLibrary(Protocol):
         *,
         element_bytes: int = 1,
     ) -> bool:
-        """Tell whether `configuration` would run as itself there."""
-        ...
+        """Tell whether `configuration` would run as itself there: `why_not` has nothing to say."""
+        return not self.why_not(
+            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
 
     def safe(
         self,

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from colltune.domain import Collective, Configuration, Portfolio
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of, entry_of
 from colltune.mpi.offer import Offer
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, MpiLibrary
 
 OFFER = Offer(library=LIBRARY, title=TITLE, entry_of=entry_of, ranges={}, defaults={})
 
 
-class IntelMpi:
+class IntelMpi(MpiLibrary):
     """Intel MPI behind `colltune.mpi.protocol.MpiLibrary`; see there."""
 
     name = LIBRARY
@@ -53,20 +53,6 @@ class IntelMpi:
     ) -> str:
         """See `offer.Offer.why_not`."""
         return OFFER.why_not(
-            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
-        )
-
-    def feasible(
-        self,
-        release: str,
-        configuration: Configuration,
-        nprocs: int,
-        msize_bytes: int,
-        *,
-        element_bytes: int = 1,
-    ) -> bool:
-        """Tell whether `why_not` has nothing to say."""
-        return not self.why_not(
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 

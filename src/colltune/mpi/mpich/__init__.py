@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from colltune.domain import Collective, Configuration, Portfolio
 from colltune.mpi.mpich import control
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, MpiLibrary
 
 
-class Mpich:
+class Mpich(MpiLibrary):
     """MPICH behind `colltune.mpi.protocol.MpiLibrary`; see there and `control`."""
 
     name = LIBRARY
@@ -47,20 +47,6 @@ class Mpich:
     ) -> str:
         """See `offer.Offer.why_not`."""
         return control.OFFER.why_not(
-            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
-        )
-
-    def feasible(
-        self,
-        release: str,
-        configuration: Configuration,
-        nprocs: int,
-        msize_bytes: int,
-        *,
-        element_bytes: int = 1,
-    ) -> bool:
-        """Tell whether `why_not` has nothing to say."""
-        return not self.why_not(
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 

@@ -8,10 +8,17 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
 from colltune.mpi.openmpi import activation, portfolio, reader, simulator, writer
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Decision, Honoured, RulesFile
+from colltune.mpi.protocol import (
+    FANOUTS,
+    SEGSIZES_BYTES,
+    ConfigurableLibrary,
+    Decision,
+    Honoured,
+    RulesFile,
+)
 
 
-class OpenMpi:
+class OpenMpi(ConfigurableLibrary):
     """Open MPI behind `protocol.ConfigurableLibrary`; see there and the modules beside."""
 
     name = LIBRARY
@@ -48,20 +55,6 @@ class OpenMpi:
     ) -> str:
         """See `portfolio.why_not`."""
         return portfolio.why_not(
-            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
-        )
-
-    def feasible(
-        self,
-        release: str,
-        configuration: Configuration,
-        nprocs: int,
-        msize_bytes: int,
-        *,
-        element_bytes: int = 1,
-    ) -> bool:
-        """Tell whether `why_not` has nothing to say."""
-        return not self.why_not(
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
