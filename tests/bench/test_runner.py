@@ -151,6 +151,17 @@ def test_the_next_run_salvages_a_killed_one(tmp_path: Path) -> None:
     assert [m.configuration for m in dataset.measurements()] == [cells[0].configuration]
 
 
+def test_another_backends_output_waits_for_it(tmp_path: Path) -> None:
+    """What one backend's killed launch left is not thrown away by another backend's run."""
+    backend = _Interrupted(_recorded())
+    with new_launch(tmp_path, CONTEXT, {"backend": "native"}) as (launch, folder):
+        _leave_raw_output(folder, (_cell("fast", 8),), launch)
+    assert salvage_all(tmp_path, backend) == 0
+    assert not (folder / "done").exists()
+    backend.provenance = lambda: {"backend": "native"}  # type: ignore[method-assign]
+    assert salvage_all(tmp_path, backend) == 1
+
+
 def test_a_launch_killed_at_its_start_leaves_nothing_to_salvage(tmp_path: Path) -> None:
     """A folder without a list of cells, or with half of one, is passed over."""
     for number, text in enumerate(["", '{"version": 1, "la']):

@@ -57,7 +57,8 @@ def mark_done(folder: Path, file: Path | None) -> None:
 def salvage_all(dataset: Path, backend: Backend) -> int:
     """Add to the dataset what killed runs left in it; return the number of measurements.
 
-    Launches that are still running are left alone.
+    Launches that are still running are left alone, and so are those of another backend: its raw
+    output waits for it.
     """
     found = 0
     for folder in sorted((dataset / "raw").glob("*")):
@@ -76,6 +77,8 @@ def _salvage(dataset: Path, folder: Path, backend: Backend) -> int:
             return 0
         with suppress(DataError, ValueError, KeyError):
             facts = json.loads((folder / _FACTS).read_text())
+            if not _made_by(backend, facts["provenance"]):
+                return 0
             measurements = backend.salvage(folder)
             provenance = facts["provenance"] | {"salvaged": "the run was killed"}
             file = None
@@ -84,3 +87,8 @@ def _salvage(dataset: Path, folder: Path, backend: Backend) -> int:
             mark_done(folder, file)
             return len(measurements)
     return 0
+
+
+def _made_by(backend: Backend, provenance: Mapping[str, str]) -> bool:
+    name = provenance.get("backend")
+    return name is None or name == backend.provenance().get("backend")
