@@ -20,9 +20,9 @@ SHAPE = Shape(2, 4)
 def _killed_run(dataset: Path) -> str:
     """Leave the journal of a run that ended without a word in its second launch."""
     with journal.opened(dataset, CAMPAIGN) as log:
-        log.begin("a", "survey", SHAPE, 1.0)
+        log.begin("a", 0, "survey", SHAPE, 1.0)
         log.end("a", 4.0)
-        log.begin("b", "refine", SHAPE, 5.0)
+        log.begin("b", 1, "refine", SHAPE, 5.0)
         log.beat(6.5)
         log.beat(6.6)
         return log.name
@@ -33,10 +33,18 @@ def test_a_killed_run_is_found_again(tmp_path: Path) -> None:
     name = _killed_run(tmp_path)
     with journal.opened(tmp_path, CAMPAIGN) as log:
         assert (log.name, log.spent_s, log.resumed, log.done) == (name, 6.5, True, False)
-        assert log.launches == {
-            "a": Visited("survey", SHAPE, 3.0),
-            "b": Visited("refine", SHAPE, 1.5),
-        }
+        assert log.launches == {"a", "b"}
+        assert log.visits == (Visited("survey", SHAPE, 3.0), Visited("refine", SHAPE, 1.5))
+
+
+def test_the_launches_of_a_visit_count_once(tmp_path: Path) -> None:
+    """Where each configuration needs a launch, a visit is all of them, with their time."""
+    with journal.opened(tmp_path, CAMPAIGN) as log:
+        for number, launch in enumerate("abc"):
+            log.begin(launch, number // 2, "survey", SHAPE, 2.0 * number)
+            log.end(launch, 2.0 * number + 1.0)
+    with journal.opened(tmp_path, CAMPAIGN) as log:
+        assert log.visits == (Visited("survey", SHAPE, 2.0), Visited("survey", SHAPE, 1.0))
 
 
 def test_a_run_that_ended_by_itself_is_not_resumed(tmp_path: Path) -> None:
@@ -99,7 +107,7 @@ def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
         assert log.spent_s == 6.5
         log.end("b", 9.0)
     with journal.opened(tmp_path, CAMPAIGN) as log:
-        assert log.launches["b"] == Visited("refine", SHAPE, 4.0)
+        assert log.visits[1] == Visited("refine", SHAPE, 4.0)
 
 
 @pytest.mark.parametrize("text", ["", "garbage\n", '{"version": 99}\n', "[1]\n"])
@@ -118,9 +126,9 @@ def test_every_line_is_a_json_object(tmp_path: Path) -> None:
     lines = (tmp_path / "campaigns" / f"{name}.jsonl").read_text().splitlines()
     keys = [sorted(json.loads(line)) for line in lines[1:]]
     assert keys == [
-        ["at_s", "begin", "shape", "what"],
+        ["at_s", "begin", "shape", "visit", "what"],
         ["at_s", "end"],
-        ["at_s", "begin", "shape", "what"],
+        ["at_s", "begin", "shape", "visit", "what"],
         ["at_s"],
     ]
 

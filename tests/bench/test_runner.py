@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -232,9 +233,13 @@ class _DyingInSecond(ReplayBackend):
         return super().run(plan, launch, folder, progress)
 
 
+def _phase(file: Path) -> str:
+    return read_provenance(file)["phase"]
+
+
 def _phases(dataset: Path) -> list[str]:
     files = sorted(dataset.glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
-    return [read_provenance(file)["phase"] for file in files]
+    return list(map(_phase, files))
 
 
 def test_a_killed_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -348,6 +353,8 @@ def test_what_cannot_be_switched_gets_a_launch_per_configuration(tmp_path: Path)
     files = sorted(tmp_path.glob("*.parquet"))
     assert all(len(set(read_parquet(file).frame["algorithm"])) == 1 for file in files)
     assert report.unmeasured_cells == 0
+    # a survey of three, and twice what is near the best, and the default
+    assert Counter(map(_phase, files)) == {"survey": 3, "refine": 4}
 
 
 def test_what_is_predicted_not_to_fit_is_recorded_as_skipped(tmp_path: Path) -> None:
@@ -361,7 +368,7 @@ def test_what_is_predicted_not_to_fit_is_recorded_as_skipped(tmp_path: Path) -> 
     narrow = CAMPAIGN.changed(msizes_bytes=(8,))
     backend = ReplayBackend(recorded, launch_s=0.0)
     with journal.opened(tmp_path, CAMPAIGN) as log:
-        log.begin("x", "survey", SHAPE, 0.0)
+        log.begin("x", 0, "survey", SHAPE, 0.0)
     runner.run_campaign(narrow, backend, tmp_path / "first", seed=1)
     known = read_parquet(tmp_path / "first").measurements()
     survey = next(m.launch for m in known if m.configuration.algorithm == "slow")

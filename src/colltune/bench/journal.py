@@ -7,8 +7,9 @@ not say ``done`` was left by a killed run.
 Line formats, all JSON objects
 ------------------------------
 1. first line ``{"version": 1, "identity", "job", "campaign", "time_utc"}``; then
-   ``{"begin": launch, "what", "shape", "at_s"}``, ``{"end": launch, "at_s"}``, ``{"at_s"}`` once
-   a second, ``{"done": true, "at_s"}``; ``at_s`` are the seconds that the run has spent.
+   ``{"begin": launch, "visit", "what", "shape", "at_s"}``, ``{"end": launch, "at_s"}``,
+   ``{"at_s"}`` once a second, ``{"done": true, "at_s"}``; ``at_s`` are the seconds that the run has
+   spent, ``visit`` numbers what the strategy asked for: one launch or several.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -39,13 +40,14 @@ class Journal:
     """An open journal.
 
     ``name`` identifies the run, ``spent_s`` is what it had spent before it was opened, ``launches``
-    what it had launched by then, ``done`` tells that the same batch job has ended it already. One
-    without a file is not kept.
+    and ``visits`` what it had launched by then, ``done`` tells that the same batch job has ended it
+    already. One without a file is not kept.
     """
 
     name: str
     spent_s: float = 0.0
-    launches: dict[str, Visited] = field(default_factory=dict)
+    launches: frozenset[str] = frozenset()
+    visits: tuple[Visited, ...] = ()
     done: bool = False
     _file: IO[str] | None = None
     _last_beat_s: float = 0.0
@@ -55,9 +57,10 @@ class Journal:
         """Whether an earlier, killed process began this run."""
         return bool(self.launches) or self.spent_s > 0
 
-    def begin(self, launch: str, what: str, shape: Shape, at_s: float) -> None:
-        """Note that a launch begins."""
-        self._write({"begin": launch, "what": what, "shape": str(shape), "at_s": at_s})
+    def begin(self, launch: str, visit: int, what: str, shape: Shape, at_s: float) -> None:
+        """Note that a launch begins, as a part of the visit of that number."""
+        line = {"begin": launch, "visit": visit, "what": what, "shape": str(shape)}
+        self._write({**line, "at_s": at_s})
 
     def end(self, launch: str, at_s: float) -> None:
         """Note that a launch has ended and its measurements are stored."""
@@ -163,20 +166,18 @@ def _lines(stream: IO[str]) -> list[dict[str, Any]]:
 
 
 def _read(name: str, lines: list[dict[str, Any]], stream: IO[str]) -> Journal:
-    began: dict[str, tuple[str, Shape, float]] = {}
-    ended: dict[str, float] = {}
-    spent_s = 0.0
-    for line in lines[1:]:
-        spent_s = max(spent_s, float(line.get("at_s", 0.0)))
-        if "begin" in line:
-            nodes, _, ppn = str(line["shape"]).partition("x")
-            shape = Shape(int(nodes), int(ppn))
-            began[line["begin"]] = (str(line["what"]), shape, float(line["at_s"]))
-        elif "end" in line:
-            ended[line["end"]] = float(line["at_s"])
-    launches = {
-        launch: Visited(what, shape, ended.get(launch, spent_s) - at_s)
-        for launch, (what, shape, at_s) in began.items()
-    }
+    began = {line["begin"]: line for line in lines if "begin" in line}
+    ended = {line["end"]: float(line["at_s"]) for line in lines if "end" in line}
+    spent_s = max((float(line.get("at_s", 0.0)) for line in lines), default=0.0)
+    visits: dict[int, Visited] = {}
+    for launch, line in began.items():
+        nodes, _, ppn = str(line["shape"]).partition("x")
+        wall_s = ended.get(launch, spent_s) - float(line["at_s"])
+        earlier = visits.get(line["visit"])
+        visits[line["visit"]] = Visited(
+            str(line["what"]),
+            Shape(int(nodes), int(ppn)),
+            wall_s + (earlier.wall_s if earlier else 0.0),
+        )
     done = any(line.get("done") for line in lines)
-    return Journal(name, spent_s, launches, done, stream)
+    return Journal(name, spent_s, frozenset(began), tuple(visits.values()), done, stream)

@@ -144,7 +144,6 @@ class _RehearsalRun(CampaignRun):
         wall_s = plan.budget_s - left_s
         self._now_s += wall_s
         self.progress(what, self._now_s)
-        self.measured.history.append(Visited(what, plan.shape, wall_s))
         measurements = tuple(self._measurement(plan.cells[i], n) for i, n in reps.items())
         self.measured.learn(measurements)
         return LaunchResult(measurements, Ending.PLAN, 0.0, wall_s)

@@ -121,7 +121,7 @@ class CampaignRun:
         self.measured = Measured(
             tuple(cells),
             granted=campaign.largest if subshapes else None,
-            history=list(log.launches.values()),
+            history=list(log.visits),
         )
 
     @property
@@ -161,6 +161,7 @@ class CampaignRun:
 
     def _visit(self, visit: Visit, ends_s: float) -> None:
         """Make the launches that a visit takes: one, where one can hold all its cells."""
+        began_s = self.spent_s()
         steps_of = _steps_by_group(self.backend, self.measured.cells, visit.steps)
         for number, wanted in enumerate(steps_of):
             weights = [
@@ -172,8 +173,8 @@ class CampaignRun:
             steps = self._without_hopeless(wanted, budget_s - self.launch_s)
             if steps:
                 self._launch(replace(visit, steps=tuple(steps)), budget_s)
-            else:
-                self.measured.history.append(Visited(visit.what, visit.shape, 0.0))
+        visited = Visited(visit.what, visit.shape, self.spent_s() - began_s)
+        self.measured.history.append(visited)
 
     def _without_hopeless(self, steps: Sequence[Step], available_s: float) -> list[Step]:
         """Leave out closed cells, and those that are predicted not to fit into the time."""
@@ -235,9 +236,8 @@ class CampaignRun:
             {**self.backend.provenance(), "shape": str(plan.shape), "run": self.log.name}
             | {"phase": what, "campaign": self.campaign.identity}
         )
-        began_s = self.spent_s()
         with new_launch(self.dataset, context, facts) as (launch, folder):
-            self.log.begin(launch, what, plan.shape, began_s)
+            self.log.begin(launch, len(self.measured.history), what, plan.shape, self.spent_s())
             try:
                 result = self.backend.run(plan, launch, folder, lambda _s: self._beat(what))
                 result = self._blamed(plan.shape, result)
@@ -247,8 +247,6 @@ class CampaignRun:
             self._store(result.measurements, {**facts, **result.facts}, folder)
             self.log.end(launch, self.spent_s())
         self.measured.learn(result.measurements)
-        spent_s = self.spent_s() - began_s
-        self.measured.history.append(Visited(what, plan.shape, spent_s))
         return result
 
     def _context(self) -> Context:
