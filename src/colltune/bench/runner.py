@@ -171,8 +171,10 @@ class CampaignRun:
             if budget_s <= 0:
                 break
             steps = self._without_hopeless(wanted, budget_s - self.launch_s)
-            if steps:
-                self._launch(replace(visit, steps=tuple(steps)), budget_s)
+            failed = bool(steps) and not self._launch(replace(visit, steps=tuple(steps)), budget_s)
+            if failed:
+                # to be asked for again, as long as the shape is not given up
+                return
         visited = Visited(visit.what, visit.shape, self.spent_s() - began_s)
         self.measured.history.append(visited)
 
@@ -186,8 +188,11 @@ class CampaignRun:
         self.measured.skip(hopeless)
         return [step for step in steps if step.cell not in hopeless]
 
-    def _launch(self, visit: Visit, budget_s: float) -> None:
-        """Make one launch, store what it brought, and take note of what it says of the cells."""
+    def _launch(self, visit: Visit, budget_s: float) -> bool:
+        """Make one launch, store what it brought, and take note of what it says of the cells.
+
+        Returns whether it was made at all, and its nodes are still there.
+        """
         plan = LaunchPlan(
             visit.shape,
             self.measured.cells,
@@ -201,7 +206,7 @@ class CampaignRun:
         except ProgramError as error:
             self.failure = self.failure or error
             self._failed(visit, str(error))
-            return
+            return False
         self.report.launches += 1
         self.report.timed_s += result.timed_s
         if result.suspect is not None:
@@ -210,21 +215,24 @@ class CampaignRun:
                 f" {result.suspect.instance.msize_bytes} bytes: {result.ending.value}"
             )
         elif result.ending in (Ending.CRASH, Ending.HANG):
-            self._unexplained(visit, result)
+            return self._explained(visit, result)
+        return True
 
-    def _unexplained(self, visit: Visit, result: LaunchResult) -> None:
-        """Take note of a launch that failed where no one cell is to blame."""
+    def _explained(self, visit: Visit, result: LaunchResult) -> bool:
+        """Take note of a launch that failed where no one cell is to blame; tell if we know why."""
         if result.in_flight:
             self.measured.apart = True
             self.report.problems.append(f"measuring one after the other now: {result.message}")
-        else:
-            self._failed(visit, result.message or f"it ended by {result.ending}")
+            return True
+        why = result.message or f"it ended by {result.ending}"
+        self._failed(visit, why, for_good=why == _GONE)
+        return False
 
-    def _failed(self, visit: Visit, why: str) -> None:
+    def _failed(self, visit: Visit, why: str, *, for_good: bool = False) -> None:
         """Take note of a launch that brought nothing; the second one is a shape's last."""
         self.failures[visit.shape] += 1
         self.report.problems.append(f"a launch on {visit.shape} failed: {why}")
-        if self.failures[visit.shape] > 1:
+        if for_good or self.failures[visit.shape] > 1:
             self.report.problems.append(f"no more launches on {visit.shape}")
             self.measured.give_up(visit.shape)
 
@@ -264,7 +272,7 @@ class CampaignRun:
         if self.backend.answers(shape, _PROBE_S):
             return result
         kept = tuple(m for m in result.measurements if m.status.is_timed)
-        return replace(result, measurements=kept, suspect=None, message=_GONE)
+        return replace(result, measurements=kept, suspect=None, in_flight=(), message=_GONE)
 
     def _store(
         self, measurements: Sequence[Measurement], facts: Mapping[str, str], folder: Path
