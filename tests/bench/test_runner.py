@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -135,6 +137,24 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     (kept,) = read_parquet(tmp_path).measurements()
     assert kept.times_s == (1e-6, 2e-6)
     assert salvage_all(tmp_path, _Interrupted(_recorded())) == 0
+
+
+def test_an_interrupt_while_storing_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch's measurements are stored once and whole, though the user stops just then."""
+
+    def interrupted(*words: Any) -> Path:
+        signal.raise_signal(signal.SIGINT)
+        return append(*words)
+
+    monkeypatch.setattr(runner, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_campaign(CAMPAIGN, ReplayBackend(_recorded(), launch_s=0.0), tmp_path, seed=1)
+    (file,) = tmp_path.glob("*.parquet")
+    assert _phase(file) == "survey"
+    assert len(read_parquet(file)) == 9
+    assert all((folder / "done").exists() for folder in (tmp_path / "raw").iterdir())
 
 
 def test_the_next_run_salvages_a_killed_one(tmp_path: Path) -> None:

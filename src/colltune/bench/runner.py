@@ -16,6 +16,7 @@ from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, Launch
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of, check_globs
 from colltune.bench.forecast import too_slow
+from colltune.bench.interrupts import held_back
 from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
 from colltune.bench.progress import Measured
@@ -246,13 +247,18 @@ class CampaignRun:
         )
         with new_launch(self.dataset, context, facts) as (launch, folder):
             self.log.begin(launch, len(self.measured.history), what, plan.shape, self.spent_s())
+            stored = False
             try:
                 result = self.backend.run(plan, launch, folder, lambda _s: self._beat(what))
                 result = self._blamed(plan.shape, result)
+                with held_back():
+                    self._store(result.measurements, {**facts, **result.facts}, folder)
+                    stored = True
             except (KeyboardInterrupt, OutputError):
-                self._store(self.backend.salvage(folder), facts, folder)
+                if not stored:
+                    with held_back():
+                        self._store(self.backend.salvage(folder), facts, folder)
                 raise
-            self._store(result.measurements, {**facts, **result.facts}, folder)
             self.log.end(launch, self.spent_s())
         self.measured.learn(result.measurements)
         return result

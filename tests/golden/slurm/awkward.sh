@@ -52,7 +52,7 @@ fi
 state=SIGNALING
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     [ "$state" = SIGNALING ] || break
-    state=$(squeue --noheader --jobs="$task" --format=%T)
+    state=$(squeue --noheader --jobs="$task" --format=%T) || state=SIGNALING
     [ "$state" != SIGNALING ] || sleep 1
 done
 # else cancelled, or preempted and started again by Slurm itself

@@ -1,0 +1,49 @@
+"""Holding back interrupts."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from colltune.bench.interrupts import held_back
+
+
+def test_an_interrupt_waits_until_the_work_is_done() -> None:
+    """What was begun is finished; then the interrupt comes, once."""
+    done = []
+
+    def work() -> None:
+        with held_back():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            done.append("work")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["work"]
+
+
+def test_the_handlers_are_put_back() -> None:
+    """After the block, and after an error in it, an interrupt is one again."""
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ValueError, match="broken"), held_back():
+        raise ValueError("broken")
+    assert signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_another_thread_is_not_disturbed() -> None:
+    """Only the main thread can hold back; elsewhere the block just runs."""
+    done = []
+
+    def work() -> None:
+        with held_back():
+            done.append("work")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == ["work"]
