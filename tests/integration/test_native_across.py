@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
@@ -11,19 +10,9 @@ from typing import ClassVar, Self
 import pytest
 
 from colltune.bench.backends import Ending, LaunchPlan, NativeBackend
-from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
-from colltune.bench.runner import run_campaign
 from colltune.bench.schedule import Cell, Step
-from colltune.dataset import read_parquet
-from colltune.domain import (
-    Collective,
-    Configuration,
-    Instance,
-    RunStatus,
-    Shape,
-    Synchronisation,
-)
+from colltune.domain import Configuration, Instance, RunStatus, Shape, Synchronisation
 from colltune.errors import ProgramError
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
@@ -31,7 +20,6 @@ from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_with
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
 LAUNCHED = Shape(3, 2)
-GONE = 'shift\n[ "$host" = nc ] && exit 255\n'
 QUIET = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
@@ -61,9 +49,9 @@ class _Inside:
         return self.launcher.environment(user, {**QUIET, **wanted}, shape)
 
 
-@contextmanager
-def _emulated(folder: Path) -> Iterator[tuple[NativeBackend, Namespaces]]:
-    """Yield a backend that launches on three emulated nodes, and where they live."""
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeBackend]:
+    """Return a backend that launches on three emulated nodes."""
     skip_without()
     try:
         found = installation.find(library="openmpi")
@@ -72,16 +60,10 @@ def _emulated(folder: Path) -> Iterator[tuple[NativeBackend, Namespaces]]:
     if not found.release.startswith("5.0."):
         pytest.skip(f"nodes are emulated for Open MPI 5.0, not {found.release}")
     with Namespaces("launcher") as spaces:
-        options = openmpi_hosts(folder, ["na", "nb", "nc"], slots=2)
-        launcher = _Inside(launcher_of(found), spaces, (*options, "--oversubscribe"))
-        yield NativeBackend(found, launcher=launcher), spaces
-
-
-@pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeBackend]:
-    """Return a backend that launches on three emulated nodes."""
-    with _emulated(tmp_path_factory.mktemp("hosts")) as (backend, _spaces):
-        yield backend
+        options = openmpi_hosts(tmp_path_factory.mktemp("hosts"), ["na", "nb", "nc"], slots=2)
+        yield NativeBackend(
+            found, launcher=_Inside(launcher_of(found), spaces, (*options, "--oversubscribe"))
+        )
 
 
 @pytest.mark.parametrize("side_by_side", [False, True])
@@ -111,46 +93,3 @@ def test_all_shapes_of_an_allocation_are_measured(
     ]
     hosts = [result.facts[f"node.{i}"] for i in range(3)]
     assert hosts == ["na, 2 processes", "nb, 2 processes", "nc, 2 processes"]
-
-
-KILL_NODE = """
-for process in /proc/[0-9]*; do
-    number=${process#/proc/}
-    [ "$(nsenter --target=$number --uts hostname 2>/dev/null)" = nc ] && kill -KILL $number
-done
-true
-"""
-
-
-@pytest.mark.slow
-def test_a_node_that_vanishes_is_blamed_on_no_algorithm(tmp_path: Path) -> None:
-    """Its shapes are given up, what was timed is kept, and the campaign ends by itself.
-
-    Smaller shapes are tried, too; mpirun may insist on every node of its host file.
-    """
-    shell = tmp_path / "remote_shell"
-    campaign = Campaign(
-        (Collective.BCAST,),
-        (8, 4096),
-        machine="m",
-        nodes=(1, 2, 3),
-        ppn=(2,),
-        only=("*.binomial:*", "*.pipeline:*"),
-        total_s=240.0,
-        max_reps=20,
-    )
-    with _emulated(tmp_path) as (backend, spaces):
-
-        def vanish(_what: str, _spent_s: float) -> None:
-            measuring = list((tmp_path / "d" / "raw").glob("*/raw.txt"))
-            alive = "nc" not in shell.read_text()
-            if alive and len(measuring) > 1:
-                shell.write_text(shell.read_text().replace("shift\n", GONE, 1))
-                spaces.run(["sh", "-c", KILL_NODE])
-
-        report = run_campaign(campaign, backend, tmp_path / "d", seed=1, progress=vanish)
-    frame = read_parquet(tmp_path / "d").frame
-    assert "nc" in shell.read_text()
-    assert "no more launches on 3x2" in report.problems
-    assert report.finished
-    assert set(frame["status"]) <= {"ok", "abandoned"}

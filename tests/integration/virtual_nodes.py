@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -58,10 +59,13 @@ class Namespaces:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._temporary = ""
         self._holder: subprocess.Popen[str] | None = None
         self.pid = 0
 
     def __enter__(self) -> Self:
+        # process numbers begin anew, and with them the names of what launchers leave in /tmp
+        self._temporary = tempfile.mkdtemp(prefix="ct")
         hold = ["unshare", *SPACES, "--mount-proc", "--fork", "--kill-child"]
         self._holder = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *hold, "sh", "-ec", HOLD.format(name=self._name)],
@@ -83,11 +87,12 @@ class Namespaces:
         assert self._holder is not None
         self._holder.kill()
         self._holder.communicate()
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def enter(self, command: Sequence[str | Path]) -> list[str]:
         """Return the command line that runs `command` inside."""
         inside = ["nsenter", f"--target={self.pid}", *SPACES, f"--wdns={Path.cwd()}", "--"]
-        return [*inside, *map(str, command)]
+        return [*inside, "env", f"TMPDIR={self._temporary}", *map(str, command)]
 
     def run(
         self,
