@@ -46,6 +46,24 @@ class Collective(StrEnum):
         """Name of the MPI function, ``MPI_Bcast``."""
         return f"MPI_{self.value.capitalize()}"
 
+    @property
+    def has_block_per_rank(self) -> bool:
+        """Whether ``msize_bytes`` is the block per peer, so that a buffer holds one per process."""
+        return self in _BLOCK_PER_RANK
+
+
+_BLOCK_PER_RANK = frozenset(
+    {
+        Collective.ALLGATHER,
+        Collective.ALLGATHERV,
+        Collective.ALLTOALL,
+        Collective.ALLTOALLV,
+        Collective.GATHER,
+        Collective.SCATTER,
+        Collective.REDUCE_SCATTER_BLOCK,
+    }
+)
+
 
 class RunStatus(StrEnum):
     """What became of one cell of a campaign.

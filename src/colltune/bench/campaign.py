@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from colltune.domain import Collective, Shape, Synchronisation
+from colltune.domain import Collective, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
+from colltune.mpi import MpiLibrary
 from colltune.provenance import usable_cores
 
 _LEAST_PPN = 4
@@ -127,6 +128,12 @@ class Campaign:
         if collective is Collective.BARRIER:
             return (0,)
         return self.msizes_bytes_of.get(collective, self.msizes_bytes)
+
+    def offered(self, library: MpiLibrary, release: str, collective: Collective) -> Portfolio:
+        """Return what `library` offers with the campaign's parameter values, globs not applied."""
+        chosen = {"segsizes_bytes": self.segsizes_bytes, "fanouts": self.fanouts}
+        values = {name: value for name, value in chosen.items() if value is not None}
+        return library.portfolio(release, collective, **values)
 
     @property
     def identity(self) -> str:

@@ -5,27 +5,15 @@ from __future__ import annotations
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
-from colltune.domain import Collective, Instance, Shape
+from colltune.domain import Instance, Shape
 from colltune.errors import CampaignError
-
-BLOCKS_PER_RANK = frozenset(
-    {
-        Collective.ALLGATHER,
-        Collective.ALLGATHERV,
-        Collective.ALLTOALL,
-        Collective.ALLTOALLV,
-        Collective.GATHER,
-        Collective.SCATTER,
-        Collective.REDUCE_SCATTER_BLOCK,
-    }
-)
 
 
 def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
     """Return the feasible cells of the campaign on `shape`."""
     cells: list[Cell] = []
     for collective in campaign.collectives:
-        blocks = shape.nprocs if collective in BLOCKS_PER_RANK else 1
+        blocks = shape.nprocs if collective.has_block_per_rank else 1
         sizes = campaign.msizes_of(collective)
         fitting = [m for m in sizes if m * blocks <= campaign.max_buffer_bytes]
         for configuration in backend.portfolio(campaign, collective).configurations:

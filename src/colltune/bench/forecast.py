@@ -14,16 +14,6 @@ _CALLS_BEFORE_A_TIME = 2
 _LATENCY_S = 2e-6
 _SECONDS_PER_BYTE = 1e-10
 _ALL_TO_ALL = frozenset({Collective.ALLTOALL, Collective.ALLTOALLV})
-_BLOCK_PER_RANK = frozenset(
-    {
-        Collective.ALLGATHER,
-        Collective.ALLGATHERV,
-        Collective.GATHER,
-        Collective.SCATTER,
-        Collective.REDUCE_SCATTER_BLOCK,
-        *_ALL_TO_ALL,
-    }
-)
 
 
 def guessed_s(instance: Instance) -> float:
@@ -33,7 +23,7 @@ def guessed_s(instance: Instance) -> float:
     that leave each process; it is a guess to plan with, not a prediction to decide with.
     """
     nprocs = instance.shape.nprocs
-    blocks = nprocs if instance.collective in _BLOCK_PER_RANK else 1
+    blocks = nprocs if instance.collective.has_block_per_rank else 1
     rounds = nprocs - 1 if instance.collective in _ALL_TO_ALL else math.log2(max(2, nprocs))
     sharing = instance.shape.ppn if instance.shape.nodes > 1 else 1
     return _LATENCY_S * rounds + _SECONDS_PER_BYTE * instance.msize_bytes * blocks * sharing

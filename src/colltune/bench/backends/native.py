@@ -86,9 +86,7 @@ class NativeBackend:
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
         """Return what the catalogue offers, within the campaign's parameter values and globs."""
-        chosen = {"segsizes_bytes": campaign.segsizes_bytes, "fanouts": campaign.fanouts}
-        values = {name: value for name, value in chosen.items() if value is not None}
-        portfolio = self._library.portfolio(self._mpi.release, collective, **values)
+        portfolio = campaign.offered(self._library, self._mpi.release, collective)
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def feasible(self, cell: Cell) -> bool:

@@ -98,9 +98,7 @@ class ReproMpiBackend:
         CampaignError
             If the user's environment decides which algorithm runs.
         """
-        chosen = {"segsizes_bytes": campaign.segsizes_bytes, "fanouts": campaign.fanouts}
-        values = {name: value for name, value in chosen.items() if value is not None}
-        portfolio = self._library.portfolio(self._mpi.release, collective, **values)
+        portfolio = campaign.offered(self._library, self._mpi.release, collective)
         self._refuse_user_settings(portfolio)
         return portfolio.filtered(campaign.only, campaign.skip)
 

@@ -11,7 +11,6 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.bench.cells import BLOCKS_PER_RANK
 from colltune.bench.strategies.protocol import State
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.surrogate import Belief, Surrogate, coordinates
@@ -176,5 +175,5 @@ class Knowledge:
         """Log seconds before anything is known: latency by tree depth, 1 GB/s, shape (R)."""
         nodes, ppn, msize_bytes = self.numbers.T
         nprocs = nodes * ppn
-        blocks = nprocs if self.instances[0].collective in BLOCKS_PER_RANK else 1
+        blocks = nprocs if self.instances[0].collective.has_block_per_rank else 1
         return np.asarray(np.log(3e-6 * (1 + np.log2(nprocs)) + msize_bytes * blocks / 1e9))
