@@ -391,8 +391,11 @@ class DecisionTable:
 
     ``rules`` maps (collective, communicator size) to intervals that are ascending, adjacent, start
     at 0 bytes and end without bound. A communicator size that is absent is left to the library.
+    ``by_layout`` does the same for communicators whose processes lie on nodes in exactly that
+    shape, and goes before ``rules``; only some formats of files can tell layouts apart.
     """
 
     library: str
     shape: Shape
     rules: dict[tuple[Collective, int], tuple[Interval, ...]]
+    by_layout: dict[tuple[Collective, Shape], tuple[Interval, ...]] = field(default_factory=dict)

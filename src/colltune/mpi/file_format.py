@@ -1,0 +1,324 @@
+"""What a configuration file's format has to offer, and the things it answers with.
+
+One format is what one reader of an MPI library reads: Open MPI's classic rules file, MPICH's tree.
+A file is always read for one release: what the library makes of it differs between releases, and a
+library that drops a file without a word, or reads something else than its author meant, is the rule
+rather than the exception. So a file is *parsed* into what the release makes of it, with findings;
+only what is no file of the format at all is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from colltune.domain import Collective, Configuration, DecisionTable, Shape
+
+
+class Severity(StrEnum):
+    """How much it matters: harmful or without any effect; not what it seems; good to know."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Fault(StrEnum):
+    """What can be wrong with a configuration file.
+
+    ``FILE_DROPPED``: the release ignores the file as a whole. ``RULE_DROPPED``: it ignores this
+    rule. ``ENDS_PROGRAM``, ``HANGS``, ``WRONG_RESULT``, ``RANKS_DISAGREE``: a legal program aborts,
+    hangs, computes wrong numbers, or its ranks choose different algorithms. ``DEAD_RULE``: never
+    reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
+    ``INHERITED``: reaches communicators that its author hardly meant. ``WRONG_UNIT``: sizes look as
+    if they were in another unit than the library's. ``UNKNOWN``: a collective, algorithm, key or
+    parameter that the release does not have. ``NO_EFFECT``: a value that the algorithm ignores.
+    ``FALLS_BACK``: the library runs another algorithm instead. ``OUTRANKED``: another component of
+    the library decides first. ``NOT_ACTIVATED``: no variable tells the library to read the file.
+    ``OVERRIDDEN``: a variable of the user takes precedence. ``MALFORMED``: not what the format asks
+    for, though the library reads on. ``OTHER_RELEASE``: means something else to other releases.
+    """
+
+    FILE_DROPPED = "file-dropped"
+    RULE_DROPPED = "rule-dropped"
+    ENDS_PROGRAM = "ends-program"
+    HANGS = "hangs"
+    WRONG_RESULT = "wrong-result"
+    RANKS_DISAGREE = "ranks-disagree"
+    DEAD_RULE = "dead-rule"
+    UNSORTED = "unsorted"
+    INHERITED = "inherited"
+    WRONG_UNIT = "wrong-unit"
+    UNKNOWN = "unknown"
+    NO_EFFECT = "no-effect"
+    FALLS_BACK = "falls-back"
+    OUTRANKED = "outranked"
+    NOT_ACTIVATED = "not-activated"
+    OVERRIDDEN = "overridden"
+    MALFORMED = "malformed"
+    OTHER_RELEASE = "other-release"
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """One finding of the lint: where (``line`` from 1 on, 0 for the file as a whole), what, mend.
+
+    ``message`` says what the library does with it; ``mend`` what to write instead.
+    """
+
+    line: int
+    fault: Fault
+    severity: Severity
+    message: str
+    mend: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a collective, as far as any library looks at it.
+
+    Parameters
+    ----------
+    collective
+        What is called.
+    comm_size
+        Processes of the communicator.
+    msize_bytes
+        Message size in the unit of `colltune.domain`: what the caller passes.
+    nodes
+        Over how many nodes these processes lie (evenly, as far as that is possible).
+    is_world
+        Whether it is MPI_COMM_WORLD (some libraries know less about its layout).
+    in_place
+        Whether MPI_IN_PLACE is passed, with empty send arguments.
+    commutative, builtin_operation
+        Of the operation of a reduction.
+    element_bytes
+        Size of the datatype: some algorithms need an element per process.
+    """
+
+    collective: Collective
+    comm_size: int
+    msize_bytes: int
+    nodes: int = 1
+    is_world: bool = True
+    in_place: bool = False
+    commutative: bool = True
+    builtin_operation: bool = True
+    element_bytes: int = 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The smallest part of a file that names an algorithm: its line, its text, what it names.
+
+    ``configuration`` is the default where the rule leaves the decision to the library, and None
+    where it names something that the release does not have.
+    """
+
+    line: int
+    text: str
+    collective: Collective
+    configuration: Configuration | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What runs for a call, and why.
+
+    Parameters
+    ----------
+    configuration
+        What runs; the default stands for the library's own decision.
+    rule
+        The rule that said so; None where none did.
+    reasons
+        Sentences, in the order in which the library goes.
+    chosen
+        What the rule says; differs from `configuration` where the library falls back to another
+        algorithm or the rule has no say.
+    component
+        Which part of the library decides (``tuned``, ``han``), empty where there is only one.
+    ends_program
+        Why the call, or the program at its start, would fail; empty if it runs.
+    inner
+        Calls on parts of the communicator that a hierarchical component makes in its place.
+    """
+
+    configuration: Configuration
+    rule: Rule | None
+    reasons: tuple[str, ...]
+    chosen: Configuration
+    component: str = ""
+    ends_program: str = ""
+    inner: tuple[tuple[Call, Outcome], ...] = ()
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text of a configuration: one file, or several that belong together.
+
+    Parameters
+    ----------
+    format
+        A key of `colltune.mpi.formats.FORMATS`.
+    release
+        For which release of the library.
+    texts
+        The files' texts by the end of their names: ``""`` is the main file, ``".dispatch"`` one
+        beside it of the same name with that end.
+    notes
+        What was left to the library, or could not be kept, and why.
+    """
+
+    format: str
+    release: str
+    texts: Mapping[str, str]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """The main file."""
+        return self.texts[""]
+
+
+class ParsedFile(Protocol):
+    """What one release makes of one configuration file."""
+
+    @property
+    def format(self) -> str:
+        """Key of `colltune.mpi.formats.FORMATS`."""
+        ...
+
+    @property
+    def release(self) -> str:
+        """For which release it was read."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Name of the file in messages."""
+        ...
+
+    @property
+    def dropped(self) -> str:
+        """Why the release ignores the file as a whole; empty if it reads it."""
+        ...
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules in the order of the file, also those that are never reached."""
+        ...
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that is wrong, by line."""
+        ...
+
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """Return what the release runs for `call`.
+
+        `environment` holds the variables of the job as the user would export them; by default
+        exactly those that put the file into effect.
+        """
+        ...
+
+    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        """Return the communicator sizes from which on another decision may hold, ascending."""
+        ...
+
+    def switch_points(
+        self, collective: Collective, comm_size: int, nodes: int = 1
+    ) -> tuple[int, ...]:
+        """Return the message sizes (our ``msize_bytes``) at which the decision may change.
+
+        Ascending, from 0 on; for communicators of `comm_size` processes over `nodes` nodes.
+        """
+        ...
+
+
+class Format(Protocol):
+    """One format of one library: how its files are recognised, parsed, written and converted.
+
+    ``one_choice`` tells that it holds one configuration per collective, for all communicators and
+    message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes.
+    """
+
+    name: str
+    library: str
+    title: str
+    one_choice: bool
+    knows_layout: bool
+
+    def recognises(self, text: str) -> bool:
+        """Tell whether `text` looks like a file of this format, good or bad."""
+        ...
+
+    def unreadable_by(self, release: str) -> str:
+        """Return why `release` does not read this format; empty if it does.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported at all.
+        """
+        ...
+
+    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        """Return what `release` makes of a file; `source` names it in messages.
+
+        A file that the release drops, or does not read as its author meant, is parsed all the same;
+        the findings tell.
+
+        Raises
+        ------
+        LibraryError
+            If it cannot be taken for a file of this format at all, or the release is not supported.
+        """
+        ...
+
+    def write(
+        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+    ) -> Written:
+        """Return `table` in this format.
+
+        Whatever the table does not say, and whatever cannot be written safely, is left to the
+        library; the notes tell the latter. `builtin_operations_only` says that the program never
+        reduces with operations of its own, which may not commute.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported or does not read this format, or the table is one of
+            another library.
+        """
+        ...
+
+    def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """Return what `parsed`, a file of the same library, means, in this format for `release`.
+
+        The notes tell what cannot be kept, each with the line it stands on.
+
+        Raises
+        ------
+        LibraryError
+            If the file is one of another library, or is dropped by its own release.
+        """
+        ...
+
+    def activation(
+        self, release: str, paths: Mapping[str, str], job: Shape | None = None
+    ) -> dict[str, str]:
+        """Return the environment variables that put a written configuration into effect.
+
+        `paths` has the absolute path of each of ``Written.texts``; without a `job` it is unknown
+        whether the job spans nodes.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative, which every rank would take from its own working directory.
+        """
+        ...

@@ -1,0 +1,91 @@
+"""Decision tables out of configuration files, and when two of them say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from colltune.domain import Collective, DecisionTable, Interval, Shape
+from colltune.mpi.file_format import Call, ParsedFile
+
+Intervals = tuple[Interval, ...]
+
+
+def table_of(parsed: ParsedFile, library: str, job: Shape) -> DecisionTable:
+    """Return what the rules of `parsed` say for the communicators of a job, as a decision table.
+
+    Of the communicator sizes that the file names and the job can have, those for which a rule
+    chooses anything. It is what the rules choose, before fall-backs and other components.
+    """
+    rules: dict[tuple[Collective, int], Intervals] = {}
+    by_layout: dict[tuple[Collective, Shape], Intervals] = {}
+    for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
+        for comm_size in parsed.comm_sizes(collective):
+            if not 2 <= comm_size <= job.nprocs:
+                continue
+            found = {s: _intervals(parsed, collective, s, job) for s in _layouts(comm_size, job)}
+            everywhere = set(found.values())
+            if len(everywhere) == 1:
+                rules[collective, comm_size] = everywhere.pop()
+            else:
+                by_layout |= {(collective, shape): i for shape, i in found.items()}
+    return normal(DecisionTable(library, job, rules, by_layout))
+
+
+def normal(table: DecisionTable) -> DecisionTable:
+    """Return the one table that says the same: without predictions and needless entries.
+
+    Equal neighbours are joined, what is left to the library is left out, and a communicator size is
+    told by layout only where its layouts differ.
+    """
+    rules = {key: _normal(intervals) for key, intervals in table.rules.items()}
+    by_layout: dict[tuple[Collective, Shape], Intervals] = {}
+    for collective, size in dict.fromkeys((c, s.nprocs) for c, s in table.by_layout):
+        everywhere = rules.pop((collective, size), ())
+        found = {
+            shape: _normal(table.by_layout.get((collective, shape), everywhere))
+            for shape in _layouts(size, table.shape)
+        }
+        if len(set(found.values())) == 1:
+            rules[collective, size] = next(iter(found.values()))
+        else:
+            by_layout |= {(collective, shape): i for shape, i in found.items()}
+    return replace(
+        table,
+        rules={k: i for k, i in sorted(rules.items()) if _chooses(i)},
+        by_layout={k: i for k, i in sorted(by_layout.items()) if _chooses(i)},
+    )
+
+
+def _layouts(comm_size: int, job: Shape) -> Iterator[Shape]:
+    """Yield all ways in which `comm_size` processes can lie evenly on the nodes of a job."""
+    for nodes in range(1, min(comm_size, job.nodes) + 1):
+        if comm_size % nodes == 0 and comm_size // nodes <= job.ppn:
+            yield Shape(nodes, comm_size // nodes)
+
+
+def _intervals(parsed: ParsedFile, collective: Collective, layout: Shape, job: Shape) -> Intervals:
+    firsts = parsed.switch_points(collective, layout.nprocs, layout.nodes)
+    lasts = [*(first - 1 for first in firsts[1:]), None]
+    is_world = layout == job
+    calls = [Call(collective, layout.nprocs, m, layout.nodes, is_world=is_world) for m in firsts]
+    return _normal(
+        tuple(
+            Interval(call.msize_bytes, last, parsed.decide(call).chosen)
+            for call, last in zip(calls, lasts, strict=True)
+        )
+    )
+
+
+def _normal(intervals: Intervals) -> Intervals:
+    kept: list[Interval] = []
+    for interval in intervals:
+        if kept and kept[-1].configuration == interval.configuration:
+            kept[-1] = replace(kept[-1], last_bytes=interval.last_bytes)
+        else:
+            kept.append(Interval(interval.first_bytes, interval.last_bytes, interval.configuration))
+    return tuple(kept)
+
+
+def _chooses(intervals: Intervals) -> bool:
+    return any(not interval.configuration.is_default for interval in intervals)
