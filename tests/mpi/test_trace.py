@@ -41,6 +41,15 @@ def test_the_first_function_of_a_call_is_the_selected_one() -> None:
     ]
 
 
+def test_all_functions_of_a_call_are_told_with_their_words() -> None:
+    """Fallbacks stand behind what was selected; words are signed, and missing where not asked."""
+    text = f"TRACE MPI_Bcast 1 2\nTRACE {BINOMIAL} 4096 -1\nTRACE x\nMARK bcast 4 8 0\n"
+    assert trace.marked(text) == [
+        (Collective.BCAST, 4, 8, ((BINOMIAL, (4096, -1)), ("x", ()))),
+    ]
+    assert [len(call.functions) for call in trace.marked(RECORDED)] == [1, 2, 0, 0]
+
+
 def test_only_algorithms_and_entry_points_are_traced() -> None:
     """Parts, dispatchers and helpers of the library are left alone."""
     traced = [

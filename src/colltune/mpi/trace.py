@@ -35,7 +35,7 @@ _TRACED = re.compile(
 # parts of algorithms, and han's dispatchers, which decide but do not run anything
 _NOT_TRACED = re.compile(r"_generic|_dynamic|_decision|_inplace|_pof2")
 _MARK = re.compile(r"\bMARK (?P<collective>[a-z_]+) (?P<comm_size>\d+) (?P<msize_bytes>\d+)\b")
-_LINE = re.compile(r"\bTRACE (?P<symbol>\w+)")
+_LINE = re.compile(r"\bTRACE (?P<symbol>\w+)(?P<words>(?: -?\d+)*)")
 
 _STUB = """.globl {name}
 .type {name}, @function
@@ -52,6 +52,7 @@ push r9
 push rax
 push r10
 mov edi, {index}
+lea rsi, [rbp + 16]
 call colltune_trace_hit@PLT
 mov r11, rax
 pop r10
@@ -75,6 +76,25 @@ class Observation(NamedTuple):
     comm_size: int
     msize_bytes: int
     symbol: str
+
+
+class Function(NamedTuple):
+    """A traced function; ``words`` are its arguments after the sixth, if they were asked for.
+
+    Each is the lower half of a word as a signed number; more follow than it has arguments.
+    """
+
+    symbol: str
+    words: tuple[int, ...] = ()
+
+
+class MarkedCall(NamedTuple):
+    """A call that the traced program marked, with the functions behind it in order."""
+
+    collective: Collective
+    comm_size: int
+    msize_bytes: int
+    functions: tuple[Function, ...]
 
 
 def unavailable() -> str:
@@ -108,35 +128,53 @@ def build(installation: Installation, folder: Path) -> Path:
     return target
 
 
-def launch_options(tracer: Path, rank: int = 0) -> list[str]:
-    """Return the mpirun options under which the program writes its trace to `rank`'s stderr."""
-    return ["-x", f"LD_PRELOAD={tracer}", "-x", f"COLLTUNE_TRACE_RANK={rank}"]
+def launch_options(tracer: Path, rank: int = 0, *, with_words: bool = False) -> list[str]:
+    """Return the mpirun options under which the program writes its trace to `rank`'s stderr.
+
+    `with_words` asks for the arguments of each function, too.
+    """
+    options = ["-x", f"LD_PRELOAD={tracer}", "-x", f"COLLTUNE_TRACE_RANK={rank}"]
+    return [*options, "-x", "COLLTUNE_TRACE_WORDS=1"] if with_words else options
 
 
 def observed(trace_text: str) -> list[Observation]:
     """Return what ran for each call that the traced program marked, in order.
 
-    The program prints ``MARK <collective> <comm_size> <msize_bytes>`` after a call; the first
-    function traced since the last call of that collective is the one that was selected, further
-    ones are its parts or fallbacks.
+    The first function traced since the last call of that collective is the one that was selected,
+    further ones are its parts or fallbacks; see `marked`.
     """
-    selected: dict[str, str] = {}
+    return [
+        Observation(call.collective, call.comm_size, call.msize_bytes, call.functions[0].symbol)
+        if call.functions
+        else Observation(call.collective, call.comm_size, call.msize_bytes, "")
+        for call in marked(trace_text)
+    ]
+
+
+def marked(trace_text: str) -> list[MarkedCall]:
+    """Return all that was traced of each call that the traced program marked, in order.
+
+    The program prints ``MARK <collective> <comm_size> <msize_bytes>`` after a call; the functions
+    traced since the last call of that collective, up to a call of another one, belong to it.
+    """
+    functions: dict[str, list[Function]] = {}
     current = ""
     found = []
     for line in trace_text.splitlines():
         if mark := _MARK.search(line):
             collective = mark["collective"]
             if collective in list(Collective):
-                symbol = selected.pop(Collective(collective).mpi_name, "")
+                ran = functions.pop(Collective(collective).mpi_name, [])
                 sizes = int(mark["comm_size"]), int(mark["msize_bytes"])
-                found.append(Observation(Collective(collective), *sizes, symbol))
+                found.append(MarkedCall(Collective(collective), *sizes, tuple(ran)))
         elif trace := _LINE.search(line):
             symbol = trace["symbol"]
             if symbol.startswith("MPI_"):
                 current = symbol
-                selected.pop(current, None)
+                functions[current] = []
             elif current:
-                selected.setdefault(current, symbol)
+                words = tuple(map(int, trace["words"].split()))
+                functions.setdefault(current, []).append(Function(symbol, words))
     return found
 
 

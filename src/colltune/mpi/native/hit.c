@@ -1,11 +1,15 @@
 /* The C half of the call tracer: each stub (written by trace.py) calls colltune_trace_hit with its
-   number, which prints "TRACE <symbol>" and returns the library's own function to jump to. */
+   number, which prints "TRACE <symbol>" and returns the library's own function to jump to. If
+   COLLTUNE_TRACE_WORDS is set, the first words on the stack follow the symbol, each as an int: a
+   function's arguments after its sixth, and then whatever the caller keeps there. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { WORDS = 6 };
 
 extern const char *const colltune_trace_names[];
 extern void *colltune_trace_targets[];
@@ -21,7 +25,14 @@ static int traced(void)
     return answer;
 }
 
-void *colltune_trace_hit(int index)
+static int with_words(void)
+{
+    static int answer = -1;
+    if (answer < 0) answer = getenv("COLLTUNE_TRACE_WORDS") != NULL;
+    return answer;
+}
+
+void *colltune_trace_hit(int index, const long *words)
 {
     const char *name = colltune_trace_names[index];
     if (!colltune_trace_targets[index])
@@ -32,7 +43,10 @@ void *colltune_trace_hit(int index)
     }
     if (traced()) {
         char line[256];
-        int length = snprintf(line, sizeof line, "TRACE %s\n", name);
+        int length = snprintf(line, sizeof line - 1, "TRACE %s", name);
+        for (int at = 0; at < WORDS && with_words(); at++)
+            length += snprintf(line + length, sizeof line - 1 - (size_t)length, " %d", (int)words[at]);
+        line[length++] = '\n';
         if (write(STDERR_FILENO, line, (size_t)length) < 0)
             abort();
     }
