@@ -171,3 +171,23 @@ def test_every_collective_of_ours_is_there() -> None:
             "scan": 14,
             "scatter": 15,
         }
+
+
+def test_components_and_notes_are_read() -> None:
+    """Priorities of components are numbers by name; a collective's note is kept as it is."""
+    text = SMALL.replace("\n[coll", "priorities = { tuned = 30, han = 35 }\n[coll", 1)
+    found = catalogue.parse(text.replace("id = 7", 'id = 7\nnote = "n"'), "small.toml")
+    assert found.priorities == (("han", 35), ("tuned", 30))
+    assert found.collectives[Collective.BCAST].note == "n"
+    with pytest.raises(LibraryError, match=r"key priorities\.han: 'x' is not of type int"):
+        catalogue.parse(text.replace("han = 35", 'han = "x"'), "small.toml")
+
+
+def test_series_are_sorted_as_numbers() -> None:
+    """The newest series comes last, also where its number has more digits."""
+    for library in ("openmpi", "mpich", "intelmpi"):
+        series = catalogue.all_series(library)
+        numbers = [tuple(map(int, each.split("."))) for each in series]
+        assert numbers == sorted(numbers)
+        assert all(catalogue.load(library, each).series == each for each in series)
+    assert catalogue.all_series("nompi") == ()

@@ -9,10 +9,13 @@ Keys of a file
     no collective has an ``id`` and a ``size``.
 ``han_priority``, ``han_collectives`` (both optional)
     Open MPI's coll/han, where it outranks coll/tuned on communicators that span nodes.
+``priorities`` (optional)
+    Open MPI's components and their priorities in a plain build: the highest that has a collective
+    decides.
 ``collectives.<name>``
     ``id`` (number in the library's rules file), ``size`` (what the library compares with a rule's
     threshold: `SizeUnit`), ``one_rule`` (only one message-size rule per communicator size is safe),
-    ``runtime`` (false: cannot be set through MPI_T),
+    ``runtime`` (false: cannot be set through MPI_T), ``note`` (what to know beyond these keys),
     ``presets`` (how many algorithms there are, where they are known by number: each is
     ``preset<number>`` unless it is described, and its number is an alias).
 ``collectives.<name>.algorithms``
@@ -27,21 +30,18 @@ Keys of a file
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
 
 from colltune.domain import Collective
-from colltune.errors import LibraryError
+from colltune.mpi.catalogue.toml_table import Table
 
 PARAMETERS = ("fanout", "segsize")
 NO_ID = -1
 _FOLDER = Path(__file__).parent
-_Member = TypeVar("_Member", bound=StrEnum)
 
 
 class SizeUnit(StrEnum):
@@ -96,6 +96,7 @@ class CollectiveEntry:
     algorithms: tuple[Algorithm, ...]
     one_rule: bool = False
     runtime: bool = True
+    note: str = ""
 
     def named(self, name: str) -> Algorithm | None:
         """Return the algorithm with that name or alias, or None."""
@@ -116,6 +117,13 @@ class Catalogue:
     collectives: Mapping[Collective, CollectiveEntry]
     han_priority: int | None = None
     han_collectives: frozenset[Collective] = frozenset()
+    priorities: tuple[tuple[str, int], ...] = ()
+
+
+def all_series(library: str) -> tuple[str, ...]:
+    """Return the release series of `library` that have a catalogue, the oldest first."""
+    found = (file.stem.removeprefix(f"{library}-") for file in _FOLDER.glob(f"{library}-*.toml"))
+    return tuple(sorted(found, key=lambda series: tuple(map(int, series.split(".")))))
 
 
 @cache
@@ -139,105 +147,22 @@ def parse(text: str, source: str) -> Catalogue:
     LibraryError
         If a key is missing, unknown, of the wrong type, or contradicts another one.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise LibraryError(f"{source}: not a TOML file: {error}") from error
-    top = _Table(source, "", document)
+    top = Table.parse(text, source)
     rules_file = top.boolean("rules_file", default=True)
     catalogue = Catalogue(
         library=top.string("library"),
         series=top.string("series"),
         first_release=top.string("first_release"),
         collectives=_collectives(top.table("collectives"), rules_file=rules_file),
-        han_priority=top.integer("han_priority") if "han_priority" in document else None,
+        han_priority=top.integer("han_priority") if top.has("han_priority") else None,
         han_collectives=frozenset(top.members("han_collectives", Collective)),
+        priorities=top.pairs("priorities", int),
     )
     top.close()
     return catalogue
 
 
-class _Table:
-    """A TOML table that is read key by key and knows which keys nobody asked for."""
-
-    def __init__(self, source: str, path: str, content: dict[str, Any]) -> None:
-        self.source, self.path, self._left = source, path, dict(content)
-
-    def fail(self, key: str, complaint: str) -> LibraryError:
-        """Return an error that names file and key."""
-        return LibraryError(f"{self.source}: key {self.path}{key}: {complaint}")
-
-    def _take(self, key: str, kind: type, default: Any) -> Any:
-        value = self._left.pop(key, default)
-        if value is None:
-            raise self.fail(key, "missing; add it")
-        if type(value) is not kind:
-            raise self.fail(key, f"{value!r} is not of type {kind.__name__}")
-        return value
-
-    def string(self, key: str, default: str | None = None) -> str:
-        """Take a string."""
-        return str(self._take(key, str, default))
-
-    def integer(self, key: str, default: int | None = None) -> int:
-        """Take an integer."""
-        return int(self._take(key, int, default))
-
-    def pairs(self, key: str, *kinds: type) -> tuple[tuple[str, Any], ...]:
-        """Take a table of values of `kinds`, empty when absent."""
-        values = self._take(key, dict, {})
-        for name, value in values.items():
-            if type(value) not in kinds:
-                wanted = " or ".join(kind.__name__ for kind in kinds)
-                raise self.fail(f"{key}.{name}", f"{value!r} is not of type {wanted}")
-        return tuple(sorted(values.items()))
-
-    def boolean(self, key: str, *, default: bool) -> bool:
-        """Take a boolean."""
-        return bool(self._take(key, bool, default))
-
-    def strings(self, key: str) -> tuple[str, ...]:
-        """Take a list of strings, empty when absent."""
-        values = self._take(key, list, [])
-        if not all(isinstance(value, str) for value in values):
-            raise self.fail(key, "is not a list of strings")
-        return tuple(values)
-
-    def members(self, key: str, kind: type[_Member]) -> tuple[_Member, ...]:
-        """Take a list of names of an enumeration, empty when absent."""
-        return tuple(self.member(key, kind, value) for value in self.strings(key))
-
-    def member(self, key: str, kind: type[_Member], value: str) -> _Member:
-        """Return the member of `kind` named `value`."""
-        if value not in list(kind):
-            raise self.fail(key, f"{value!r} is not one of {', '.join(kind)}")
-        return kind(value)
-
-    def table(self, key: str) -> _Table:
-        """Take a table."""
-        return _Table(self.source, f"{self.path}{key}.", self._take(key, dict, None))
-
-    def tables(self, key: str, *, some: bool = True) -> list[_Table]:
-        """Take a list of tables, which may be absent unless there must be `some`."""
-        values = self._take(key, list, None if some else [])
-        if (some and not values) or not all(isinstance(value, dict) for value in values):
-            raise self.fail(key, "is not a list of tables")
-        return [
-            _Table(self.source, f"{self.path}{key}[{at}].", value)
-            for at, value in enumerate(values)
-        ]
-
-    def names_left(self) -> tuple[str, ...]:
-        """Return the keys that were not taken yet."""
-        return tuple(self._left)
-
-    def close(self) -> None:
-        """Refuse keys that nobody asked for."""
-        for key in self._left:
-            raise self.fail(key, "unknown key; correct or remove it")
-
-
-def _collectives(table: _Table, *, rules_file: bool) -> dict[Collective, CollectiveEntry]:
+def _collectives(table: Table, *, rules_file: bool) -> dict[Collective, CollectiveEntry]:
     entries = {}
     for name in table.names_left():
         collective = table.member(name, Collective, name)
@@ -248,7 +173,7 @@ def _collectives(table: _Table, *, rules_file: bool) -> dict[Collective, Collect
     return entries
 
 
-def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> CollectiveEntry:
+def _entry(collective: Collective, table: Table, *, rules_file: bool) -> CollectiveEntry:
     presets = table.integer("presets", 0)
     entry = CollectiveEntry(
         collective,
@@ -256,6 +181,7 @@ def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> Collec
         size=_size_unit(table) if rules_file else SizeUnit.MSIZE,
         one_rule=table.boolean("one_rule", default=False),
         runtime=table.boolean("runtime", default=True),
+        note=table.string("note", ""),
         algorithms=_numbered(table, presets) if presets else _described(table),
     )
     table.close()
@@ -274,11 +200,11 @@ def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> Collec
     return entry
 
 
-def _described(table: _Table) -> tuple[Algorithm, ...]:
+def _described(table: Table) -> tuple[Algorithm, ...]:
     return tuple(_algorithm(a) for a in table.tables("algorithms"))
 
 
-def _numbered(table: _Table, presets: int) -> tuple[Algorithm, ...]:
+def _numbered(table: Table, presets: int) -> tuple[Algorithm, ...]:
     found = {n: Algorithm(n, f"preset{n}") for n in range(1, presets + 1)}
     for description in table.tables("algorithms", some=False):
         algorithm = _algorithm(description)
@@ -288,11 +214,11 @@ def _numbered(table: _Table, presets: int) -> tuple[Algorithm, ...]:
     return tuple(replace(a, aliases=(str(n), *a.aliases)) for n, a in found.items())
 
 
-def _size_unit(table: _Table) -> SizeUnit:
+def _size_unit(table: Table) -> SizeUnit:
     return table.member("size", SizeUnit, table.string("size"))
 
 
-def _algorithm(table: _Table) -> Algorithm:
+def _algorithm(table: Table) -> Algorithm:
     algorithm = Algorithm(
         number=table.integer("number"),
         name=table.string("name"),
