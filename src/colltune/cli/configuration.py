@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from colltune.domain import Configuration, DecisionTable, Instance, Shape
+from colltune.domain import Configuration, DecisionTable, Shape
 from colltune.errors import LibraryError
 from colltune.files import whole
 from colltune.models.bundle import Bundle
 from colltune.mpi import ConfigurableLibrary, RulesFile, configurable
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table
+
+LARGEST_ELEMENT_BYTES = 8
+"""Of the datatypes for which a written algorithm has to run as itself: a double."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,8 @@ def selector_for(
     guard: bool = True,
 ) -> ModelSelector:
     """Return the selector among what is safe in a file of `release`."""
-    allowed = _writable(mpi, release, builtin_operations_only=builtin_operations_only)
-    return ModelSelector(bundle, guard=guard, allowed=allowed)
+    usable_from = _usable_from(mpi, release, builtin_operations_only=builtin_operations_only)
+    return ModelSelector(bundle, guard=guard, usable_from=usable_from)
 
 
 def table_for(
@@ -114,22 +117,23 @@ def table_for(
     return decision_table(selector, shape, collectives, single_rule=mpi.one_rule(release))
 
 
-def _writable(
+def _usable_from(
     mpi: ConfigurableLibrary, release: str, *, builtin_operations_only: bool
-) -> Callable[[Configuration, Instance], bool]:
-    """Return the test whether a configuration may stand in a file of `release`."""
+) -> Callable[[Configuration, int], int | None]:
+    """Return from which message size on a configuration may stand in a file of `release`."""
 
-    def allowed(configuration: Configuration, instance: Instance) -> bool:
-        nprocs = instance.shape.nprocs
+    def usable_from(configuration: Configuration, nprocs: int) -> int | None:
         try:
             spelled = mpi.canonical(release, configuration)
         except LibraryError:
-            return False
-        return mpi.safe(
+            return None
+        if not mpi.safe(
             release, spelled, builtin_operations_only=builtin_operations_only, nprocs=nprocs
-        ) and mpi.feasible(release, spelled, nprocs, instance.msize_bytes)
+        ):
+            return None
+        return mpi.running_from(release, spelled, nprocs, LARGEST_ELEMENT_BYTES)
 
-    return allowed
+    return usable_from
 
 
 def write_table(

@@ -123,6 +123,12 @@ class MpiLibrary(Protocol):
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
+    def running_from(
+        self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
+    ) -> int | None:
+        """Return the smallest message in bytes with which it runs as itself; None if with none."""
+        ...
+
     def safe(
         self,
         release: str,

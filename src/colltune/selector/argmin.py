@@ -23,10 +23,13 @@ from colltune.models.runtime_model import CollectiveModel, Forecast
 from colltune.selector.guard import Guard
 
 Allowed = Callable[[Configuration, Instance], bool]
+UsableFrom = Callable[[Configuration, int], int | None]
+"""Maps a configuration and a number of processes to the smallest message in bytes, None: never."""
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 _RUNNERS_UP = 3
+_NEVER = np.iinfo(np.int64).max
 
 
 class Decisions(NamedTuple):
@@ -56,17 +59,26 @@ class ModelSelector:
     guard
         Whether the default is kept unless the predicted gain is beyond the model's error; a `Guard`
         sets its own limits.
+    usable_from
+        Tells from which message size on a configuration may be used on so many processes at all
+        (say, because an algorithm needs an element per process). The default always may.
     allowed
-        Tells whether a configuration may be used for an instance at all (say, because an algorithm
-        needs an even number of processes). The default always may.
+        Tells the same for single instances; asked for the fastest candidates only.
     """
 
     def __init__(
-        self, bundle: Bundle, *, guard: bool | Guard = True, allowed: Allowed | None = None
+        self,
+        bundle: Bundle,
+        *,
+        guard: bool | Guard = True,
+        usable_from: UsableFrom | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
         self.bundle = bundle
         self.guard = Guard() if guard is True else guard or None
+        self._usable_from = usable_from
         self._allowed = allowed
+        self._least: dict[tuple[Collective, int], Integers] = {}
 
     def select(self, instance: Instance) -> Selection:
         """Return the selection for `instance`.
@@ -115,7 +127,7 @@ class ModelSelector:
         model = self.bundle.model(collective)
         vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
         forecast = model.forecast(*vectors)
-        rank_s = self._ranked(model, forecast)
+        rank_s = self._ranked(model, forecast, vectors)
         required, beyond = self._limits(model, forecast, vectors)
         default = model.default_column
         fastest = self._argmin(model, rank_s, vectors)
@@ -130,8 +142,9 @@ class ModelSelector:
             chosen = self._argmin(model, guarded, vectors)
         return Decisions(chosen, fastest, rank_s, required, beyond, forecast)
 
-    def _ranked(self, model: CollectiveModel, forecast: Forecast) -> Numbers:
-        rank_s = np.where(forecast.candidate, forecast.time_s, np.inf)
+    def _ranked(
+        self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
+    ) -> Numbers:
         wrong = ~np.isfinite(forecast.time_s) & forecast.candidate
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
@@ -140,7 +153,27 @@ class ModelSelector:
                 f" {forecast.time_s[row, column]} s, which cannot be compared; fit again with"
                 " another --learner"
             )
-        return rank_s
+        usable = forecast.candidate
+        if self._usable_from is not None:
+            nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
+            usable = usable & (msize_bytes[:, None] >= self._least_msize(model, nodes * ppn))
+        return np.where(usable, forecast.time_s, np.inf)
+
+    def _least_msize(self, model: CollectiveModel, nprocs: Integers) -> Integers:
+        """Return the smallest message of each configuration for n process counts, (n, C)."""
+        rows: dict[int, Integers] = {}
+        for count in dict.fromkeys(nprocs.tolist()):
+            key = (model.collective, count)
+            if key not in self._least:
+                found = [self._first_bytes(c, count) for c in model.configurations]
+                self._least[key] = np.array([_NEVER if m is None else m for m in found])
+            rows[count] = self._least[key]
+        return np.stack([rows[count] for count in nprocs.tolist()])
+
+    def _first_bytes(self, configuration: Configuration, nprocs: int) -> int | None:
+        if configuration.is_default or self._usable_from is None:
+            return 0
+        return self._usable_from(configuration, nprocs)
 
     def _limits(
         self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
@@ -180,10 +213,13 @@ class ModelSelector:
         return np.where(nothing, -1, best)
 
     def permits(self, configuration: Configuration, instance: Instance) -> bool:
-        """Tell whether `allowed` lets `configuration` be used for `instance`."""
-        if configuration.is_default or self._allowed is None:
+        """Tell whether `configuration` may be used for `instance` at all."""
+        if configuration.is_default:
             return True
-        return self._allowed(configuration, instance)
+        first_bytes = self._first_bytes(configuration, instance.shape.nprocs)
+        if first_bytes is None or instance.msize_bytes < first_bytes:
+            return False
+        return self._allowed is None or self._allowed(configuration, instance)
 
 
 def _instance(collective: Collective, numbers: Sequence[int]) -> Instance:

@@ -56,6 +56,12 @@ class IntelMpi(MpiLibrary):
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
+    def running_from(
+        self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
+    ) -> int | None:
+        """See `offer.Offer.running_range`."""
+        return OFFER.running_range(release, configuration, nprocs, element_bytes).first_bytes
+
     def safe(
         self,
         release: str,
