@@ -42,6 +42,20 @@ NO_HCOLL = {"coll_hcoll_enable": "0"}
             {"coll_tuned_bcast_algorithm": 0, "coll_han_priority": 35},
         ),
         ("5.0.11", "openmpi.alltoall.pairwise", {"coll_tuned_alltoall_algorithm": 2}),
+        (
+            "6.0.0",
+            "openmpi.allgather.bruck:fanout=3",
+            {
+                "coll_tuned_allgather_algorithm": 2,
+                "coll_tuned_allgather_algorithm_tree_fanout": 3,
+                "coll_han_priority": 0,
+            },
+        ),
+        (
+            "6.1.0a1",
+            "openmpi.alltoall.pairwise",
+            {"coll_tuned_alltoall_algorithm": 2, "coll_han_priority": 0},
+        ),
         ("4.1.8", "openmpi.bcast.linear", {"coll_tuned_bcast_algorithm": 1}),
         ("4.1.8", "openmpi.barrier.default", {"coll_tuned_barrier_algorithm": 0}),
     ],

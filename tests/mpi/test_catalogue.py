@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from colltune.domain import Collective
@@ -157,9 +159,41 @@ def test_the_two_series_differ_by_sparbit_alone() -> None:
     }
 
 
+def test_six_adds_four_algorithms_and_a_radix() -> None:
+    """Open MPI 6 keeps all numbers of 5.0; its allgather 2 takes a radix of 2 or more."""
+    five, six = (catalogue.load("openmpi", series).collectives for series in ("5.0", "6.0"))
+
+    def numbers(found: Mapping[Collective, CollectiveEntry]) -> set[tuple[Collective, int, str]]:
+        return {(c, a.number, a.name) for c, entry in found.items() for a in entry.algorithms}
+
+    assert numbers(six) - numbers(five) == {
+        (Collective.ALLGATHER, 2, "bruck-k-fanout"),
+        (Collective.ALLGATHER, 8, "direct-messaging"),
+        (Collective.ALLREDUCE, 7, "allgather_reduce"),
+        (Collective.REDUCE, 8, "knomial"),
+    }
+    assert numbers(five) - numbers(six) == {(Collective.ALLGATHER, 2, "bruck")}
+    radixes = {(c, a.name) for c, e in six.items() for a in e.algorithms if a.minimums}
+    assert radixes == {(Collective.ALLGATHER, "bruck-k-fanout"), (Collective.REDUCE, "knomial")}
+
+
+def test_the_algorithms_of_han_differ_by_release() -> None:
+    """4.1 lets nobody choose among them by name; 6 has one for alltoall and alltoallv."""
+    chosen = {
+        series: {c.value: e.han for c, e in catalogue.load("openmpi", series).collectives.items()}
+        for series in ("4.1", "5.0", "6.0")
+    }
+    assert set(chosen["4.1"].values()) == {()}
+    assert chosen["5.0"]["reduce"] == ("default", "intra", "simple", "reproducible")
+    assert chosen["5.0"]["alltoall"] == ()
+    assert chosen["6.0"] == chosen["5.0"] | dict.fromkeys(
+        ("alltoall", "alltoallv"), ("default", "smsc")
+    )
+
+
 def test_every_collective_of_ours_is_there() -> None:
     """All collectives that coll/tuned lets one select are in the catalogue, and no others."""
-    for series in ("4.1", "5.0"):
+    for series in ("4.1", "5.0", "6.0"):
         found = catalogue.load("openmpi", series)
         assert set(found.collectives) == set(Collective)
         assert {c.value: entry.id for c, entry in found.collectives.items() if entry.one_rule} == {

@@ -98,7 +98,7 @@ def test_the_unknown_is_refused_with_what_is_known(given: str, message: str) -> 
     [
         ("4.1.3", "before 4.1.4"),
         ("4.0.7", "before 4.1.4"),
-        ("6.0.0", "shifted communicator sizes"),
+        ("7.0.0", "no such release was tried"),
         ("5.1.0", "no such release was tried"),
         ("5.0", "is not an Open MPI release"),
     ],
@@ -228,3 +228,18 @@ def test_what_would_end_or_corrupt_programs_is_never_safe() -> None:
     assert safe == [True, False]
     sparbit = parse("openmpi.allgather.sparbit")
     assert not OPENMPI.safe("5.0.11", sparbit, builtin_operations_only=True)
+
+
+def test_a_radix_is_two_or_more_and_no_more_than_the_processes() -> None:
+    """Open MPI 6 hangs with a radix of 0 or 1, so none is offered, written or made effective."""
+    offered = OPENMPI.portfolio("6.0.0", Collective.ALLGATHER, fanouts=(1, 2, 4)).configurations
+    assert [c.id for c in offered if c.algorithm.startswith("bruck")] == [
+        "openmpi.allgather.bruck-k-fanout:fanout=2",
+        "openmpi.allgather.bruck-k-fanout:fanout=4",
+    ]
+    with pytest.raises(LibraryError, match="fanout must be from 2 to 32"):
+        OPENMPI.canonical("6.0.0", parse("openmpi.reduce.knomial:fanout=1"))
+    for nprocs, radix in ((2, 2), (3, 3), (16, 8)):
+        given = parse("openmpi.allgather.bruck:fanout=8")
+        effective = OPENMPI.effective("6.0.0", given, nprocs, 64)
+        assert effective == parse(f"openmpi.allgather.bruck-k-fanout:fanout={radix}")

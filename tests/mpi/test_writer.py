@@ -83,3 +83,9 @@ def test_another_librarys_table_is_refused() -> None:
     """A table of MPICH cannot be written for Open MPI."""
     with pytest.raises(LibraryError, match="a decision table of mpich"):
         OPENMPI.write(DecisionTable("mpich", Shape(1, 4), {}), "5.0.11")
+
+
+def test_no_classic_file_is_written_for_six() -> None:
+    """Open MPI 6 reads its communicator sizes shifted; it has a format of its own."""
+    with pytest.raises(LibraryError, match="openmpi-json"):
+        OPENMPI.write(HYDRA, "6.0.0")

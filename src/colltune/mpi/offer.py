@@ -31,7 +31,7 @@ class Offer:
     entry_of
         Returns the algorithms of a collective in a release.
     ranges
-        Lowest and highest value of each parameter.
+        Lowest and highest value of each parameter; an algorithm's own entry may ask for more.
     defaults
         Value of a parameter that is not given, where the algorithm's own entry does not tell.
     """
@@ -55,7 +55,11 @@ class Offer:
         for algorithm in self.entry_of(release, collective).algorithms:
             if algorithm.wrong:
                 continue
-            values = [grids[name] for name in algorithm.parameters]
+            least = dict(algorithm.minimums)
+            values = [
+                [value for value in grids[name] if value >= least.get(name, 0)]
+                for name in algorithm.parameters
+            ]
             for combination in product(*values):
                 parameters = dict(zip(algorithm.parameters, combination, strict=True))
                 if Limit.SEGMENTED in algorithm.limits and not parameters["segsize"]:
@@ -115,6 +119,7 @@ class Offer:
         parameters = {name: given.get(name, unsaid[name]) for name in algorithm.parameters}
         for name, value in parameters.items():
             low, high = self.ranges[name]
+            low = dict(algorithm.minimums).get(name, low)
             if not low <= value <= high:
                 raise LibraryError(f"{configuration.id}: {name} must be from {low} to {high}")
         return self.configuration(configuration.collective, algorithm, parameters)

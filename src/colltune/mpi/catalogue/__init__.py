@@ -17,15 +17,17 @@ Keys of a file
     threshold: `SizeUnit`), ``one_rule`` (only one message-size rule per communicator size is safe),
     ``runtime`` (false: cannot be set through MPI_T), ``note`` (what to know beyond these keys),
     ``presets`` (how many algorithms there are, where they are known by number: each is
-    ``preset<number>`` unless it is described, and its number is an alias).
+    ``preset<number>`` unless it is described, and its number is an alias),
+    ``han`` (coll/han's own algorithms, counted from 0).
 ``collectives.<name>.algorithms``
     ``number`` (from 1 on; variants of one algorithm share it), ``name``, ``value`` (how the
     library's own variable spells it, where not by its name), ``aliases``,
     ``parameters`` (those it honours), ``variables`` (by which variable of the library each of them
     is set, where that differs by algorithm), ``defaults`` (values of parameters that are not
-    given), ``settings`` (variables that make this variant), ``limits`` (`Limit`), ``fallback``
-    (what the library runs instead outside the limits), ``wrong`` (why it is never used),
-    ``symbol`` (the function that runs it, where it can be observed).
+    given), ``minimums`` (lowest values of parameters, where not those of all algorithms),
+    ``settings`` (variables that make this variant), ``limits`` (`Limit`), ``fallback`` (what the
+    library runs instead outside the limits), ``wrong`` (why it is never used), ``symbol`` (the
+    function that runs it, where it can be observed).
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class Algorithm:
     defaults: tuple[tuple[str, int], ...] = ()
     settings: tuple[tuple[str, int | str], ...] = ()
     value: str = ""
+    minimums: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class CollectiveEntry:
     one_rule: bool = False
     runtime: bool = True
     note: str = ""
+    han: tuple[str, ...] = ()
 
     def named(self, name: str) -> Algorithm | None:
         """Return the algorithm with that name or alias, or None."""
@@ -182,6 +186,7 @@ def _entry(collective: Collective, table: Table, *, rules_file: bool) -> Collect
         one_rule=table.boolean("one_rule", default=False),
         runtime=table.boolean("runtime", default=True),
         note=table.string("note", ""),
+        han=table.strings("han"),
         algorithms=_numbered(table, presets) if presets else _described(table),
     )
     table.close()
@@ -232,13 +237,14 @@ def _algorithm(table: Table) -> Algorithm:
         defaults=table.pairs("defaults", int),
         settings=table.pairs("settings", int, str),
         value=table.string("value", ""),
+        minimums=table.pairs("minimums", int),
     )
     table.close()
     for name in algorithm.parameters:
         if name not in PARAMETERS:
             raise table.fail("parameters", f"{name!r} is not one of {', '.join(PARAMETERS)}")
-    for key, pairs in (("variables", algorithm.variables), ("defaults", algorithm.defaults)):
-        for name, _ in pairs:
+    for key in ("variables", "defaults", "minimums"):
+        for name, _ in getattr(algorithm, key):
             if name not in algorithm.parameters:
                 raise table.fail(key, f"{name!r} is not one of the parameters")
     return algorithm

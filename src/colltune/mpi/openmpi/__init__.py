@@ -1,4 +1,4 @@
-"""Open MPI 4.1.4 and later 4.1.x, 5.0.x: coll/tuned, and coll/han where it stands in the way."""
+"""Open MPI 4.1.4 and later 4.1.x, 5.0.x, 6.x: coll/tuned, and coll/han."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
+from colltune.errors import LibraryError
 from colltune.mpi.openmpi import activation, portfolio, reader, simulator, writer
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.protocol import (
@@ -106,7 +107,18 @@ class OpenMpi(ConfigurableLibrary):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> RulesFile:
-        """See `writer.write`."""
+        """See `writer.write`.
+
+        Raises
+        ------
+        LibraryError
+            Also for 6.0 and later, which read the communicator sizes of this format shifted.
+        """
+        if catalogue_of(release).series == "6.0":
+            raise LibraryError(
+                f"Open MPI {release} reads classic rules files with shifted communicator sizes;"
+                " write the format openmpi-json for it"
+            )
         return writer.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def read(self, text: str, source: str, release: str | None = None) -> RulesFile:

@@ -36,11 +36,13 @@ def force(release: str, configuration: Configuration) -> dict[str, int | str]:
     collective = configuration.collective
     spelled = canonical(release, configuration)
     stem = f"coll_tuned_{collective}_algorithm"
-    variables: dict[str, int | str] = {
-        stem: 0 if spelled.is_default else algorithm_of(release, spelled).number
-    }
-    for name, value in spelled.parameters:
-        variables[f"{stem}_{_FORCED_NAMES[name]}"] = value
+    variables: dict[str, int | str] = {stem: 0}
+    if not spelled.is_default:
+        algorithm = algorithm_of(release, spelled)
+        names = _FORCED_NAMES | dict(algorithm.variables)
+        variables[stem] = algorithm.number
+        for name, value in spelled.parameters:
+            variables[f"{stem}_{names[name]}"] = value
     if catalogue.han_priority is not None and collective in catalogue.han_collectives:
         variables["coll_han_priority"] = catalogue.han_priority if spelled.is_default else 0
     return variables

