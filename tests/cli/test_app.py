@@ -10,7 +10,7 @@ from colltune import __version__
 from colltune.errors import EXIT_STATUSES, ColltuneError
 from tests.cli.conftest import Verb
 
-VERBS = ("tune", "measure", "submit", "import", "export", "fit", "evaluate", "select")
+VERBS = ("tune", "measure", "submit", "import", "export", "fit", "evaluate", "select", "catalog")
 
 
 def test_version(colltune: Verb) -> None:

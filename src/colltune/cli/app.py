@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "fit": "colltune.cli.fit:fit",
     "evaluate": "colltune.cli.evaluate:evaluate",
     "select": "colltune.cli.select:select",
+    "catalog": "colltune.cli.catalog:catalog",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

@@ -12,6 +12,8 @@ Keys of a file
 ``priorities`` (optional)
     Open MPI's components and their priorities in a plain build: the highest that has a collective
     decides.
+``device_collectives`` (optional)
+    Collectives that MPICH's device splits, by default, into leaders of nodes and nodes.
 ``collectives.<name>``
     ``id`` (number in the library's rules file), ``size`` (what the library compares with a rule's
     threshold: `SizeUnit`), ``one_rule`` (only one message-size rule per communicator size is safe),
@@ -122,6 +124,7 @@ class Catalogue:
     han_priority: int | None = None
     han_collectives: frozenset[Collective] = frozenset()
     priorities: tuple[tuple[str, int], ...] = ()
+    device_collectives: frozenset[Collective] = frozenset()
 
 
 def all_series(library: str) -> tuple[str, ...]:
@@ -161,6 +164,7 @@ def parse(text: str, source: str) -> Catalogue:
         han_priority=top.integer("han_priority") if top.has("han_priority") else None,
         han_collectives=frozenset(top.members("han_collectives", Collective)),
         priorities=top.pairs("priorities", int),
+        device_collectives=frozenset(top.members("device_collectives", Collective)),
     )
     top.close()
     return catalogue

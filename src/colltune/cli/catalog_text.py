@@ -1,0 +1,186 @@
+"""How `colltune catalog` lays out what it prints."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from colltune.cli.console import columns
+
+if TYPE_CHECKING:
+    from colltune.mpi.catalogue import Catalogue
+    from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts, Reference
+
+_WIDTH = 100
+_LABEL = 10
+_TIED = "\N{NO-BREAK SPACE}"
+_ONE_RULE = "one only, for all message sizes"
+
+
+def libraries(references: Sequence[Reference]) -> str:
+    """Return all libraries and their series."""
+    lines = [
+        _labelled(reference.library, f"{reference.title}: {', '.join(reference.series)}", _LABEL)
+        for reference in references
+    ]
+    example = f"{references[0].library}@{references[0].series[-1]}"
+    return "\n".join(
+        [
+            *lines,
+            f"\ncolltune catalog {example} lists the collectives of a series or release,"
+            f"\ncolltune catalog {example} bcast explains one.",
+        ]
+    )
+
+
+def libraries_json(references: Sequence[Reference]) -> list[dict[str, Any]]:
+    """Return all libraries and their series for machines."""
+    return [
+        {
+            "library": reference.library,
+            "title": reference.title,
+            "series": [
+                {"series": found.series, "first_release": found.first_release}
+                for found in (reference.at(series)[1] for series in reference.series)
+            ],
+        }
+        for reference in references
+    ]
+
+
+def release(
+    reference: Reference, shown: str, found: Catalogue, facts: Sequence[CollectiveFacts]
+) -> str:
+    """Return all collectives of a release, each with the numbers and names of its algorithms."""
+    labels = [
+        str(each.collective) if each.id is None else f"{each.collective} (id {each.id})"
+        for each in facts
+    ]
+    width = max(map(len, labels))
+    lines = [f"{_heading(reference, shown, found)}\n"]
+    for label, each in zip(labels, facts, strict=True):
+        names = ", ".join(_numbered(algorithm) for algorithm in each.algorithms)
+        lines.append(_labelled(label, names, width))
+    if found.priorities:
+        lines.append(f"\n{_components(found)}")
+    if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
+        lines.append("\n! is never used: it gives wrong results, or leaves the choice to others")
+    example = f"colltune catalog {reference.library}@{shown} {facts[0].collective}"
+    return "\n".join([*lines, f"\n{example} explains a collective."])
+
+
+def collective(reference: Reference, shown: str, found: Catalogue, facts: CollectiveFacts) -> str:
+    """Return everything about one collective."""
+    pairs = _properties(facts)
+    width = max(len(label) for label, _ in pairs)
+    lines = [f"{_heading(reference, shown, found)}: {facts.collective.mpi_name}\n"]
+    lines += [_labelled(label, text, width) for label, text in pairs]
+    return "\n".join([*lines, *_tables(facts)])
+
+
+def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
+    pairs = []
+    if facts.id is not None:
+        pairs.append(("id in rules files", str(facts.id)))
+        pairs.append(("rules per process count", _ONE_RULE if facts.one_rule else "any number"))
+    pairs += [(f"size in {name}", compared) for name, compared in facts.sizes.items()]
+    pairs.append(("at run time", _run_time(facts)))
+    pairs.append(("decides on one node", facts.one_node))
+    pairs.append(("decides across nodes", facts.across_nodes))
+    forced = " ".join(f"{name}={value}" for name, value in facts.forced.items())
+    pairs.append(("forced for a launch", f"{facts.example} by {forced}"))
+    if facts.note:
+        pairs.append(("note", facts.note))
+    return pairs
+
+
+def release_json(
+    reference: Reference, release: str, found: Catalogue, facts: Sequence[CollectiveFacts]
+) -> dict[str, Any]:
+    """Return collectives of a release for machines."""
+    return {
+        "library": reference.library,
+        "title": reference.title,
+        "release": release,
+        "series": found.series,
+        "first_release": found.first_release,
+        "priorities": dict(found.priorities),
+        "collectives": [asdict(each) for each in facts],
+    }
+
+
+def _heading(reference: Reference, shown: str, found: Catalogue) -> str:
+    return f"{reference.title} {shown} (series {found.series}, known from {found.first_release} on)"
+
+
+def _components(found: Catalogue) -> str:
+    ordered = sorted(found.priorities, key=lambda pair: (-pair[1], pair[0]))
+    told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
+    return _labelled("components", f"{told}; the highest that has a collective decides", _LABEL)
+
+
+def _labelled(label: str, text: str, width: int) -> str:
+    indent = " " * (width + 2)
+    wrapped = textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"{label.ljust(width)}  {wrapped.lstrip()}".replace(_TIED, " ")
+
+
+def _numbered(algorithm: AlgorithmFacts) -> str:
+    return f"{algorithm.number}{_TIED}{algorithm.name}{'!' if algorithm.wrong else ''}"
+
+
+def _run_time(facts: CollectiveFacts) -> str:
+    if facts.runtime:
+        return "a running program can be told to change (MPI_T)"
+    return "fixed when the program starts"
+
+
+def _tables(facts: CollectiveFacts) -> list[str]:
+    """Return the tables of algorithms, parameters, limits, and the functions behind them."""
+    algorithms = [
+        (str(a.number), a.name, _called(a) or "-", _parameters(a) or "-") for a in facts.algorithms
+    ]
+    limits = [
+        (a.name, condition.needs, condition.otherwise or "not known")
+        for a in facts.algorithms
+        for condition in a.conditions
+    ]
+    limits += [(a.name, "never used", a.wrong) for a in facts.algorithms if a.wrong]
+    symbols = [(a.name, a.symbol) for a in facts.algorithms if a.symbol]
+    texts = [columns(("nr", "algorithm", "also called", "parameters"), algorithms)]
+    if ranges := _ranges(facts):
+        texts.append(columns(("parameter", "default", "lowest", "highest", "set by"), ranges))
+    if limits:
+        texts.append(columns(("algorithm", "needs", "otherwise"), limits))
+    if symbols:
+        texts.append(columns(("algorithm", "function that runs it"), symbols))
+    return [f"\n{text}" for text in texts]
+
+
+def _called(algorithm: AlgorithmFacts) -> str:
+    """Return its aliases, without the one that is its number."""
+    return ", ".join(alias for alias in algorithm.aliases if not alias.isdecimal())
+
+
+def _parameters(algorithm: AlgorithmFacts) -> str:
+    said = [f"{parameter.name}={parameter.default}" for parameter in algorithm.parameters]
+    return ", ".join(said + [f"{name}={value}" for name, value in algorithm.settings.items()])
+
+
+def _ranges(facts: CollectiveFacts) -> list[tuple[str, ...]]:
+    """Return one row for each parameter that differs by more than the algorithm."""
+    rows = [
+        (each.name, str(each.default), str(each.low), str(each.high), each.variable or "-")
+        for algorithm in facts.algorithms
+        for each in algorithm.parameters
+    ]
+    return sorted(set(rows))

@@ -1,0 +1,309 @@
+"""Everything that the catalogues know of a collective in a release, in words and numbers.
+
+This is what `colltune catalog` prints; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from colltune.domain import Collective, parse_collective
+from colltune.errors import DataError, LibraryError
+from colltune.mpi import LIBRARIES, catalogue
+from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit, sizes
+from colltune.mpi.formats import FORMATS
+from colltune.mpi.intelmpi import OFFER as _INTELMPI_OFFER
+from colltune.mpi.intelmpi import releases as _intelmpi_releases
+from colltune.mpi.mpich import control as _mpich_control
+from colltune.mpi.mpich import releases as _mpich_releases
+from colltune.mpi.offer import Offer
+from colltune.mpi.openmpi import portfolio as _openmpi_portfolio
+from colltune.mpi.openmpi import releases as _openmpi_releases
+
+ANY = ""
+"""In `_OTHERWISE`: all limits of a library that are not named."""
+
+_NEEDS: dict[Limit, str] = {
+    Limit.TWO_PROCESSES: "exactly 2 processes",
+    Limit.EVEN_PROCESSES: "an even number of processes",
+    Limit.POWER_OF_TWO_PROCESSES: "a power of two of processes",
+    Limit.COMMUTATIVE: "a commutative operation",
+    Limit.SEGMENTED: "a segment size above 0",
+    Limit.ELEMENT_PER_PROCESS: "count >= processes",
+    Limit.ELEMENT_PER_POWER_OF_TWO: "count >= the largest power of two <= processes",
+    Limit.SEGMENT_PER_PROCESS: "a message of a segment per process or more",
+    Limit.TWO_SEGMENTS: "a message of two segments or more",
+    Limit.BUILTIN_OPERATION: "one of MPI's own operations",
+    Limit.EQUAL_COUNTS: "the same count for all processes",
+}
+_OTHERWISE: dict[tuple[str, str], str] = {
+    ("openmpi", Limit.TWO_PROCESSES): "the call fails, which ends the program",
+    ("openmpi", Limit.COMMUTATIVE): "wrong numbers, without a word",
+    ("mpich", Limit.EQUAL_COUNTS): "the program ends",
+    ("mpich", ANY): "MPICH decides (what a JSON file chooses is not checked)",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an algorithm: its default and range, and the variable that sets it."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+    variable: str = ""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What an algorithm ``needs``, and what happens ``otherwise`` (empty where it is not known)."""
+
+    limit: Limit
+    needs: str
+    otherwise: str
+
+
+@dataclass(frozen=True)
+class AlgorithmFacts:
+    """One line of the catalogue; see `catalogue` for the fields that are not explained here."""
+
+    number: int
+    name: str
+    value: str
+    aliases: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    settings: Mapping[str, int | str]
+    conditions: tuple[Condition, ...]
+    wrong: str
+    symbol: str
+
+
+@dataclass(frozen=True)
+class CollectiveFacts:
+    """A collective in a release.
+
+    Parameters
+    ----------
+    id
+        Its number in the library's rules file; None where there are no numbers.
+    sizes
+        What each format of files compares with its message sizes.
+    one_rule
+        Only one rule for all message sizes is safe.
+    runtime
+        A running program can be told to use another algorithm (MPI_T).
+    one_node, across_nodes
+        Who decides by default on communicators within a node, and on those that span nodes.
+    example, forced
+        One of its algorithms, and the environment of a launch in which all calls use it.
+    """
+
+    collective: Collective
+    id: int | None
+    sizes: Mapping[str, str]
+    one_rule: bool
+    runtime: bool
+    note: str
+    one_node: str
+    across_nodes: str
+    example: str
+    forced: Mapping[str, str]
+    algorithms: tuple[AlgorithmFacts, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The catalogues of one library."""
+
+    catalogue_of: Callable[[str], Catalogue]
+    offer: Offer
+
+    @property
+    def library(self) -> str:
+        """First word of its configurations' ids."""
+        return self.offer.library
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.offer.title
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """All release series, the oldest first."""
+        return catalogue.all_series(self.library)
+
+    def at(self, release: str | None) -> tuple[str, Catalogue]:
+        """Return a release and its catalogue: `release`, a series, or the newest series.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported; the message names the series that are.
+        """
+        if release is None or release in self.series:
+            found = catalogue.load(self.library, release or self.series[-1])
+            return found.first_release, found
+        try:
+            return release, self.catalogue_of(release)
+        except LibraryError as error:
+            known = ", ".join(f"{self.library}@{series}" for series in self.series)
+            raise LibraryError(f"{error}; known: {known}") from error
+
+    def facts(self, release: str, collective: Collective) -> CollectiveFacts:
+        """Return what is known of `collective`.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported, or has no algorithms of it to choose from.
+        """
+        found = self.catalogue_of(release)
+        if collective not in found.collectives:
+            raise LibraryError(
+                f"{self.title} {release} has no {collective} algorithms to choose from; it has"
+                f" them for {', '.join(found.collectives)}"
+            )
+        entry = found.collectives[collective]
+        one_node, across_nodes = _deciding(found, collective)
+        library = LIBRARIES[self.library]
+        example = library.portfolio(release, collective).configurations[-1]
+        return CollectiveFacts(
+            collective=collective,
+            id=None if entry.id == catalogue.NO_ID else entry.id,
+            sizes=_sizes(self.library, release, collective),
+            one_rule=entry.one_rule,
+            runtime=entry.runtime,
+            note=entry.note,
+            one_node=one_node,
+            across_nodes=across_nodes,
+            example=example.id,
+            forced=library.forced_environment(release, example),
+            algorithms=tuple(self._algorithm(entry, algorithm) for algorithm in entry.algorithms),
+        )
+
+    def _algorithm(self, entry: CollectiveEntry, algorithm: Algorithm) -> AlgorithmFacts:
+        unsaid = dict(self.offer.defaults) | dict(algorithm.defaults)
+        stem = f"MPIR_CVAR_{entry.collective.upper()}_" if self.library == "mpich" else ""
+        variables = _variables(self.library, entry.collective, algorithm, stem)
+        return AlgorithmFacts(
+            number=algorithm.number,
+            name=algorithm.name,
+            value=algorithm.value,
+            aliases=algorithm.aliases,
+            parameters=tuple(
+                Parameter(
+                    name,
+                    unsaid[name],
+                    *self.offer.ranges[name],
+                    variable=variables.get(name, ""),
+                )
+                for name in algorithm.parameters
+            ),
+            settings={f"{stem}{name}": value for name, value in algorithm.settings},
+            conditions=tuple(
+                Condition(limit, needs(limit), _otherwise(self.library, algorithm, limit))
+                for limit in sorted(algorithm.limits)
+            ),
+            wrong=algorithm.wrong,
+            symbol=algorithm.symbol,
+        )
+
+
+REFERENCES: dict[str, Reference] = {
+    reference.library: reference
+    for reference in (
+        Reference(_openmpi_releases.catalogue_of, _openmpi_portfolio.OFFER),
+        Reference(_mpich_releases.catalogue_of, _mpich_control.OFFER),
+        Reference(_intelmpi_releases.catalogue_of, _INTELMPI_OFFER),
+    )
+}
+
+
+def needs(limit: Limit) -> str:
+    """Return the condition in plain words."""
+    return _NEEDS.get(limit, limit.replace("_", " "))
+
+
+def collective_named(name: str) -> Collective:
+    """Return the collective `name` (``bcast`` or ``MPI_Bcast``).
+
+    Raises
+    ------
+    LibraryError
+        If there is none; the message names the most similar one.
+    """
+    try:
+        return parse_collective(name)
+    except DataError as error:
+        meant = similar(name.lower().removeprefix("mpi_"), Collective)
+        raise LibraryError(f"{error}{meant}") from error
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean bcast?)`` for the most similar of `known`; empty if none is."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _variables(
+    library: str, collective: Collective, algorithm: Algorithm, stem: str
+) -> dict[str, str]:
+    """Return by which variable of the library each parameter is set for a launch."""
+    if library == "openmpi":
+        # ompi/mca/coll/tuned: only these two pass the fan-out of chains to their algorithms
+        tree = "chain" if collective in (Collective.BCAST, Collective.REDUCE) else "tree"
+        names = {"segsize": "segmentsize", "fanout": f"{tree}_fanout"}
+        return {
+            name: f"coll_tuned_{collective}_algorithm_{names[name]}"
+            for name in algorithm.parameters
+            if name in names
+        }
+    return {name: f"{stem}{variable}" for name, variable in algorithm.variables}
+
+
+def _otherwise(library: str, algorithm: Algorithm, limit: Limit) -> str:
+    named = _OTHERWISE.get((library, limit))
+    if named is None and algorithm.fallback:
+        return f"{algorithm.fallback} runs"
+    return named or _OTHERWISE.get((library, ANY), "")
+
+
+def _sizes(library: str, release: str, collective: Collective) -> dict[str, str]:
+    """Return what the formats compare that the release reads; those of one choice say so."""
+    own = [known for known in FORMATS.values() if known.library == library]
+    readable = [known.name for known in own if not known.unreadable_by(release)]
+    found = {}
+    for name, compared in sizes.compared().items():
+        if name.partition("-")[0] == library and (name not in FORMATS or name in readable):
+            found[name] = compared.get(collective, "it has no rules for this collective")
+    for name in readable:
+        if FORMATS[name].one_choice:
+            found[name] = "nothing: one choice holds for all sizes"
+    return dict(sorted(found.items()))
+
+
+def _deciding(found: Catalogue, collective: Collective) -> tuple[str, str]:
+    """Return who decides on one node and across nodes, in words."""
+    if found.library == "mpich":
+        whole = "MPICH's own decision, or what a variable or JSON file says"
+        if collective not in found.device_collectives:
+            return whole, whole
+        return whole, (
+            "the device splits it into leaders of nodes and nodes; what is chosen holds within"
+            " these parts (MPIR_CVAR_DEVICE_COLLECTIVES=none keeps it whole)"
+        )
+    if found.library == "intelmpi":
+        tuned = "the vendor's tuning file; a preset combines algorithms within and between nodes"
+        return tuned, tuned
+    priorities = dict(found.priorities)
+    tuned = f"coll/tuned, priority {priorities.get('tuned', '?')}"
+    if found.han_priority is not None and collective in found.han_collectives:
+        return tuned, (
+            f"coll/han, priority {found.han_priority}; coll/tuned decides for its parts: leaders"
+            " of nodes, and each node"
+        )
+    return tuned, tuned

@@ -1,0 +1,91 @@
+"""colltune catalog: the catalogues as people and programs read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.domain import Collective
+from colltune.mpi.reference import REFERENCES
+from tests.cli.conftest import Verb
+
+
+def test_all_libraries_are_listed(colltune: Verb) -> None:
+    """Without an argument every library stands there with its series."""
+    out = colltune("catalog").out
+    for reference in REFERENCES.values():
+        line = next(line for line in out.splitlines() if line.startswith(reference.library))
+        assert reference.title in line
+        assert all(series in line for series in reference.series)
+
+
+def test_a_release_lists_its_collectives(colltune: Verb) -> None:
+    """Each collective stands there with numbers and names; what is never used is marked."""
+    out = colltune("catalog", "openmpi@5.0.8").out
+    assert "Open MPI 5.0.8 (series 5.0, known from 5.0.0 on)" in out
+    assert "alltoallv (id 4)              1 basic_linear, 2 pairwise\n" in out
+    assert "7 sparbit!" in out
+    assert "self 75, sync 50, inter 40, han 35, ftagree 30, tuned 30" in out
+
+
+def test_a_collective_is_explained(colltune: Verb) -> None:
+    """Id, sizes, deciding component, algorithms, ranges, limits and symbols stand there."""
+    out = colltune("catalog", "openmpi@5.0.8", "MPI_Gather").out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "id in rules files 9" in lines
+    assert "rules per process count one only, for all message sizes" in lines
+    assert "decides on one node coll/tuned, priority 30" in lines
+    assert "size in openmpi-han bytes for one process (count x size of the type)" in lines
+    assert "3 linear_sync linear_synch segsize=0" in lines
+    assert "segsize 0 0 2147483647 coll_tuned_gather_algorithm_segmentsize" in lines
+    assert "binomial ompi_coll_base_gather_intra_binomial" in lines
+    assert "with several rules ranks disagree" in " ".join(lines)
+
+
+def test_limits_are_explained(colltune: Verb) -> None:
+    """What an algorithm needs, what happens otherwise, and why one is never used."""
+    out = colltune("catalog", "openmpi@5.0.8", "allgather").out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "recursive_doubling a power of two of processes bruck runs" in lines
+    assert "two_proc exactly 2 processes the call fails, which ends the program" in lines
+    assert "sparbit never used in-place calls give wrong results" in lines
+
+
+def test_json_has_all_of_it(colltune: Verb) -> None:
+    """--json gives the same facts, by keys."""
+    answer = colltune("catalog", "mpich@4.3", "bcast", "--json").json
+    assert answer["release"] == "4.3.0"
+    (bcast,) = answer["collectives"]
+    tree = bcast["algorithms"][5]
+    assert tree["number"] == 6
+    assert tree["value"] == "pipelined_tree"
+    assert tree["parameters"][1] == {
+        "name": "segsize",
+        "default": 8192,
+        "low": 0,
+        "high": 2**31 - 1,
+        "variable": "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE",
+    }
+    assert [c["needs"] for c in tree["conditions"]] == [
+        "a segment size above 0",
+        "a message of two segments or more",
+    ]
+    libraries = colltune("catalog", "--json").json
+    assert [each["library"] for each in libraries][:3] == ["openmpi", "mpich", "intelmpi"]
+    whole = colltune("catalog", "openmpi@5.0.8", "--json").json
+    assert [each["collective"] for each in whole["collectives"]] == sorted(Collective)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["opnmpi"], "no catalogue of the MPI library 'opnmpi' (did you mean openmpi?)"),
+        (["openmpi@2.0.1"], "known: openmpi@4.1, openmpi@5.0"),
+        (["openmpi@"], "openmpi@ names no release"),
+        (["openmpi", "allredcue"], "did you mean allreduce?"),
+    ],
+)
+def test_unknown_names_end_with_status_8(colltune: Verb, words: list[str], complaint: str) -> None:
+    """Unknown libraries, releases and collectives are told with what is near to them."""
+    answer = colltune("catalog", *words)
+    assert answer.status == 8
+    assert complaint in answer.err
