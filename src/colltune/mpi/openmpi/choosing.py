@@ -1,0 +1,176 @@
+"""What of a decision table may be written for coll/tuned: feasible, safe, and for which sizes.
+
+Shared by all formats that coll/tuned reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.openmpi import portfolio
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+
+ELEMENT_BYTES = 8
+"""Largest element for which a written algorithm is sure to run as itself: a double."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A canonical configuration from a message size on, in our ``msize_bytes``."""
+
+    first_bytes: int
+    configuration: Configuration
+
+
+Steps = tuple[Chosen, ...]
+Choice = dict[tuple[Collective, int], Steps]
+LayoutChoice = dict[tuple[Collective, Shape], Steps]
+
+
+class Chooser:
+    """Decides what of a table may be written for a release, and notes what may not.
+
+    `builtin_operations_only` says that the program never reduces with an operation that does not
+    commute.
+    """
+
+    def __init__(self, release: str, *, builtin_operations_only: bool) -> None:
+        self.release, self.catalogue = release, catalogue_of(release)
+        self.builtin_operations_only = builtin_operations_only
+        self.notes: list[str] = []
+
+    def by_size(self, table: DecisionTable) -> Choice:
+        """Return the steps of ``table.rules`` that may be written, where any is not the default.
+
+        Raises
+        ------
+        LibraryError
+            If the table is not one of Open MPI's, or its intervals leave a gap.
+        """
+        _check_library(table)
+        chosen: Choice = {}
+        for (collective, comm_size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
+            where = f"{collective} on {comm_size} processes"
+            steps = self._of(where, collective, comm_size, intervals)
+            if any(not step.configuration.is_default for step in steps):
+                chosen[collective, comm_size] = steps
+        return chosen
+
+    def by_layout(self, table: DecisionTable) -> LayoutChoice:
+        """Return the steps of ``table.by_layout``, also where all of them are the default.
+
+        Raises
+        ------
+        LibraryError
+            If the table is not one of Open MPI's, or its intervals leave a gap.
+        """
+        _check_library(table)
+        return {
+            (collective, shape): self._of(
+                f"{collective} on {shape} processes", collective, shape.nprocs, intervals
+            )
+            for (collective, shape), intervals in sorted(
+                table.by_layout.items(), key=lambda i: i[0]
+            )
+        }
+
+    def _of(
+        self, where: str, collective: Collective, comm_size: int, intervals: Sequence[Interval]
+    ) -> Steps:
+        _check_intervals(where, collective, intervals)
+        if comm_size < 2:
+            self.notes.append(f"{where}: needs no algorithm")
+            return (Chosen(0, Configuration.default(LIBRARY, collective)),)
+        return self._steps(where, collective, comm_size, intervals)
+
+    def _steps(
+        self, where: str, collective: Collective, comm_size: int, intervals: Sequence[Interval]
+    ) -> Steps:
+        steps: list[Chosen] = []
+        for interval in intervals:
+            steps += self._allowed(where, comm_size, interval)
+        merged = _merged(steps)
+        if self.catalogue.collectives[collective].one_rule and len(merged) > 1:
+            self.notes.append(
+                f"{where}: left to the library, because only one algorithm for all message sizes is"
+                f" safe for this collective and the table has {len(merged)} ranges"
+            )
+            return (Chosen(0, Configuration.default(LIBRARY, collective)),)
+        return merged
+
+    def _allowed(self, where: str, comm_size: int, interval: Interval) -> list[Chosen]:
+        """Return the interval's choice, after a step left to the library where that is needed."""
+        default = Configuration.default(LIBRARY, interval.configuration.collective)
+        left = Chosen(interval.first_bytes, default)
+        if interval.configuration.is_default:
+            return [left]
+        why, first_bytes = self._refusal(comm_size, interval)
+        if why:
+            self.notes.append(f"{where}, {_span(interval)}: left to the library: {why}")
+            return [left]
+        spelled = portfolio.canonical(self.release, interval.configuration)
+        if first_bytes <= interval.first_bytes:
+            return [Chosen(interval.first_bytes, spelled)]
+        self.notes.append(
+            f"{where}, {_span(interval)}: left to the library below {first_bytes} bytes:"
+            f" {spelled.algorithm} may fall back to another algorithm there"
+        )
+        return [left, Chosen(first_bytes, spelled)]
+
+    def _refusal(self, comm_size: int, interval: Interval) -> tuple[str, int]:
+        """Return why the configuration may not be written, else from which size on it may."""
+        configuration = interval.configuration
+        try:
+            portfolio.canonical(self.release, configuration)
+        except LibraryError as error:
+            return str(error), 0
+        why = portfolio.why_unsafe(
+            self.release,
+            configuration,
+            builtin_operations_only=self.builtin_operations_only,
+            nprocs=comm_size,
+        )
+        runs = portfolio.running_range(self.release, configuration, comm_size, ELEMENT_BYTES)
+        if why or runs.first_bytes is None:
+            return why or runs.reason, 0
+        if interval.last_bytes is not None and runs.first_bytes > interval.last_bytes:
+            return runs.reason, 0
+        return "", runs.first_bytes
+
+
+def _check_library(table: DecisionTable) -> None:
+    if table.library != LIBRARY:
+        raise LibraryError(f"a decision table of {table.library} is no Open MPI configuration")
+
+
+def _check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
+    expected: int | None = 0
+    for interval in intervals:
+        if interval.first_bytes != expected or interval.configuration.collective != collective:
+            break
+        expected = None if interval.last_bytes is None else interval.last_bytes + 1
+        if expected is not None and expected <= interval.first_bytes:
+            break
+    else:
+        if intervals and expected is None:
+            return
+    raise LibraryError(
+        f"{where}: the decision table's intervals must be of this"
+        " collective, start at 0 bytes, follow each other and end without bound"
+    )
+
+
+def _merged(steps: Sequence[Chosen]) -> Steps:
+    kept: list[Chosen] = []
+    for step in steps:
+        if not kept or step.configuration != kept[-1].configuration:
+            kept.append(step)
+    return tuple(kept)
+
+
+def _span(interval: Interval) -> str:
+    end = "on" if interval.last_bytes is None else f"to {interval.last_bytes} bytes"
+    return f"from {interval.first_bytes} {end}"
