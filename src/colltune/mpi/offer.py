@@ -33,7 +33,8 @@ class Offer:
     ranges
         Lowest and highest value of each parameter; an algorithm's own entry may ask for more.
     defaults
-        Value of a parameter that is not given, where the algorithm's own entry does not tell.
+        Value of a parameter that is not given, where the algorithm's own entry does not tell. A
+        parameter without one is left out where it is not given, or is 0, and is never offered.
     """
 
     library: str
@@ -56,12 +57,10 @@ class Offer:
             if algorithm.wrong:
                 continue
             least = dict(algorithm.minimums)
-            values = [
-                [value for value in grids[name] if value >= least.get(name, 0)]
-                for name in algorithm.parameters
-            ]
+            offered = [name for name in algorithm.parameters if name in grids]
+            values = [[v for v in grids[name] if v >= least.get(name, 0)] for name in offered]
             for combination in product(*values):
-                parameters = dict(zip(algorithm.parameters, combination, strict=True))
+                parameters = dict(zip(offered, combination, strict=True))
                 if Limit.SEGMENTED in algorithm.limits and not parameters["segsize"]:
                     continue
                 found.append(self.configuration(collective, algorithm, parameters))
@@ -116,7 +115,11 @@ class Offer:
                 f" known: {known}"
             )
         unsaid = dict(self.defaults) | dict(algorithm.defaults)
-        parameters = {name: given.get(name, unsaid[name]) for name in algorithm.parameters}
+        parameters = {
+            name: given.get(name, unsaid.get(name, 0))
+            for name in algorithm.parameters
+            if name in unsaid or given.get(name)
+        }
         for name, value in parameters.items():
             low, high = self.ranges[name]
             low = dict(algorithm.minimums).get(name, low)

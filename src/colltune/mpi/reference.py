@@ -30,6 +30,7 @@ _NEEDS: dict[Limit, str] = {
     Limit.EVEN_PROCESSES: "an even number of processes",
     Limit.POWER_OF_TWO_PROCESSES: "a power of two of processes",
     Limit.COMMUTATIVE: "a commutative operation",
+    Limit.COMMUTATIVE_OR_FALLBACK: "a commutative operation",
     Limit.SEGMENTED: "a segment size above 0",
     Limit.ELEMENT_PER_PROCESS: "count >= processes",
     Limit.ELEMENT_PER_POWER_OF_TWO: "count >= the largest power of two <= processes",

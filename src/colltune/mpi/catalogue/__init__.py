@@ -43,7 +43,7 @@ from pathlib import Path
 from colltune.domain import Collective
 from colltune.mpi.catalogue.toml_table import Table
 
-PARAMETERS = ("fanout", "segsize")
+PARAMETERS = ("fanout", "requests", "segsize")
 NO_ID = -1
 _FOLDER = Path(__file__).parent
 
@@ -63,6 +63,7 @@ class Limit(StrEnum):
     EVEN_PROCESSES = "even_processes"
     POWER_OF_TWO_PROCESSES = "power_of_two_processes"
     COMMUTATIVE = "commutative"
+    COMMUTATIVE_OR_FALLBACK = "commutative_or_fallback"
     SEGMENTED = "segmented"
     ELEMENT_PER_PROCESS = "element_per_process"
     ELEMENT_PER_POWER_OF_TWO = "element_per_power_of_two"

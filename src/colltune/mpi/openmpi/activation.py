@@ -15,7 +15,11 @@ _PREFIX = "OMPI_MCA_"
 _USE_RULES = "coll_tuned_use_dynamic_rules"
 # hcoll outranks everything where it is installed; elsewhere the parameter has no effect
 _NO_HCOLL = ("coll_hcoll_enable", "0")
-_FORCED_NAMES = {"segsize": "segmentsize", "fanout": "chain_fanout"}
+_FORCED_NAMES = {
+    "segsize": "segmentsize",
+    "fanout": "chain_fanout",
+    "requests": "max_requests",
+}
 # variables of these names decide who runs a collective; verbosity and the like do not
 _DECIDING = ("coll_tuned_", "coll_han_", "coll_hcoll_", "coll_ucc_", "coll_adapt_", "coll_sm_")
 _HARMLESS = ("_verbose", "_dump_dynamic_rules", "_max_dynamic_errors")

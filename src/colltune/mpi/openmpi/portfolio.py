@@ -9,12 +9,17 @@ from colltune.mpi.openmpi.releases import LIBRARY, TITLE, entry_of
 
 MAX_FANOUT = 32
 MAX_SEGSIZE_BYTES = 2**31 - 1
+MAX_REQUESTS = 2**31 - 1
 OFFER = Offer(
     library=LIBRARY,
     title=TITLE,
     entry_of=entry_of,
-    ranges={"fanout": (1, MAX_FANOUT), "segsize": (0, MAX_SEGSIZE_BYTES)},
-    # what coll/tuned uses for a parameter that is not set
+    ranges={
+        "fanout": (1, MAX_FANOUT),
+        "segsize": (0, MAX_SEGSIZE_BYTES),
+        "requests": (0, MAX_REQUESTS),
+    },
+    # what coll/tuned uses for a parameter that is not set; 0 requests stand for any number
     defaults={"fanout": 4, "segsize": 0},
 )
 portfolio, algorithm_of, canonical = OFFER.portfolio, OFFER.algorithm_of, OFFER.canonical

@@ -8,7 +8,8 @@ from itertools import takewhile
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.openmpi.releases import LIBRARY, entry_of
+from colltune.mpi.openmpi.releases import entry_of
+from colltune.mpi.openmpi.running import Numbers, configuration_of
 from colltune.mpi.protocol import CommunicatorRules, Decision, RulesFile
 
 _LIBRARY_DECIDES = Decision(0)
@@ -51,16 +52,12 @@ def decided(release: str, collective: Collective, decision: Decision) -> Configu
     LibraryError
         If this release has no algorithm of that number.
     """
-    if not decision.algorithm:
-        return Configuration.default(LIBRARY, collective)
-    algorithm = entry_of(release, collective).numbered(decision.algorithm)
-    if algorithm is None:
+    found = configuration_of(entry_of(release, collective), Numbers(*decision))
+    if found is None:
         raise LibraryError(
             f"Open MPI {release} has no {collective} algorithm number {decision.algorithm}"
         )
-    values = {"fanout": max(1, decision.fanout), "segsize": decision.segsize_bytes}
-    parameters = tuple((name, values[name]) for name in algorithm.parameters)
-    return Configuration(LIBRARY, collective, algorithm.name, parameters)
+    return found
 
 
 def _matching(entries: Sequence[CommunicatorRules], comm_size: int) -> CommunicatorRules:

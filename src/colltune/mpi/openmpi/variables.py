@@ -1,0 +1,87 @@
+"""Open MPI's MCA parameters in a job's environment, with the values that the library reads.
+
+``opal/mca/base/mca_base_var.c`` and ``mca_base_var_enum.c``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PREFIX = "OMPI_MCA_"
+_TRUE = frozenset({"true", "t", "enabled", "yes", "y"})
+_FALSE = frozenset({"false", "f", "disabled", "no", "n"})
+_BLANKS = " \t\n\v\f\r"
+_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_FACTORS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The parameters of a job: its environment, variables of other prefixes included."""
+
+    environment: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        """Return the value of a parameter (without prefix) as it was given; None if it was not."""
+        return self.environment.get(PREFIX + name)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a switch; one that the library cannot read leaves the default."""
+        text = self.text(name)
+        value = None if text is None else flag_of(text)
+        return default if value is None else value
+
+    def integer(self, name: str, default: int) -> int:
+        """Return a number, with K, M and G as the library reads them; 0 for no number."""
+        text = self.text(name)
+        return default if text is None else integer_of(text)
+
+    def shown(self, name: str) -> str:
+        """Return ``name=value`` for messages."""
+        return f"{name}={self.text(name)}"
+
+
+def flag_of(text: str) -> bool | None:
+    """Return what a switch's text means; None if the library refuses it."""
+    word = text.lstrip(_BLANKS)
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    number = _DECIMAL.fullmatch(word)
+    if number is not None:
+        return int(number[1]) != 0
+    return False if not word else None
+
+
+def integer_of(text: str) -> int:
+    """Return what a number's text means to the library, in 32 bits."""
+    match = _INTEGER.match(text)
+    if match is None:
+        return 0
+    sign, digits = match.groups()
+    value = _digits(digits) * (-1 if sign == "-" else 1)
+    return as_int(value * _FACTORS.get(text[match.end() : match.end() + 1].lower(), 1))
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that is all of `text` (decimal, octal or hexadecimal); None for others."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    return _digits(match[2]) * (-1 if match[1] == "-" else 1)
+
+
+def as_int(value: int) -> int:
+    """Return `value` as a C int keeps it: its lowest 32 bits, signed."""
+    low = value & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
+def _digits(digits: str) -> int:
+    if digits[:2].lower() == "0x":
+        return int(digits, 16)
+    return int(digits, 8) if digits.startswith("0") else int(digits)

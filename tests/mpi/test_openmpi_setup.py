@@ -1,0 +1,263 @@
+"""What Open MPI runs for a call, from variables, rules and the communicator's place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from colltune.domain import Collective, Configuration
+from colltune.mpi.file_format import Call, Rule
+from colltune.mpi.openmpi.matches import HanLevel, HanMatch, TunedMatch, counted_bytes
+from colltune.mpi.openmpi.releases import entry_of
+from colltune.mpi.openmpi.running import Numbers
+from colltune.mpi.openmpi.setup import decide
+
+C = Collective
+ACTIVE = {
+    "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+    "OMPI_MCA_coll_tuned_dynamic_rules_filename": "/rules",
+}
+HAN_ACTIVE = ACTIVE | {
+    "OMPI_MCA_coll_han_use_dynamic_file_rules": "1",
+    "OMPI_MCA_coll_han_dynamic_rules_filename": "/rules.dispatch",
+}
+
+
+@dataclass
+class Says:
+    """A rules file that says one thing to everybody."""
+
+    numbers: Numbers
+    source: str = "rules"
+
+    def match(self, call: Call) -> TunedMatch | None:
+        """Return the one rule."""
+        return TunedMatch(Rule(3, "0 1 0 0", call.collective, None), self.numbers, "rules:3 fits.")
+
+
+@dataclass
+class Hands:
+    """A file of coll/han that names one component for everybody."""
+
+    component: str
+    algorithm: str = ""
+    source: str = "rules.dispatch"
+
+    def match(
+        self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
+    ) -> HanMatch | None:
+        """Return the one rule."""
+        rule = Rule(5, "0 tuned", collective, None)
+        return HanMatch(rule, self.component, self.algorithm, "rules.dispatch:5 fits.")
+
+
+def named(text: str) -> Configuration:
+    """Return an Open MPI configuration."""
+    return Configuration.parse(f"openmpi.{text}")
+
+
+def test_a_rule_needs_both_variables() -> None:
+    """Without the switch, or without the name, the built-in decision holds."""
+    call = Call(C.BCAST, 4, 1000)
+    for missing in ACTIVE:
+        environment = {name: value for name, value in ACTIVE.items() if name != missing}
+        found = decide("5.0.11", call, environment, Says(Numbers(3)))
+        assert (found.configuration, found.rule) == (named("bcast.default"), None)
+    found = decide("5.0.11", call, ACTIVE, Says(Numbers(3)))
+    assert (found.configuration, found.component) == (named("bcast.pipeline:segsize=0"), "tuned")
+    assert found.rule is not None
+
+
+@pytest.mark.parametrize(
+    ("release", "file", "runs"),
+    [
+        ("4.1.8", 3, "bcast.pipeline:segsize=0"),
+        ("5.0.11", 3, "bcast.binomial:segsize=0"),
+        ("4.1.8", 0, "bcast.binomial:segsize=0"),
+        ("5.0.11", 0, "bcast.binomial:segsize=0"),
+    ],
+)
+def test_file_and_forced_algorithm_have_an_order(release: str, file: int, runs: str) -> None:
+    """4.1 asks the file first, 5.0 the forced variable; a rule of 0 leaves it to the latter."""
+    environment = ACTIVE | {"OMPI_MCA_coll_tuned_bcast_algorithm": "Binomial"}
+    found = decide(release, Call(C.BCAST, 4, 1000), environment, Says(Numbers(file)))
+    assert found.configuration == named(runs)
+    assert found.chosen == named("bcast.pipeline:segsize=0" if file else "bcast.default")
+
+
+@pytest.mark.parametrize(
+    ("environment", "component"),
+    [
+        ({}, "han"),
+        ({"coll_han_priority": "0"}, "tuned"),
+        ({"coll": "^han"}, "tuned"),
+        ({"coll_tuned_priority": "100"}, "tuned"),
+        ({"coll": "tuned,basic,libnbc,self,inter"}, "tuned"),
+        ({"coll_hcoll_enable": "1"}, "hcoll"),
+        ({"coll_ucc_enable": "1"}, "han"),
+        ({"coll_ucc_enable": "1", "coll_ucc_priority": "100"}, "ucc"),
+        ({"coll": "^tuned,han"}, "basic"),
+        ({"coll_han_bcast_dynamic_global_communicator_module": "3"}, "tuned"),
+    ],
+)
+def test_the_highest_priority_owns_communicators_that_span_nodes(
+    environment: dict[str, str], component: str
+) -> None:
+    """From 5.0 on that is coll/han, unless variables say otherwise."""
+    variables = ACTIVE | {f"OMPI_MCA_{name}": value for name, value in environment.items()}
+    found = decide("5.0.11", Call(C.BCAST, 6, 100, nodes=3), variables, Says(Numbers(3)))
+    assert found.component == component
+    assert found.chosen == named("bcast.pipeline:segsize=0")
+    assert found.configuration.is_default == (component != "tuned")
+
+
+def test_before_5_0_tuned_owns_everything() -> None:
+    """In 4.1 coll/han has priority 0, until a user raises it."""
+    call = Call(C.BCAST, 6, 100, nodes=3)
+    assert decide("4.1.8", call, ACTIVE, Says(Numbers(3))).component == "tuned"
+    raised = ACTIVE | {"OMPI_MCA_coll_han_priority": "100"}
+    assert decide("4.1.8", call, raised, Says(Numbers(3))).component == "han"
+
+
+def test_han_calls_parts_which_the_rules_reach() -> None:
+    """The leaders of 3 nodes and the 2 processes of each node meet coll/tuned's rules."""
+    found = decide("5.0.11", Call(C.BCAST, 6, 100000, nodes=3), ACTIVE, Says(Numbers(3)))
+    assert [(c.comm_size, c.nodes, c.msize_bytes, o.component) for c, o in found.inner] == [
+        (3, 3, 65536, "tuned"),
+        (2, 1, 65536, "tuned"),
+    ]
+    assert {o.configuration for _, o in found.inner} == {named("bcast.pipeline:segsize=0")}
+
+
+@pytest.mark.parametrize(
+    ("call", "component"),
+    [
+        (Call(C.BCAST, 3, 8, nodes=3), "tuned"),
+        (Call(C.BCAST, 5, 8, nodes=3), "tuned"),
+        (Call(C.ALLREDUCE, 5, 8, nodes=3), "han"),
+        (Call(C.ALLREDUCE, 6, 8, nodes=3, commutative=False), "tuned"),
+        (Call(C.ALLTOALL, 6, 8, nodes=3), "tuned"),
+    ],
+)
+def test_han_hands_on_what_it_does_not_serve(call: Call, component: str) -> None:
+    """One process per node, uneven nodes, operations that do not commute, other collectives."""
+    assert decide("5.0.11", call, ACTIVE, Says(Numbers(1))).component == component
+
+
+def test_the_rules_of_han_go_before_those_of_tuned() -> None:
+    """They send a call to coll/tuned, whose rules then count, or keep it."""
+    call = Call(C.BCAST, 6, 100, nodes=3)
+    to_tuned = decide("5.0.11", call, HAN_ACTIVE, Says(Numbers(3)), Hands("tuned"))
+    assert (to_tuned.component, to_tuned.configuration.algorithm) == ("tuned", "pipeline")
+    kept = decide("5.0.11", call, HAN_ACTIVE, Says(Numbers(3)), Hands("han", "simple"))
+    assert (kept.component, kept.chosen.is_default) == ("han", True)
+    assert kept.rule is not None
+    assert kept.rule.line == 5
+    assert kept.inner[0][0].msize_bytes == 100
+
+
+@pytest.mark.parametrize(
+    ("call", "number", "runs"),
+    [
+        (Call(C.ALLGATHER, 6, 8), 3, "allgather.bruck"),
+        (Call(C.ALLGATHER, 5, 8), 5, "allgather.ring"),
+        (Call(C.BCAST, 8, 7), 8, "bcast.basic_linear"),
+        (Call(C.BCAST, 8, 8), 8, "bcast.scatter_allgather"),
+        (Call(C.BCAST, 8, 63, element_bytes=8), 9, "bcast.basic_linear"),
+        (Call(C.ALLREDUCE, 8, 7), 4, "allreduce.recursive_doubling"),
+        (Call(C.ALLREDUCE, 8, 4), 5, "allreduce.recursive_doubling"),
+        (Call(C.ALLREDUCE, 8, 100), 5, "allreduce.ring"),
+        (Call(C.ALLREDUCE, 6, 3), 6, "allreduce.basic_linear"),
+        (Call(C.ALLREDUCE, 6, 4), 6, "allreduce.rabenseifner"),
+        (Call(C.ALLREDUCE, 6, 400, commutative=False), 6, "allreduce.basic_linear"),
+        (Call(C.REDUCE_SCATTER_BLOCK, 6, 4, commutative=False), 3, None),
+        (Call(C.BCAST, 4, 1), 4, "bcast.chain:fanout=1,segsize=0"),
+    ],
+)
+def test_an_algorithm_outside_its_limits_falls_back(call: Call, number: int, runs: str) -> None:
+    """The library silently runs another one, and what was chosen is still told."""
+    found = decide("5.0.11", call, ACTIVE, Says(Numbers(number)))
+    assert found.configuration == named(runs or "reduce_scatter_block.basic_linear")
+    entry = entry_of("5.0.11", call.collective)
+    assert entry.named(found.chosen.algorithm) == entry.numbered(number)
+    assert not found.ends_program
+
+
+@pytest.mark.parametrize(
+    ("call", "number", "ends"),
+    [
+        (Call(C.ALLTOALL, 3, 8), 5, True),
+        (Call(C.ALLTOALL, 2, 8), 5, False),
+        (Call(C.ALLTOALL, 3, 0), 5, False),
+        (Call(C.BARRIER, 3, 0), 5, True),
+        (Call(C.BCAST, 3, 8), 10, True),
+    ],
+)
+def test_what_ends_the_program(call: Call, number: int, ends: bool) -> None:
+    """A two-process algorithm for more of them, and a number that does not exist."""
+    assert bool(decide("4.1.8", call, ACTIVE, Says(Numbers(number))).ends_program) == ends
+
+
+def test_requests_come_from_the_rule_or_from_one_variable() -> None:
+    """A rule without a limit has that of alltoall's variable, even one for reduce."""
+    limited = ACTIVE | {"OMPI_MCA_coll_tuned_alltoall_algorithm_max_requests": "4"}
+    call = Call(C.REDUCE, 4, 100)
+    for environment, requests, text in [
+        (ACTIVE, None, "reduce.binomial:segsize=0"),
+        (limited, None, "reduce.binomial:requests=4,segsize=0"),
+        (limited, 0, "reduce.binomial:segsize=0"),
+        (ACTIVE, 2, "reduce.binomial:requests=2,segsize=0"),
+    ]:
+        found = decide("5.0.11", call, environment, Says(Numbers(5, requests=requests)))
+        assert found.configuration == named(text)
+
+
+@pytest.mark.parametrize(
+    ("call", "counted"),
+    [
+        (Call(C.BCAST, 4, 100), 100),
+        (Call(C.ALLGATHER, 4, 100), 400),
+        (Call(C.ALLGATHER, 4, 100, in_place=True), 0),
+        (Call(C.ALLGATHERV, 4, 100), 100),
+        (Call(C.ALLGATHERV, 4, 100, in_place=True), 0),
+        (Call(C.ALLREDUCE, 4, 100, in_place=True), 100),
+        (Call(C.ALLTOALLV, 4, 100), 0),
+        (Call(C.SCAN, 4, 100, element_bytes=8), 32),
+        (Call(C.REDUCE_SCATTER_BLOCK, 4, 100), 400),
+    ],
+)
+def test_what_a_rule_is_compared_with(call: Call, counted: int) -> None:
+    """Each collective counts in its own way; some forget the size in place."""
+    assert counted_bytes(entry_of("5.0.11", call.collective), call) == counted
+
+
+def test_a_forced_value_that_does_not_exist_is_ignored() -> None:
+    """The library prints a help text and decides by itself."""
+    for value in ("10", "nonsense", "-1"):
+        environment = ACTIVE | {"OMPI_MCA_coll_tuned_bcast_algorithm": value}
+        assert decide("5.0.11", Call(C.BCAST, 4, 8), environment).configuration.is_default
+
+
+def test_forced_parameters_have_their_own_variables() -> None:
+    """Bcast takes its number of chains from chain_fanout, 4 unless told."""
+    environment = ACTIVE | {
+        "OMPI_MCA_coll_tuned_bcast_algorithm": "2",
+        "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "0x400",
+    }
+    call = Call(C.BCAST, 9, 10000)
+    found = decide("4.1.8", call, environment)
+    assert found.configuration == named("bcast.chain:fanout=4,segsize=1024")
+    more = environment | {"OMPI_MCA_coll_tuned_bcast_algorithm_chain_fanout": "2"}
+    found = decide("4.1.8", call, more)
+    assert found.configuration == named("bcast.chain:fanout=2,segsize=1024")
+
+
+def test_reasons_are_sentences() -> None:
+    """Every reason is a sentence, so that they make a paragraph."""
+    for call in (Call(C.BCAST, 6, 9, nodes=3), Call(C.BCAST, 6, 9), Call(C.SCAN, 1, 1)):
+        reasons = decide("5.0.11", call, ACTIVE, Says(Numbers(8))).reasons
+        assert reasons
+        for reason in reasons:
+            assert reason.endswith(".")
+            assert reason[0].isupper() or reason.startswith(("coll/", "rules:", "scatter_"))
