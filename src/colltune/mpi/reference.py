@@ -198,7 +198,7 @@ class Reference:
             parameters=tuple(
                 Parameter(
                     name,
-                    unsaid[name],
+                    unsaid.get(name, 0),
                     *self.offer.ranges[name],
                     variable=variables.get(name, ""),
                 )
@@ -257,7 +257,11 @@ def _variables(
     if library == "openmpi":
         # ompi/mca/coll/tuned: only these two pass the fan-out of chains to their algorithms
         tree = "chain" if collective in (Collective.BCAST, Collective.REDUCE) else "tree"
-        names = {"segsize": "segmentsize", "fanout": f"{tree}_fanout"}
+        names = {
+            "segsize": "segmentsize",
+            "fanout": f"{tree}_fanout",
+            "requests": "max_requests",
+        }
         return {
             name: f"coll_tuned_{collective}_algorithm_{names[name]}"
             for name in algorithm.parameters
