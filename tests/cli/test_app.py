@@ -10,7 +10,10 @@ from colltune import __version__
 from colltune.errors import EXIT_STATUSES, ColltuneError
 from tests.cli.conftest import Verb
 
-VERBS = ("tune", "measure", "submit", "import", "export", "fit", "evaluate", "select", "catalog")
+VERBS = (
+    *("tune", "measure", "submit", "import", "export", "fit", "evaluate", "select", "catalog"),
+    *("lint", "explain", "convert"),
+)
 
 
 def test_version(colltune: Verb) -> None:

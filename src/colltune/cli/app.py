@@ -23,6 +23,9 @@ VERBS: dict[str, str] = {
     "evaluate": "colltune.cli.evaluate:evaluate",
     "select": "colltune.cli.select:select",
     "catalog": "colltune.cli.catalog:catalog",
+    "lint": "colltune.cli.lint:lint",
+    "explain": "colltune.cli.explain:explain",
+    "convert": "colltune.cli.convert:convert",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +24,20 @@ def show(text: str = "") -> None:
 def warn(text: str) -> None:
     """Print a line on standard error."""
     sys.stderr.write(f"colltune: {text}\n")
+
+
+def printable(text: str) -> str:
+    """Return `text`, which may quote any file, such that no terminal does anything but show it."""
+    shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
+
+
+def show_activation(variables: Mapping[str, str]) -> None:
+    """Print the lines of a job that put a configuration file into effect, if any."""
+    if variables:
+        show("to put it into effect, add to the job:")
+    for name, value in variables.items():
+        show(printable(f"  export {name}={shlex.quote(value)}"))
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

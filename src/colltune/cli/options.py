@@ -44,3 +44,26 @@ BuiltinOperationsOnly = Annotated[
         " for non-commutative ones.",
     ),
 ]
+Release = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RELEASE",
+        help="Whose reading counts: 5.0.8 or openmpi@5.0.8; default: the newest that reads it.",
+    ),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORMAT", help="Format of the file; default: found out."),
+]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--environment", "-e", metavar="NAME=VALUE", help="A variable of the job; repeatable."
+    ),
+]
+Parameters = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="The job's variables: export lines, MCA parameters or a --tune file."
+    ),
+]

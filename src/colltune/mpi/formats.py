@@ -13,10 +13,21 @@ from colltune.mpi.file_format import Format
 
 FORMATS: dict[str, Format] = {}
 LARGEST_BYTES = 32 << 20
+RELEASES: dict[str, tuple[str, ...]] = {
+    "openmpi": ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0"),
+    "mpich": ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2"),
+    "intelmpi": ("2019.9", "2021.6", "2021.11", "2021.15", "2021.18.1"),
+}
+"""Releases of each library between which a file's meaning changes, oldest first; at least one per
+catalogue."""
 
 
-def format_of(text: str, source: str, named: str | None = None) -> Format:
+def format_of(
+    text: str, source: str, named: str | None = None, library: str | None = None
+) -> Format:
     """Return the format called `named`, or else the one that `text` looks like.
+
+    Only formats of `library` count, if one is given.
 
     Raises
     ------
@@ -24,14 +35,42 @@ def format_of(text: str, source: str, named: str | None = None) -> Format:
         If there is no format of that name, or the text looks like none, or like several.
     """
     if named is not None:
-        if named not in FORMATS:
-            raise LibraryError(f"no format {named!r}; known: {', '.join(FORMATS)}")
-        return FORMATS[named]
-    alike = [known for known in FORMATS.values() if known.recognises(text)]
+        return _named(named, source, library)
+    ours = [known for known in FORMATS.values() if library in (None, known.library)]
+    alike = [known for known in ours if known.recognises(text)]
     if len(alike) == 1:
         return alike[0]
-    seen = " or ".join(known.name for known in alike) or "no configuration file that is known"
-    raise LibraryError(f"{source}: looks like {seen}; name its format: {', '.join(FORMATS)}")
+    if alike:
+        seen = " or ".join(known.name for known in alike)
+    else:
+        seen = f"no configuration file{f' of {library}' if library else ''} that is known"
+    names = ", ".join(known.name for known in ours)
+    raise LibraryError(f"{source}: looks like {seen}; name its format: {names}")
+
+
+def _named(named: str, source: str, library: str | None) -> Format:
+    found = FORMATS.get(named)
+    if found is None:
+        raise LibraryError(f"no format {named!r}; known: {', '.join(FORMATS)}")
+    if library not in (None, found.library):
+        raise LibraryError(
+            f"{source}: {named} is a format of {found.library}, not of {library}; name a release of"
+            f" {found.library}"
+        )
+    return found
+
+
+def readers(known: Format) -> tuple[str, ...]:
+    """Return those of `RELEASES` that read a format, oldest first."""
+    return tuple(r for r in RELEASES.get(known.library, ()) if reads(known, r))
+
+
+def reads(known: Format, release: str) -> bool:
+    """Tell whether `release` is supported and reads a format."""
+    try:
+        return not known.unreadable_by(release)
+    except LibraryError:
+        return False
 
 
 def read_text(path: Path) -> str:
@@ -47,9 +86,22 @@ def read_text(path: Path) -> str:
             content = stream.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise LibraryError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return text_of(content, str(path))
+
+
+def text_of(content: bytes, source: str) -> str:
+    """Return the text that the first `LARGEST_BYTES` + 1 bytes of a file hold.
+
+    Raises
+    ------
+    LibraryError
+        If it is no text, or larger than 32 MiB.
+    """
     if len(content) > LARGEST_BYTES:
-        raise LibraryError(f"{path}: larger than {LARGEST_BYTES >> 20} MiB; no library needs that")
+        raise LibraryError(
+            f"{source}: larger than {LARGEST_BYTES >> 20} MiB; no library needs that"
+        )
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
-        raise LibraryError(f"{path}:{line}: a zero byte; this is no text file")
+        raise LibraryError(f"{source}:{line}: a zero byte; this is no text file")
     return content.decode("utf-8", errors="surrogateescape")

@@ -15,18 +15,26 @@ def table_of(parsed: ParsedFile, library: str, job: Shape) -> DecisionTable:
     """Return what the rules of `parsed` say for the communicators of a job, as a decision table.
 
     Of the communicator sizes that the file names and the job can have, those for which a rule
-    chooses anything. It is what the rules choose, before fall-backs and other components.
+    chooses anything; what holds for fewer than 2 processes stands for 2. It is what the rules
+    choose, before fall-backs and other components.
     """
     rules: dict[tuple[Collective, int], Intervals] = {}
     by_layout: dict[tuple[Collective, Shape], Intervals] = {}
     for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
-        for comm_size in parsed.comm_sizes(collective):
-            if not 2 <= comm_size <= job.nprocs:
-                continue
-            found = {s: _intervals(parsed, collective, s, job) for s in _layouts(comm_size, job)}
-            everywhere = set(found.values())
-            if len(everywhere) == 1:
-                rules[collective, comm_size] = everywhere.pop()
+        # no call of a single process is ever decided by a rule
+        named = sorted({max(2, size) for size in parsed.comm_sizes(collective)})
+        for comm_size in (size for size in named if size <= job.nprocs):
+            found = {
+                shape: _intervals(parsed, collective, comm_size, shape.nodes, shape == job)
+                for shape in _layouts(comm_size, job)
+            }
+            if not found:
+                nodes = -(-comm_size // job.ppn)
+                rules[collective, comm_size] = _intervals(
+                    parsed, collective, comm_size, nodes, is_world=False
+                )
+            elif len(set(found.values())) == 1:
+                rules[collective, comm_size] = next(iter(found.values()))
             else:
                 by_layout |= {(collective, shape): i for shape, i in found.items()}
     return normal(DecisionTable(library, job, rules, by_layout))
@@ -64,11 +72,12 @@ def _layouts(comm_size: int, job: Shape) -> Iterator[Shape]:
             yield Shape(nodes, comm_size // nodes)
 
 
-def _intervals(parsed: ParsedFile, collective: Collective, layout: Shape, job: Shape) -> Intervals:
-    firsts = parsed.switch_points(collective, layout.nprocs, layout.nodes)
+def _intervals(
+    parsed: ParsedFile, collective: Collective, comm_size: int, nodes: int, is_world: bool
+) -> Intervals:
+    firsts = parsed.switch_points(collective, comm_size, nodes)
     lasts = [*(first - 1 for first in firsts[1:]), None]
-    is_world = layout == job
-    calls = [Call(collective, layout.nprocs, m, layout.nodes, is_world=is_world) for m in firsts]
+    calls = [Call(collective, comm_size, m, nodes, is_world=is_world) for m in firsts]
     return _normal(
         tuple(
             Interval(call.msize_bytes, last, parsed.decide(call).chosen)

@@ -1,0 +1,135 @@
+"""Opens a configuration file as a release of its library reads it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.errors import LibraryError
+from colltune.mpi.file_format import Format, ParsedFile
+from colltune.mpi.formats import FORMATS, LARGEST_BYTES, format_of, read_text, readers, text_of
+
+STDIN = "-"
+_ENDS_BESIDE = (".dispatch",)
+_RELEASE = re.compile(r"(?:(?P<library>[a-z0-9_+-]+)@)?(?P<release>[^@\s]+)")
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A configuration file, its format, and the release for which it is read.
+
+    ``path`` is None for standard input; ``assumed`` tells that nobody named the release.
+    """
+
+    source: str
+    path: Path | None
+    text: str
+    format: Format
+    release: str
+    assumed: bool
+
+    def parse(self) -> ParsedFile:
+        """Return what the release makes of it; see `Format.parse`."""
+        return self.format.parse(self.text, self.source, self.release)
+
+    @property
+    def reader(self) -> str:
+        """The release for people: ``openmpi 5.0.11``."""
+        return f"{self.format.library} {self.release}"
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The absolute paths of the file and of those written beside it; see `Written.texts`."""
+        if self.path is None:
+            return {}
+        path = self.path.absolute()
+        beside = {end: path.with_name(path.name + end) for end in _ENDS_BESIDE}
+        return {"": str(path)} | {end: str(p) for end, p in beside.items() if p.is_file()}
+
+
+def open_file(path: Path, release: str | None = None, format_name: str | None = None) -> OpenFile:
+    """Return the configuration file at `path`; ``-`` is standard input.
+
+    Parameters
+    ----------
+    path
+        What to read.
+    release
+        ``5.0.8`` or ``openmpi@5.0.8``; by default the newest release that reads the format.
+    format_name
+        A key of `colltune.mpi.formats.FORMATS`; by default the one that the file looks like.
+
+    Raises
+    ------
+    LibraryError
+        If it cannot be read, is of no known format, or the release is not supported.
+    """
+    library, number = library_and_release(release)
+    source = source_name(path)
+    text = _standard_input(source) if str(path) == STDIN else read_text(path)
+    known = format_of(text, source, format_name, library)
+    return OpenFile(
+        source,
+        None if str(path) == STDIN else path,
+        text,
+        known,
+        number or newest_reader(known),
+        assumed=number is None,
+    )
+
+
+def source_name(path: Path) -> str:
+    """Return the name of a file in messages."""
+    return "<stdin>" if str(path) == STDIN else str(path)
+
+
+def check_names(release: str | None, format_name: str | None) -> None:
+    """Refuse the name of a format or release that no file could be of.
+
+    Raises
+    ------
+    LibraryError
+        If there is no such format or library, or `release` is no release.
+    """
+    library, _ = library_and_release(release)
+    if format_name is not None and format_name not in FORMATS:
+        raise LibraryError(f"no format {format_name!r}; known: {', '.join(FORMATS)}")
+    libraries = dict.fromkeys(known.library for known in FORMATS.values())
+    if library is not None and library not in libraries:
+        raise LibraryError(f"no format of {library!r} is known; known: {', '.join(libraries)}")
+
+
+def library_and_release(text: str | None) -> tuple[str | None, str | None]:
+    """Return the parts of ``openmpi@5.0.8`` or ``5.0.8``, None for what is not given.
+
+    Raises
+    ------
+    LibraryError
+        If it is neither.
+    """
+    if text is None:
+        return None, None
+    match = _RELEASE.fullmatch(text.strip())
+    if match is None:
+        raise LibraryError(f"{text!r} is no release; write 5.0.8 or openmpi@5.0.8")
+    return match["library"], match["release"]
+
+
+def newest_reader(known: Format) -> str:
+    """Return the newest release that reads a format.
+
+    Raises
+    ------
+    LibraryError
+        If no supported release is known.
+    """
+    found = readers(known)
+    if not found:
+        raise LibraryError(f"no release that reads {known.name} is known; name one with --release")
+    return found[-1]
+
+
+def _standard_input(source: str) -> str:
+    return text_of(sys.stdin.buffer.read(LARGEST_BYTES + 1), source)

@@ -1,0 +1,139 @@
+"""`colltune convert`: a configuration file in another format, or for another release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.options import FormatName, Json
+
+if TYPE_CHECKING:
+    from colltune.cli.configuration_file import OpenFile
+    from colltune.mpi.file_format import Format, Written
+
+
+def convert(
+    file: Annotated[Path, typer.Argument(help="Configuration file; - is standard input.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="Format to write.")],
+    release: Annotated[
+        str | None,
+        typer.Option(help="Release to write for; default: the newest that reads the format."),
+    ] = None,
+    from_release: Annotated[
+        str | None,
+        typer.Option(
+            help="Release for which the file was written; default: --release where it reads the"
+            " file, else the newest that does."
+        ),
+    ] = None,
+    format_: FormatName = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: print it.")] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Write nothing, and end with 1, if anything is not kept."),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Write a configuration file's decisions in another format, or for another release.
+
+    What cannot be kept is told on standard error, with the line it stands on.
+
+    Examples: to another format, to another release.
+
+    colltune convert rules.conf --to openmpi-json --from-release 5.0.8 --release 6.0.0 --out r.json
+
+    colltune convert site.json --to mpich-json --from-release 4.0.2 --release mpich@5.0.2
+    """
+    from colltune.cli.console import printable, warn
+
+    opened, target, target_release = _both(file, format_, from_release, to, release)
+    if opened.assumed:
+        warn(f"read as a file for {opened.reader}; name another release with --from-release")
+    written = target.convert(opened.parse(), target_release)
+    for note in written.notes:
+        warn(printable(f"not kept: {note}"))
+    if strict and written.notes:
+        warn("nothing was written, since not everything can be kept (--strict)")
+        return 1
+    _deliver(target, written, out, as_json=json)
+    return 0
+
+
+def _both(
+    file: Path, format_name: str | None, from_release: str | None, to: str, release: str | None
+) -> tuple[OpenFile, Format, str]:
+    """Return the file, the format to be written, and for which release.
+
+    Raises
+    ------
+    LibraryError
+        If either is unknown, or they are of different libraries.
+    """
+    from dataclasses import replace
+
+    from colltune.cli.configuration_file import library_and_release, newest_reader, open_file
+    from colltune.errors import LibraryError
+    from colltune.mpi.formats import format_of, reads
+
+    library, number = library_and_release(release)
+    target = format_of("", "--to", to, library)
+    target_release = number or newest_reader(target)
+    if why := target.unreadable_by(target_release):
+        raise LibraryError(f"{target.library} {target_release} does not read {target.name}: {why}")
+    opened = open_file(file, from_release, format_name)
+    if opened.format.library != target.library:
+        raise LibraryError(
+            f"{opened.source} is a file of {opened.format.library}, {target.name} a format of"
+            f" {target.library}, whose algorithms are others; measure with that library"
+        )
+    if number is not None and opened.assumed and reads(opened.format, number):
+        opened = replace(opened, release=number)
+    return opened, target, target_release
+
+
+def _deliver(target: Format, written: Written, out: Path | None, *, as_json: bool) -> None:
+    """Write the files, or print the only one."""
+    import sys
+
+    from colltune.cli.console import show, show_activation, show_json
+
+    if out is None and len(written.texts) > 1 and not as_json:
+        raise typer.BadParameter(
+            f"{len(written.texts)} files belong together; name the first one with --out"
+        )
+    paths = {} if out is None else _write(written, out)
+    activation = target.activation(written.release, paths) if paths else {}
+    if as_json:
+        show_json(
+            {
+                "version": 1,
+                "format": written.format,
+                "release": written.release,
+                "files": list(paths.values()),
+                "texts": dict(written.texts),
+                "notes": list(written.notes),
+                "activation": activation,
+            }
+        )
+    elif out is None:
+        sys.stdout.write(written.text)
+    else:
+        show(f"{written.format} for {target.library} {written.release}:")
+        for path in paths.values():
+            show(f"  {path}")
+        show_activation(activation)
+
+
+def _write(written: Written, out: Path) -> dict[str, str]:
+    """Write all texts whole, and return their absolute paths."""
+    from colltune.files import whole
+
+    paths = {}
+    for end, text in written.texts.items():
+        path = out.absolute().with_name(out.name + end)
+        with whole(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="")
+        paths[end] = str(path)
+    return paths

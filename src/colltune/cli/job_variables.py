@@ -1,0 +1,112 @@
+"""The environment variables of a job, as options and parameter files name them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from colltune.errors import LibraryError
+from colltune.mpi.formats import read_text
+
+_MCA = "OMPI_MCA_"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MCA_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
+
+
+def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[str, str] | None:
+    """Return the variables that `pairs` and the file `parameters` name, None without either.
+
+    `pairs` are of the form ``NAME=VALUE`` and go before the file, as they do for every library.
+
+    Raises
+    ------
+    DataError
+        If one of `pairs` is of another form.
+    LibraryError
+        If the file cannot be read, or a line of it is not understood.
+    """
+    from colltune.cli.console import parse_pairs
+
+    if not pairs and parameters is None:
+        return None
+    from_file = {} if parameters is None else variables_of(read_text(parameters), str(parameters))
+    return from_file | parse_pairs(pairs or (), "--environment")
+
+
+def variables_of(text: str, source: str) -> dict[str, str]:
+    """Return the variables that a parameter file sets.
+
+    It may have lines of a shell (``export NAME=VALUE``), of Open MPI's parameter files (``name =
+    value``) and of its ``--tune`` files (``--mca name value``, several to a line). Open MPI's
+    parameters get the prefix ``OMPI_MCA_``. The last of equal names counts.
+
+    Raises
+    ------
+    LibraryError
+        If a line is none of these.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        pairs = _tuned(stripped) or _exported(stripped) or _assigned(stripped)
+        if not pairs:
+            raise LibraryError(
+                f"{source}:{number}: {stripped[:60]!r} sets no parameter; a line looks like export"
+                " NAME=VALUE, name = value or --mca name value"
+            )
+        found |= pairs
+    return found
+
+
+def _tuned(line: str) -> dict[str, str]:
+    """Return the parameters of a line of a ``--tune`` file; nothing if it is none."""
+    if not line.startswith("-"):
+        return {}
+    words = _words(line)
+    found = {}
+    while words:
+        if words[0] in ("--mca", "-mca", "--omca") and len(words) >= 3:
+            found[_MCA + words[1]] = words[2]
+            words = words[3:]
+        elif words[0] in ("-x", "--x") and len(words) >= 2 and "=" in words[1]:
+            name, _, value = words[1].partition("=")
+            found[name] = value
+            words = words[2:]
+        else:
+            return {}
+    return found
+
+
+def _exported(line: str) -> dict[str, str]:
+    """Return what a line of a shell sets: ``export A=1 B=2``, or ``NAME=VALUE`` in capitals."""
+    words = _words(line)
+    if words[:1] == ["export"]:
+        words = words[1:]
+    elif not words or not words[0].partition("=")[0].startswith(_SHELL_PREFIXES):
+        return {}
+    pairs = [word.partition("=") for word in words]
+    if not all(equals and _NAME.fullmatch(name) for name, equals, _ in pairs):
+        return {}
+    return {name: value for name, _, value in pairs}
+
+
+def _assigned(line: str) -> dict[str, str]:
+    """Return the parameter of a line of Open MPI's parameter files."""
+    name, equals, value = (part.strip() for part in line.partition("="))
+    if not equals or not _NAME.fullmatch(name):
+        return {}
+    return {(name if name.startswith(_MCA_PREFIXES) else _MCA + name): value}
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return []
+
+
+_SHELL_PREFIXES = (*_MCA_PREFIXES, "MPIR_", "MPICH_", "I_MPI_", "MV2_", "MVP_", "FI_", "UCX_")

@@ -1,0 +1,192 @@
+"""Whether a job's variables put a configuration file into effect, and what outranks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.domain import Collective
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile, Severity
+
+_MOST_SIZES = 12
+"""Of communicators, and of messages, that are tried; variables never act on single ones."""
+_LAYOUTS = ((1, "within a node"), (2, "across nodes"))
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """A call for which the file has a rule that the job's variables keep from running."""
+
+    call: Call
+    meant: Outcome
+    found: Outcome
+
+
+def named_variables(activation: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """Return the variables of `activation` that `environment` sets, to whatever value."""
+    return [name for name in activation if name in environment]
+
+
+def missing(activation: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what has to be set, or set otherwise, to put the file into effect."""
+    return {
+        name: value
+        for name, value in activation.items()
+        if name not in environment or not _same(environment[name], value)
+    }
+
+
+def effect_findings(
+    parsed: ParsedFile,
+    activation: Mapping[str, str],
+    paths: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> tuple[Finding, ...]:
+    """Return why a job with the variables of `environment` would not run what the file says.
+
+    Parameters
+    ----------
+    parsed
+        The file; nothing is found for one that its release drops anyway.
+    activation
+        What `Format.activation` asks for, with these `paths`.
+    environment
+        The job's variables.
+    """
+    if parsed.dropped:
+        return ()
+    lacking = missing(activation, environment)
+    unread = [name for name, value in activation.items() if value in paths.values()]
+    for name in unread:
+        if name in lacking:
+            return (_unread(name, activation[name], environment),)
+    # another spelling of a path is still the same file
+    respelled = {n: activation[n] for n in unread if "," not in environment[n]}
+    job = {**environment, **respelled}
+    relative = [n for n in respelled if not environment[n].startswith("/")]
+    return (
+        *(_relative(name, environment[name], activation[name]) for name in relative),
+        *(
+            finding
+            for collective in dict.fromkeys(rule.collective for rule in parsed.rules)
+            for finding in _of_collective(parsed, collective, job, lacking)
+        ),
+    )
+
+
+def _unread(name: str, wanted: str, environment: Mapping[str, str]) -> Finding:
+    if name in environment:
+        message = f"the job's {name} names {environment[name]}, not this file"
+    else:
+        message = f"nothing tells the library to read this file: {name} is not set"
+    return Finding(0, Fault.NOT_ACTIVATED, Severity.ERROR, message, f"set {name}={wanted}")
+
+
+def _relative(name: str, value: str, wanted: str) -> Finding:
+    message = f"{name} names it as {value}, which each process takes from where it was started"
+    return Finding(0, Fault.NOT_ACTIVATED, Severity.WARNING, message, f"set {name}={wanted}")
+
+
+def _of_collective(
+    parsed: ParsedFile,
+    collective: Collective,
+    environment: Mapping[str, str],
+    lacking: Mapping[str, str],
+) -> Iterator[Finding]:
+    """Yield a finding for each way in which rules lose their say."""
+    ruled, losses = 0, list[_Loss]()
+    for call in _calls(parsed, collective):
+        meant = parsed.decide(call)
+        if meant.rule is None or meant.chosen.is_default:
+            continue
+        ruled += 1
+        found = parsed.decide(call, environment)
+        if not _alike(found, meant):
+            losses.append(_Loss(call, meant, found))
+    by_fault: dict[tuple[Fault, str], list[_Loss]] = {}
+    for loss in losses:
+        by_fault.setdefault((_fault(loss, lacking), loss.found.component), []).append(loss)
+    for (fault, _), lost in by_fault.items():
+        message = _message(fault, lost, everywhere=len(lost) == ruled)
+        severity = Severity.ERROR if len(lost) == ruled else Severity.WARNING
+        line = lost[0].meant.rule.line if lost[0].meant.rule else 0
+        yield Finding(line, fault, severity, message, _mend(parsed, lost[0], environment, lacking))
+
+
+def _calls(parsed: ParsedFile, collective: Collective) -> Iterator[Call]:
+    sizes = sorted({max(2, size) for size in parsed.comm_sizes(collective)})
+    for comm_size in _some(sizes):
+        for nodes, _ in _LAYOUTS:
+            for msize in _some(parsed.switch_points(collective, comm_size, nodes)):
+                yield Call(collective, comm_size, msize, nodes)
+
+
+def _some(sizes: Sequence[int]) -> Sequence[int]:
+    """Return up to `_MOST_SIZES`, spread evenly."""
+    return sizes[:: max(1, -(-len(sizes) // _MOST_SIZES))]
+
+
+def _alike(found: Outcome, meant: Outcome) -> bool:
+    ours = (meant.configuration, meant.component, bool(meant.ends_program))
+    return (found.configuration, found.component, bool(found.ends_program)) == ours
+
+
+def _fault(loss: _Loss, lacking: Mapping[str, str]) -> Fault:
+    if loss.found.component != loss.meant.component:
+        return Fault.OUTRANKED
+    unset = loss.found.rule is None and loss.found.configuration.is_default
+    return Fault.NOT_ACTIVATED if unset and lacking else Fault.OVERRIDDEN
+
+
+def _message(fault: Fault, losses: Sequence[_Loss], *, everywhere: bool) -> str:
+    call, found = losses[0].call, losses[0].found
+    layouts = {loss.call.nodes for loss in losses}
+    where = "" if everywhere else f" for communicators {_where(layouts)}"
+    why = "; ".join(reason.rstrip(".") for reason in found.reasons)
+    if fault is Fault.OUTRANKED:
+        who = found.component or "another component"
+        return f"{who} decides {call.collective} before the rules of this file{where}: {why}"
+    if fault is Fault.NOT_ACTIVATED:
+        return f"the job's variables leave the rules for {call.collective} no effect{where}: {why}"
+    runs = found.configuration.id
+    return f"the job's variables override the rules for {call.collective}{where}, {runs}: {why}"
+
+
+def _mend(
+    parsed: ParsedFile, loss: _Loss, environment: Mapping[str, str], lacking: Mapping[str, str]
+) -> str:
+    """Return which variables to set, or to unset, such that the rule has its say."""
+
+    def mends(job: Mapping[str, str]) -> bool:
+        return _alike(parsed.decide(loss.call, job), loss.meant)
+
+    if mends({**environment, **lacking}):
+        needed = dict(lacking)
+        for name in lacking:
+            fewer = {n: value for n, value in needed.items() if n != name}
+            if mends({**environment, **fewer}):
+                needed = fewer
+        return "set " + " ".join(f"{name}={value}" for name, value in needed.items())
+    for name in environment:
+        if mends({n: value for n, value in environment.items() if n != name}):
+            return f"unset {name}"
+    return f"remove what decides {loss.call.collective} from the job's variables"
+
+
+def _where(layouts: set[int]) -> str:
+    return " and ".join(text for nodes, text in _LAYOUTS if nodes in layouts)
+
+
+def _same(value: str, wanted: str) -> bool:
+    """Tell whether two values are equal, or one of the files named is the wanted one."""
+    if value == wanted:
+        return True
+    return wanted.startswith("/") and any(_is_file(part, wanted) for part in value.split(","))
+
+
+def _is_file(name: str, wanted: str) -> bool:
+    try:
+        return bool(name) and Path(name).resolve() == Path(wanted).resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False

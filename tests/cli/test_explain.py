@@ -1,0 +1,123 @@
+"""`colltune explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.cli.calls import CallersOf
+from colltune.domain import Shape
+from colltune.errors import LibraryError
+from colltune.mpi.formats import FORMATS
+from tests.cli.conftest import Verb
+from tests.mpi.plain_format import PlainFormat
+
+RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain:fanout=4,segsize=8192\nbarrier 2 0 abort\n"
+JOB = ("--nodes", 2, "--ppn", 4, "--release", "5.0.11")
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of a format that only the tests have."""
+    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
+    path = tmp_path / "rules"
+    path.write_text(RULES)
+    return path
+
+
+def test_a_rule_that_applies(colltune: Verb, rules: Path) -> None:
+    """The paragraph names call, algorithm, line, rule, reasons and what it takes for granted."""
+    answer = colltune("explain", rules, *JOB, "--collective", "bcast", "--msize", 4096)
+    assert answer.status == 0
+    assert answer.out == (
+        f"With openmpi 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes on 2"
+        " nodes) runs chain with fanout 4, segsize 8192 by component tuned. The rule is on line 3:"
+        " `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits. This holds for a job that sets"
+        " exactly what puts the file into effect.\n"
+    )
+
+
+def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
+    """With the job's own variables another component decides, and the rule has no say."""
+    words = (*JOB, "--collective", "bcast", "--msize", 0, "-e", "PLAIN_ON=1")
+    out = colltune("explain", rules, *words).out
+    assert "runs what the library itself decides by component han. The rule is on line 2" in out
+    assert "han is above tuned. The file chose binomial, which is not what runs." in out
+    assert "exactly what puts" not in out
+
+
+def test_nothing_is_said(colltune: Verb, rules: Path) -> None:
+    """Where no rule applies, the library decides."""
+    out = colltune("explain", rules, *JOB, "--collective", "scan", "--msize", 7).out
+    assert "MPI_Scan of 7 bytes" in out
+    assert "runs what the library itself decides" in out
+    assert "No rule of the file applies. Nothing is said." in out
+
+
+def test_what_ends_the_program(colltune: Verb, rules: Path) -> None:
+    """A call that would end the program is told first."""
+    out = colltune("explain", rules, *JOB, "--collective", "barrier", "--msize", 0).out
+    assert "MPI_Barrier on MPI_COMM_WORLD (8 processes on 2 nodes) fails: it has no such" in out
+
+
+def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
+    """A file that the release ignores is said to be ignored."""
+    rules.write_text(RULES + "drop\n")
+    out = colltune("explain", rules, *JOB, "--collective", "bcast", "--msize", 0).out
+    assert "The file is ignored as a whole: it says drop." in out
+
+
+def test_json(colltune: Verb, rules: Path) -> None:
+    """The JSON has the call as it was understood, and the whole outcome."""
+    words = ("--collective", "MPI_Bcast", "--msize", 4096, "--communicator", "leaders", "--json")
+    found = colltune("explain", rules, *JOB, *words, "--in-place", "--non-commutative").json
+    assert found["call"] == {
+        "collective": "bcast",
+        "comm_size": 2,
+        "msize_bytes": 4096,
+        "nodes": 2,
+        "is_world": False,
+        "in_place": True,
+        "commutative": False,
+        "builtin_operation": False,
+        "element_bytes": 1,
+    }
+    assert found["configuration"] == found["chosen"] == "openmpi.bcast.default"
+    assert found["rule"] is None
+    bigger = colltune("explain", rules, *JOB, *words, "--comm-size", 5).json
+    assert (bigger["call"]["comm_size"], bigger["call"]["nodes"]) == (5, 2)
+    assert bigger["rule"] == {"line": 3, "text": "bcast 4 1024 chain:fanout=4,segsize=8192"}
+    assert bigger["reasons"] == ["A rule fits."]
+
+
+def test_wrong_questions(colltune: Verb, rules: Path) -> None:
+    """More processes than the job has, unknown collectives and files are one clear error."""
+    job = (*JOB, "--msize", 0)
+    many = colltune("explain", rules, *job, "--collective", "bcast", "--comm-size", 9)
+    assert (many.status, "8 processes only" in many.err) == (8, True)
+    assert colltune("explain", rules, *job, "--collective", "nonsense").status == 3
+    assert colltune("explain", "no", *job, "--collective", "bcast").status == 8
+
+
+@pytest.mark.parametrize(
+    ("callers", "size", "nodes", "world"),
+    [
+        (CallersOf(Shape(3, 4)), 12, 3, True),
+        (CallersOf(Shape(3, 4), "leaders"), 3, 3, False),
+        (CallersOf(Shape(3, 4), "node"), 4, 1, False),
+        (CallersOf(Shape(3, 4), comm_size=12), 12, 3, True),
+        (CallersOf(Shape(3, 4), comm_size=4), 4, 1, False),
+        (CallersOf(Shape(3, 4), comm_size=5), 5, 2, False),
+    ],
+)
+def test_who_calls(callers: CallersOf, size: int, nodes: int, world: bool) -> None:
+    """A communicator of some size fills node by node; only the whole job is MPI_COMM_WORLD."""
+    assert callers.comm_size_and_nodes == (size, nodes)
+    assert callers.is_world is world
+
+
+def test_too_many_callers() -> None:
+    """A job has no communicator larger than itself."""
+    with pytest.raises(LibraryError, match="12 processes only"):
+        _ = CallersOf(Shape(3, 4), comm_size=13).comm_size_and_nodes

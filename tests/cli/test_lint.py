@@ -1,0 +1,190 @@
+"""`colltune lint`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from colltune.mpi.formats import FORMATS
+from tests.cli.conftest import Verb
+from tests.mpi.plain_format import PlainFormat
+
+RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\nallreduce 2 0 ring\n"
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the format of the tests be one of the formats."""
+    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """Return a file in which nothing is wrong."""
+    path = tmp_path / "rules"
+    path.write_text(RULES)
+    return path
+
+
+def test_nothing_found(colltune: Verb, rules: Path) -> None:
+    """A sound file ends with 0, names the release that was assumed and how to use the file."""
+    answer = colltune("lint", rules)
+    assert answer.status == 0
+    assert answer.out == (
+        f"{rules}: plain for openmpi 5.0.11 (assumed; name yours with --release): nothing found\n"
+        "to put it into effect, add to the job:\n"
+        f"  export PLAIN_ON=1\n  export PLAIN_FILE={rules}\n  export PLAIN_HAN=0\n"
+    )
+
+
+def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
+    """Findings come by line, as compilers print them, and end with 1."""
+    rules.write_text(RULES + "warning\nerror\nnote\nnote\n")
+    answer = colltune("lint", rules, "--release", "openmpi@4.1.4")
+    assert answer.status == 1
+    assert answer.out.splitlines()[:5] == [
+        f"{rules}:5: warning: it says warning; remove it (unknown)",
+        f"{rules}:6: error: it says error; remove it (unknown)",
+        f"{rules}:7: note: it says note; remove it (unknown)",
+        f"{rules}:8: note: it says note; remove it (unknown)",
+        f"{rules}: plain for openmpi 4.1.4: 1 error, 1 warning, 2 notes",
+    ]
+
+
+def test_notes_count_only_when_strict(colltune: Verb, rules: Path) -> None:
+    """Notes alone end with 0, with --strict with 1."""
+    rules.write_text(RULES + "note\n")
+    assert colltune("lint", rules).status == 0
+    assert colltune("lint", rules, "--strict").status == 1
+
+
+def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> None:
+    """A file that is missing, no text, or of no format ends with 2; the others are read on."""
+    binary, other, bad = tmp_path / "binary", tmp_path / "other", tmp_path / "bad"
+    binary.write_bytes(b"plain\n\0\0")
+    other.write_text("something else\n")
+    bad.write_text("plain\nbcast four 0 ring\n")
+    answer = colltune("lint", tmp_path / "no", binary, other, bad, tmp_path, rules)
+    assert answer.status == 2
+    lines = answer.out.splitlines()
+    assert "No such file" in lines[0]
+    assert ":2: a zero byte" in lines[1]
+    assert "looks like no configuration file" in lines[2]
+    assert "cannot be read" in lines[3]
+    assert "Is a directory" in lines[4]
+    assert "nothing found" in lines[5]
+    assert lines[-1] == "6 files: 5 cannot be read"
+
+
+def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
+    """The JSON has everything that people see; docs/lint.md describes it."""
+    rules.write_text(RULES + "error\n")
+    answer = colltune("lint", rules, tmp_path / "no", "--release", "5.0.11", "--json")
+    assert answer.status == 2
+    document = answer.json
+    assert (document["version"], document["exit_status"]) == (1, 2)
+    good, missing = document["files"]
+    assert good == {
+        "file": str(rules),
+        "error": "",
+        "format": "plain",
+        "library": "openmpi",
+        "release": "5.0.11",
+        "release_assumed": False,
+        "dropped": "",
+        "rules": 3,
+        "findings": [
+            {
+                "line": 5,
+                "fault": "unknown",
+                "severity": "error",
+                "message": "it says error",
+                "mend": "remove it",
+            }
+        ],
+        "activation": {"PLAIN_ON": "1", "PLAIN_FILE": str(rules), "PLAIN_HAN": "0"},
+        "activation_checked": False,
+    }
+    assert missing.keys() == good.keys()
+    assert "No such file" in missing["error"]
+
+
+def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
+    """A file that the release ignores is a finding; nothing would put it into effect."""
+    rules.write_text(RULES + "drop\n")
+    answer = colltune("lint", rules)
+    assert answer.status == 1
+    assert answer.out.startswith(f"{rules}: error: it says drop; do not (file-dropped)\n")
+    assert "export" not in answer.out
+
+
+def test_standard_input(colltune: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """- reads standard input, of which no path is known."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RULES.encode())))
+    answer = colltune("lint", "-")
+    assert answer.status == 0
+    assert answer.out.startswith("<stdin>: plain for openmpi 5.0.11")
+    assert "export" not in answer.out
+
+
+def test_wrong_options_are_no_fault_of_the_file(colltune: Verb, rules: Path) -> None:
+    """An unknown release, library or format is an error of the command."""
+    assert colltune("lint", rules, "--release", "9.9.9").status == 8
+    assert colltune("lint", rules, "--release", "nompi@1.0").status == 8
+    assert colltune("lint", rules, "--release", "a@b@c").status == 8
+    unknown = colltune("lint", rules, "--format", "nonsense")
+    assert unknown.status == 8
+    assert "plain" in unknown.err
+
+
+def test_what_a_terminal_would_act_upon_is_shown(colltune: Verb, tmp_path: Path) -> None:
+    """Control characters and bytes that are no UTF-8 are printed as escapes."""
+    path = tmp_path / "odd\x1b[31m"
+    path.write_bytes(b"plain\nbcast \xff\x1b 0 ring\n")
+    answer = colltune("lint", path)
+    assert answer.status == 2
+    assert "\x1b" not in answer.out
+    assert "\\x1b[31m" in answer.out
+
+
+def test_a_job_that_sets_everything(colltune: Verb, rules: Path) -> None:
+    """With the job's variables as they should be, nothing is found nor hinted at."""
+    set_up = ("-e", "PLAIN_ON=1", "-e", f"PLAIN_FILE={rules}", "-e", "PLAIN_HAN=0")
+    answer = colltune("lint", rules, *set_up)
+    assert answer.status == 0
+    assert "export" not in answer.out
+    assert colltune("lint", rules, *set_up, "--json").json["files"][0]["activation_checked"]
+
+
+def test_a_job_that_does_not_name_the_file(colltune: Verb, rules: Path) -> None:
+    """Without the variable that names the file, or with another file's name, it has no effect."""
+    unset = colltune("lint", rules, "-e", "PLAIN_ON=1")
+    assert unset.status == 1
+    assert "PLAIN_FILE is not set; set PLAIN_FILE=" in unset.out
+    other = colltune("lint", rules, "-e", "PLAIN_ON=1", "-e", "PLAIN_FILE=/no/such")
+    assert "PLAIN_FILE names /no/such, not this file" in other.out
+    assert "(not-activated)" in other.out
+
+
+def test_a_parameter_file_of_the_job(colltune: Verb, rules: Path, tmp_path: Path) -> None:
+    """What a parameter file sets counts, and --environment goes before it."""
+    job = tmp_path / "job.sh"
+    job.write_text(f"export OMPI_A=1 PLAIN_ON=1\nexport PLAIN_FILE={rules} PLAIN_HAN=0\n")
+    assert colltune("lint", rules, "--parameters", job).status == 0
+    answer = colltune("lint", rules, "--parameters", job, "-e", "PLAIN_FORCE=linear")
+    assert answer.status == 1
+    assert answer.out.count("override the rules for") == 2
+    assert "unset PLAIN_FORCE (overridden)" in answer.out
+
+
+def test_the_own_environment(colltune: Verb, rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this process's variables already name the file, they are what is checked."""
+    monkeypatch.setenv("PLAIN_FILE", str(rules))
+    monkeypatch.setenv("PLAIN_ON", "1")
+    answer = colltune("lint", rules)
+    assert answer.status == 1
+    assert "han decides bcast before the rules of this file for communicators across" in answer.out
+    assert "; set PLAIN_HAN=0 (outranked)" in answer.out

@@ -1,0 +1,119 @@
+"""Which format a file is of, and reading files as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
+from colltune.mpi import catalogue as catalogues
+from colltune.mpi.formats import (
+    FORMATS,
+    LARGEST_BYTES,
+    RELEASES,
+    format_of,
+    read_text,
+    readers,
+    reads,
+)
+from tests.mpi.plain_format import PlainFormat
+
+
+class _AlikeFormat(PlainFormat):
+    name = "alike"
+    library = "mpich"
+
+    def unreadable_by(self, release: str) -> str:
+        return "too old" if release == "4.0.2" else ""
+
+
+@pytest.fixture(autouse=True)
+def alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let two formats that look alike be the only ones."""
+    for name in list(FORMATS):
+        monkeypatch.delitem(FORMATS, name)
+    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
+    monkeypatch.setitem(FORMATS, "alike", _AlikeFormat())
+
+
+def test_a_format_that_is_named() -> None:
+    """A name goes before what the text looks like."""
+    assert format_of("anything", "f", "plain").name == "plain"
+    assert format_of("anything", "f", "plain", "openmpi").name == "plain"
+
+
+def test_a_library_decides_between_formats() -> None:
+    """Of formats that look alike, the one of the library that is named is taken."""
+    assert format_of("plain\n", "f", library="mpich").name == "alike"
+    with pytest.raises(LibraryError, match=r"f: looks like plain or alike; name its format: plain"):
+        format_of("plain\n", "f")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("x", "f"), "f: looks like no configuration file that is known; name .*: plain, alike"),
+        (("x", "f", None, "mpich"), "no configuration file of mpich that is known; .*: alike$"),
+        (("x", "f", "nonsense"), "no format 'nonsense'; known: plain, alike"),
+        (("x", "f", "plain", "mpich"), "f: plain is a format of openmpi, not of mpich"),
+    ],
+)
+def test_what_is_no_format(arguments: tuple[str, ...], message: str) -> None:
+    """The message names what would do."""
+    with pytest.raises(LibraryError, match=message):
+        format_of(*arguments)
+
+
+def test_readers() -> None:
+    """Releases that read a format: supported, and not too old."""
+    assert readers(PlainFormat()) == ("4.1.4", "5.0.11")
+    assert readers(_AlikeFormat()) == RELEASES["mpich"][1:]
+    assert not reads(PlainFormat(), "9.9.9")
+
+
+def test_every_catalogue_has_a_release() -> None:
+    """Whatever is checked for all releases is checked for each series of each library."""
+    folder = Path(catalogues.__file__).parent
+    for name in LIBRARIES:
+        series = {f.stem.partition("-")[2] for f in folder.glob(f"{name}-*.toml")}
+        covered = {s for s in series for r in RELEASES[name] if f"{r}.".startswith(f"{s}.")}
+        assert covered == series
+
+
+def test_text_of_any_bytes(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 do no harm, and come back as they were."""
+    path = tmp_path / "f"
+    content = bytes(range(1, 256)) + "é\r\n".encode()
+    path.write_bytes(content)
+    assert read_text(path).encode("utf-8", "surrogateescape") == content
+    path.write_bytes(b"")
+    assert read_text(path) == ""
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file, a folder, a zero byte: one error that names the file."""
+    path = tmp_path / "f"
+    with pytest.raises(LibraryError, match="f: cannot be read: No such file"):
+        read_text(path)
+    with pytest.raises(LibraryError, match="cannot be read: Is a directory"):
+        read_text(tmp_path)
+    path.write_bytes(b"one\ntwo\n\0")
+    with pytest.raises(LibraryError, match="f:3: a zero byte"):
+        read_text(path)
+
+
+def test_a_huge_file(tmp_path: Path) -> None:
+    """Of a file of 100 MB no more than the limit is read."""
+    path = tmp_path / "f"
+    with path.open("wb") as stream:
+        stream.truncate(100 << 20)
+    with pytest.raises(LibraryError, match="f: larger than 32 MiB"):
+        read_text(path)
+    path.write_bytes(b" " * LARGEST_BYTES)
+    assert len(read_text(path)) == LARGEST_BYTES
+    with path.open("ab") as stream:
+        stream.write(b" ")
+    with pytest.raises(LibraryError, match="f: larger than 32 MiB"):
+        read_text(path)
