@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
@@ -107,6 +107,7 @@ def _said(decisions: DecisionTable, shape: Shape, msize: int) -> Configuration:
     return fitting[-1] if fitting else Configuration.default("openmpi", BCAST)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_TABLES, _LAYOUTS, st.integers(0, 100))
 def test_normal_says_the_same(decisions: DecisionTable, shape: Shape, msize: int) -> None:
     """The normal table decides as the one it was made of, and is its own normal table."""
