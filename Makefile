@@ -5,9 +5,10 @@ BUDGET ?= 90
 OUT ?= tuned
 MPI ?=
 NAME ?=
+TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test setup lint bench lock
+.PHONY: tune test test-mpi setup lint bench lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -15,6 +16,11 @@ tune: setup
 
 test: setup lint
 	.venv/bin/python -m pytest
+
+# installs the MPIs that the integration tests can use into .mpi, then runs those tests on each
+test-mpi: setup
+	.venv/bin/python -m tests.integration.install
+	.venv/bin/python -m tests.integration.run $(TESTS)
 
 lint: setup
 	.venv/bin/ruff check .
