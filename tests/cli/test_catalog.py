@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from colltune.domain import Collective
@@ -36,7 +38,9 @@ def test_a_collective_is_explained(colltune: Verb) -> None:
     assert "decides on one node coll/tuned, priority 30" in lines
     assert "size in openmpi-han bytes for one process (count x size of the type)" in lines
     assert "3 linear_sync linear_synch segsize=0" in lines
-    assert "segsize 0 0 2147483647 coll_tuned_gather_algorithm_segmentsize" in lines
+    assert (
+        "segsize 0 0 2147483647 coll_tuned_gather_algorithm_segmentsize all that have it" in lines
+    )
     assert "binomial ompi_coll_base_gather_intra_binomial" in lines
     assert "with several rules ranks disagree" in " ".join(lines)
 
@@ -89,3 +93,50 @@ def test_unknown_names_end_with_status_8(colltune: Verb, words: list[str], compl
     answer = colltune("catalog", *words)
     assert answer.status == 8
     assert complaint in answer.err
+
+
+def test_ranges_that_differ_are_told_by_algorithm(colltune: Verb) -> None:
+    """From Open MPI 6 on a radix starts at 2, a number of chains at 1."""
+    out = colltune("catalog", "openmpi@6.0", "reduce").out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "fanout 4 1 32 coll_tuned_reduce_algorithm_chain_fanout chain" in lines
+    assert "fanout 4 2 32 coll_tuned_reduce_algorithm_chain_fanout knomial" in lines
+    assert "algorithms of han 0 default, 1 intra, 2 simple, 3 reproducible" in lines
+
+
+def test_check_goes_with_libraries_only(colltune: Verb) -> None:
+    """--check of one collective, and --mpi without --check, are wrong usage."""
+    assert colltune("catalog", "openmpi", "bcast", "--check").status == 2
+    assert colltune("catalog", "openmpi", "--mpi", "/opt/mpi").status == 2
+
+
+def test_a_missing_mpi_is_told(colltune: Verb) -> None:
+    """--check of a folder without an MPI ends with status 5 and names it."""
+    answer = colltune("catalog", "--check", "--mpi", "/no/such/folder")
+    assert answer.status == 5
+    assert "/no/such/folder" in answer.err
+
+
+@pytest.mark.parametrize(("bcast", "status"), [("22", 0), ("23", 1)])
+def test_a_check_tells_what_differs(
+    colltune: Verb, tmp_path: Path, bcast: str, status: int
+) -> None:
+    """The status is 0 where all agrees, 1 where a number of presets differs."""
+    known = REFERENCES["intelmpi"].catalogue_of("2021.15").collectives
+    presets = {c: max(a.number for a in entry.algorithms) for c, entry in known.items()}
+    answers = "".join(f"I_MPI_ADJUST_{c.upper()}) n={n};;\n" for c, n in presets.items())
+    for name, text in {
+        "mpirun": 'echo "Intel(R) MPI Library for Linux* OS, Version 2021.15 Build"',
+        "impi_info": f"case $2 in I_MPI_ADJUST_BCAST) n={bcast};;\n{answers}esac\n"
+        'echo "    range: 0-$n "',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    words = ("catalog", "--check", "--mpi", tmp_path / "mpirun")
+    answer = colltune(*words)
+    assert answer.status == status
+    assert ("agrees with the catalogue of Intel MPI 2021.15" in answer.out) == (status == 0)
+    assert ("presets 1 to 22  presets 1 to 23" in answer.out) == (status == 1)
+    told = colltune(*words, "--json").json
+    assert told["catalogue"] == "2021.15"
+    assert len(told["differences"]) == status

@@ -79,6 +79,7 @@ def test_everything_can_be_told(name: str, series: str, collective: Collective) 
     limits = [c.limit for a in facts.algorithms for c in a.conditions]
     assert all(needs(limit) != limit.replace("_", " ") for limit in limits)
     assert facts.sizes
+    assert any(variable.endswith(facts.variable) for variable in facts.forced)
     assert len(facts.algorithms) == len(found.collectives[collective].algorithms)
     example = Configuration.parse(facts.example)
     assert facts.forced == library(name).forced_environment(release, example)

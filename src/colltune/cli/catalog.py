@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json
+from colltune.cli.options import Json, Mpi
 
 if TYPE_CHECKING:
     from colltune.mpi.reference import Reference
@@ -23,9 +23,16 @@ def catalog(
     collective: Annotated[
         str | None, typer.Argument(metavar="COLLECTIVE", help="bcast, MPI_Allreduce, …")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the MPI installed here; 1 if it differs.")
+    ] = False,
+    mpi: Mpi = None,
     json: Json = False,
-) -> None:
-    """Print what is known of an MPI library's algorithms.
+) -> int:
+    """Print what is known of an MPI library's algorithms, or compare it with an installed one.
+
+    With --check the exit status is 0 where catalogue and installation agree, 1 where they differ.
+    The installed release's catalogue is taken unless a release is named.
 
     Examples: all libraries, all collectives of a release, one collective, the MPI installed here.
 
@@ -34,28 +41,35 @@ def catalog(
     colltune catalog openmpi@5.0.8
 
     colltune catalog openmpi@5.0.8 bcast
+
+    colltune catalog --check --mpi /opt/openmpi
     """
+    if check:
+        return _check(library, collective, mpi, json)
+    if mpi is not None:
+        raise typer.BadParameter("--mpi goes with --check")
+    _show(library, collective, json)
+    return 0
+
+
+def _show(library: str | None, collective: str | None, as_json: bool) -> None:
     from colltune.cli import catalog_text
     from colltune.cli.console import show, show_json
-    from colltune.errors import LibraryError
     from colltune.mpi.reference import REFERENCES, collective_named
 
     if library is None:
         references = tuple(REFERENCES.values())
-        if json:
+        if as_json:
             show_json(catalog_text.libraries_json(references))
         else:
             show(catalog_text.libraries(references))
         return
-    name, at, asked = library.partition("@")
-    reference = _named(name)
-    if at and not asked:
-        raise LibraryError(f"{library} names no release; one is {name}@{reference.series[-1]}")
-    release, found = reference.at(asked or None)
+    reference, asked = _named(library)
+    release, found = reference.at(asked)
     shown = asked or found.series
     wanted = [collective_named(collective)] if collective else list(found.collectives)
     facts = [reference.facts(release, each) for each in wanted]
-    if json:
+    if as_json:
         show_json(catalog_text.release_json(reference, release, found, facts))
     elif collective:
         show(catalog_text.collective(reference, shown, found, facts[0]))
@@ -63,13 +77,34 @@ def catalog(
         show(catalog_text.release(reference, shown, found, facts))
 
 
-def _named(name: str) -> Reference:
+def _named(library: str) -> tuple[Reference, str | None]:
+    """Return the library and release of ``openmpi@5.0.8``."""
     from colltune.errors import LibraryError
     from colltune.mpi.reference import REFERENCES, similar
 
+    name, at, release = library.partition("@")
     if name not in REFERENCES:
         known = ", ".join(REFERENCES)
         raise LibraryError(
             f"no catalogue of the MPI library {name!r}{similar(name, REFERENCES)}; known: {known}"
         )
-    return REFERENCES[name]
+    reference = REFERENCES[name]
+    if at and not release:
+        raise LibraryError(f"{library} names no release; one is {name}@{reference.series[-1]}")
+    return reference, release or None
+
+
+def _check(library: str | None, collective: str | None, mpi: str | None, as_json: bool) -> int:
+    from colltune.cli import catalog_text
+    from colltune.cli.console import show, show_json
+    from colltune.mpi import installed
+
+    if collective is not None:
+        raise typer.BadParameter("--check compares all collectives; leave COLLECTIVE out")
+    reference, release = _named(library) if library else (None, None)
+    found = installed.check(mpi, None if reference is None else reference.library, release)
+    if as_json:
+        show_json(catalog_text.check_json(found))
+    else:
+        show(catalog_text.check(found))
+    return 1 if found.differences else 0

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colltune.cli.console import columns
-
-if TYPE_CHECKING:
-    from colltune.mpi.catalogue import Catalogue
-    from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts, Reference
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.installed import Check, Kind
+from colltune.mpi.reference import REFERENCES, AlgorithmFacts, CollectiveFacts, Reference
 
 _WIDTH = 100
 _LABEL = 10
+_DIFFERENCES = {
+    Kind.NOT_IN_CATALOGUE: "not in the catalogue",
+    Kind.NOT_HERE: "not here",
+    Kind.OTHER_NUMBER: "other number",
+    Kind.OTHER_NAME: "other name",
+    Kind.OTHER_RANGE: "other range",
+    Kind.OTHER_DEFAULT: "other default",
+    Kind.NO_SUCH_VARIABLE: "no such variable",
+    Kind.OTHER_PRIORITY: "other priority",
+    Kind.OTHER_COMPONENT: "other component",
+    Kind.RUN_TIME: "run time",
+}
+_RANGES = ("parameter", "default", "lowest", "highest", "set by", "of")
 _TIED = "\N{NO-BREAK SPACE}"
 _ONE_RULE = "one only, for all message sizes"
 
@@ -86,9 +99,13 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
         pairs.append(("id in rules files", str(facts.id)))
         pairs.append(("rules per process count", _ONE_RULE if facts.one_rule else "any number"))
     pairs += [(f"size in {name}", compared) for name, compared in facts.sizes.items()]
+    pairs.append(("chosen by variable", facts.variable))
     pairs.append(("at run time", _run_time(facts)))
     pairs.append(("decides on one node", facts.one_node))
     pairs.append(("decides across nodes", facts.across_nodes))
+    if facts.han:
+        han = ", ".join(f"{number}{_TIED}{name}" for number, name in enumerate(facts.han))
+        pairs.append(("algorithms of han", han))
     forced = " ".join(f"{name}={value}" for name, value in facts.forced.items())
     pairs.append(("forced for a launch", f"{facts.example} by {forced}"))
     if facts.note:
@@ -108,6 +125,38 @@ def release_json(
         "first_release": found.first_release,
         "priorities": dict(found.priorities),
         "collectives": [asdict(each) for each in facts],
+    }
+
+
+def check(found: Check) -> str:
+    """Return what differs between the catalogue and an installation."""
+    launcher = found.launcher
+    reference = REFERENCES[launcher.library]
+    here = f"{reference.title} {launcher.release} ({launcher.mpirun}, asked through"
+    heading = f"{here} {found.told.asked})"
+    if not found.differences:
+        return f"{heading} agrees with the catalogue of {reference.title} {found.release}"
+    rows = [
+        (each.where, _DIFFERENCES[each.kind], each.catalogue or "-", each.here or "-")
+        for each in found.differences
+    ]
+    table = columns(("where", "what", "catalogue", "here"), rows)
+    counted = f"{len(rows)} difference{'s' if len(rows) > 1 else ''}"
+    return (
+        f"{heading} differs from the catalogue of {reference.title} {found.release}:\n\n{table}"
+        f"\n\n{counted}; the installation is right: please report what nobody set here"
+    )
+
+
+def check_json(found: Check) -> dict[str, Any]:
+    """Return what differs for machines."""
+    return {
+        "library": found.launcher.library,
+        "release": found.launcher.release,
+        "mpirun": str(found.launcher.mpirun),
+        "asked": found.told.asked,
+        "catalogue": found.release,
+        "differences": [asdict(each) for each in found.differences],
     }
 
 
@@ -158,7 +207,7 @@ def _tables(facts: CollectiveFacts) -> list[str]:
     symbols = [(a.name, a.symbol) for a in facts.algorithms if a.symbol]
     texts = [columns(("nr", "algorithm", "also called", "parameters"), algorithms)]
     if ranges := _ranges(facts):
-        texts.append(columns(("parameter", "default", "lowest", "highest", "set by"), ranges))
+        texts.append(columns(_RANGES, ranges))
     if limits:
         texts.append(columns(("algorithm", "needs", "otherwise"), limits))
     if symbols:
@@ -177,10 +226,14 @@ def _parameters(algorithm: AlgorithmFacts) -> str:
 
 
 def _ranges(facts: CollectiveFacts) -> list[tuple[str, ...]]:
-    """Return one row for each parameter that differs by more than the algorithm."""
-    rows = [
-        (each.name, str(each.default), str(each.low), str(each.high), each.variable or "-")
-        for algorithm in facts.algorithms
-        for each in algorithm.parameters
+    """Return one row for each parameter, or several where algorithms differ in it."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for algorithm in facts.algorithms:
+        for each in algorithm.parameters:
+            numbers = (str(number) for number in (each.default, each.low, each.high))
+            rows.setdefault((each.name, *numbers, each.variable or "-"), []).append(algorithm.name)
+    named = Counter(row[0] for row in rows)
+    return [
+        (*row, ", ".join(rows[row]) if named[row[0]] > 1 else "all that have it")
+        for row in sorted(rows)
     ]
-    return sorted(set(rows))

@@ -40,6 +40,48 @@ class Installation:
         return VENDORS[self.library].variables(self.mpirun, os.environ)
 
 
+@dataclass(frozen=True)
+class Launcher:
+    """The program by which an installed MPI starts others; enough to ask it what it knows.
+
+    ``library`` and ``release`` tell whose it is, ``mpirun`` its absolute path.
+    """
+
+    library: str
+    release: str
+    mpirun: Path
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the installation's programs need beside the caller's own."""
+        return VENDORS[self.library].variables(self.mpirun, os.environ)
+
+    def program(self, name: str, mend: str) -> Path:
+        """Return the program `name` that is installed with it.
+
+        Raises
+        ------
+        ProgramError
+            If it is not there; the message ends with `mend`.
+        """
+        vendor = VENDORS[self.library]
+        found = _beside(self.mpirun, name, vendor)
+        if found is None:
+            raise ProgramError(f"no {name} beside {self.mpirun}; {mend}")
+        return found
+
+
+def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
+    """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper.
+
+    Raises
+    ------
+    ProgramError
+        If there is none, or it is another MPI's.
+    """
+    mpirun, vendor, release = _launcher(named, library)
+    return Launcher(vendor.library, release, mpirun)
+
+
 def find(named: str | None = None, library: str | None = None) -> Installation:
     """Return the MPI that `named` (an mpirun or the folder it is installed in) belongs to.
 
@@ -155,15 +197,21 @@ def _identify(mpirun: Path) -> tuple[Vendor, str]:
 
 def _sibling(mpirun: Path, name: str, vendor: Vendor) -> Path:
     """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``)."""
-    folders = (mpirun.parent, mpirun.resolve().parent)
-    for folder in folders:
-        for suffix in (mpirun.suffix, vendor.suffix, ""):
-            if os.access(folder / f"{name}{suffix}", os.X_OK):
-                return folder / f"{name}{suffix}"
+    found = _beside(mpirun, name, vendor)
+    if found is not None:
+        return found
     raise ProgramError(
         f"no {name} beside {mpirun}; install {vendor.title}'s development files"
         f" ({vendor.development}) or name a complete {vendor.title} with --mpi"
     )
+
+
+def _beside(mpirun: Path, name: str, vendor: Vendor) -> Path | None:
+    for folder in (mpirun.parent, mpirun.resolve().parent):
+        for suffix in (mpirun.suffix, vendor.suffix, ""):
+            if os.access(folder / f"{name}{suffix}", os.X_OK):
+                return folder / f"{name}{suffix}"
+    return None
 
 
 def _check_compiler(mpicc: Path, words: list[str], vendor: Vendor) -> None:

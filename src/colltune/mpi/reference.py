@@ -31,6 +31,7 @@ _NEEDS: dict[Limit, str] = {
     Limit.POWER_OF_TWO_PROCESSES: "a power of two of processes",
     Limit.COMMUTATIVE: "a commutative operation",
     Limit.COMMUTATIVE_OR_FALLBACK: "a commutative operation",
+    Limit.COMMUTATIVE_OR_FALLBACK: "a commutative operation",
     Limit.SEGMENTED: "a segment size above 0",
     Limit.ELEMENT_PER_PROCESS: "count >= processes",
     Limit.ELEMENT_PER_POWER_OF_TWO: "count >= the largest power of two <= processes",
@@ -44,6 +45,17 @@ _OTHERWISE: dict[tuple[str, str], str] = {
     ("openmpi", Limit.COMMUTATIVE): "wrong numbers, without a word",
     ("mpich", Limit.EQUAL_COUNTS): "the program ends",
     ("mpich", ANY): "MPICH decides (what a JSON file chooses is not checked)",
+}
+# what sets a parameter for a launch, where the catalogue names nothing else
+_TUNED_NAMES = {
+    "segsize": "segmentsize",
+    "fanout": "chain_fanout",
+    "requests": "max_requests",
+}
+_CHOOSING = {
+    "openmpi": "coll_tuned_{0}_algorithm",
+    "mpich": "MPIR_CVAR_{1}_INTRA_ALGORITHM",
+    "intelmpi": "I_MPI_ADJUST_{1}",
 }
 
 
@@ -92,24 +104,30 @@ class CollectiveFacts:
         Its number in the library's rules file; None where there are no numbers.
     sizes
         What each format of files compares with its message sizes.
+    variable
+        By which variable of the library its algorithm is chosen.
     one_rule
         Only one rule for all message sizes is safe.
     runtime
         A running program can be told to use another algorithm (MPI_T).
     one_node, across_nodes
         Who decides by default on communicators within a node, and on those that span nodes.
+    han
+        Algorithms of Open MPI's coll/han, counted from 0; empty where it has none of its own.
     example, forced
         One of its algorithms, and the environment of a launch in which all calls use it.
     """
 
     collective: Collective
     id: int | None
+    variable: str
     sizes: Mapping[str, str]
     one_rule: bool
     runtime: bool
     note: str
     one_node: str
     across_nodes: str
+    han: tuple[str, ...]
     example: str
     forced: Mapping[str, str]
     algorithms: tuple[AlgorithmFacts, ...] = field(default=())
@@ -175,12 +193,14 @@ class Reference:
         return CollectiveFacts(
             collective=collective,
             id=None if entry.id == catalogue.NO_ID else entry.id,
+            variable=_CHOOSING[self.library].format(collective, collective.upper()),
             sizes=_sizes(self.library, release, collective),
             one_rule=entry.one_rule,
             runtime=entry.runtime,
             note=entry.note,
             one_node=one_node,
             across_nodes=across_nodes,
+            han=entry.han,
             example=example.id,
             forced=library.forced_environment(release, example),
             algorithms=tuple(self._algorithm(entry, algorithm) for algorithm in entry.algorithms),
@@ -188,8 +208,8 @@ class Reference:
 
     def _algorithm(self, entry: CollectiveEntry, algorithm: Algorithm) -> AlgorithmFacts:
         unsaid = dict(self.offer.defaults) | dict(algorithm.defaults)
-        stem = f"MPIR_CVAR_{entry.collective.upper()}_" if self.library == "mpich" else ""
-        variables = _variables(self.library, entry.collective, algorithm, stem)
+        variables = _variables(self.library, entry.collective, algorithm)
+        stem, least = _stem(self.library, entry.collective), dict(algorithm.minimums)
         return AlgorithmFacts(
             number=algorithm.number,
             name=algorithm.name,
@@ -198,8 +218,9 @@ class Reference:
             parameters=tuple(
                 Parameter(
                     name,
-                    unsaid.get(name, 0),
-                    *self.offer.ranges[name],
+                    default=unsaid.get(name, 0),
+                    low=least.get(name, self.offer.ranges[name][0]),
+                    high=self.offer.ranges[name][1],
                     variable=variables.get(name, ""),
                 )
                 for name in algorithm.parameters
@@ -250,24 +271,21 @@ def similar(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _variables(
-    library: str, collective: Collective, algorithm: Algorithm, stem: str
-) -> dict[str, str]:
+def _variables(library: str, collective: Collective, algorithm: Algorithm) -> dict[str, str]:
     """Return by which variable of the library each parameter is set for a launch."""
-    if library == "openmpi":
-        # ompi/mca/coll/tuned: only these two pass the fan-out of chains to their algorithms
-        tree = "chain" if collective in (Collective.BCAST, Collective.REDUCE) else "tree"
-        names = {
-            "segsize": "segmentsize",
-            "fanout": f"{tree}_fanout",
-            "requests": "max_requests",
-        }
+    if library != "openmpi":
         return {
-            name: f"coll_tuned_{collective}_algorithm_{names[name]}"
-            for name in algorithm.parameters
-            if name in names
+            name: f"{_stem(library, collective)}{variable}"
+            for name, variable in algorithm.variables
         }
-    return {name: f"{stem}{variable}" for name, variable in algorithm.variables}
+    names = _TUNED_NAMES | dict(algorithm.variables)
+    return {
+        name: f"coll_tuned_{collective}_algorithm_{names[name]}" for name in algorithm.parameters
+    }
+
+
+def _stem(library: str, collective: Collective) -> str:
+    return f"MPIR_CVAR_{collective.upper()}_" if library == "mpich" else ""
 
 
 def _otherwise(library: str, algorithm: Algorithm, limit: Limit) -> str:

@@ -1,0 +1,55 @@
+"""What an installed MPI says of itself, and how that differs from the catalogue.
+
+To add a library: a module with a function that asks an installation of it, and a line in `ASKING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.installation import Launcher, find_launcher
+from colltune.mpi.installed import intelmpi, mpich, openmpi
+from colltune.mpi.installed.differences import Difference, Kind, compare
+from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.reference import REFERENCES
+
+ASKING: dict[str, Callable[[Launcher, Catalogue], Told]] = {
+    "openmpi": openmpi.ask,
+    "mpich": mpich.ask,
+    "intelmpi": intelmpi.ask,
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What an installation told, the release of the catalogue it was compared with, and how."""
+
+    launcher: Launcher
+    release: str
+    told: Told
+    differences: tuple[Difference, ...]
+
+
+def check(named: str | None, library: str | None, release: str | None = None) -> Check:
+    """Compare an installation with the catalogue of its release, or of `release`.
+
+    `named` is an mpirun or the folder of an installation; without it, that of `library`, or the
+    first one on PATH.
+
+    Raises
+    ------
+    ProgramError
+        If there is no such installation, or a program of it is missing, fails or answers nonsense.
+    LibraryError
+        If there is no catalogue of the release.
+    """
+    launcher = find_launcher(named, library)
+    reference = REFERENCES[launcher.library]
+    compared, known = reference.at(release or launcher.release)
+    told = ASKING[launcher.library](launcher, known)
+    return Check(launcher, compared, told, compare(reference, compared, told))
+
+
+__all__ = ["ASKING", "Check", "Difference", "Kind", "Told", "Variable", "check", "compare"]

@@ -1,0 +1,166 @@
+"""Compares a catalogue with what an installation tells of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from colltune.domain import Collective
+from colltune.mpi.catalogue import Catalogue, CollectiveEntry
+from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.reference import CollectiveFacts, Reference
+
+_CHOOSABLE = "has algorithms to choose from"
+_RUN_TIME = {True: "can change at run time", False: "cannot change at run time"}
+_PRIORITY = re.compile(r"coll_(\w+)_priority")
+# one of these two stands for each collective: the first until 4.1, both from 5.0 on
+_OF_HAN = re.compile(r"coll_han_use_(?:simple_)?([a-z_]+?)(?:_algorithm)?")
+
+
+class Kind(StrEnum):
+    """What differs."""
+
+    NOT_IN_CATALOGUE = "not-in-catalogue"
+    NOT_HERE = "not-here"
+    OTHER_NUMBER = "other-number"
+    OTHER_NAME = "other-name"
+    OTHER_RANGE = "other-range"
+    OTHER_DEFAULT = "other-default"
+    NO_SUCH_VARIABLE = "no-such-variable"
+    OTHER_PRIORITY = "other-priority"
+    OTHER_COMPONENT = "other-component"
+    RUN_TIME = "run-time"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference: ``where`` (a collective or component), what the catalogue says, what is here.
+
+    ``catalogue`` or ``here`` is empty where one of them has nothing to say.
+    """
+
+    kind: Kind
+    where: str
+    catalogue: str
+    here: str
+
+
+def compare(reference: Reference, release: str, told: Told) -> tuple[Difference, ...]:
+    """Return all differences to the catalogue of `release`, in the order of its collectives.
+
+    Raises
+    ------
+    LibraryError
+        If there is no catalogue of that release.
+    """
+    known = reference.catalogue_of(release)
+    found: list[Difference] = []
+    for collective, entry in known.collectives.items():
+        if collective in told.presets:
+            found += _presets(entry, told.presets[collective])
+        elif collective in told.algorithms:
+            found += _algorithms(entry, told.algorithms[collective])
+            found += _variables(reference.facts(release, collective), told)
+        else:
+            found.append(Difference(Kind.NOT_HERE, collective, _CHOOSABLE, ""))
+    for collective in (*told.algorithms, *told.presets):
+        if collective not in known.collectives:
+            found.append(Difference(Kind.NOT_IN_CATALOGUE, collective, "", _CHOOSABLE))
+    return (*found, *_components(known, told))
+
+
+def _presets(entry: CollectiveEntry, highest: int) -> Iterator[Difference]:
+    known = max((algorithm.number for algorithm in entry.algorithms), default=0)
+    if known != highest:
+        yield Difference(
+            Kind.OTHER_RANGE, entry.collective, f"presets 1 to {known}", f"presets 1 to {highest}"
+        )
+
+
+def _algorithms(entry: CollectiveEntry, here: Mapping[int, str]) -> Iterator[Difference]:
+    known = {a.value or a.name: a.number for a in entry.algorithms}
+    named = {number: name for name, number in known.items()}
+    for number, name in sorted(here.items()):
+        if name in known:
+            if known[name] != number:
+                told = _named(known[name], name)
+                yield Difference(Kind.OTHER_NUMBER, entry.collective, told, _named(number, name))
+        elif number in named and named[number] not in here.values():
+            told = _named(number, named[number])
+            yield Difference(Kind.OTHER_NAME, entry.collective, told, _named(number, name))
+        else:
+            yield Difference(Kind.NOT_IN_CATALOGUE, entry.collective, "", _named(number, name))
+    for name, number in known.items():
+        if number not in here and name not in here.values():
+            yield Difference(Kind.NOT_HERE, entry.collective, _named(number, name), "")
+
+
+def _named(number: int, name: str) -> str:
+    return f"{name} ({number})"
+
+
+def _variables(facts: CollectiveFacts, told: Told) -> Iterator[Difference]:
+    """Yield what differs in the variables by which algorithms and parameters are chosen."""
+    chosen = told.variables.get(facts.variable)
+    if chosen is None:
+        yield Difference(Kind.NO_SUCH_VARIABLE, facts.collective, facts.variable, "")
+    elif chosen.writable != facts.runtime:
+        said = [_RUN_TIME[runtime] for runtime in (facts.runtime, chosen.writable)]
+        yield Difference(Kind.RUN_TIME, facts.collective, *said)
+    defaults = {
+        parameter.variable: str(parameter.default)
+        for algorithm in facts.algorithms
+        for parameter in algorithm.parameters
+    }
+    settings = {name: "" for algorithm in facts.algorithms for name in algorithm.settings}
+    for name, default in (settings | defaults).items():
+        here = told.variables.get(name)
+        if here is None:
+            yield Difference(Kind.NO_SUCH_VARIABLE, facts.collective, name, "")
+        elif default not in ("", here.value):
+            yield Difference(
+                Kind.OTHER_DEFAULT, facts.collective, f"{name}={default}", _set(name, here)
+            )
+
+
+def _components(known: Catalogue, told: Told) -> Iterator[Difference]:
+    """Yield components of another priority, and those here that outrank the known ones."""
+    if not known.priorities:
+        return
+    priorities = dict(known.priorities)
+    here = {
+        match[1]: variable
+        for name, variable in told.variables.items()
+        if (match := _PRIORITY.fullmatch(name)) and variable.value.lstrip("-").isdecimal()
+    }
+    for name, variable in sorted(here.items()):
+        if name in priorities and priorities[name] != int(variable.value):
+            said = f"priority {priorities[name]}"
+            yield Difference(Kind.OTHER_PRIORITY, f"coll/{name}", said, _priority(variable))
+        elif name not in priorities and int(variable.value) > priorities.get("tuned", 0):
+            yield Difference(Kind.OTHER_COMPONENT, f"coll/{name}", "", _priority(variable))
+    if known.han_priority is not None:
+        if "han" not in here:
+            said = f"priority {known.han_priority}"
+            yield Difference(Kind.OTHER_COMPONENT, "coll/han", said, "")
+        yield from _of_han(known, told)
+
+
+def _of_han(known: Catalogue, told: Told) -> Iterator[Difference]:
+    here = {match[1] for name in told.variables if (match := _OF_HAN.fullmatch(name))}
+    for collective in sorted(known.han_collectives - here):
+        yield Difference(Kind.NOT_HERE, "coll/han", collective, "")
+    for name in sorted(here & set(Collective) - known.han_collectives):
+        yield Difference(Kind.NOT_IN_CATALOGUE, "coll/han", "", name)
+
+
+def _priority(variable: Variable) -> str:
+    set_by = "" if variable.source == "default" else f" (set: {variable.source})"
+    return f"priority {variable.value}{set_by}"
+
+
+def _set(name: str, variable: Variable) -> str:
+    set_by = "" if variable.source == "default" else f" (set: {variable.source})"
+    return f"{name}={variable.value}{set_by}"

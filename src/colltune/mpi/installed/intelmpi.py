@@ -1,0 +1,57 @@
+"""How many presets an installed Intel MPI has, through impi_info."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from colltune import process
+from colltune.domain import Collective
+from colltune.errors import ProgramError
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.installation import Launcher
+from colltune.mpi.installed.told import Told, Variable
+
+_TIMEOUT_S = 60.0
+_MEND = "it comes with Intel MPI; name a complete one with --mpi"
+_RANGE = re.compile(r"\brange:\s*0-(\d+)")
+_UNKNOWN = "Didn't find"
+
+
+def ask(launcher: Launcher, _known: Catalogue) -> Told:
+    """Return what ``impi_info`` beside the launcher tells of the variables I_MPI_ADJUST_*.
+
+    Raises
+    ------
+    ProgramError
+        If it is missing, fails, or tells no range at all.
+    """
+    program = launcher.program("impi_info", _MEND)
+    presets, variables = {}, {}
+    for collective in Collective:
+        name = f"I_MPI_ADJUST_{collective.upper()}"
+        highest = highest_preset(_answer(launcher, program, name))
+        if highest is not None:
+            presets[collective] = highest
+            variables[name] = Variable(os.environ.get(name, ""), writable=False)
+    if not presets:
+        raise ProgramError(f"{program} -v I_MPI_ADJUST_BCAST tells no range of presets; {_MEND}")
+    return Told("intelmpi", launcher.release, str(program), presets=presets, variables=variables)
+
+
+def highest_preset(text: str) -> int | None:
+    """Return the highest preset in what ``impi_info -v`` printed of a variable; None if none."""
+    match = _RANGE.search(text)
+    return None if match is None else int(match[1])
+
+
+def _answer(launcher: Launcher, program: Path, variable: str) -> str:
+    outcome = process.run(
+        [program, "-v", variable],
+        timeout_s=_TIMEOUT_S,
+        env=dict(os.environ) | launcher.environment(),
+    )
+    if _UNKNOWN in outcome.stdout + outcome.stderr:
+        return ""
+    return process.check(outcome, f"asking Intel MPI for {variable}").stdout

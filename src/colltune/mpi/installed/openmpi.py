@@ -1,0 +1,100 @@
+"""What an installed Open MPI says of its collective components, through ompi_info."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from colltune import process
+from colltune.domain import Collective
+from colltune.errors import ProgramError
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.installation import Launcher
+from colltune.mpi.installed.told import Told, Variable
+
+_TIMEOUT_S = 60.0
+_QUESTION = ("--param", "coll", "all", "--level", "9")
+_MEND = "it comes with Open MPI (Debian: openmpi-bin); name a complete one with --mpi"
+_PARSABLE = re.compile(
+    r"mca:coll:\w+:param:(?P<name>\w+):(?P<field>value|source|status|enumerator:value):(?P<text>.*)"
+)
+_READABLE = re.compile(
+    r'MCA coll \w+: (?P<kind>parameter|informational) "(?P<name>\w+)" \(current value: '
+    r'"(?P<value>.*)", data source: (?P<source>[^,]*),'
+)
+# 0:"ignore", 1:"linear" until 4.1; 0|ignore, 1|linear from 5.0 on
+_ITEM = re.compile(r'(\d+)(?::"([^"]*)"|\|([^,]*))')
+_ALGORITHM = re.compile(r"coll_tuned_(\w+)_algorithm")
+_OWN_DECISION = 0
+
+
+def ask(launcher: Launcher, _known: Catalogue) -> Told:
+    """Return what ``ompi_info`` beside the launcher tells.
+
+    Raises
+    ------
+    ProgramError
+        If it is missing, fails, or knows no coll/tuned.
+    """
+    program = launcher.program("ompi_info", _MEND)
+    environment = dict(os.environ) | launcher.environment()
+    for words in ([*_QUESTION, "--parsable"], list(_QUESTION)):
+        outcome = process.run([program, *words], timeout_s=_TIMEOUT_S, env=environment)
+        text = process.check(outcome, "asking Open MPI for its collective components").stdout
+        told = parse(text, launcher.release, str(program))
+        if told.algorithms:
+            return told
+    raise ProgramError(
+        f"{program} {' '.join(_QUESTION)} tells of no algorithms of coll/tuned; was it built"
+        " without this component, or is it excluded (OMPI_MCA_coll)?"
+    )
+
+
+def parse(text: str, release: str, asked: str) -> Told:
+    """Return what ``ompi_info`` printed, with or without ``--parsable``."""
+    fields: dict[str, dict[str, str]] = {}
+    items: dict[str, dict[int, str]] = {}
+    for name, key, value in _facts(text):
+        if key == "item":
+            number, _, item = value.partition(":")
+            if number.isdecimal():
+                items.setdefault(name, {})[int(number)] = item
+        else:
+            fields.setdefault(name, {})[key] = value
+    return Told(
+        library="openmpi",
+        release=release,
+        asked=asked,
+        algorithms={
+            Collective(match[1]): {n: item for n, item in told.items() if n != _OWN_DECISION}
+            for name, told in items.items()
+            if (match := _ALGORITHM.fullmatch(name)) and match[1] in list(Collective)
+        },
+        variables={
+            name: Variable(
+                value=told.get("value", ""),
+                source=told.get("source", "default"),
+                writable=told.get("status", "writeable") != "read-only",
+            )
+            for name, told in fields.items()
+        },
+    )
+
+
+def _facts(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (variable, value | source | status | item, text) of every line that tells one."""
+    current = ""
+    for line in text.splitlines():
+        if match := _PARSABLE.match(line):
+            key = "item" if match["field"].startswith("enumerator") else match["field"]
+            yield match["name"], key, match["text"].strip('"')
+        elif match := _READABLE.search(line):
+            current = match["name"]
+            yield current, "value", match["value"]
+            yield current, "source", match["source"]
+            read_only = match["kind"] == "informational"
+            yield current, "status", "read-only" if read_only else "writeable"
+        elif current and line.strip().startswith("Valid values:"):
+            for item in _ITEM.finditer(line):
+                yield current, "item", f"{item[1]}:{item[2] or item[3]}"

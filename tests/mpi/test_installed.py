@@ -1,0 +1,282 @@
+"""What an installed MPI tells of itself, read from recorded outputs, and how it is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective
+from colltune.errors import LibraryError, ProgramError
+from colltune.mpi.installation import Launcher
+from colltune.mpi.installed import ASKING, Difference, Kind, Told, Variable, compare
+from colltune.mpi.installed.cvars import Cvar, parse_listing, parse_mpivars
+from colltune.mpi.installed.intelmpi import highest_preset
+from colltune.mpi.installed.mpich import Described, described
+from colltune.mpi.installed.openmpi import parse
+from colltune.mpi.reference import REFERENCES
+
+RECORDED = Path(__file__).parent.parent / "golden" / "installed"
+BCAST, ALLGATHERV = Collective.BCAST, Collective.ALLGATHERV
+NAMES = {
+    1: "basic_linear",
+    2: "chain",
+    3: "pipeline",
+    4: "split_binary_tree",
+    5: "binary_tree",
+    6: "binomial",
+    7: "knomial",
+    8: "scatter_allgather",
+    9: "scatter_allgather_ring",
+}
+OPENMPI, MPICH, INTELMPI = (REFERENCES[name] for name in ("openmpi", "mpich", "intelmpi"))
+
+
+def recorded(name: str) -> str:
+    """Return the text of a recorded output."""
+    return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("release", ["4.1.8", "5.0.11"])
+@pytest.mark.parametrize("spelling", ["-parsable", ""])
+def test_ompi_info_is_read_in_all_its_spellings(release: str, spelling: str) -> None:
+    """4.1 and 5.0 list the same bcast algorithms, with --parsable and without."""
+    told = parse(recorded(f"ompi_info-{release}{spelling}"), release, "ompi_info")
+    assert told.algorithms[BCAST] == NAMES
+    sparbit = {6: "sparbit"} if release == "5.0.11" else {}
+    assert (
+        told.algorithms[ALLGATHERV]
+        == {
+            1: "default",
+            2: "bruck",
+            3: "ring",
+            4: "neighbor",
+            5: "two_proc",
+        }
+        | sparbit
+    )
+    priorities = {"4.1.8": "0", "5.0.11": "35"}
+    assert told.variables["coll_han_priority"] == Variable(priorities[release])
+    assert told.variables["coll_tuned_bcast_algorithm_chain_fanout"] == Variable("4")
+    assert not told.variables["coll_tuned_bcast_algorithm_count"].writable
+
+
+def test_who_set_a_variable_is_told() -> None:
+    """A priority that the environment sets is told with its source."""
+    text = recorded("ompi_info-5.0.11-parsable")
+    text = text.replace("coll_han_priority:value:35", "coll_han_priority:value:0")
+    text = text.replace("coll_han_priority:source:default", "coll_han_priority:source:environment")
+    assert parse(text, "5.0.11", "").variables["coll_han_priority"] == Variable("0", "environment")
+
+
+def whole(release: str) -> Told:
+    """Return what an Open MPI tells that agrees with the catalogue of `release`."""
+    known = OPENMPI.catalogue_of(release)
+    variables = {f"coll_{name}_priority": Variable(str(n)) for name, n in known.priorities}
+    for collective in known.collectives:
+        facts = OPENMPI.facts(release, collective)
+        variables[facts.variable] = Variable("ignore", writable=facts.runtime)
+        for algorithm in facts.algorithms:
+            for each in algorithm.parameters:
+                variables[each.variable] = Variable(str(each.default))
+    for collective in known.han_collectives:
+        variables[f"coll_han_use_{collective}_algorithm"] = Variable("default")
+        variables[f"coll_han_use_simple_{collective}"] = Variable("false")
+    algorithms = {
+        collective: {a.number: a.value or a.name for a in entry.algorithms}
+        for collective, entry in known.collectives.items()
+    }
+    return Told("openmpi", release, "ompi_info", algorithms, {}, variables)
+
+
+@pytest.mark.parametrize("release", ["4.1.8", "5.0.11"])
+def test_the_recorded_releases_agree(release: str) -> None:
+    """What was recorded of bcast, allgatherv and the priorities is what the catalogue says."""
+    told = parse(recorded(f"ompi_info-{release}-parsable"), release, "ompi_info")
+    assert compare(OPENMPI, release, whole(release)) == ()
+    of_file = replace(
+        whole(release),
+        algorithms={**whole(release).algorithms, **told.algorithms},
+        variables={**whole(release).variables, **told.variables},
+    )
+    assert compare(OPENMPI, release, of_file) == ()
+
+
+def differing(**changes: Variable) -> tuple[Difference, ...]:
+    """Return what differs from 5.0.11 where these variables are otherwise."""
+    told = whole("5.0.11")
+    return compare(OPENMPI, "5.0.11", replace(told, variables={**told.variables, **changes}))
+
+
+def renamed(collective: Collective, algorithms: dict[int, str]) -> tuple[Difference, ...]:
+    """Return what differs from 5.0.11 where a collective has other algorithms."""
+    told = whole("5.0.11")
+    changed = {**told.algorithms, collective: algorithms}
+    return compare(OPENMPI, "5.0.11", replace(told, algorithms=changed))
+
+
+def test_other_algorithms_are_told() -> None:
+    """New, missing, renamed and renumbered algorithms are four different things."""
+    assert renamed(BCAST, NAMES | {10: "new"}) == (
+        Difference(Kind.NOT_IN_CATALOGUE, "bcast", "", "new (10)"),
+    )
+    assert renamed(BCAST, {n: name for n, name in NAMES.items() if n < 9}) == (
+        Difference(Kind.NOT_HERE, "bcast", "scatter_allgather_ring (9)", ""),
+    )
+    assert renamed(BCAST, NAMES | {7: "kary"}) == (
+        Difference(Kind.OTHER_NAME, "bcast", "knomial (7)", "kary (7)"),
+    )
+    assert renamed(BCAST, NAMES | {6: "knomial", 7: "binomial"}) == (
+        Difference(Kind.OTHER_NUMBER, "bcast", "knomial (7)", "knomial (6)"),
+        Difference(Kind.OTHER_NUMBER, "bcast", "binomial (6)", "binomial (7)"),
+    )
+
+
+def test_an_algorithm_put_in_between_moves_the_others() -> None:
+    """One new name under an old number, and the old name under a new one."""
+    moved = NAMES | {9: "between", 10: "scatter_allgather_ring"}
+    assert renamed(BCAST, moved) == (
+        Difference(Kind.NOT_IN_CATALOGUE, "bcast", "", "between (9)"),
+        Difference(
+            Kind.OTHER_NUMBER,
+            "bcast",
+            "scatter_allgather_ring (9)",
+            "scatter_allgather_ring (10)",
+        ),
+    )
+
+
+def test_other_variables_are_told() -> None:
+    """Another default and whether it may change at run time are told with the variable's name."""
+    fanout = "coll_tuned_bcast_algorithm_chain_fanout"
+    assert differing(**{fanout: Variable("8", "file")}) == (
+        Difference(Kind.OTHER_DEFAULT, "bcast", f"{fanout}=4", f"{fanout}=8 (set: file)"),
+    )
+    assert differing(coll_tuned_bcast_algorithm=Variable("ignore", writable=False)) == (
+        Difference(Kind.RUN_TIME, "bcast", "can change at run time", "cannot change at run time"),
+    )
+    told = whole("5.0.11")
+    without = {n: v for n, v in told.variables.items() if n != fanout}
+    assert compare(OPENMPI, "5.0.11", replace(told, variables=without)) == (
+        Difference(Kind.NO_SUCH_VARIABLE, "bcast", fanout, ""),
+    )
+
+
+def test_components_that_decide_first_are_told() -> None:
+    """Another priority of a known component, and a foreign one that outranks coll/tuned."""
+    assert differing(coll_han_priority=Variable("0", "environment")) == (
+        Difference(Kind.OTHER_PRIORITY, "coll/han", "priority 35", "priority 0 (set: environment)"),
+    )
+    assert differing(coll_hcoll_priority=Variable("90")) == (
+        Difference(Kind.OTHER_COMPONENT, "coll/hcoll", "", "priority 90"),
+    )
+    assert differing(coll_ucc_priority=Variable("10")) == ()
+    assert differing(coll_han_use_alltoall_algorithm=Variable("default")) == (
+        Difference(Kind.NOT_IN_CATALOGUE, "coll/han", "", "alltoall"),
+    )
+    told = whole("5.0.11")
+    without = {n: v for n, v in told.variables.items() if n != "coll_han_priority"}
+    assert compare(OPENMPI, "5.0.11", replace(told, variables=without)) == (
+        Difference(Kind.OTHER_COMPONENT, "coll/han", "priority 35", ""),
+    )
+
+
+def test_collectives_on_one_side_only_are_told() -> None:
+    """A collective that only one of them knows is a difference by itself."""
+    told = whole("5.0.11")
+    only: dict[Collective, Mapping[int, str]] = {
+        c: names for c, names in told.algorithms.items() if c is not Collective.SCAN
+    }
+    assert compare(OPENMPI, "5.0.11", replace(told, algorithms=only)) == (
+        Difference(Kind.NOT_HERE, "scan", "has algorithms to choose from", ""),
+    )
+
+
+def test_presets_are_compared_by_their_number() -> None:
+    """impi_info tells the highest preset; 2021.15 has 22 for bcast, 2021.6 had 18."""
+    assert highest_preset(recorded("impi_info-2021.15")) == 22
+    assert highest_preset("I_MPI_ADJUST_X\n  MPI Datatype:\n    MPI_CHAR\n") is None
+    presets = {
+        collective: max(a.number for a in entry.algorithms)
+        for collective, entry in INTELMPI.catalogue_of("2021.6").collectives.items()
+    }
+    told = Told("intelmpi", "2021.6", "impi_info", presets=presets)
+    assert compare(INTELMPI, "2021.6", told) == ()
+    told = replace(told, presets=presets | {BCAST: 22})
+    assert compare(INTELMPI, "2021.6", told) == (
+        Difference(Kind.OTHER_RANGE, "bcast", "presets 1 to 18", "presets 1 to 22"),
+    )
+
+
+def test_control_variables_are_read_as_both_programs_print_them() -> None:
+    """The listing of cvars.c and that of mpivars give the same variables."""
+    listed = parse_listing(recorded("cvars-5.0.2"))
+    assert listed == parse_mpivars(recorded("mpivars-5.0.2"))
+    assert listed["MPIR_CVAR_BCAST_TREE_KVAL"] == Cvar(
+        "2", "k value for tree (kary, knomial, etc.) based bcast", True, {}
+    )
+    items = parse_listing("a\tint\tread-only\t0\t0=ignore 1=linear\ttext\\nmore\nnoise\n")
+    assert items == {"a": Cvar("0", "text\nmore", False, {0: "ignore", 1: "linear"})}
+
+
+@pytest.mark.parametrize(
+    ("release", "last"), [("4.0.2", "scatter_ring_allgather"), ("5.0.2", "tree")]
+)
+def test_names_are_found_in_descriptions(release: str, last: str) -> None:
+    """The list has lost its line ends in 4.0; known names are told apart all the same."""
+    text = parse_listing(recorded(f"cvars-{release}"))["MPIR_CVAR_BCAST_INTRA_ALGORITHM"].text
+    entry = MPICH.catalogue_of(release).collectives[BCAST]
+    known = list(dict.fromkeys(a.value or a.name for a in entry.algorithms))
+    assert described(text, known) == [Described(name, certain=True) for name in known]
+    assert known[-1] == last
+
+
+def test_unknown_names_without_line_ends_are_uncertain() -> None:
+    """A name that nobody knows is given with the word that ran into it, and marked."""
+    text = "Variable to selectauto - InternalFILE)nb   - Force nbnew - Force new"
+    assert described(text, ["nb"]) == [Described("nb", True), Described("nbnew", False)]
+
+
+def test_a_release_without_a_catalogue_is_refused() -> None:
+    """Nothing is compared with the catalogue of another release."""
+    with pytest.raises(LibraryError, match=r"3\.1\.6"):
+        compare(OPENMPI, "3.1.6", whole("5.0.11"))
+
+
+def launcher(folder: Path, library: str, release: str, program: str, script: str) -> Launcher:
+    """Return a launcher beside which stands one program."""
+    (folder / program).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (folder / program).chmod(0o755)
+    return Launcher(library, release, folder / "mpirun")
+
+
+@pytest.mark.parametrize(
+    ("library", "release", "program", "script", "complaint"),
+    [
+        ("openmpi", "5.0.11", "other", "", "no ompi_info beside"),
+        ("openmpi", "5.0.11", "ompi_info", "echo nonsense", "tells of no algorithms of coll/tuned"),
+        ("openmpi", "5.0.11", "ompi_info", "exit 3", "status 3"),
+        ("intelmpi", "2021.15", "other", "", "no impi_info beside"),
+        ("intelmpi", "2021.15", "impi_info", "echo nonsense", "tells no range of presets"),
+        ("intelmpi", "2021.15", "impi_info", 'echo "Didn\'t find it"; exit 255', "tells no range"),
+        ("mpich", "4.0.2", "mpirun", "echo nonsense", "is of no MPI that colltune knows"),
+    ],
+)
+def test_programs_that_are_missing_or_answer_nonsense_are_named(
+    tmp_path: Path, library: str, release: str, program: str, script: str, complaint: str
+) -> None:
+    """A missing, failing or strange program ends with one error that names it."""
+    found = launcher(tmp_path, library, release, program, script)
+    with pytest.raises(ProgramError, match=complaint):
+        ASKING[library](found, REFERENCES[library].catalogue_of(release))
+
+
+def test_a_program_of_recorded_outputs_is_asked(tmp_path: Path) -> None:
+    """Where --parsable tells no algorithms the readable answer is taken."""
+    script = f'case "$*" in *parsable) ;; *) cat "{RECORDED}/ompi_info-4.1.8.txt" ;; esac'
+    found = launcher(tmp_path, "openmpi", "4.1.8", "ompi_info", script)
+    told = ASKING["openmpi"](found, OPENMPI.catalogue_of("4.1.8"))
+    assert told.algorithms[BCAST] == NAMES
+    assert told.asked == str(tmp_path / "ompi_info")
