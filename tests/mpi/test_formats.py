@@ -10,10 +10,12 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi import catalogue as catalogues
 from colltune.mpi.formats import (
+    CURRENT,
     FORMATS,
     LARGEST_BYTES,
     RELEASES,
     format_of,
+    likely_reader,
     read_text,
     readers,
     reads,
@@ -71,6 +73,18 @@ def test_readers() -> None:
     assert readers(PlainFormat()) == ("4.1.4", "5.0.11")
     assert readers(_AlikeFormat()) == RELEASES["mpich"][1:]
     assert not reads(PlainFormat(), "9.9.9")
+
+
+def test_the_likely_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the current release where that reads the format, else the newest that does."""
+    assert all(CURRENT[name] in RELEASES[name] for name in LIBRARIES)
+    monkeypatch.setitem(CURRENT, "openmpi", "4.1.4")
+    assert likely_reader(PlainFormat()) == "4.1.4"
+    monkeypatch.setitem(CURRENT, "openmpi", "6.0.0")
+    assert likely_reader(PlainFormat()) == "5.0.11"
+    monkeypatch.setitem(RELEASES, "openmpi", ("6.0.0",))
+    with pytest.raises(LibraryError, match="no release that reads plain is known"):
+        likely_reader(PlainFormat())
 
 
 def test_every_catalogue_has_a_release() -> None:

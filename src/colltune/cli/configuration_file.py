@@ -9,7 +9,14 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile
-from colltune.mpi.formats import FORMATS, LARGEST_BYTES, format_of, read_text, readers, text_of
+from colltune.mpi.formats import (
+    FORMATS,
+    LARGEST_BYTES,
+    format_of,
+    likely_reader,
+    read_text,
+    text_of,
+)
 
 STDIN = "-"
 _ENDS_BESIDE = (".dispatch",)
@@ -57,7 +64,7 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
     path
         What to read.
     release
-        ``5.0.8`` or ``openmpi@5.0.8``; by default the newest release that reads the format.
+        ``5.0.8`` or ``openmpi@5.0.8``; by default `formats.likely_reader`.
     format_name
         A key of `colltune.mpi.formats.FORMATS`; by default the one that the file looks like.
 
@@ -75,7 +82,7 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
         None if str(path) == STDIN else path,
         text,
         known,
-        number or newest_reader(known),
+        number or likely_reader(known),
         assumed=number is None,
     )
 
@@ -115,20 +122,6 @@ def library_and_release(text: str | None) -> tuple[str | None, str | None]:
     if match is None:
         raise LibraryError(f"{text!r} is no release; write 5.0.8 or openmpi@5.0.8")
     return match["library"], match["release"]
-
-
-def newest_reader(known: Format) -> str:
-    """Return the newest release that reads a format.
-
-    Raises
-    ------
-    LibraryError
-        If no supported release is known.
-    """
-    found = readers(known)
-    if not found:
-        raise LibraryError(f"no release that reads {known.name} is known; name one with --release")
-    return found[-1]
 
 
 def _standard_input(source: str) -> str:

@@ -19,13 +19,13 @@ def convert(
     to: Annotated[str, typer.Option(metavar="FORMAT", help="Format to write.")],
     release: Annotated[
         str | None,
-        typer.Option(help="Release to write for; default: the newest that reads the format."),
+        typer.Option(help="Release to write for; default: the current one that reads the format."),
     ] = None,
     from_release: Annotated[
         str | None,
         typer.Option(
             help="Release for which the file was written; default: --release where it reads the"
-            " file, else the newest that does."
+            " file, else the current one that does."
         ),
     ] = None,
     format_: FormatName = None,
@@ -73,13 +73,13 @@ def _both(
     """
     from dataclasses import replace
 
-    from colltune.cli.configuration_file import library_and_release, newest_reader, open_file
+    from colltune.cli.configuration_file import library_and_release, open_file
     from colltune.errors import LibraryError
-    from colltune.mpi.formats import format_of, reads
+    from colltune.mpi.formats import format_of, likely_reader, reads
 
     library, number = library_and_release(release)
     target = format_of("", "--to", to, library)
-    target_release = number or newest_reader(target)
+    target_release = number or likely_reader(target)
     if why := target.unreadable_by(target_release):
         raise LibraryError(f"{target.library} {target_release} does not read {target.name}: {why}")
     opened = open_file(file, from_release, format_name)

@@ -48,7 +48,7 @@ Release = Annotated[
     str | None,
     typer.Option(
         metavar="RELEASE",
-        help="Whose reading counts: 5.0.8 or openmpi@5.0.8; default: the newest that reads it.",
+        help="Whose reading counts: 5.0.8 or openmpi@5.0.8; default: the current one that does.",
     ),
 ]
 FormatName = Annotated[

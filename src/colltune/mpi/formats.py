@@ -20,6 +20,8 @@ RELEASES: dict[str, tuple[str, ...]] = {
 }
 """Releases of each library between which a file's meaning changes, oldest first; at least one per
 catalogue."""
+CURRENT: dict[str, str] = {"openmpi": "5.0.11", "mpich": "5.0.2", "intelmpi": "2021.18.1"}
+"""For which a file is most likely meant; Open MPI 6 reads classic files differently."""
 
 
 def format_of(
@@ -63,6 +65,23 @@ def _named(named: str, source: str, library: str | None) -> Format:
 def readers(known: Format) -> tuple[str, ...]:
     """Return those of `RELEASES` that read a format, oldest first."""
     return tuple(r for r in RELEASES.get(known.library, ()) if reads(known, r))
+
+
+def likely_reader(known: Format) -> str:
+    """Return the release for which a file whose release is not known was most likely written.
+
+    It is the current one, or where that does not read the format the newest that does.
+
+    Raises
+    ------
+    LibraryError
+        If no supported release reads it.
+    """
+    found = readers(known)
+    if not found:
+        raise LibraryError(f"no release that reads {known.name} is known; name one with --release")
+    current = CURRENT.get(known.library, "")
+    return current if current in found else found[-1]
 
 
 def reads(known: Format, release: str) -> bool:
