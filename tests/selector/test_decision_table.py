@@ -17,6 +17,7 @@ from colltune.selector.decision_table import (
     intervals,
     layouts,
     merged,
+    one_choice_table,
 )
 from tests.models.machines import configuration, measured
 
@@ -192,3 +193,55 @@ def test_merging_joins_equal_neighbours() -> None:
         Interval(30, None, default),
     ]
     assert merged(found) == (Interval(0, 19, default, reason="a"), *found[2:])
+
+
+@pytest.mark.parametrize("learner", BUNDLES)
+def test_each_layout_can_be_decided_by_itself(learner: str) -> None:
+    """Layouts of one size get exactly the intervals of their own shape, the rules stay as such."""
+    selector = ModelSelector(BUNDLES[learner])
+    table = decision_table(selector, JOB, BOTH, by_layout=True)
+    plain = decision_table(selector, JOB, BOTH)
+    assert table.rules == plain.rules
+    assert plain.by_layout == {}
+    several = [lie for size in communicator_sizes(JOB) if len(lie := layouts(size, JOB)) > 1]
+    assert set(table.by_layout) == {(c, s) for c in BOTH for lie in several for s in lie}
+    for (collective, layout), found in table.by_layout.items():
+        assert found == intervals(selector, collective, layout)
+
+
+def test_without_descriptions_the_decisions_are_the_same() -> None:
+    """A table that is not described has the same intervals without predictions and reasons."""
+    selector = ModelSelector(BUNDLES["knn"])
+    described = decision_table(selector, JOB, BOTH, by_layout=True)
+    bare = decision_table(selector, JOB, BOTH, by_layout=True, describe=False)
+    assert {k: _stripped(i) for k, i in described.rules.items()} == bare.rules
+    assert {k: _stripped(i) for k, i in described.by_layout.items()} == bare.by_layout
+
+
+def _stripped(found: Iterable[Interval]) -> tuple[Interval, ...]:
+    return tuple(Interval(i.first_bytes, i.last_bytes, i.configuration) for i in found)
+
+
+def test_one_choice_is_never_slower_anywhere() -> None:
+    """A choice for everything is made only if it is predicted at least as fast everywhere."""
+    data = measured(nodes=(1, 2, 4, 8, 16), ppn=(1, 2, 4), msizes=(1, 16, 64, 256, 1024))
+    selector = ModelSelector(fit(data, "gam", jobs=1))
+    table = one_choice_table(selector, JOB, [BCAST])
+    assert list(table.rules) == [(BCAST, 48)]
+    (interval,) = table.rules[BCAST, 48]
+    everywhere = [
+        Instance(BCAST, s, m)
+        for size in communicator_sizes(JOB)
+        for s in layouts(size, JOB)
+        for m in (1, 16, 64, 256, 1024)
+    ]
+    model = selector.bundle.model(BCAST)
+    nodes = [i.shape.nodes for i in everywhere]
+    ppn = [i.shape.ppn for i in everywhere]
+    times = {
+        c: model.model(c).predict(nodes, ppn, [i.msize_bytes for i in everywhere])[0]
+        for c in model.configurations
+    }
+    never_slower = {c for c, t in times.items() if (t <= times[configuration("default")]).all()}
+    assert interval.configuration in never_slower
+    assert interval.configuration.is_default == (never_slower == {configuration("default")})

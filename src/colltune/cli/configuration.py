@@ -110,11 +110,18 @@ def selector_for(
 
 
 def table_for(
-    selector: ModelSelector, shape: Shape, mpi: ConfigurableLibrary, release: str
+    selector: ModelSelector,
+    shape: Shape,
+    mpi: ConfigurableLibrary,
+    release: str,
+    *,
+    describe: bool = True,
 ) -> DecisionTable:
     """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
     collectives = selector.bundle.collectives
-    return decision_table(selector, shape, collectives, single_rule=mpi.one_rule(release))
+    return decision_table(
+        selector, shape, collectives, single_rule=mpi.one_rule(release), describe=describe
+    )
 
 
 def _usable_from(

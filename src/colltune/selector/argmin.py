@@ -161,14 +161,15 @@ class ModelSelector:
 
     def _least_msize(self, model: CollectiveModel, nprocs: Integers) -> Integers:
         """Return the smallest message of each configuration for n process counts, (n, C)."""
-        rows: dict[int, Integers] = {}
-        for count in dict.fromkeys(nprocs.tolist()):
-            key = (model.collective, count)
-            if key not in self._least:
+        # np.unique would import numpy.ma, which costs a cold start a lot
+        counts = sorted(set(nprocs.tolist()))
+        for count in counts:
+            if (model.collective, count) not in self._least:
                 found = [self._first_bytes(c, count) for c in model.configurations]
-                self._least[key] = np.array([_NEVER if m is None else m for m in found])
-            rows[count] = self._least[key]
-        return np.stack([rows[count] for count in nprocs.tolist()])
+                least = np.array([_NEVER if m is None else m for m in found])
+                self._least[model.collective, count] = least
+        rows = np.stack([self._least[model.collective, count] for count in counts])
+        return rows[np.searchsorted(counts, nprocs)]
 
     def _first_bytes(self, configuration: Configuration, nprocs: int) -> int | None:
         if configuration.is_default or self._usable_from is None:
@@ -211,6 +212,11 @@ class ModelSelector:
             pending = np.array(refused, np.int64)
         nothing = ~np.isfinite(rank_s[np.arange(len(best)), best])
         return np.where(nothing, -1, best)
+
+    @property
+    def asks_for_instances(self) -> bool:
+        """Whether a configuration may be refused beyond what `Decisions.rank_s` tells."""
+        return self._allowed is not None
 
     def permits(self, configuration: Configuration, instance: Instance) -> bool:
         """Tell whether `configuration` may be used for `instance` at all."""

@@ -8,19 +8,29 @@ therefore a configuration is used for a communicator size only where the layouts
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import Collective, DecisionTable, Instance, Interval, Selection, Shape
+from colltune.domain import (
+    Collective,
+    Configuration,
+    DecisionTable,
+    Instance,
+    Interval,
+    Selection,
+    Shape,
+)
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.guard import Guard
 from colltune.selector.switch_points import grid, switch_points
 
 Integers = NDArray[np.int64]
 Layouts = tuple[Shape, ...]
+Intervals = tuple[Interval, ...]
 
 
 def intervals(
@@ -43,10 +53,10 @@ def intervals(
         Largest message for which anything but the default is chosen; by default twice the largest
         measured. The last interval has no end.
     """
-    return _tabulated(selector, collective, [(shape,)], max_msize_bytes)[0]
+    return _tabulated(selector, collective, [(shape,)], max_msize_bytes, describe=True)[0]
 
 
-def decision_table(
+def decision_table(  # noqa: PLR0913
     selector: ModelSelector,
     shape: Shape,
     collectives: Iterable[Collective],
@@ -54,6 +64,8 @@ def decision_table(
     single_rule: Collection[Collective] = frozenset(),
     comm_sizes: Iterable[int] | None = None,
     max_msize_bytes: int | None = None,
+    by_layout: bool = False,
+    describe: bool = True,
 ) -> DecisionTable:
     """Return the decisions for the communicators of a job of `shape`.
 
@@ -73,17 +85,47 @@ def decision_table(
         Sizes of communicators; by default `communicator_sizes`. Each rule is for exactly its size.
     max_msize_bytes
         As for `intervals`.
+    by_layout
+        Whether to decide on each layout of a communicator size by itself, too, for files that can
+        tell layouts apart.
+    describe
+        Whether intervals tell their predictions and reasons, which takes most of the time.
     """
     sizes = communicator_sizes(shape) if comm_sizes is None else sorted(set(comm_sizes))
     by_size = {size: layouts(size, shape) for size in sizes}
     by_size = {size: found for size, found in by_size.items() if found}
-    rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
+    apart = [layout for found in by_size.values() if len(found) > 1 for layout in found]
+    asked: list[Layouts] = [*by_size.values(), *((layout,) for layout in apart if by_layout)]
+    rules: dict[tuple[Collective, int], Intervals] = {}
+    of_layouts: dict[tuple[Collective, Shape], Intervals] = {}
     for collective in collectives:
         if collective in single_rule:
-            found = [_single(selector, collective, shapes) for shapes in by_size.values()]
+            found = _single(selector, collective, asked)
         else:
-            found = _tabulated(selector, collective, list(by_size.values()), max_msize_bytes)
-        rules |= {(collective, s): i for s, i in zip(by_size, found, strict=True)}
+            found = _tabulated(selector, collective, asked, max_msize_bytes, describe)
+        rules |= {(collective, s): i for s, i in zip(by_size, found, strict=False)}
+        of_layouts |= {
+            (collective, s): i for s, i in zip(apart, found[len(by_size) :], strict=False)
+        }
+    return DecisionTable(selector.bundle.context.library, shape, rules, of_layouts)
+
+
+def one_choice_table(
+    selector: ModelSelector, shape: Shape, collectives: Iterable[Collective]
+) -> DecisionTable:
+    """Return one configuration per collective, for all communicators and message sizes of a job.
+
+    It is predicted at least as fast as the default on every communicator of `communicator_sizes`,
+    in every layout and at every message size, and faster on average. The table names it for the
+    communicator of the whole job.
+    """
+    everywhere = tuple(
+        layout for size in communicator_sizes(shape) for layout in layouts(size, shape)
+    )
+    rules = {
+        (collective, shape.nprocs): _single(selector, collective, [everywhere])[0]
+        for collective in collectives
+    }
     return DecisionTable(selector.bundle.context.library, shape, rules)
 
 
@@ -162,7 +204,8 @@ def _tabulated(
     collective: Collective,
     rules: Sequence[Layouts],
     max_msize_bytes: int | None,
-) -> list[tuple[Interval, ...]]:
+    describe: bool,
+) -> list[Intervals]:
     """Return the intervals of each rule."""
     coverage = selector.bundle.model(collective).coverage
     bound = max_msize_bytes
@@ -171,31 +214,29 @@ def _tabulated(
         bound = int(reach * int(coverage.high[2]))
     agreement = _Agreement(selector, collective, rules)
     found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
-    drafts = []
+    portfolio = selector.portfolio(collective)
+    drafts: list[Intervals] = []
     for switches in found:
         if switches[-1][1] != agreement.default_code:
             switches.append((bound + 1, agreement.default_code))
-        drafts.append(_draft(selector, collective, switches))
-    return _described(selector, rules, drafts, bound)
+        drafts.append(_draft(portfolio, switches))
+    return _described(selector, rules, drafts, bound) if describe else drafts
 
 
-def _draft(
-    selector: ModelSelector, collective: Collective, switches: Sequence[tuple[int, int]]
-) -> list[Interval]:
-    portfolio = selector.portfolio(collective)
+def _draft(portfolio: Sequence[Configuration], switches: Sequence[tuple[int, int]]) -> Intervals:
     ends: list[int | None] = [first - 1 for first, _ in switches[1:]]
-    return [
+    return tuple(
         Interval(first, last, portfolio[code])
         for (first, code), last in zip(switches, [*ends, None], strict=True)
-    ]
+    )
 
 
 def _described(
     selector: ModelSelector,
     rules: Sequence[Layouts],
-    drafts: Sequence[Sequence[Interval]],
+    drafts: Sequence[Intervals],
     bound: int,
-) -> list[tuple[Interval, ...]]:
+) -> list[Intervals]:
     """Add to each interval the prediction and reason at its middle, on the first layout."""
     instances = [
         Instance(i.configuration.collective, rule[0], _middle(i, bound))
@@ -227,33 +268,68 @@ def _with_reason(interval: Interval, selection: Selection, rule: Layouts) -> Int
 
 
 def _single(
-    selector: ModelSelector, collective: Collective, shapes: Layouts
-) -> tuple[Interval, ...]:
-    """Return one interval for all message sizes."""
+    selector: ModelSelector, collective: Collective, rules: Sequence[Layouts]
+) -> list[Intervals]:
+    """Return one interval for all message sizes for each rule."""
     model = selector.bundle.model(collective)
+    default = selector.default(collective)
+    if model.default_column is None:
+        reason = "default kept: it was not measured, so nothing is known to be as fast everywhere"
+        return [(Interval(0, None, default, reason=reason),) for _ in rules]
     low, high = int(model.coverage.low[2]), int(model.coverage.high[2])
     sizes = grid(high, model.coverage.sizes)
     sizes = sizes[sizes >= low]
-    chosen = selector.default(collective)
-    reason = "default kept: no one configuration is as fast as it at every size"
-    if model.default_column is None:
-        reason = "default kept: it was not measured, so nothing is known to be as fast everywhere"
-    else:
-        nodes, ppn = (np.repeat([getattr(s, n) for s in shapes], len(sizes)) for n in _AXES)
-        decisions = selector.decide(collective, nodes, ppn, np.tile(sizes, len(shapes)))
-        default_s = decisions.forecast.time_s[:, [model.default_column]]
-        gain = np.log(default_s) - np.log(decisions.rank_s)
-        fit = (gain >= 0).all(axis=0) & (gain.mean(axis=0) > decisions.required.max(axis=0))
-        fit[model.default_column] = False
-        for column in np.argsort(-gain.mean(axis=0)).tolist():
+    asked = list(dict.fromkeys(shape for rule in rules for shape in rule))
+    gains = _gains(selector, collective, asked, sizes)
+    return [(_for_all_sizes(selector, collective, rule, sizes.tolist(), gains),) for rule in rules]
+
+
+class _Gains(NamedTuple):
+    """Predicted log gains of a shape's sizes over the default and what is asked for: (m, C)."""
+
+    gain: NDArray[np.float64]
+    required: NDArray[np.float64]
+
+
+def _gains(
+    selector: ModelSelector, collective: Collective, asked: Sequence[Shape], sizes: Integers
+) -> dict[Shape, _Gains]:
+    default = selector.portfolio(collective).index(selector.default(collective))
+    nodes, ppn = (np.repeat([getattr(s, n) for s in asked], len(sizes)) for n in _AXES)
+    decisions = selector.decide(collective, nodes, ppn, np.tile(sizes, len(asked)))
+    default_s = decisions.forecast.time_s[:, [default]]
+    gain = np.log(default_s) - np.log(decisions.rank_s)
+    parts = (np.split(array, len(asked)) for array in (gain, decisions.required))
+    return {s: _Gains(*found) for s, found in zip(asked, zip(*parts, strict=True), strict=True)}
+
+
+def _for_all_sizes(
+    selector: ModelSelector,
+    collective: Collective,
+    rule: Layouts,
+    sizes: Sequence[int],
+    gains: Mapping[Shape, _Gains],
+) -> Interval:
+    """Return the configuration that is never slower and faster on average, or the default."""
+    model = selector.bundle.model(collective)
+    gain = np.concatenate([gains[shape].gain for shape in rule])
+    required = np.concatenate([gains[shape].required for shape in rule])
+    fit = np.asarray((gain >= 0).all(axis=0) & (np.arange(gain.shape[1]) != model.default_column))
+    if fit.any():
+        mean_gain = np.where(fit, gain, 0.0).mean(axis=0)
+        for column in np.argsort(-mean_gain).tolist():
             configuration = model.configurations[column]
-            instances = [Instance(collective, s, m) for s in shapes for m in sizes.tolist()]
-            if fit[column] and all(selector.permits(configuration, i) for i in instances):
-                mean_gain = float(np.exp(gain[:, column].mean()))
-                reason = f"one for all sizes, predicted {mean_gain:.2f}x faster on average"
-                chosen = configuration
-                break
-    return (Interval(0, None, chosen, reason=reason),)
+            if not fit[column] or mean_gain[column] <= required[:, column].max():
+                continue
+            instances = (Instance(collective, s, m) for s in rule for m in sizes)
+            if not selector.asks_for_instances or all(
+                selector.permits(configuration, i) for i in instances
+            ):
+                faster = float(np.exp(mean_gain[column]))
+                reason = f"one for all sizes, predicted {faster:.2f}x faster on average"
+                return Interval(0, None, configuration, reason=reason)
+    reason = "default kept: no one configuration is as fast as it at every size"
+    return Interval(0, None, selector.default(collective), reason=reason)
 
 
 _AXES = ("nodes", "ppn")

@@ -44,8 +44,9 @@ class Splines:
         """Return seconds, shape (n, C)."""
         exponents = np.tile(self.intercepts, (len(X), 1))
         for feature, column in enumerate(X.T):
+            values, places = _distinct(column)
             for (low, high, size), members in self._alike(feature).items():
-                basis = bspline_basis(column, low, high, size)
+                basis = bspline_basis(values, low, high, size)[places]
                 weights = self.coefficients[members, feature, :size]
                 exponents[:, members] += basis @ weights.T
         return np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
@@ -87,6 +88,16 @@ class Splines:
             np.concatenate([p.sizes for p in predictors]),
             np.concatenate(padded),
         )
+
+
+def _distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
+    """Return the distinct values and the place of each element among them.
+
+    Over many message sizes there are few shapes. ``np.unique`` would import ``numpy.ma``.
+    """
+    ordered = np.sort(column)
+    values = ordered[np.append(True, np.diff(ordered) > 0)[: len(ordered)]]
+    return values, np.searchsorted(values, column)
 
 
 def bspline_basis(x: Numbers, low: float, high: float, size: int) -> Numbers:

@@ -8,9 +8,10 @@ and thresholds are compared as float32.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,15 @@ from numpy.typing import NDArray
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 _CHUNK_ELEMENTS = 250_000
+_MOST_REMEMBERED = 1 << 22
+_LARGEST_CODE = 1 << 62
+
+
+class _Cells(NamedTuple):
+    """Sums of leaves (N, C) of the cells with the ``codes`` (N), ascending."""
+
+    codes: NDArray[np.int64]
+    sums: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +50,7 @@ class Trees:
     units_s: Numbers
     cuts: NDArray[np.float32]
     cut_counts: NDArray[np.int64]
+    _seen: list[_Cells] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def from_json(cls, text: str | bytes | bytearray, unit_s: float) -> Trees:
@@ -74,28 +85,52 @@ class Trees:
     def predict(self, X: Numbers) -> Numbers:
         """Return seconds, shape (n, C).
 
-        Instances that no threshold tells apart are computed once: over a grid of message sizes
-        most are equal to a neighbour.
+        Instances that no threshold tells apart lie in one cell and are computed once, ever: all
+        predictions together are a table of few cells.
         """
         X32 = X.astype(np.float32)
-        representatives, inverse = self._distinct(X32)
-        rows = max(1, _CHUNK_ELEMENTS // max(1, len(self.features)))
-        sums = [
-            self._leaf_sums(X32[representatives[i : i + rows]])
-            for i in range(0, len(representatives), rows)
-        ]
-        margins = np.concatenate(sums)[inverse] if sums else np.zeros((0, self.n_outputs))
-        return np.exp(margins + self.margins) * self.units_s
+        codes = self._codes(X32)
+        wanted, representatives, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        return (
+            np.exp(self._sums(wanted, X32[representatives])[inverse] + self.margins) * self.units_s
+        )
 
-    def _distinct(self, X32: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _sums(self, codes: NDArray[np.int64], X32: NDArray[np.float32]) -> Numbers:
+        """Return the sums of leaves (n, C) of distinct cells, of which `X32` has one instance."""
+        if not self._codes_are_lasting:
+            return self._computed(X32)
+        known = self._seen[0] if self._seen else _Cells(codes[:0], np.zeros((0, self.n_outputs)))
+        at = np.searchsorted(known.codes, codes)
+        new = np.append(known.codes, -1)[at] != codes
+        if new.any():
+            joined = np.append(known.codes, codes[new])
+            order = np.argsort(joined)
+            sums = np.concatenate([known.sums, self._computed(X32[new])])[order]
+            known = _Cells(joined[order], sums)
+            self._seen[:] = [known] if sums.size <= _MOST_REMEMBERED else []
+            at = np.searchsorted(known.codes, codes)
+        return known.sums[at]
+
+    def _computed(self, X32: NDArray[np.float32]) -> Numbers:
+        rows = max(1, _CHUNK_ELEMENTS // max(1, len(self.features)))
+        sums = [self._leaf_sums(X32[i : i + rows]) for i in range(0, len(X32), rows)]
+        return np.concatenate(sums) if sums else np.zeros((0, self.n_outputs))
+
+    @property
+    def _codes_are_lasting(self) -> bool:
+        """Whether `_codes` numbers cells in the same way for any instances."""
+        return bool(math.prod((self.cut_counts + 1).tolist()) < _LARGEST_CODE)
+
+    def _codes(self, X32: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the number of the cell between thresholds in which each instance lies, (n)."""
         codes = np.zeros(len(X32), np.int64)
         ends = np.cumsum(self.cut_counts).tolist()
         for feature, (end, count) in enumerate(zip(ends, self.cut_counts.tolist(), strict=True)):
             cuts = self.cuts[end - count : end]
-            code = np.searchsorted(cuts, X32[:, feature], side="right")
-            _, codes = np.unique(codes * (len(cuts) + 1) + code, return_inverse=True)
-        _, representatives, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        return representatives, inverse
+            codes = codes * (count + 1) + np.searchsorted(cuts, X32[:, feature], side="right")
+            if not self._codes_are_lasting:
+                _, codes = np.unique(codes, return_inverse=True)
+        return codes
 
     def _leaf_sums(self, X32: NDArray[np.float32]) -> Numbers:
         """Walk all trees at once, one level at a time."""
