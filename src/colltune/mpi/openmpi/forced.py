@@ -56,7 +56,7 @@ def number_of(entry: CollectiveEntry, text: str) -> int | None:
     if not text:
         return 0
     word = text.lower()
-    names = {"ignore": 0} | {_library_name(a.name): a.number for a in entry.algorithms}
+    names = {"ignore": 0} | {library_name(a.name): a.number for a in entry.algorithms}
     if word in names:
         return names[word]
     number = whole_number(text)
@@ -89,6 +89,7 @@ def shown(variables: Variables, collective: Collective) -> str:
     return variables.shown(stem(collective))
 
 
-def _library_name(name: str) -> str:
+def library_name(name: str) -> str:
+    """Return how the library spells an algorithm of the catalogue."""
     # "default" is our word for the library's own decision
     return "default" if name == "basic_default" else name

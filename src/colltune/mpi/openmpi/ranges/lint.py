@@ -1,0 +1,198 @@
+"""What is wrong with a JSON rules file that Open MPI 6 reads all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from colltune.domain import Collective
+from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
+from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.openmpi import algorithm_lint
+from colltune.mpi.openmpi.algorithm_lint import Place
+from colltune.mpi.openmpi.ranges.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    CommunicatorRange,
+    Distribution,
+    SizeRule,
+)
+
+_SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})
+_NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
+
+
+def lint(
+    ranges: Mapping[Collective, tuple[CommunicatorRange, ...]], catalogue: Catalogue, release: str
+) -> Iterator[Finding]:
+    """Yield the findings on rules that are in effect."""
+    for collective, entries in ranges.items():
+        entry = catalogue.collectives[collective]
+        for at, communicator in enumerate(entries):
+            yield from _of_communicator(entries[:at], communicator)
+            yield from _of_rules(entry, communicator, release)
+    taken = sorted(c for c in ranges if c in catalogue.han_collectives)
+    if taken:
+        yield Finding(
+            0,
+            Fault.OUTRANKED,
+            Severity.NOTE,
+            f"on communicators that span nodes coll/han decides {', '.join(taken)} before these"
+            " rules; they reach its parts of the communicator",
+            "set coll_han_priority=0, or send the calls on by a file for coll/han",
+        )
+
+
+def is_reached(before: Sequence[CommunicatorRange], communicator: CommunicatorRange) -> bool:
+    """Tell whether there are communicators that an entry gets after those `before` it."""
+    findings = _of_communicator(before, communicator)
+    return all(finding.fault is not Fault.DEAD_RULE for finding in findings)
+
+
+def is_rule_reached(entry: CollectiveEntry, before: Sequence[SizeRule], rule: SizeRule) -> bool:
+    """Tell whether there are sizes that a rule gets after those `before` it."""
+    return not _dead(entry, [other for other in before if other.known], rule)
+
+
+def _of_communicator(
+    before: Sequence[CommunicatorRange], communicator: CommunicatorRange
+) -> Iterator[Finding]:
+    first, last = communicator.first_size, communicator.last_size
+    if max(first, 2) > last:
+        yield Finding(
+            communicator.line,
+            Fault.DEAD_RULE,
+            Severity.ERROR,
+            f"matches no communicator: {first} to {last} processes",
+            "correct the range, of which both ends belong to it",
+        )
+        return
+    for other in before:
+        if not _hides(other, communicator):
+            continue
+        if other.first_size <= max(first, 2) and last <= other.last_size:
+            yield Finding(
+                communicator.line,
+                Fault.DEAD_RULE,
+                Severity.ERROR,
+                f"never reached: the entry on line {other.line} takes all its communicators, also"
+                " for message sizes that have no rule there",
+                "remove it, or put it first",
+            )
+            return
+        if max(other.first_size, first, 2) <= min(other.last_size, last):
+            yield Finding(
+                communicator.line,
+                Fault.UNSORTED,
+                Severity.WARNING,
+                f"overlaps with the entry on line {other.line}, which stands before it and wins",
+                "make the ranges of communicators follow each other",
+            )
+    if first < 2 and last == LARGEST_COMM_SIZE and communicator.distribution is Distribution.ANY:
+        yield Finding(
+            communicator.line,
+            Fault.INHERITED,
+            Severity.NOTE,
+            "for communicators of any size, the library's own inner ones too",
+            "give comm_size_min and comm_size_max",
+        )
+
+
+def _hides(other: CommunicatorRange, communicator: CommunicatorRange) -> bool:
+    return other.distribution in (Distribution.ANY, communicator.distribution)
+
+
+def _of_rules(
+    entry: CollectiveEntry, communicator: CommunicatorRange, release: str
+) -> Iterator[Finding]:
+    rules = [rule for rule in communicator.rules if rule.known]
+    last_size = communicator.last_size
+    place = Place(
+        communicator.line,
+        release,
+        communicator.first_size,
+        None if last_size == LARGEST_COMM_SIZE else last_size,
+        None,
+    )
+    reached = [rule for at, rule in enumerate(rules) if not _dead(entry, rules[:at], rule)]
+    yield from _unreached(entry, rules)
+    yield from _of_one_rule(entry, reached)
+    for rule in reached:
+        last = None if rule.last >= LARGEST_SIZE else rule.last
+        here = replace(place, line=rule.rule.line, last_compared=last)
+        yield from algorithm_lint.of_algorithm(entry, rule.numbers, here)
+    thresholds = {rule.first: rule.keys.get("msg_size_min", rule.rule.line) for rule in reached}
+    yield from algorithm_lint.of_thresholds(entry, thresholds, place)
+
+
+def _dead(entry: CollectiveEntry, before: Sequence[SizeRule], rule: SizeRule) -> str:
+    """Return why a rule is never reached; empty if it is."""
+    if rule.first > rule.last:
+        return f"matches no size: {rule.first} to {rule.last} bytes"
+    if entry.collective in _NO_SIZE and rule.first > 0:
+        return f"the library always looks up the size 0 for {entry.collective}"
+    left = rule.first
+    for other in sorted(before, key=lambda r: r.first):
+        if other.first <= left <= other.last:
+            left = other.last + 1
+    last = 0 if entry.collective in _NO_SIZE else rule.last
+    if left > last:
+        lines = ", ".join(
+            str(o.rule.line) for o in before if o.first <= rule.last and rule.first <= o.last
+        )
+        return f"never reached: the rules before it (line {lines}) take all its sizes"
+    return ""
+
+
+def _unreached(entry: CollectiveEntry, rules: Sequence[SizeRule]) -> Iterator[Finding]:
+    for at, rule in enumerate(rules):
+        why = _dead(entry, rules[:at], rule)
+        if why:
+            mend = "remove it, or correct the sizes"
+            yield Finding(rule.rule.line, Fault.DEAD_RULE, Severity.ERROR, why, mend)
+            continue
+        over = [o for o in rules[:at] if o.first <= rule.last and rule.first <= o.last]
+        if over and entry.collective not in _NO_SIZE:
+            yield Finding(
+                rule.rule.line,
+                Fault.UNSORTED,
+                Severity.WARNING,
+                f"overlaps with the rule on line {over[0].rule.line}, which stands before it and"
+                " wins",
+                "make the ranges of sizes follow each other",
+            )
+
+
+def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterator[Finding]:
+    if not reached:
+        return
+    said = {rule.rule.configuration for rule in reached}
+    gap = not _covers_all(reached)
+    if entry.collective in _SENDER_DECIDES and (len(said) > 1 or gap):
+        other = reached[1] if len(said) > 1 and len(reached) > 1 else reached[0]
+        yield Finding(
+            other.rule.line,
+            Fault.RANKS_DISAGREE,
+            Severity.ERROR,
+            f"{entry.collective} is looked up by each process's own send arguments, which may"
+            " differ: processes choose different algorithms, and legal programs crash",
+            "keep one rule without msg_size_min and msg_size_max",
+        )
+    elif entry.size is SizeUnit.CONSTANT and entry.collective not in _NO_SIZE and len(said) > 1:
+        yield Finding(
+            reached[1].rule.line,
+            Fault.WRONG_UNIT,
+            Severity.WARNING,
+            f"for {entry.collective} the library forgets the count and compares processes x size"
+            " of the type",
+            "keep one rule",
+        )
+
+
+def _covers_all(rules: Sequence[SizeRule]) -> bool:
+    left = 0
+    for rule in sorted(rules, key=lambda r: r.first):
+        if rule.first > left:
+            return False
+        left = max(left, rule.last + 1)
+    return left > LARGEST_SIZE

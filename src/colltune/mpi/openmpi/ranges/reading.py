@@ -1,0 +1,333 @@
+"""Reads a JSON rules file as Open MPI 6 does (``coll_tuned_dynamic_file.c``).
+
+What the library drops or dies of is a finding; reading goes on after it, so that all are found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from colltune.domain import Collective
+from colltune.mpi.catalogue import Catalogue, CollectiveEntry
+from colltune.mpi.file_format import Fault, Finding, Rule, Severity
+from colltune.mpi.located_json import Member, Node
+from colltune.mpi.openmpi import forced
+from colltune.mpi.openmpi.ranges.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    CommunicatorRange,
+    Distribution,
+    SizeRule,
+)
+from colltune.mpi.openmpi.running import Numbers, configuration_of
+from colltune.mpi.openmpi.variables import as_int
+
+_TOP = ("rule_file_version", "module", "collectives")
+_COMMUNICATOR = ("comm_size_min", "comm_size_max", "comm_rank_distribution", "rules")
+_RULE = ("msg_size_min", "msg_size_max", "alg", "faninout", "seg_size", "reqs")
+_MEANT = {
+    "algorithm": "alg",
+    "maxrequests": "reqs",
+    "fanout": "faninout",
+    "msgsize": "msg_size_min",
+}
+# Open MPI knows these collectives and coll/tuned has no algorithms for them
+_NOT_SELECTABLE = frozenset(
+    {"alltoallw", "gatherv", "scatterv"}
+    | {f"neighbor_{name}" for name in ("allgather", "allgatherv")}
+    | {f"neighbor_{name}" for name in ("alltoall", "alltoallv", "alltoallw")}
+)
+_TEXT_LENGTH = 160
+
+
+@dataclass
+class Reading:
+    """What was read: by collective, everything that is wrong, and what that does to the file.
+
+    ``dropped`` tells why the library ignores the file, ``ends_program`` why it dies of it.
+    """
+
+    ranges: dict[Collective, tuple[CommunicatorRange, ...]] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    dropped: str = ""
+    ends_program: str = ""
+
+
+def read(root: Node, catalogue: Catalogue) -> Reading:
+    """Return what a release makes of a file, parsed already, with `catalogue`'s algorithms."""
+    reader = _Reader(catalogue)
+    reader.file(root)
+    return reader.reading
+
+
+class _Reader:
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.reading = Reading()
+        # once an object was read whole, errors before the next list of rules free it again
+        self.freed = False
+
+    def note(
+        self, line: int, fault: Fault, message: str, mend: str, severity: Severity = Severity.ERROR
+    ) -> None:
+        self.reading.findings.append(Finding(line, fault, severity, message, mend))
+
+    def drop(self, line: int, why: str, mend: str, *, in_rules: bool = False) -> None:
+        """Note why the library ignores the file, or dies while it tidies up after that."""
+        first = not self.reading.dropped and not self.reading.ends_program
+        if self.freed and not in_rules:
+            message = f"{why}: the library means to drop the file, frees memory twice and crashes"
+            self.note(line, Fault.ENDS_PROGRAM, message, mend)
+            if first:
+                self.reading.ends_program = f"line {line}: {message}"
+            return
+        message = f"{why}: the library drops the whole file without a word"
+        self.note(line, Fault.FILE_DROPPED, message, mend)
+        if first:
+            self.reading.dropped = f"line {line}: {message}"
+
+    def crash(self, line: int, why: str, mend: str) -> None:
+        """Note of what the library dies."""
+        self.note(line, Fault.ENDS_PROGRAM, why, mend)
+        if not self.reading.dropped and not self.reading.ends_program:
+            self.reading.ends_program = f"line {line}: {why}"
+
+    def file(self, root: Node) -> None:
+        """Read the whole document."""
+        self.unknown_keys(root, _TOP)
+        member = _first(root, "collectives")
+        if member is None:
+            self.drop(root.line, "there is no object 'collectives'", "put the rules into one")
+        elif not member.node.is_object:
+            self.drop(member.line, "'collectives' is no object", "write {...} after it")
+        else:
+            for collective in member.node.members:
+                self.collective(collective)
+
+    def collective(self, member: Member) -> None:
+        """Read the rules of one collective; those of a later one of the same name replace them."""
+        name, node = member.key, member.node
+        known = name in list(Collective) and Collective(name) in self.catalogue.collectives
+        if not known and name not in _NOT_SELECTABLE:
+            self.drop(member.line, f"{name!r} is no collective", _spelled(name))
+            return
+        if not node.is_array:
+            self.drop(member.line, f"the rules of {name} are no array", "write [...] after it")
+            return
+        if not known:
+            self.not_selectable(member)
+            return
+        collective = Collective(name)
+        if collective in self.reading.ranges:
+            why = f"{name} stands a second time: the library forgets what stood before"
+            self.note(member.line, Fault.DEAD_RULE, why, "join the two")
+        found = [self.communicator(collective, item) for item in node.items]
+        self.reading.ranges[collective] = tuple(found)
+
+    def not_selectable(self, member: Member) -> None:
+        rules = [
+            rule
+            for item in member.node.items
+            for of_item in [_first(item, "rules")]
+            if of_item is not None
+            for rule in of_item.node.items
+        ]
+        told = next((rule for rule in rules if _first(rule, "alg") is not None), None)
+        self.freed = self.freed or bool(member.node.items)
+        mend = "remove it"
+        if told is not None:
+            why = (
+                f"coll/tuned has no algorithms for {member.key}: the library crashes when it looks"
+                " up the one of this rule"
+            )
+            self.crash(told.line, why, mend)
+        else:
+            why = f"coll/tuned has no algorithms for {member.key}, so that this has no effect"
+            self.note(member.line, Fault.NO_EFFECT, why, mend, Severity.WARNING)
+
+    def communicator(self, collective: Collective, node: Node) -> CommunicatorRange:
+        """Read one object of a collective's array."""
+        self.unknown_keys(node, _COMMUNICATOR)
+        first = self.integer(node, "comm_size_min", 0)
+        last = self.integer(node, "comm_size_max", LARGEST_COMM_SIZE)
+        distribution = self.distribution(node)
+        rules = _first(node, "rules")
+        found: list[SizeRule] = []
+        if rules is None:
+            why = f"an entry of {collective} without 'rules'"
+            self.drop(node.line, why, 'give it "rules": [...]')
+        elif rules.node.is_array:
+            found = [self.rule(collective, item) for item in rules.node.items]
+        elif not rules.node.is_object:
+            self.drop(rules.line, "'rules' is no array", "write [...] after it", in_rules=True)
+        elif rules.node.members:
+            self.crash(
+                rules.line,
+                "'rules' is an object where the library expects an array, and crashes",
+                "write [...] after it",
+            )
+        self.freed = True
+        if _is_infinite(node, "comm_size_max"):
+            member = _first(node, "comm_size_max")
+            self.note(
+                member.line if member else node.line,
+                Fault.DEAD_RULE,
+                '"inf" becomes -1 as a communicator size, so that this entry matches nothing',
+                "leave comm_size_max out",
+            )
+        return CommunicatorRange(
+            collective, node.line, as_int(first), as_int(last), distribution, tuple(found)
+        )
+
+    def distribution(self, node: Node) -> Distribution:
+        member = _first(node, "comm_rank_distribution")
+        if member is None:
+            return Distribution.ANY
+        value = member.node.plain
+        known = ", ".join(Distribution)
+        if not isinstance(value, str):
+            self.drop(member.line, "comm_rank_distribution is no text", f"write one of {known}")
+            return Distribution.ANY
+        if value not in list(Distribution):
+            why = f"the library knows no distribution {value!r} and takes any"
+            self.note(member.line, Fault.UNKNOWN, why, f"write one of {known}")
+            return Distribution.ANY
+        return Distribution(value)
+
+    def rule(self, collective: Collective, node: Node) -> SizeRule:
+        """Read one rule; values are those that the library keeps."""
+        entry = self.catalogue.collectives[collective]
+        if not node.is_object:
+            why = "a rule that is no object: the library takes it for one without any key"
+            self.note(node.line, Fault.MALFORMED, why, "write {...}")
+        self.unknown_keys(node, _RULE)
+        first = self.integer(node, "msg_size_min", 0, in_rules=True) % 2**64
+        last = self.integer(node, "msg_size_max", LARGEST_SIZE, in_rules=True) % 2**64
+        numbers = Numbers(
+            0,
+            self.integer(node, "faninout", 0, in_rules=True),
+            self.integer(node, "seg_size", 0, in_rules=True),
+            self.integer(node, "reqs", 0, in_rules=True),
+        )
+        number = self.algorithm(entry, node)
+        known = number is not None
+        numbers = Numbers(number or 0, *_beside(numbers))
+        configuration = configuration_of(entry, numbers) if known else None
+        rule = Rule(node.line, _text(node), collective, configuration)
+        self.reading.rules.append(rule)
+        keys = {m.key: m.line for m in reversed(node.members)}
+        return SizeRule(rule, first, last, numbers, keys, known)
+
+    def algorithm(self, entry: CollectiveEntry, node: Node) -> int | None:
+        """Return the algorithm's number; None if the release does not have it."""
+        member = _first(node, "alg")
+        if member is None:
+            why = "a rule without 'alg' leaves its sizes to the library, and hides later rules"
+            self.note(node.line, Fault.MALFORMED, why, 'give it "alg"', Severity.WARNING)
+            return 0
+        value = member.node.plain
+        number = _number(entry, value)
+        if number is not None or type(value) in (int, str):
+            if number is None:
+                known = ", ".join(
+                    f"{a.number} {forced.library_name(a.name)}" for a in entry.algorithms
+                )
+                self.note(
+                    member.line,
+                    Fault.RULE_DROPPED,
+                    f"there is no {entry.collective} algorithm {value!r}: the library ignores this"
+                    " rule",
+                    f"write one of {known}",
+                )
+            return number
+        why = "'alg' is neither text nor a whole number: the library decides itself"
+        self.note(member.line, Fault.MALFORMED, why, "write a name or a number")
+        return 0
+
+    def integer(self, node: Node, key: str, default: int, *, in_rules: bool = False) -> int:
+        """Return the number of a key as 64 bits hold it."""
+        member = _first(node, key)
+        if member is None:
+            return default
+        value = member.node.plain
+        if isinstance(value, str) and value[:3] in ("inf", "Inf", "INF"):
+            return LARGEST_SIZE
+        if type(value) is int and abs(value) <= LARGEST_SIZE:
+            if value < 0:
+                why = f"{key} is negative and does not mean what it says"
+                self.note(member.line, Fault.MALFORMED, why, "write 0 or more")
+            return value
+        mend = 'write a whole number below 2^63 or "inf"'
+        self.drop(member.line, f"{key} is no whole number", mend, in_rules=in_rules)
+        return default
+
+    def unknown_keys(self, node: Node, known: tuple[str, ...]) -> None:
+        """Note keys that are ignored, and those that stand a second time."""
+        seen: set[str] = set()
+        for member in node.members:
+            meant = _meant(member.key, known)
+            if member.key in seen:
+                why = f"{member.key!r} stands twice: the library takes the first one"
+                self.note(member.line, Fault.MALFORMED, why, "remove one", Severity.WARNING)
+            elif member.key not in known and meant:
+                why = f"the library ignores the key {member.key!r}"
+                self.note(member.line, Fault.UNKNOWN, why, f"write {meant!r}", Severity.WARNING)
+            elif member.key not in known:
+                why = f"the library ignores the key {member.key!r}"
+                self.note(member.line, Fault.UNKNOWN, why, "remove it", Severity.NOTE)
+            seen.add(member.key)
+
+
+def _first(node: Node, key: str) -> Member | None:
+    return next((m for m in node.members if m.key == key), None)
+
+
+def _is_infinite(node: Node, key: str) -> bool:
+    member = _first(node, key)
+    return member is not None and isinstance(member.node.plain, str)
+
+
+def _beside(numbers: Numbers) -> tuple[int, int, int | None]:
+    return numbers.fanout, numbers.segsize_bytes, numbers.requests
+
+
+def _number(entry: CollectiveEntry, value: object) -> int | None:
+    """Return the number of an algorithm that is given by number or name."""
+    if isinstance(value, str):
+        return forced.number_of(entry, value)
+    if type(value) is int and abs(value) <= LARGEST_SIZE:
+        number = as_int(value)
+        return number if 0 <= number <= len(entry.algorithms) else None
+    return None
+
+
+def _spelled(name: str) -> str:
+    plain = re.sub("[^a-z]", "", name.lower().removeprefix("mpi"))
+    for known in (*Collective, *_NOT_SELECTABLE):
+        if known.replace("_", "") == plain:
+            return f"write {str(known)!r}"
+    return f"write one of {', '.join(Collective)}"
+
+
+def _meant(key: str, known: tuple[str, ...]) -> str:
+    plain = re.sub("[^a-z]", "", key.lower())
+    for name in known:
+        if name.replace("_", "") == plain:
+            return name
+    return _MEANT.get(plain, "") if _MEANT.get(plain) in known else ""
+
+
+def _text(node: Node) -> str:
+    text = json.dumps(_plain(node), ensure_ascii=False)
+    return text if len(text) <= _TEXT_LENGTH else f"{text[:_TEXT_LENGTH]}..."
+
+
+def _plain(node: Node) -> object:
+    if node.is_object:
+        value: Mapping[str, object] = {m.key: _plain(m.node) for m in reversed(node.members)}
+        return dict(reversed(list(value.items())))
+    return [_plain(item) for item in node.items] if node.is_array else node.plain

@@ -1,0 +1,413 @@
+"""Open MPI 6's JSON rules: what is written, what the library makes of a file, what is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.file_format import Call, Fault, Severity
+from colltune.mpi.openmpi.ranges import OpenMpiJson
+from colltune.mpi.openmpi.ranges.parsed import ParsedRanges
+from colltune.mpi.tables import normal, table_of
+from tests.mpi.tables import HYDRA, intervals, table
+
+FORMAT = OpenMpiJson()
+GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
+C = Collective
+
+
+def parse(text: str, release: str = "6.0.0") -> ParsedRanges:
+    """Return what a release makes of a file."""
+    parsed = FORMAT.parse(text, "rules.json", release)
+    assert isinstance(parsed, ParsedRanges)
+    return parsed
+
+
+def rules(collective: str, *entries: object) -> str:
+    """Return a file with the entries of one collective, one a line from line 2 on."""
+    inside = ",\n".join(json.dumps(entry) for entry in entries)
+    return f'{{"collectives": {{"{collective}": [\n{inside}\n]}}}}'
+
+
+def chosen(text: str, collective: Collective, comm_size: int, msize: int, nodes: int = 1) -> str:
+    """Return what a file's rules choose, as configuration without its first two words."""
+    call = Call(collective, comm_size, msize, nodes, is_world=False)
+    return parse(text).decide(call).chosen.id.split(".", 2)[2]
+
+
+def found(text: str) -> list[tuple[int, Fault, Severity]]:
+    """Return place, fault and severity of what is found, but for the hint at coll/han."""
+    return [
+        (finding.line, finding.fault, finding.severity)
+        for finding in parse(text).findings
+        if finding.fault is not Fault.OUTRANKED
+    ]
+
+
+@pytest.mark.parametrize("builtin", [False, True])
+def test_a_table_is_written_as_the_golden_files_say(builtin: bool) -> None:
+    """Rules, notes and coll/han's file of the large table are exactly the recorded ones."""
+    written = FORMAT.write(HYDRA, "6.0.0", builtin_operations_only=builtin)
+    name = "hydra-6.0.0-builtin" if builtin else "hydra-6.0.0"
+    assert written.text == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
+    notes = "".join(f"{note}\n" for note in written.notes)
+    assert notes == (GOLDEN / f"{name}.notes").read_text(encoding="utf-8")
+    assert written.texts[".dispatch"] == (GOLDEN / f"{name}.dispatch").read_text(encoding="utf-8")
+
+
+_CHOICES = st.sampled_from(
+    ["bcast.default", "bcast.binomial:segsize=0", "bcast.pipeline:segsize=1024", "bcast.knomial"]
+)
+
+
+@st.composite
+def _tables(draw: st.DrawFn) -> DecisionTable:
+    """Tables that say something else for one process per node and for a single node."""
+    job = Shape(draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+
+    def steps() -> tuple[Interval, ...]:
+        firsts = [0, *draw(st.lists(st.integers(1, 9000), max_size=3, unique=True))]
+        return intervals(*((first, draw(_CHOICES)) for first in sorted(firsts)))
+
+    sizes = draw(st.sets(st.integers(2, max(2, job.nprocs)), max_size=3))
+    by_size = {(C.BCAST, size): steps() for size in sizes if size <= job.nprocs}
+    by_layout = {}
+    for size in sizes:
+        for shape in (Shape(size, 1), Shape(1, size)):
+            fits = shape.nodes <= job.nodes and shape.ppn <= job.ppn and size < job.nprocs
+            if fits and draw(st.booleans()):
+                by_layout[C.BCAST, shape] = steps()
+    return DecisionTable("openmpi", job, by_size, by_layout)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_tables())
+def test_layouts_come_back(given_table: DecisionTable) -> None:
+    """What holds for one process per node, or for a single node, is written and read as such."""
+    written = FORMAT.write(given_table, "6.0.0")
+    # configurations are written out
+    spelled = {
+        key: tuple(
+            Interval(i.first_bytes, i.last_bytes, _canonical(i.configuration)) for i in value
+        )
+        for key, value in given_table.rules.items()
+    }
+    by_layout = {
+        key: tuple(
+            Interval(i.first_bytes, i.last_bytes, _canonical(i.configuration)) for i in value
+        )
+        for key, value in given_table.by_layout.items()
+    }
+    wanted = normal(DecisionTable("openmpi", given_table.shape, spelled, by_layout))
+    assert table_of(parse(written.text), "openmpi", given_table.shape) == wanted
+
+
+def _canonical(configuration: Configuration) -> Configuration:
+    if configuration.algorithm == "knomial":
+        return Configuration.parse("openmpi.bcast.knomial:segsize=0")
+    return configuration
+
+
+def test_what_cannot_be_told_apart_is_noted() -> None:
+    """The format knows two layouts by name; 2x4 and 4x2 are one to it."""
+    steps = {shape: intervals((0, name)) for shape, name in _SHAPES.items()}
+    given_table = DecisionTable(
+        "openmpi",
+        Shape(4, 8),
+        {(C.BCAST, 8): intervals((0, "bcast.chain:fanout=4,segsize=0"))},
+        {(C.BCAST, shape): step for shape, step in steps.items()},
+    )
+    written = FORMAT.write(given_table, "6.0.0")
+    assert any("cannot tell 2x4, 4x2 apart" in note for note in written.notes)
+    assert chosen(written.text, C.BCAST, 8, 0, 2) == "chain:fanout=4,segsize=0"
+    assert chosen(written.text, C.BCAST, 8, 0, 1) == "basic_linear"
+
+
+_SHAPES = {
+    Shape(2, 4): "bcast.binomial:segsize=0",
+    Shape(4, 2): "bcast.knomial:segsize=0",
+    Shape(1, 8): "bcast.basic_linear",
+}
+
+
+def test_the_first_entry_and_the_first_rule_win() -> None:
+    """No later entry is looked at, not even where the first one has no rule for the size."""
+    text = rules(
+        "bcast",
+        {"comm_size_min": 4, "comm_size_max": 8, "rules": [{"msg_size_min": 100, "alg": 6}]},
+        {"comm_size_min": 8, "comm_size_max": 9, "rules": [{"alg": 3}, {"alg": 2}]},
+    )
+    assert chosen(text, C.BCAST, 8, 99) == "default"
+    assert chosen(text, C.BCAST, 8, 100) == "binomial:segsize=0"
+    assert chosen(text, C.BCAST, 9, 99) == "pipeline:segsize=0"
+    assert chosen(text, C.BCAST, 10, 99) == "default"
+    assert found(text) == [
+        (3, Fault.DEAD_RULE, Severity.ERROR),
+        (3, Fault.UNSORTED, Severity.WARNING),
+    ]
+
+
+def test_layouts_are_told_as_the_library_does() -> None:
+    """One process per node never takes MPI_COMM_WORLD; a single node takes it, too."""
+    text = rules(
+        "bcast",
+        {"comm_rank_distribution": "one-per-node", "rules": [{"alg": "chain"}]},
+        {"comm_rank_distribution": "single-node", "rules": [{"alg": "BINOMIAL"}]},
+        {"comm_rank_distribution": "everywhere", "rules": [{"alg": "9"}]},
+    )
+    parsed = parse(text)
+
+    def algorithm(nodes: int, *, is_world: bool) -> str:
+        call = Call(C.BCAST, 4, 64, nodes, is_world=is_world)
+        return parsed.decide(call).chosen.algorithm
+
+    assert algorithm(4, is_world=False) == "chain"
+    assert algorithm(4, is_world=True) == "scatter_allgather_ring"
+    assert algorithm(2, is_world=False) == "scatter_allgather_ring"
+    assert algorithm(1, is_world=True) == "binomial"
+    assert (4, Fault.UNKNOWN, Severity.ERROR) in found(text)
+
+
+def test_sizes_are_those_of_all_processes() -> None:
+    """allgather's sizes count the whole buffer; in place they count nothing."""
+    text = rules("allgather", {"rules": [{"msg_size_min": 400, "alg": "ring"}]})
+    assert chosen(text, C.ALLGATHER, 4, 99) == "default"
+    assert chosen(text, C.ALLGATHER, 4, 100) == "ring"
+    in_place = Call(C.ALLGATHER, 4, 100, in_place=True)
+    assert parse(text).decide(in_place).chosen.is_default
+    assert parse(text).switch_points(C.ALLGATHER, 4) == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ('{"collective": {}}', 1, "no object 'collectives'"),
+        ('{"collectives":\n []}', 1, "'collectives' is no object"),
+        ('{"collectives": {\n"reducescatter": []}}', 2, "'reducescatter' is no collective"),
+        ('{"collectives": {\n"Bcast": []}}', 2, "'Bcast' is no collective"),
+        ('{"collectives": {"bcast":\n {}}}', 1, "no array"),
+        (rules("bcast", {"comm_size_min": 2.5, "rules": []}), 2, "comm_size_min is no whole"),
+        (rules("bcast", {"rules": [{"msg_size_max": "many"}]}), 2, "msg_size_max is no whole"),
+        (rules("bcast", {"rules": [{"seg_size": None}]}), 2, "seg_size is no whole"),
+        (rules("bcast", {"rules": [{"reqs": 2**63}]}), 2, "reqs is no whole"),
+        (rules("bcast", {"comm_size_min": 2}), 2, "without 'rules'"),
+        (rules("bcast", {"comm_rank_distribution": 1, "rules": []}), 2, "distribution is no text"),
+        ("[1, 2]", 1, "no object 'collectives'"),
+        ('{\n"collectives": {},\n// no\n}', 3, "this is no JSON"),
+        ('{"collectives"', 1, "this is no JSON"),
+    ],
+)
+def test_what_the_library_drops_as_a_whole(text: str, line: int, why: str) -> None:
+    """It is found with its line, and nothing of the file is in effect."""
+    parsed = parse(text)
+    assert why in parsed.dropped
+    errors = [f for f in parsed.findings if f.fault is Fault.FILE_DROPPED]
+    assert [f.line for f in errors] == [line]
+    outcome = parsed.decide(Call(C.BCAST, 4, 64))
+    assert outcome.configuration.is_default
+    assert why in outcome.reasons[0]
+    with pytest.raises(LibraryError, match="nothing to convert"):
+        FORMAT.convert(parsed, "6.0.0")
+
+
+def test_the_spelling_that_was_meant_is_told() -> None:
+    """The published schema's names of collectives, and the converter's segsize, are corrected."""
+    parsed = parse('{"collectives": {"reducescatterblock": []}}')
+    assert "write 'reduce_scatter_block'" in {f.mend for f in parsed.findings}
+    text = rules("bcast", {"rules": [{"alg": 3, "segsize": 1024}]})
+    assert chosen(text, C.BCAST, 4, 64) == "pipeline:segsize=0"
+    assert (2, Fault.UNKNOWN, Severity.WARNING) in found(text)
+    assert "write 'seg_size'" in {f.mend for f in parse(text).findings}
+
+
+def test_what_programs_die_of() -> None:
+    """coll/tuned looks up algorithms of collectives that it has none for, and crashes."""
+    text = '{"collectives": {"alltoallw":\n [{"rules":\n [{"alg": 1}]}]}}'
+    parsed = parse(text)
+    assert [(f.line, f.fault) for f in parsed.findings] == [(3, Fault.ENDS_PROGRAM)]
+    assert parsed.decide(Call(C.BCAST, 4, 64)).ends_program
+    assert not parsed.decide(Call(C.BCAST, 4, 64), {}).ends_program
+    harmless = parse('{"collectives": {"alltoallw":\n [{"rules": [{}]}]}}')
+    assert [(f.line, f.fault) for f in harmless.findings] == [(1, Fault.NO_EFFECT)]
+
+
+@pytest.mark.parametrize(
+    ("collective", "entry", "fault", "severity"),
+    [
+        ("bcast", {"rules": [{"alg": "tree"}]}, Fault.RULE_DROPPED, Severity.ERROR),
+        ("bcast", {"rules": [{"alg": 10}]}, Fault.RULE_DROPPED, Severity.ERROR),
+        ("bcast", {"rules": [{"msg_size_min": 5}]}, Fault.MALFORMED, Severity.WARNING),
+        ("bcast", {"rules": [{"alg": 2.0}]}, Fault.MALFORMED, Severity.ERROR),
+        ("bcast", {"rules": [7]}, Fault.MALFORMED, Severity.ERROR),
+        ("bcast", {"comm_size_max": "inf", "rules": [{"alg": 1}]}, Fault.DEAD_RULE, Severity.ERROR),
+        (
+            "bcast",
+            {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 6, "msg_size_max": 5}]},
+            Fault.DEAD_RULE,
+            Severity.ERROR,
+        ),
+        (
+            "bcast",
+            {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 6}]},
+            Fault.UNSORTED,
+            Severity.WARNING,
+        ),
+        (
+            "gather",
+            {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 2, "msg_size_min": 10}]},
+            Fault.RANKS_DISAGREE,
+            Severity.ERROR,
+        ),
+        (
+            "scatter",
+            {"rules": [{"alg": 1, "msg_size_min": 9}]},
+            Fault.RANKS_DISAGREE,
+            Severity.ERROR,
+        ),
+        ("barrier", {"rules": [{"alg": 1, "msg_size_min": 9}]}, Fault.DEAD_RULE, Severity.ERROR),
+        (
+            "scan",
+            {"rules": [{"alg": 1, "msg_size_max": 99}, {"alg": 2, "msg_size_min": 100}]},
+            Fault.WRONG_UNIT,
+            Severity.WARNING,
+        ),
+        ("allgather", {"rules": [{"alg": "bruck-k-fanout"}]}, Fault.HANGS, Severity.ERROR),
+        ("reduce", {"rules": [{"alg": 8, "faninout": 1}]}, Fault.HANGS, Severity.ERROR),
+        ("allgather", {"rules": [{"alg": 8}]}, Fault.WRONG_RESULT, Severity.ERROR),
+        ("allreduce", {"rules": [{"alg": 7}]}, Fault.WRONG_RESULT, Severity.NOTE),
+        ("alltoall", {"rules": [{"alg": "two_proc"}]}, Fault.ENDS_PROGRAM, Severity.ERROR),
+        (
+            "allgather",
+            {"comm_size_min": 6, "comm_size_max": 6, "rules": [{"alg": "recursive_doubling"}]},
+            Fault.FALLS_BACK,
+            Severity.WARNING,
+        ),
+        (
+            "bcast",
+            {"comm_size_min": 64, "comm_size_max": 64, "rules": [{"alg": 8, "msg_size_max": 63}]},
+            Fault.FALLS_BACK,
+            Severity.WARNING,
+        ),
+        ("bcast", {"rules": [{"alg": 1, "seg_size": 64}]}, Fault.NO_EFFECT, Severity.NOTE),
+        (
+            "alltoall",
+            {
+                "comm_size_min": 24,
+                "comm_size_max": 24,
+                "rules": [{"alg": 1, "msg_size_max": 1023}, {"alg": 2, "msg_size_min": 1024}],
+            },
+            Fault.WRONG_UNIT,
+            Severity.WARNING,
+        ),
+        ("bcast", {"rules": [{"alg": 1}], "comment": "x"}, Fault.UNKNOWN, Severity.NOTE),
+        ("bcast", {"rules": [{"alg": 1}]}, Fault.INHERITED, Severity.NOTE),
+        ("bcast", {"comm_size_min": -4, "rules": [{"alg": 1}]}, Fault.MALFORMED, Severity.ERROR),
+    ],
+)
+def test_what_is_found(
+    collective: str, entry: dict[str, object], fault: Fault, severity: Severity
+) -> None:
+    """Each fault is found, on the line of the rule or key."""
+    assert (2, fault, severity) in found(rules(collective, entry))
+
+
+def test_numbers_are_kept_as_the_library_keeps_them() -> None:
+    """Communicator sizes and algorithms are 32 bits wide, message sizes unsigned."""
+    text = rules("bcast", {"comm_size_min": 2**32 + 4, "rules": [{"alg": 2**32 + 6}]})
+    assert chosen(text, C.BCAST, 3, 8) == "default"
+    assert chosen(text, C.BCAST, 4, 8) == "binomial:segsize=0"
+    assert chosen(rules("bcast", {"rules": [{"alg": 6, "msg_size_min": -1}]}), C.BCAST, 4, 8) == (
+        "default"
+    )
+
+
+def test_trailing_commas_a_byte_order_mark_and_twins() -> None:
+    """The library reads over them; the first of equal keys counts, the last of collectives."""
+    text = (
+        '\ufeff{"collectives": {"bcast": [{"rules": [{"alg": 1,}],},],\n'
+        '"bcast": [{"rules": [{"alg": 6, "alg": 3}]}]}}'
+    )
+    assert chosen(text, C.BCAST, 4, 8) == "binomial:segsize=0"
+    assert (2, Fault.DEAD_RULE, Severity.ERROR) in found(text)
+    assert (2, Fault.MALFORMED, Severity.WARNING) in found(text)
+
+
+def test_older_releases_drop_it() -> None:
+    """5.0 and 4.1 read classic files only, and nothing is written for them."""
+    assert "classic" in FORMAT.unreadable_by("5.0.11")
+    parsed = parse(rules("bcast", {"rules": [{"alg": 6}]}), "5.0.11")
+    assert parsed.dropped
+    assert [f.fault for f in parsed.findings] == [Fault.FILE_DROPPED]
+    with pytest.raises(LibraryError, match="openmpi-classic"):
+        FORMAT.write(HYDRA, "4.1.8")
+    with pytest.raises(LibraryError, match="openmpi-classic"):
+        FORMAT.convert(parse(rules("bcast", {"rules": [{"alg": 6}]})), "5.0.11")
+
+
+def test_what_is_no_such_file_is_refused() -> None:
+    """A classic file is no JSON, and another JSON file does not look like this format."""
+    with pytest.raises(LibraryError, match="begin with a brace"):
+        FORMAT.parse("1 7 1 0 1 0 6 0 0", "rules", "6.0.0")
+    assert not FORMAT.recognises('{"collective=bcast": {}}')
+    assert not FORMAT.recognises("1 # collectives")
+
+
+def test_converting_leaves_out_what_breaks_programs() -> None:
+    """Dead, unknown and dangerous rules go, each with a note that names its line."""
+    text = rules(
+        "allgather",
+        {
+            "comm_size_max": 9,
+            "rules": [{"alg": 8, "msg_size_max": 9}, {"alg": 77}, {"alg": "ring"}, {"alg": 1}],
+        },
+        {"comm_size_max": 8, "rules": []},
+        {"comm_size_min": 12, "rules": [{"alg": 2, "msg_size_max": 3}, {"alg": 2, "faninout": 3}]},
+    )
+    converted = FORMAT.convert(parse(text), "6.0.0")
+    assert [note.partition(":")[0] for note in converted.notes] == [
+        "line 2",
+        "line 2",
+        "line 2",
+        "line 3",
+        "line 4",
+    ]
+    assert chosen(converted.text, C.ALLGATHER, 9, 0) == "default"
+    assert chosen(converted.text, C.ALLGATHER, 9, 2) == "ring"
+    assert chosen(converted.text, C.ALLGATHER, 12, 0) == "default"
+    assert chosen(converted.text, C.ALLGATHER, 12, 1) == "bruck-k-fanout:fanout=3"
+    errors = [f for f in found(converted.text) if f[2] is Severity.ERROR]
+    assert errors == []
+
+
+def test_many_rules_for_gather_are_not_converted() -> None:
+    """Processes could choose different ones."""
+    text = rules("gather", {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 2}]})
+    converted = FORMAT.convert(parse(text), "6.0.0")
+    assert "left to the library" in converted.notes[0]
+    assert chosen(converted.text, C.GATHER, 4, 64) == "default"
+
+
+def test_a_single_node_needs_no_file_for_han() -> None:
+    """On one node coll/han is not asked."""
+    one = table(Shape(1, 4), {(C.BCAST, 4): intervals((0, "bcast.basic_linear"))})
+    two = table(Shape(2, 2), {(C.ALLTOALLV, 4): intervals((0, "alltoallv.pairwise"))})
+    assert list(FORMAT.write(one, "6.0.0").texts) == [""]
+    # coll/han of 6 serves alltoallv
+    assert list(FORMAT.write(two, "6.0.0").texts) == ["", ".dispatch"]
+
+
+def test_activation() -> None:
+    """Both files are named by absolute paths; one node needs none for coll/han."""
+    paths = {"": "/a/rules.json", ".dispatch": "/a/rules.json.dispatch"}
+    many = FORMAT.activation("6.0.0", paths, Shape(2, 4))
+    assert many["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
+    assert many["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == "/a/rules.json"
+    assert many["OMPI_MCA_coll_han_dynamic_rules_filename"] == "/a/rules.json.dispatch"
+    one = FORMAT.activation("6.0.0", paths, Shape(1, 4))
+    assert "OMPI_MCA_coll_han_dynamic_rules_filename" not in one
