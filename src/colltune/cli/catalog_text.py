@@ -12,6 +12,7 @@ from colltune.cli.console import columns
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installed import Check, Kind
 from colltune.mpi.reference import REFERENCES, AlgorithmFacts, CollectiveFacts, Reference
+from colltune.mpi.relatives import Relative
 
 _WIDTH = 100
 _LABEL = 10
@@ -28,15 +29,18 @@ _DIFFERENCES = {
     Kind.RUN_TIME: "run time",
 }
 _RANGES = ("parameter", "default", "lowest", "highest", "set by", "of")
-_TIED = "\N{NO-BREAK SPACE}"
+TIED = "\N{NO-BREAK SPACE}"
 _ONE_RULE = "one only, for all message sizes"
 
 
-def libraries(references: Sequence[Reference]) -> str:
-    """Return all libraries and their series."""
+def libraries(references: Sequence[Reference], relatives: Sequence[Relative]) -> str:
+    """Return all libraries and their series, and the relatives."""
     lines = [
-        _labelled(reference.library, f"{reference.title}: {', '.join(reference.series)}", _LABEL)
-        for reference in references
+        labelled(each.library, f"{each.title}: {', '.join(each.series)}", _LABEL)
+        for each in references
+    ]
+    lines += [
+        labelled(r.name, f"{r.title} {r.releases}: for reading only", _LABEL) for r in relatives
     ]
     example = f"{references[0].library}@{references[0].series[-1]}"
     return "\n".join(
@@ -48,9 +52,11 @@ def libraries(references: Sequence[Reference]) -> str:
     )
 
 
-def libraries_json(references: Sequence[Reference]) -> list[dict[str, Any]]:
-    """Return all libraries and their series for machines."""
-    return [
+def libraries_json(
+    references: Sequence[Reference], relatives: Sequence[Relative]
+) -> list[dict[str, Any]]:
+    """Return all libraries and their series, and the relatives, for machines."""
+    known: list[dict[str, Any]] = [
         {
             "library": reference.library,
             "title": reference.title,
@@ -60,6 +66,10 @@ def libraries_json(references: Sequence[Reference]) -> list[dict[str, Any]]:
             ],
         }
         for reference in references
+    ]
+    return known + [
+        {"library": r.name, "title": r.title, "relative_of": r.relative_of, "series": []}
+        for r in relatives
     ]
 
 
@@ -75,7 +85,7 @@ def release(
     lines = [f"{_heading(reference, shown, found)}\n"]
     for label, each in zip(labels, facts, strict=True):
         names = ", ".join(_numbered(algorithm) for algorithm in each.algorithms)
-        lines.append(_labelled(label, names, width))
+        lines.append(labelled(label, names, width))
     if found.priorities:
         lines.append(f"\n{_components(found)}")
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
@@ -89,7 +99,7 @@ def collective(reference: Reference, shown: str, found: Catalogue, facts: Collec
     pairs = _properties(facts)
     width = max(len(label) for label, _ in pairs)
     lines = [f"{_heading(reference, shown, found)}: {facts.collective.mpi_name}\n"]
-    lines += [_labelled(label, text, width) for label, text in pairs]
+    lines += [labelled(label, text, width) for label, text in pairs]
     return "\n".join([*lines, *_tables(facts)])
 
 
@@ -104,7 +114,7 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
     pairs.append(("decides on one node", facts.one_node))
     pairs.append(("decides across nodes", facts.across_nodes))
     if facts.han:
-        han = ", ".join(f"{number}{_TIED}{name}" for number, name in enumerate(facts.han))
+        han = ", ".join(f"{number}{TIED}{name}" for number, name in enumerate(facts.han))
         pairs.append(("algorithms of han", han))
     forced = " ".join(f"{name}={value}" for name, value in facts.forced.items())
     pairs.append(("forced for a launch", f"{facts.example} by {forced}"))
@@ -166,11 +176,12 @@ def _heading(reference: Reference, shown: str, found: Catalogue) -> str:
 
 def _components(found: Catalogue) -> str:
     ordered = sorted(found.priorities, key=lambda pair: (-pair[1], pair[0]))
-    told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
-    return _labelled("components", f"{told}; the highest that has a collective decides", _LABEL)
+    told = ", ".join(f"{name}{TIED}{priority}" for name, priority in ordered)
+    return labelled("components", f"{told}; the highest that has a collective decides", _LABEL)
 
 
-def _labelled(label: str, text: str, width: int) -> str:
+def labelled(label: str, text: str, width: int) -> str:
+    """Return a text beside its label, lines of a hundred characters."""
     indent = " " * (width + 2)
     wrapped = textwrap.fill(
         text,
@@ -180,11 +191,11 @@ def _labelled(label: str, text: str, width: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return f"{label.ljust(width)}  {wrapped.lstrip()}".replace(_TIED, " ")
+    return f"{label.ljust(width)}  {wrapped.lstrip()}".replace(TIED, " ")
 
 
 def _numbered(algorithm: AlgorithmFacts) -> str:
-    return f"{algorithm.number}{_TIED}{algorithm.name}{'!' if algorithm.wrong else ''}"
+    return f"{algorithm.number}{TIED}{algorithm.name}{'!' if algorithm.wrong else ''}"
 
 
 def _run_time(facts: CollectiveFacts) -> str:

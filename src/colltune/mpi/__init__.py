@@ -8,6 +8,7 @@ too.
 from __future__ import annotations
 
 from colltune.errors import LibraryError
+from colltune.mpi import relatives
 from colltune.mpi.intelmpi import IntelMpi
 from colltune.mpi.mpich import Mpich
 from colltune.mpi.openmpi import OpenMpi
@@ -29,6 +30,8 @@ def library(name: str) -> MpiLibrary:
     try:
         return LIBRARIES[name]
     except KeyError:
+        if name in relatives.names():
+            raise LibraryError(relatives.why_not_written(name)) from None
         known = ", ".join(LIBRARIES)
         raise LibraryError(
             f"no catalogue of the MPI library {name!r}; its algorithms are not known to colltune;"
