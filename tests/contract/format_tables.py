@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
@@ -19,6 +19,8 @@ FEW = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 """For all tests over formats: there are many formats and releases."""
+UNSHRUNK = settings(FEW, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+"""For tests with so many draws that making an example smaller takes long."""
 CASES = [(name, release) for name, known in FORMATS.items() for release in readers(known)]
 DROPPED = [
     (name, release)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from colltune.domain import Collective, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, ParsedFile
+from colltune.mpi.effect import effect_findings
+from colltune.mpi.file_format import Call, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, readers
-from tests.contract.format_tables import CASES, FEW, candidates
+from tests.contract.format_tables import CASES, UNSHRUNK, candidates
 
 each_reader = pytest.mark.parametrize(("name", "release"), CASES)
 newest_reader = pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def _look_at_switches(parsed: ParsedFile, collective: Collective, comm_size: int
 
 
 @each_reader
-@FEW
+@UNSHRUNK
 @given(data=st.data())
 def test_a_file_that_was_damaged(name: str, release: str, data: st.DataObject) -> None:
     """Cut, flipped, repeated, reordered or with odd numbers: findings or one error."""
@@ -190,6 +191,49 @@ def test_a_file_that_was_damaged(name: str, release: str, data: st.DataObject) -
         parsed = _parsed(name, release, damaged)
         if parsed is not None:
             _look_at_all(parsed, damaged)
+
+
+@each_reader
+@UNSHRUNK
+@given(data=st.data())
+def test_a_damaged_file_is_converted(name: str, release: str, data: st.DataObject) -> None:
+    """It is refused, or what is written is sound and, without notes, decides the same."""
+    change = data.draw(st.sampled_from(_CHANGES))
+    damaged = change(_sample(name, release), data).replace(b"\0", b"?")
+    parsed = _parsed(name, release, damaged)
+    if parsed is None:
+        return
+    try:
+        written = FORMATS[name].convert(parsed, release)
+    except LibraryError:
+        return
+    again = FORMATS[name].parse(written.text, "f", release)
+    assert not again.dropped
+    assert [f for f in again.findings if f.severity is Severity.ERROR] == []
+    if not written.notes:
+        for collective in (Collective.BCAST, Collective.ALLREDUCE, Collective.SCAN):
+            for comm_size, msize in product((2, 3, 8, 9), (0, 7, 8192, 1 << 20, 1 << 40)):
+                call = Call(collective, comm_size, msize)
+                assert again.decide(call).chosen == parsed.decide(call).chosen
+
+
+@each_reader
+@UNSHRUNK
+@given(data=st.data())
+def test_a_damaged_file_in_a_job(name: str, release: str, data: st.DataObject) -> None:
+    """Whatever a job sets, it is told what keeps a damaged file from running, without failing."""
+    change = data.draw(st.sampled_from(_CHANGES))
+    damaged = change(_sample(name, release), data).replace(b"\0", b"?")
+    parsed = _parsed(name, release, damaged)
+    if parsed is None:
+        return
+    paths = {"": "/f"}
+    activation = FORMATS[name].activation(release, paths)
+    odd = st.sampled_from(["", "0", "1", "-1", "x", "yes", "9" * 40, "^", ",", "\udcff", "/f"])
+    for job in ({}, activation, {n: data.draw(odd) for n in activation}):
+        for finding in effect_findings(parsed, activation, paths, job):
+            assert finding.message
+            assert finding.mend
 
 
 @each_reader
