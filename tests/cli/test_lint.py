@@ -73,7 +73,7 @@ def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> Non
     assert "No such file" in lines[0]
     assert ":2: a zero byte" in lines[1]
     assert "looks like no configuration file" in lines[2]
-    assert "cannot be read" in lines[3]
+    assert lines[3].startswith(f"{bad}: ")
     assert "Is a directory" in lines[4]
     assert "nothing found" in lines[5]
     assert lines[-1] == "6 files: 5 cannot be read"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 from hypothesis import HealthCheck, Phase, settings
@@ -14,11 +15,11 @@ from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, RELEASES, readers
 
 FEW = settings(
-    max_examples=12,
+    max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "12")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-"""For all tests over formats: there are many formats and releases."""
+"""For all tests over formats: there are many formats and releases. The variable asks for more."""
 UNSHRUNK = settings(FEW, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 """For tests with so many draws that making an example smaller takes long."""
 CASES = [(name, release) for name, known in FORMATS.items() for release in readers(known)]

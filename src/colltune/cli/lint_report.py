@@ -93,7 +93,8 @@ def show_all(linted: Sequence[Linted], *, as_json: bool, strict: bool) -> None:
 
 def _show(one: Linted) -> None:
     if one.error:
-        show(printable(f"{one.name}: cannot be read: {one.error}"))
+        named = one.error.startswith(one.name)
+        show(printable(one.error if named else f"{one.name}: {one.error}"))
         return
     for finding in one.findings:
         where = f"{one.name}:{finding.line}" if finding.line else one.name
