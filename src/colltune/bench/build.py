@@ -1,4 +1,4 @@
-"""Compiles the native benchmark with the target MPI's own mpicc, once per MPI and source."""
+"""Compiles our C programs with the target MPI's own mpicc, once per MPI and source."""
 
 from __future__ import annotations
 
@@ -45,31 +45,60 @@ def native_benchmark(
     """
     folder = resources.files("colltune.bench") / "native"
     texts = {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
+    return _program("collbench", texts, mpicc, identity, cache, environment)
+
+
+def canary(
+    mpicc: Path,
+    identity: str,
+    cache: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Path:
+    """Return the compiled canary, which shares its collectives with the benchmark.
+
+    See `native_benchmark` for parameters and errors.
+    """
+    bench = resources.files("colltune.bench")
+    shared = [bench / "native" / name for name in ("collectives.c", "collectives.h")]
+    files = [bench / "proof" / "native" / "canary.c", *shared]
+    texts = {file.name: file.read_bytes() for file in files}
+    return _program("canary", texts, mpicc, identity, cache, environment)
+
+
+def _program(
+    name: str,
+    texts: Mapping[str, bytes],
+    mpicc: Path,
+    identity: str,
+    cache: Path | None,
+    environment: Mapping[str, str] | None,
+) -> Path:
     digest = hashlib.sha256(repr((str(mpicc), identity, _FLAGS)).encode())
     for _, text in sorted(texts.items()):
         digest.update(text)
-    target = (cache or cache_folder()) / f"collbench-{digest.hexdigest()[:16]}"
+    target = (cache or cache_folder()) / f"{name}-{digest.hexdigest()[:16]}"
     if not target.exists():
         _compile(mpicc, texts, target, environment or {})
     return target
 
 
 def _compile(
-    mpicc: Path, texts: dict[str, bytes], target: Path, environment: Mapping[str, str]
+    mpicc: Path, texts: Mapping[str, bytes], target: Path, environment: Mapping[str, str]
 ) -> None:
     work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
         work.mkdir(parents=True)
         for name, text in texts.items():
             (work / name).write_bytes(text)
-        program = work / "collbench"
+        program = work / "program"
         sources = [work / name for name in sorted(texts) if name.endswith(".c")]
         outcome = process.run(
-            [mpicc, *_FLAGS, "-o", program, *sources],
+            [mpicc, *_FLAGS, "-o", program, *sources, "-ldl"],
             timeout_s=_COMPILE_TIMEOUT_S,
             env=dict(os.environ) | dict(environment),
         )
-        process.check(outcome, "compiling the native benchmark (a C compiler is needed)")
+        what = target.name.partition("-")[0]
+        process.check(outcome, f"compiling {what} (a C compiler is needed)")
         program.replace(target)
     except OSError as error:
         raise OutputError(

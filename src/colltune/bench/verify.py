@@ -27,6 +27,7 @@ _PAIRS = 7
 _ROUNDS = 2
 _SPARE_ROUNDS = 6
 _LEAST_S = 0.2
+_MORE = 1.5
 _MAX_REPS = 1000
 _CONFIDENCE = 0.95
 _TRACE_BUDGET_S = 10.0
@@ -87,48 +88,101 @@ def alternate(
 
     Which side of a pair goes first alternates too. Stops after a few pairs or at `budget_s`.
     """
-    ends = time.monotonic() + budget_s
-    ratios: dict[Instance, list[float]] = {instance: [] for instance in instances}
-    timed_s, launches = 0.0, 0
-    for pair in range(_PAIRS if instances else 0):
-        left_s = ends - time.monotonic()
-        share_s = left_s / (2 * (_PAIRS - pair))
-        if left_s < 1.0:
-            break
-        medians: dict[bool, dict[Instance, float]] = {}
-        for is_tuned in (pair % 2 == 1, pair % 2 == 0):
-            wanted = tuned if is_tuned else {}
-            medians[is_tuned], seconds = _one_side(backend, shape, instances, wanted, share_s)
-            timed_s += seconds
-            launches += 1
-            progress(budget_s - (ends - time.monotonic()))
-        for instance in set(medians[True]) & set(medians[False]):
-            ratios[instance].append(math.log(medians[False][instance] / medians[True][instance]))
-    return Alternation({i: tuple(r) for i, r in ratios.items()}, timed_s, launches)
+    rounds = Turns(backend, shape).take(instances, ({}, tuned), budget_s, progress)
+    return rounds.alternation(instances, 0, 1)
 
 
-def _one_side(
-    backend: NativeBackend,
-    shape: Shape,
-    instances: Sequence[Instance],
-    wanted: Mapping[str, str],
-    budget_s: float,
-) -> tuple[dict[Instance, float], float]:
-    cells = _as_user_cells(backend, instances)
-    within_s = max(_LEAST_S, budget_s - backend.around_s)
-    fair_s = within_s / (_ROUNDS * len(cells))
-    rounds = range(_ROUNDS + _SPARE_ROUNDS)
-    steps = tuple(Step(i, _MAX_REPS, fair_s) for _ in rounds for i in range(len(cells)))
-    plan = LaunchPlan(shape, cells, steps, within_s)
-    with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
-        backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)
-        output = raw.read_raw(Path(folder) / "raw.txt")
-    medians = {
-        cell.instance: float(np.median(output.times_s[i]))
-        for i, cell in enumerate(cells)
-        if output.times_s.get(i)
-    }
-    return medians, 0.0 if math.isnan(output.timed_s) else output.timed_s
+@dataclass(frozen=True)
+class Rounds:
+    """Medians of launches that took turns: ``medians_s[round][side]`` by instance, in seconds."""
+
+    medians_s: tuple[tuple[Mapping[Instance, float], ...], ...]
+    timed_s: float
+    launches: int
+
+    def alternation(self, instances: Sequence[Instance], over: int, under: int) -> Alternation:
+        """Return how side `over` compares with side `under`, round by round."""
+        ratios: dict[Instance, list[float]] = {instance: [] for instance in instances}
+        for sides in self.medians_s:
+            for instance in set(sides[over]) & set(sides[under]):
+                ratio = math.log(sides[over][instance] / sides[under][instance])
+                ratios[instance].append(ratio)
+        found = {instance: tuple(logs) for instance, logs in ratios.items()}
+        return Alternation(found, self.timed_s, self.launches)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Launches of the benchmark on `shape` under several environments, which take turns.
+
+    A launch's files lie in `work`, which its first process must see; by default beside other
+    temporary files. ``launch_s`` is what the first launch is thought to take by itself, from which
+    the others learn; by default all take what the backend allows for. ``least_s`` is the shortest
+    time that a launch measures.
+    """
+
+    backend: NativeBackend
+    shape: Shape
+    work: Path | None = None
+    launch_s: float | None = None
+    rounds: int = _PAIRS
+    least_s: float = _LEAST_S
+
+    def take(
+        self,
+        instances: Sequence[Instance],
+        sides: Sequence[Mapping[str, str]],
+        budget_s: float,
+        progress: Callable[[float], None] = lambda _: None,
+    ) -> Rounds:
+        """Measure `instances` in rounds of one launch under each environment of `sides`.
+
+        Every round begins with another side. Stops after some rounds or at `budget_s`.
+        """
+        ends = time.monotonic() + budget_s
+        found: list[tuple[Mapping[Instance, float], ...]] = []
+        timed_s, launches = 0.0, 0
+        around_s = self.backend.around_s if self.launch_s is None else self.launch_s
+        least_s = self.least_s
+        for turn in range(self.rounds if instances else 0):
+            left_s = ends - time.monotonic()
+            share_s = left_s / (len(sides) * (self.rounds - turn))
+            if left_s < 1.0:
+                break
+            medians: dict[int, Mapping[Instance, float]] = {}
+            for at in range(len(sides)):
+                side = (at + turn) % len(sides)
+                within_s = max(least_s, share_s - around_s)
+                medians[side], seconds, taken_s = self._one_side(instances, sides[side], within_s)
+                if self.launch_s is not None and not math.isnan(taken_s):
+                    around_s = (around_s + taken_s) / 2
+                if not medians[side]:
+                    least_s = _MORE * within_s  # not even MPI_Init was through
+                timed_s += seconds
+                launches += 1
+                progress(budget_s - (ends - time.monotonic()))
+            found.append(tuple(medians[side] for side in range(len(sides))))
+        return Rounds(tuple(found), timed_s, launches)
+
+    def _one_side(
+        self, instances: Sequence[Instance], wanted: Mapping[str, str], within_s: float
+    ) -> tuple[dict[Instance, float], float, float]:
+        """Return medians, the seconds in timed loops, and those that the launch took beside."""
+        cells = _as_user_cells(self.backend, instances)
+        fair_s = within_s / (_ROUNDS * len(cells))
+        rounds = range(_ROUNDS + _SPARE_ROUNDS)
+        steps = tuple(Step(i, _MAX_REPS, fair_s) for _ in rounds for i in range(len(cells)))
+        plan = LaunchPlan(self.shape, cells, steps, within_s)
+        with tempfile.TemporaryDirectory(prefix="colltune-", dir=self.work) as folder:
+            outcome = self.backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)
+            output = raw.read_raw(Path(folder) / "raw.txt")
+        medians = {
+            cell.instance: float(np.median(output.times_s[i]))
+            for i, cell in enumerate(cells)
+            if output.times_s.get(i)
+        }
+        timed_s = 0.0 if math.isnan(output.timed_s) else output.timed_s
+        return medians, timed_s, outcome.seconds - output.wall_s
 
 
 def _as_user_cells(backend: NativeBackend, instances: Sequence[Instance]) -> tuple[Cell, ...]:

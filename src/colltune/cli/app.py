@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "lint": "colltune.cli.lint:lint",
     "explain": "colltune.cli.explain:explain",
     "convert": "colltune.cli.convert:convert",
+    "verify": "colltune.cli.verify:verify",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

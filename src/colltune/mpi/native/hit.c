@@ -14,12 +14,22 @@ enum { WORDS = 6 };
 extern const char *const colltune_trace_names[];
 extern void *colltune_trace_targets[];
 
+/* srun starts processes without Open MPI's own variables */
+static const char *own_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    const char *rank = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
+        rank = getenv(names[i]);
+    return rank;
+}
+
 static int traced(void)
 {
     static int answer = -1;
     if (answer < 0) {
         const char *wanted = getenv("COLLTUNE_TRACE_RANK");
-        const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+        const char *rank = own_rank();
         answer = !wanted || !rank || strcmp(wanted, rank) == 0;
     }
     return answer;

@@ -1,0 +1,219 @@
+"""Judges what became of a rule: applied, overridden, ignored, unreachable, harmful."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from colltune.bench.proof.canary import CallSeen, Ending
+from colltune.bench.proof.observing import Observer
+from colltune.bench.proof.settings import JobSettings, culprits, same_decision
+from colltune.bench.proof.witnesses import Witness, reached_elsewhere
+from colltune.mpi.file_format import Fault, Outcome, ParsedFile, Rule
+
+_UNMADE = "the call was not made"
+
+_FAILED = {
+    Ending.WRONG: "the call computes wrong numbers",
+    Ending.REFUSED: "the library refuses the call",
+    Ending.CRASH: "the program ends within the call",
+    Ending.HANG: "the call does not come back",
+}
+# what keeps a rule from ever deciding anything
+_NEVER = (
+    Fault.FILE_DROPPED,
+    Fault.RULE_DROPPED,
+    Fault.DEAD_RULE,
+    Fault.UNSORTED,
+    Fault.UNKNOWN,
+    Fault.OUTRANKED,
+    Fault.MALFORMED,
+)
+
+
+class Status(StrEnum):
+    """What became of a rule in the user's job.
+
+    ``applied``: what ran is what the rule says; ``overridden``: something else has the say;
+    ``ignored``: the library makes nothing of it; ``harmful``: it breaks programs; ``unreachable``:
+    no call of this job is one of its; ``unobserved``: nothing speaks against it, but which
+    algorithm ran cannot be seen in this library.
+    """
+
+    APPLIED = "applied"
+    OVERRIDDEN = "overridden"
+    IGNORED = "ignored"
+    HARMFUL = "harmful"
+    UNREACHABLE = "unreachable"
+    UNOBSERVED = "unobserved"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it makes the verification fail."""
+        return self in (Status.OVERRIDDEN, Status.IGNORED, Status.HARMFUL)
+
+
+# the first of them that any call of the same size shows is the rule's
+_ORDER = (
+    Status.HARMFUL,
+    Status.APPLIED,
+    Status.UNOBSERVED,
+    Status.OVERRIDDEN,
+    Status.IGNORED,
+    Status.UNREACHABLE,
+)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Status and reason; ``ran`` is what was seen to run, empty where nothing could be seen."""
+
+    status: Status
+    why: str = ""
+    ran: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen of a witness's call with the file, and without it (None: not tried)."""
+
+    witness: Witness
+    with_file: CallSeen
+    without: CallSeen | None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Knows the file, the job's settings and how calls are observed."""
+
+    parsed: ParsedFile
+    settings: JobSettings
+    observer: Observer
+    complete: bool = True
+
+    def judge(self, rule: Rule, evidence: Sequence[Evidence]) -> tuple[Judgement, Evidence | None]:
+        """Return what became of `rule`, and the call that shows it best.
+
+        The largest communicator that it decides on counts; the others are told of.
+        """
+        if self.parsed.dropped:
+            return Judgement(Status.IGNORED, self.parsed.dropped), None
+        if not evidence:
+            return self._without_witness(rule), None
+        judged = [(self._one(rule, seen), seen) for seen in evidence]
+        harmful = [pair for pair in judged if pair[0].status is Status.HARMFUL]
+        if harmful:
+            return harmful[0]
+        largest = max(seen.witness.communicator.size for seen in evidence)
+        principal = [p for p in judged if p[1].witness.communicator.size == largest]
+        best = min(
+            principal, key=lambda pair: (_ORDER.index(pair[0].status), pair[1].witness.is_inner)
+        )
+        return self._with_others(best, judged), best[1]
+
+    def _with_others(
+        self, best: tuple[Judgement, Evidence], judged: Sequence[tuple[Judgement, Evidence]]
+    ) -> Judgement:
+        judgement, chosen = best
+        others = {}
+        for other, seen in judged:
+            where = seen.witness.communicator
+            if other.status is not judgement.status and where != chosen.witness.communicator:
+                others[where] = f"on {where.text}: {other.status}" + (
+                    f" ({other.why})" if other.why else ""
+                )
+        why = "; ".join(filter(None, [judgement.why, *others.values()]))
+        return Judgement(judgement.status, why, judgement.ran)
+
+    def _without_witness(self, rule: Rule) -> Judgement:
+        if not self.complete:
+            return Judgement(
+                Status.UNREACHABLE, "the file is too large: not all was looked through"
+            )
+        elsewhere = reached_elsewhere(self.parsed, rule)
+        if elsewhere:
+            return Judgement(Status.UNREACHABLE, f"no call of this job: it needs {elsewhere}")
+        findings = [
+            finding
+            for finding in self.parsed.findings
+            if finding.line in (rule.line, 0) and finding.fault in _NEVER
+        ]
+        findings.sort(key=lambda finding: (finding.line == 0, _NEVER.index(finding.fault)))
+        if findings:
+            return Judgement(Status.IGNORED, findings[0].message)
+        return Judgement(Status.IGNORED, "no call of any size reaches it")
+
+    def _one(self, rule: Rule, seen: Evidence) -> Judgement:
+        ending = seen.with_file.ending
+        planned, expected = seen.witness.planned, seen.witness.expected
+        if seen.witness.is_inner:
+            planned = _inner_of(planned, rule) or planned
+            expected = _inner_of(expected, rule) or expected
+        if ending in _FAILED:
+            return self._failed(seen)
+        if ending is Ending.NOT_RUN:
+            ends = planned.ends_program
+            return (
+                Judgement(Status.HARMFUL, ends) if ends else Judgement(Status.UNOBSERVED, _UNMADE)
+            )
+        ran = self.observer.name(seen.with_file)
+        if not same_decision(planned, expected):
+            return Judgement(Status.OVERRIDDEN, self._blamed(seen.witness, expected), ran)
+        if by := _taken_over(planned):
+            return Judgement(Status.OVERRIDDEN, by, ran)
+        if planned.configuration != planned.chosen:
+            return Judgement(Status.IGNORED, _fallback(planned), ran)
+        return self._compared(planned, seen, ran)
+
+    def _failed(self, seen: Evidence) -> Judgement:
+        ending, why = seen.with_file.ending, seen.with_file.why
+        call = seen.witness.canary
+        text = f"{call.collective} of {call.msize_bytes} bytes on {seen.witness.communicator.text}:"
+        text += f" {_FAILED[ending]}" + (f": {why}" if why else "")
+        if seen.without is not None and seen.without.ending is ending:
+            return Judgement(Status.UNOBSERVED, f"{text}, and so it is without the file")
+        return Judgement(Status.HARMFUL, text)
+
+    def _blamed(self, witness: Witness, expected: Outcome) -> str:
+        """Return which setting of the user has the say in place of the rule."""
+        blamed = culprits(self.parsed, witness.call, self.settings)
+        if blamed:
+            return f"by {blamed}"
+        return f"by the job's settings: {' '.join(expected.reasons[-2:])}"
+
+    def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Judgement:
+        if self.observer.unavailable:
+            return Judgement(Status.UNOBSERVED, self.observer.unavailable)
+        wanted = planned.configuration
+        if wanted.is_default:
+            if seen.without is None or self.observer.same(seen.with_file, seen.without):
+                return Judgement(Status.APPLIED, "left to the library", ran)
+            without = self.observer.name(seen.without) or "nothing that can be traced"
+            return Judgement(Status.OVERRIDDEN, f"left to the library, which runs {without}", ran)
+        differing = self.observer.differing(wanted, seen.with_file, inside=seen.witness.is_inner)
+        if not differing:
+            return Judgement(Status.APPLIED, "", ran)
+        return Judgement(Status.OVERRIDDEN, f"by something unknown: {differing}", ran)
+
+
+def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
+    """Return what a part of a hierarchical call makes of `rule`; None where it is not asked."""
+    for _, inner in outcome.inner:
+        if inner.rule == rule:
+            return inner
+        if (found := _inner_of(inner, rule)) is not None:
+            return found
+    return None
+
+
+def _taken_over(outcome: Outcome) -> str:
+    """Return which component decides in place of the rule; empty if none does."""
+    if not outcome.component or not outcome.configuration.is_default or outcome.chosen.is_default:
+        return ""
+    return f"by coll/{outcome.component}: {outcome.reasons[0] if outcome.reasons else ''}"
+
+
+def _fallback(outcome: Outcome) -> str:
+    told = [reason for reason in outcome.reasons if "instead" in reason or "falls back" in reason]
+    return " ".join(told or outcome.reasons[-1:]) or f"{outcome.configuration.id} runs instead"

@@ -1,0 +1,109 @@
+"""What can be seen of a call: which function of the library ran, and with which parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from colltune.bench.proof.canary import CallSeen
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
+from colltune.mpi.trace import Function
+
+_BASE = "ompi_coll_base_"
+_COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
+# which of the words after the sixth argument are parameters of the algorithm
+_PLACES: dict[str, dict[str, int]] = {
+    "bcast_intra_chain": {"segsize": 0, "fanout": 1},
+    "bcast_intra_pipeline": {"segsize": 0},
+    "bcast_intra_split_bintree": {"segsize": 0},
+    "bcast_intra_bintree": {"segsize": 0},
+    "bcast_intra_binomial": {"segsize": 0},
+    "bcast_intra_knomial": {"segsize": 0},
+    "reduce_intra_chain": {"segsize": 2, "fanout": 3, "requests": 4},
+    "reduce_intra_pipeline": {"segsize": 2, "requests": 3},
+    "reduce_intra_binary": {"segsize": 2, "requests": 3},
+    "reduce_intra_binomial": {"segsize": 2, "requests": 3},
+    "reduce_intra_in_order_binary": {"segsize": 2, "requests": 3},
+    "allreduce_intra_ring_segmented": {"segsize": 1},
+    "gather_intra_linear_sync": {"segsize": 3},
+    "alltoall_intra_linear_sync": {"requests": 2},
+}
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Reads what was seen of calls in one release of a library.
+
+    ``unavailable`` tells why nothing can be seen; empty if calls are traced.
+    """
+
+    library: str
+    release: str
+    unavailable: str = ""
+
+    def name(self, seen: CallSeen) -> str:
+        """Return what ran, for people: an algorithm with its parameters, or a component."""
+        if not seen.functions:
+            return ""
+        first = seen.functions[0]
+        if found := _COMPONENT.fullmatch(first.symbol):
+            return f"coll/{found['component']} {found['what']}"
+        name = self._names.get(first.symbol, first.symbol.removeprefix(_BASE))
+        values = ",".join(f"{key}={value}" for key, value in sorted(parameters(first).items()))
+        return f"{name}:{values}" if values else name
+
+    def same(self, one: CallSeen, other: CallSeen) -> bool:
+        """Tell whether the same function ran first, with the same parameters."""
+        first, second = one.functions[:1], other.functions[:1]
+        return [(f.symbol, parameters(f)) for f in first] == [
+            (f.symbol, parameters(f)) for f in second
+        ]
+
+    def differing(self, wanted: Configuration, seen: CallSeen, *, inside: bool = False) -> str:
+        """Return in what the call differs from `wanted`; empty if that is what ran.
+
+        With `inside` it may have run as a part of the call.
+        """
+        symbols = self.symbols(wanted)
+        looked_at = seen.functions if inside else seen.functions[:1]
+        ran = [function for function in looked_at if function.symbol in symbols]
+        if not ran:
+            other = self.name(seen)
+            if not other:
+                return "no function that can be traced ran; another component serves the call"
+            return f"{other} ran"
+        asked = dict(wanted.parameters)
+        for function in ran:
+            values = parameters(function)
+            wrong = {key: value for key, value in values.items() if asked.get(key, value) != value}
+            if not wrong:
+                return ""
+        text = ", ".join(f"{key}={value} in place of {asked[key]}" for key, value in wrong.items())
+        return f"it ran with {text}"
+
+    def symbols(self, configuration: Configuration) -> frozenset[str]:
+        """Return the functions that can run `configuration`; none where it is unknown."""
+        try:
+            return LIBRARIES[self.library].expected_symbols(self.release, configuration)
+        except LibraryError:
+            return frozenset()
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Return the algorithm's name for each function."""
+        library = LIBRARIES[self.library]
+        return {
+            symbol: configuration.algorithm
+            for collective in Collective
+            for configuration in library.portfolio(self.release, collective).configurations
+            for symbol in library.expected_symbols(self.release, configuration)
+        }
+
+
+def parameters(function: Function) -> dict[str, int]:
+    """Return those parameters of an algorithm that can be seen in its call."""
+    places = _PLACES.get(function.symbol.removeprefix(_BASE), {})
+    return {key: function.words[at] for key, at in places.items() if at < len(function.words)}

@@ -1,0 +1,106 @@
+"""The settings of a job that concern collectives, where each comes from, and whom to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from colltune.mpi.file_format import Call, Outcome, ParsedFile
+
+_OPENMPI = "OMPI_MCA_"
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What the job's processes see.
+
+    ``user`` are variables that stand without the file; ``activation`` those that put the file into
+    effect; ``origins`` tell of the user's where they come from.
+    """
+
+    user: Mapping[str, str]
+    activation: Mapping[str, str]
+    origins: Mapping[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Everything, with the user's own winning."""
+        return dict(self.activation) | dict(self.user)
+
+    def against(self) -> tuple[str, ...]:
+        """Return the user's variables that are not, or not with that value, of the activation."""
+        return tuple(
+            name for name, value in sorted(self.user.items()) if self.activation.get(name) != value
+        )
+
+    def text(self, name: str) -> str:
+        """Return a variable with its value and origin, for people."""
+        return f"{name}={self.user[name]} ({self.origins.get(name, 'of unknown origin')})"
+
+
+def gathered(
+    seen: Mapping[str, str],
+    shown: Mapping[str, tuple[str, str]],
+    user: Mapping[str, str],
+    words: Sequence[str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the settings of a job without the file, and where each comes from.
+
+    Parameters
+    ----------
+    seen
+        Variables that its processes see.
+    shown
+        Parameters that Open MPI showed, with the source it names.
+    user, words
+        The environment that the launcher was started in, and its command line.
+    """
+    settings, origins = dict(seen), {}
+    for name, value in seen.items():
+        if user.get(name) == value:
+            origins[name] = "the environment"
+        elif name.removeprefix(_OPENMPI) in words or any(name in word for word in words):
+            origins[name] = "the launcher's options"
+        else:
+            origins[name] = "the launcher, or a parameter file that it reads"
+    for parameter, (value, source) in shown.items():
+        name = f"{_OPENMPI}{parameter}"
+        if source.startswith("file") and name not in settings:
+            settings[name], origins[name] = value, f"parameter {source}"
+    return settings, origins
+
+
+def same_decision(a: Outcome, b: Outcome) -> bool:
+    """Tell whether two outcomes run the same, and for the same rule."""
+    return (a.configuration, a.component, a.rule) == (b.configuration, b.component, b.rule)
+
+
+def culprits(parsed: ParsedFile, call: Call, settings: JobSettings) -> str:
+    """Return which of the user's settings keep the file from deciding `call`; empty if none does.
+
+    One that alone makes the difference is named; otherwise all that would do so by themselves.
+    """
+    planned = parsed.decide(call)
+    environment, against = settings.environment, settings.against()
+    alone = [
+        name
+        for name in against
+        if same_decision(parsed.decide(call, _without(environment, name, settings)), planned)
+    ]
+    if not alone:
+        activation = dict(settings.activation)
+        alone = [
+            name
+            for name in against
+            if not same_decision(
+                parsed.decide(call, activation | {name: settings.user[name]}), planned
+            )
+        ]
+    return " and ".join(map(settings.text, alone))
+
+
+def _without(environment: Mapping[str, str], name: str, settings: JobSettings) -> dict[str, str]:
+    rest = {other: value for other, value in environment.items() if other != name}
+    if name in settings.activation:
+        rest[name] = settings.activation[name]
+    return rest

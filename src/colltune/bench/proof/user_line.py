@@ -1,0 +1,105 @@
+"""The user's own launcher line: kept as it is, with our program behind it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune import process
+from colltune.bench.launchers import Start
+from colltune.domain import Shape
+from colltune.errors import CampaignError
+from colltune.mpi import installation
+from colltune.mpi.installation import Installation
+
+_MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
+_SRUN = "srun"
+_MEND = "write the launcher with its options behind --, as in: -- mpirun -np 8"
+
+
+@dataclass(frozen=True)
+class UserLine:
+    """A launcher with its options, without a program; fulfils the Protocol of a launcher.
+
+    Parameters
+    ----------
+    words
+        As the user gave them.
+    user
+        His environment; what he has set is never overridden.
+    left_out
+        Settings of his that are left out: those that put the file under test into effect already,
+        where a launch without it is wanted.
+    """
+
+    words: tuple[str, ...]
+    user: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line; shape, nodes and options of the start are the user's own."""
+        return (*self.words, *start.words)
+
+    def environment(
+        self,
+        user: Mapping[str, str],
+        wanted: Mapping[str, str],
+        shape: Shape,
+    ) -> dict[str, str]:
+        """Return the user's environment, and of `wanted` what he has not set."""
+        own = {n: v for n, v in self.user.items() if self.left_out.get(n) != v}
+        return dict(wanted) | own
+
+    @property
+    def text(self) -> str:
+        """The line as one would type it."""
+        return shlex.join(self.words)
+
+
+def check_line(words: Sequence[str]) -> None:
+    """Insist on a launcher with options, and without a program of several parts.
+
+    Raises
+    ------
+    CampaignError
+        If there are no words, or they start several programs.
+    ProgramError
+        If the launcher is not there.
+    """
+    if not words:
+        raise CampaignError(f"no launcher was named; {_MEND}")
+    if ":" in words[1:]:
+        raise CampaignError(
+            f"{shlex.join(words)}: a line that starts several programs (':') cannot be used;"
+            " name one with all processes"
+        )
+    process.find(words[0], _MEND)
+
+
+def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
+    """Return the MPI that the launcher in `words` belongs to, or that `mpi` names.
+
+    srun belongs to none: there it is the first one that is found.
+
+    Raises
+    ------
+    CampaignError
+        If the launcher is none that is known, and `mpi` does not say whose programs it starts.
+    ProgramError
+        If that MPI, its compiler wrapper or the compiler is missing.
+    """
+    name = Path(words[0]).name
+    if mpi is not None:
+        return installation.find(mpi)
+    if name == _SRUN:
+        return installation.find()
+    if name.startswith(_MPI_LAUNCHERS):
+        return installation.find(os.fspath(process.find(words[0], _MEND)))
+    raise CampaignError(
+        f"{words[0]!r} is no launcher of MPI programs that colltune knows"
+        f" ({', '.join((*_MPI_LAUNCHERS, _SRUN))}); {_MEND}, or name the MPI whose programs it"
+        " starts with --mpi"
+    )

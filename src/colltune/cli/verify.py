@@ -1,0 +1,91 @@
+"""`colltune verify`: prove in a job of the user's own that MPI obeys a configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltune.cli.options import Json, Mpi
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="Configuration file.", metavar="FILE")],
+    launcher: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Behind --: your own launcher with its options, without a program.",
+            metavar="-- LAUNCHER…",
+        ),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(metavar="R", help="Insist that the job runs this release of its MPI library."),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="F", help="Format of FILE; default: what it looks like."),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Wall time of it all: 60s, 5m.")] = "60s",
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Time default against file.")
+    ] = True,
+    readable_only: Annotated[
+        bool,
+        typer.Option(
+            "--readable-only",
+            help="Only check that all processes read the same FILE, without MPI (for a prologue).",
+        ),
+    ] = False,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder that all nodes see, for the compiled canary; default: the user's cache.",
+        ),
+    ] = None,
+    limit: Annotated[
+        str, typer.Option(help="Longest that one launch of the canary may take.")
+    ] = "60s",
+    mpi: Mpi = None,
+    json: Json = False,
+) -> None:
+    """Prove in a job of your own that MPI obeys FILE, and measure what it brings.
+
+    A canary is started by your launcher under your environment, of which nothing is overridden. For
+    each rule it makes calls that the rule should decide, and tells whether it was applied,
+    overridden (by whom) or ignored (why); then default and FILE are measured in alternation. The
+    status is 1 if a rule that the job can reach is not applied, a node cannot read FILE, or FILE is
+    slower with certainty.
+
+    Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
+    """
+    from colltune.bench import build, durations
+    from colltune.bench.proof.proving import prove
+    from colltune.bench.proof.readability import Request, canary_of, readability
+    from colltune.cli import verify_report
+    from colltune.cli.console import timed_progress
+
+    request = Request(
+        path=file.absolute(),
+        words=tuple(launcher or ()),
+        release=release,
+        format=format_,
+        mpi=mpi,
+        work=(work or build.cache_folder()).absolute(),
+        budget_s=durations.seconds(budget),
+        limit_s=durations.seconds(limit),
+        measure=measure,
+    )
+    if readable_only:
+        found, _ = readability(request, canary_of(request)[0])
+        verify_report.show_readability(found, as_json=json)
+        passed = not found.problems
+    else:
+        with timed_progress(request.budget_s, quiet=json) as progress:
+            proof = prove(request, progress)
+        verify_report.show(proof, as_json=json)
+        passed = proof.passed
+    if not passed:
+        raise typer.Exit(1)

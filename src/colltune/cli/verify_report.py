@@ -1,0 +1,166 @@
+"""What `colltune verify` prints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from colltune.bench.proof.judging import Status
+from colltune.bench.proof.readability import Readability
+from colltune.bench.proof.verdicts import Proof, Verdict
+from colltune.bench.verify import Gain
+from colltune.cli import console
+
+_LONGEST_TEXT = 44
+
+
+def show_readability(found: Readability, *, as_json: bool) -> None:
+    """Print which hosts read the file."""
+    if as_json:
+        console.show_json(_readability_json(found))
+        return
+    where = f"{found.nprocs} processes on {', '.join(found.hosts)}"
+    if not found.problems:
+        console.show(f"{found.path}: read alike by {where}")
+    for host, why in found.problems.items():
+        console.show(f"{found.path}: on {host}: {why}")
+    if found.problems:
+        console.show(
+            "no job may use it: processes that cannot read a file leave the others waiting; put it"
+            " where all nodes see it"
+        )
+
+
+def show(proof: Proof, *, as_json: bool) -> None:
+    """Print everything that was found out."""
+    if as_json:
+        console.show_json(_json(proof))
+        return
+    if proof.readability.problems:
+        show_readability(proof.readability, as_json=False)
+        return
+    nprocs = sum(n for _, n in proof.nodes)
+    on = "one node" if len(proof.nodes) == 1 else f"{len(proof.nodes)} nodes"
+    library = proof.library.partition(",")[0].partition("\n")[0]
+    console.show(
+        f"{proof.readability.path} ({proof.format}): {library}, {nprocs} processes on {on}"
+    )
+    if proof.dropped:
+        console.show(f"the release ignores the file as a whole: {proof.dropped}")
+    if proof.verdicts:
+        console.show()
+        console.show(console.columns(_HEADER, [_row(verdict) for verdict in proof.verdicts]))
+        console.show()
+    for note in proof.notes:
+        console.warn(f"note: {note}")
+    console.show(_summary(proof))
+
+
+_HEADER = ("line", "rule", "status", "seen as", "speed-up", "95 % interval", "why")
+
+
+def _row(verdict: Verdict) -> tuple[str, ...]:
+    rule, judgement = verdict.rule, verdict.judgement
+    text = " ".join(rule.text.split())
+    if len(text) > _LONGEST_TEXT:
+        text = f"{text[: _LONGEST_TEXT - 1]}…"
+    ratio, interval = _gain_text(verdict.gain)
+    why = judgement.why.strip().replace("\n", " | ")
+    if verdict.is_regression:
+        why = "; ".join(filter(None, ["slower than the default", why]))
+    return (
+        str(rule.line),
+        f"{rule.collective}: {text}",
+        judgement.status,
+        _call_text(verdict),
+        ratio,
+        interval,
+        why,
+    )
+
+
+def _call_text(verdict: Verdict) -> str:
+    call = verdict.call
+    if call is None:
+        return ""
+    on = "1 node" if call.nodes == 1 else f"{call.nodes} nodes"
+    where = f"{console.bytes_text(call.msize_bytes)} B, {call.comm_size} on {on}"
+    where = where.replace("iB B", "iB")
+    ran = verdict.judgement.ran
+    return f"{ran} ({where})" if ran else where
+
+
+def _gain_text(gain: Gain | None) -> tuple[str, str]:
+    if gain is None:
+        return "", ""
+    if math.isnan(gain.lower):
+        return f"{gain.ratio:.2f}", f"{gain.pairs} pairs"
+    return f"{gain.ratio:.2f}", f"{gain.lower:.2f} .. {gain.upper:.2f}"
+
+
+def _summary(proof: Proof) -> str:
+    counts = [f"{proof.count(status)} {status}" for status in Status if proof.count(status)]
+    told = ", ".join(counts) or "no rules"
+    slower = sum(verdict.is_regression for verdict in proof.verdicts)
+    if slower:
+        told += f"; {slower} slower than the default with certainty"
+    return f"{'passed' if proof.passed else 'FAILED'}: {told}"
+
+
+def _json(proof: Proof) -> dict[str, Any]:
+    settings = proof.settings
+    return {
+        **_readability_json(proof.readability),
+        "passed": proof.passed,
+        "format": proof.format or None,
+        "library": proof.library or None,
+        "release": proof.release or None,
+        "nodes": [{"host": host, "processes": n} for host, n in proof.nodes],
+        "activation": dict(settings.activation) if settings else {},
+        "user_settings": {n: settings.user[n] for n in settings.against()} if settings else {},
+        "dropped": proof.dropped or None,
+        "counts": {str(status): proof.count(status) for status in Status},
+        "regressions": sum(verdict.is_regression for verdict in proof.verdicts),
+        "rules": [_rule_json(verdict) for verdict in proof.verdicts],
+        "notes": list(proof.notes),
+    }
+
+
+def _readability_json(found: Readability) -> dict[str, Any]:
+    return {
+        "file": str(found.path),
+        "readable": not found.problems,
+        "unreadable_on": dict(found.problems),
+        "processes": found.nprocs,
+        "hosts": list(found.hosts),
+    }
+
+
+def _rule_json(verdict: Verdict) -> dict[str, Any]:
+    rule, call, gain = verdict.rule, verdict.call, verdict.gain
+    return {
+        "line": rule.line,
+        "text": rule.text,
+        "collective": str(rule.collective),
+        "configuration": rule.configuration.id if rule.configuration else None,
+        "status": str(verdict.judgement.status),
+        "why": verdict.judgement.why,
+        "ran": verdict.judgement.ran or None,
+        "default_ran": verdict.default_ran or None,
+        "call": None
+        if call is None
+        else {
+            "msize_bytes": call.msize_bytes,
+            "comm_size": call.comm_size,
+            "nodes": call.nodes,
+        },
+        "speedup": None
+        if gain is None
+        else {
+            "ratio": gain.ratio,
+            "lower": None if math.isnan(gain.lower) else gain.lower,
+            "upper": None if math.isnan(gain.upper) else gain.upper,
+            "pairs": gain.pairs,
+        },
+        "regression": verdict.is_regression,
+    }
