@@ -36,6 +36,9 @@ def test_a_collective_is_explained(colltune: Verb) -> None:
     assert "id in rules files 9" in lines
     assert "rules per process count one only, for all message sizes" in lines
     assert "decides on one node coll/tuned, priority 30" in lines
+    assert "decides coll/tuned, priority 30" in " ".join(
+        colltune("catalog", "openmpi@4.1.8", "gather").out.split()
+    )
     assert "size in openmpi-han bytes for one process (count x size of the type)" in lines
     assert "3 linear_sync linear_synch segsize=0" in lines
     assert (

@@ -183,6 +183,23 @@ def test_components_that_decide_first_are_told() -> None:
     )
 
 
+def test_other_algorithms_of_han_are_told() -> None:
+    """coll/han's algorithms are compared by number where both sides tell them."""
+    told = parse(recorded("ompi_info-5.0.11-parsable"), "5.0.11", "")
+    assert told.han == {BCAST: {0: "default", 1: "intra", 2: "simple"}}
+    same = replace(whole("5.0.11"), han=told.han)
+    assert compare(OPENMPI, "5.0.11", same) == ()
+    other = replace(same, han={BCAST: {0: "default", 1: "simple"}})
+    assert compare(OPENMPI, "5.0.11", other) == (
+        Difference(
+            Kind.OTHER_NAME,
+            "coll/han bcast",
+            "default (0), intra (1), simple (2)",
+            "default (0), simple (1)",
+        ),
+    )
+
+
 def test_collectives_on_one_side_only_are_told() -> None:
     """A collective that only one of them knows is a difference by itself."""
     told = whole("5.0.11")
@@ -271,6 +288,17 @@ def test_programs_that_are_missing_or_answer_nonsense_are_named(
     found = launcher(tmp_path, library, release, program, script)
     with pytest.raises(ProgramError, match=complaint):
         ASKING[library](found, REFERENCES[library].catalogue_of(release))
+
+
+def test_a_control_variable_without_a_number_is_named(tmp_path: Path) -> None:
+    """An MPICH whose variable shows no number ends with an error that names the variable."""
+    listing = recorded("mpivars-5.0.2").replace("ALGORITHM =0", "ALGORITHM =none")
+    (tmp_path / "listing").write_text(listing, encoding="utf-8")
+    found = launcher(tmp_path, "mpich", "5.0.2", "mpivars", f'cat "{tmp_path}/listing"')
+    (tmp_path / "mpirun").write_text("#!/bin/sh\necho HYDRA build details: Version: 5.0.2\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    with pytest.raises(ProgramError, match="MPIR_CVAR_BCAST_INTRA_ALGORITHM has the value 'none'"):
+        ASKING["mpich"](found, MPICH.catalogue_of("5.0.2"))
 
 
 def test_a_program_of_recorded_outputs_is_asked(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.catalogue import Limit
+from colltune.mpi.catalogue import Limit, sizes
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.reference import (
     REFERENCES,
     AlgorithmFacts,
@@ -86,6 +87,30 @@ def test_everything_can_be_told(name: str, series: str, collective: Collective) 
     for algorithm in facts.algorithms:
         for parameter in algorithm.parameters:
             assert parameter.low <= parameter.default <= parameter.high
+
+
+def test_the_example_runs_wherever_it_is_called() -> None:
+    """The algorithm that is forced as an example has no limits, where there is such a one."""
+    assert OPENMPI.facts("5.0.8", Collective.ALLTOALL).example == "openmpi.alltoall.linear_sync"
+    assert OPENMPI.facts("5.0.8", Collective.BCAST).example.startswith("openmpi.bcast.knomial")
+
+
+def test_formats_that_a_release_cannot_read_are_not_told() -> None:
+    """Formats with sizes are told to the releases that read them, and one choice has no sizes."""
+    for known in FORMATS.values():
+        if not known.one_choice:
+            assert set(sizes.compared()) >= {known.name}
+        reference = REFERENCES[known.library]
+        for series in reference.series:
+            release = reference.at(series)[0]
+            told = known.name in reference.facts(release, Collective.BCAST).sizes
+            assert told == (not known.unreadable_by(release)), (known.name, release)
+
+
+def test_han_has_rules_for_alltoall_from_6_on() -> None:
+    """A han file of 5.0 cannot say anything about alltoall."""
+    for release, words in (("5.0.8", "no rules"), ("6.0.0", "bytes for one process")):
+        assert words in OPENMPI.facts(release, Collective.ALLTOALL).sizes["openmpi-han"]
 
 
 def test_a_release_may_be_left_out_or_be_a_series() -> None:

@@ -111,8 +111,11 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
     pairs += [(f"size in {name}", compared) for name, compared in facts.sizes.items()]
     pairs.append(("chosen by variable", facts.variable))
     pairs.append(("at run time", _run_time(facts)))
-    pairs.append(("decides on one node", facts.one_node))
-    pairs.append(("decides across nodes", facts.across_nodes))
+    if facts.one_node == facts.across_nodes:
+        pairs.append(("decides", facts.one_node))
+    else:
+        pairs.append(("decides on one node", facts.one_node))
+        pairs.append(("decides across nodes", facts.across_nodes))
     if facts.han:
         han = ", ".join(f"{number}{TIED}{name}" for number, name in enumerate(facts.han))
         pairs.append(("algorithms of han", han))

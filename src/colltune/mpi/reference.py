@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from colltune.domain import Collective, parse_collective
+from colltune.domain import Collective, Configuration, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import LIBRARIES, catalogue
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit, sizes
@@ -52,6 +52,7 @@ _TUNED_NAMES = {
     "fanout": "chain_fanout",
     "requests": "max_requests",
 }
+_NO_RULES = "it has no rules for this collective"
 _CHOOSING = {
     "openmpi": "coll_tuned_{0}_algorithm",
     "mpich": "MPIR_CVAR_{1}_INTRA_ALGORITHM",
@@ -188,13 +189,12 @@ class Reference:
             )
         entry = found.collectives[collective]
         one_node, across_nodes = _deciding(found, collective)
-        library = LIBRARIES[self.library]
-        example = library.portfolio(release, collective).configurations[-1]
+        example = self._example(release, entry)
         return CollectiveFacts(
             collective=collective,
             id=None if entry.id == catalogue.NO_ID else entry.id,
             variable=_CHOOSING[self.library].format(collective, collective.upper()),
-            sizes=_sizes(self.library, release, collective),
+            sizes=_sizes(found, release, collective),
             one_rule=entry.one_rule,
             runtime=entry.runtime,
             note=entry.note,
@@ -202,9 +202,15 @@ class Reference:
             across_nodes=across_nodes,
             han=entry.han,
             example=example.id,
-            forced=library.forced_environment(release, example),
+            forced=LIBRARIES[self.library].forced_environment(release, example),
             algorithms=tuple(self._algorithm(entry, algorithm) for algorithm in entry.algorithms),
         )
+
+    def _example(self, release: str, entry: CollectiveEntry) -> Configuration:
+        """Return one of the configurations that run wherever they are called, if there is any."""
+        offered = LIBRARIES[self.library].portfolio(release, entry.collective).configurations
+        limited = {algorithm.name for algorithm in entry.algorithms if algorithm.limits}
+        return next((c for c in reversed(offered) if c.algorithm not in limited), offered[-1])
 
     def _algorithm(self, entry: CollectiveEntry, algorithm: Algorithm) -> AlgorithmFacts:
         unsaid = dict(self.offer.defaults) | dict(algorithm.defaults)
@@ -295,18 +301,23 @@ def _otherwise(library: str, algorithm: Algorithm, limit: Limit) -> str:
     return named or _OTHERWISE.get((library, ANY), "")
 
 
-def _sizes(library: str, release: str, collective: Collective) -> dict[str, str]:
+def _sizes(found: Catalogue, release: str, collective: Collective) -> dict[str, str]:
     """Return what the formats compare that the release reads; those of one choice say so."""
-    own = [known for known in FORMATS.values() if known.library == library]
+    own = [known for known in FORMATS.values() if known.library == found.library]
     readable = [known.name for known in own if not known.unreadable_by(release)]
-    found = {}
+    told = {}
     for name, compared in sizes.compared().items():
-        if name.partition("-")[0] == library and (name not in FORMATS or name in readable):
-            found[name] = compared.get(collective, "it has no rules for this collective")
+        if name.partition("-")[0] != found.library or (name in FORMATS and name not in readable):
+            continue
+        told[name] = compared.get(collective, _NO_RULES)
+        # coll/han has them from 6.0 on
+        later = collective in (Collective.ALLTOALL, Collective.ALLTOALLV)
+        if name == "openmpi-han" and later and collective not in found.han_collectives:
+            told[name] = _NO_RULES
     for name in readable:
         if FORMATS[name].one_choice:
-            found[name] = "nothing: one choice holds for all sizes"
-    return dict(sorted(found.items()))
+            told[name] = "nothing: one choice holds for all sizes"
+    return dict(sorted(told.items()))
 
 
 def _deciding(found: Catalogue, collective: Collective) -> tuple[str, str]:

@@ -62,6 +62,7 @@ def compare(reference: Reference, release: str, told: Told) -> tuple[Difference,
             found += _presets(entry, told.presets[collective])
         elif collective in told.algorithms:
             found += _algorithms(entry, told.algorithms[collective])
+            found += _han(entry, told)
             found += _variables(reference.facts(release, collective), told)
         else:
             found.append(Difference(Kind.NOT_HERE, collective, _CHOOSABLE, ""))
@@ -95,6 +96,17 @@ def _algorithms(entry: CollectiveEntry, here: Mapping[int, str]) -> Iterator[Dif
     for name, number in known.items():
         if number not in here and name not in here.values():
             yield Difference(Kind.NOT_HERE, entry.collective, _named(number, name), "")
+
+
+def _han(entry: CollectiveEntry, told: Told) -> Iterator[Difference]:
+    """Yield where coll/han has other algorithms, where both of them tell any."""
+    here = told.han.get(entry.collective, {})
+    if here and entry.han and dict(enumerate(entry.han)) != here:
+        said = [
+            ", ".join(f"{name} ({number})" for number, name in sorted(each))
+            for each in (enumerate(entry.han), here.items())
+        ]
+        yield Difference(Kind.OTHER_NAME, f"coll/han {entry.collective}", *said)
 
 
 def _named(number: int, name: str) -> str:

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from colltune.domain import Collective
+from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installation import Launcher
 from colltune.mpi.installed import cvars
@@ -74,9 +75,16 @@ def _numbered(
         asking = {variable(c): each.name for c, each in told.items() if each.certain}
         answer = listed(asking) if asking else {}
         for collective, each in told.items():
-            number = int(answer[variable(collective)].value) if each.certain else place
+            number = _number(answer, variable(collective)) if each.certain else place
             found[collective].setdefault(number, each.name)
     return found
+
+
+def _number(answer: Mapping[str, Cvar], name: str) -> int:
+    value = answer[name].value if name in answer else ""
+    if not value.isdecimal():
+        raise ProgramError(f"the control variable {name} has the value {value!r}, not a number")
+    return int(value)
 
 
 def variable(collective: Collective, name: str = "INTRA_ALGORITHM") -> str:

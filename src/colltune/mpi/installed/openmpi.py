@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from colltune import process
 from colltune.domain import Collective
@@ -26,6 +26,7 @@ _READABLE = re.compile(
 # 0:"ignore", 1:"linear" until 4.1; 0|ignore, 1|linear from 5.0 on
 _ITEM = re.compile(r'(\d+)(?::"([^"]*)"|\|([^,]*))')
 _ALGORITHM = re.compile(r"coll_tuned_(\w+)_algorithm")
+_HAN = re.compile(r"coll_han_use_(\w+)_algorithm")
 _OWN_DECISION = 0
 
 
@@ -67,9 +68,8 @@ def parse(text: str, release: str, asked: str) -> Told:
         release=release,
         asked=asked,
         algorithms={
-            Collective(match[1]): {n: item for n, item in told.items() if n != _OWN_DECISION}
-            for name, told in items.items()
-            if (match := _ALGORITHM.fullmatch(name)) and match[1] in list(Collective)
+            collective: {n: item for n, item in told.items() if n != _OWN_DECISION}
+            for collective, told in _by_collective(items, _ALGORITHM).items()
         },
         variables={
             name: Variable(
@@ -79,7 +79,20 @@ def parse(text: str, release: str, asked: str) -> Told:
             )
             for name, told in fields.items()
         },
+        han=_by_collective(items, _HAN),
     )
+
+
+def _by_collective(
+    items: Mapping[str, dict[int, str]], names: re.Pattern[str]
+) -> dict[Collective, dict[int, str]]:
+    """Return the items of those variables whose name tells a collective."""
+    matches = ((names.fullmatch(name), told) for name, told in items.items())
+    return {
+        Collective(match[1]): told
+        for match, told in matches
+        if match and match[1] in list(Collective)
+    }
 
 
 def _facts(text: str) -> Iterator[tuple[str, str, str]]:

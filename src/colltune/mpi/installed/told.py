@@ -29,6 +29,8 @@ class Told:
         The program that told it.
     algorithms
         Names of the algorithms of each collective by number, without 0, the own decision.
+    han
+        Names of the algorithms of Open MPI's coll/han by number, where it tells them.
     presets
         The highest number of each collective, where algorithms have numbers only.
     variables
@@ -41,3 +43,4 @@ class Told:
     algorithms: Mapping[Collective, Mapping[int, str]] = field(default_factory=dict)
     presets: Mapping[Collective, int] = field(default_factory=dict)
     variables: Mapping[str, Variable] = field(default_factory=dict)
+    han: Mapping[Collective, Mapping[int, str]] = field(default_factory=dict)
