@@ -30,6 +30,7 @@ class Says:
 
     numbers: Numbers
     source: str = "rules"
+    dropped: str = ""
 
     def match(self, call: Call) -> TunedMatch | None:
         """Return the one rule."""
@@ -43,6 +44,7 @@ class Hands:
     component: str
     algorithm: str = ""
     source: str = "rules.dispatch"
+    dropped: str = ""
 
     def match(
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int

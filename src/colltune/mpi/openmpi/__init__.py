@@ -119,7 +119,10 @@ class OpenMpi(ConfigurableLibrary):
                 f"Open MPI {release} reads classic rules files with shifted communicator sizes;"
                 " write the format openmpi-json for it"
             )
-        return writer.write(table, release, builtin_operations_only=builtin_operations_only)
+        written = writer.write(table, release, builtin_operations_only=builtin_operations_only)
+        rules = reader.read(written.text, "the file just written", release).rules
+        dispatch = written.texts.get(writer.DISPATCH, "")
+        return RulesFile(written.text, rules, written.notes, dispatch)
 
     def read(self, text: str, source: str, release: str | None = None) -> RulesFile:
         """See `reader.read`."""

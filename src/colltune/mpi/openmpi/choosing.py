@@ -34,11 +34,14 @@ class Chooser:
     """Decides what of a table may be written for a release, and notes what may not.
 
     `builtin_operations_only` says that the program never reduces with an operation that does not
-    commute.
+    commute; `requests`, that the file can tell limits of requests.
     """
 
-    def __init__(self, release: str, *, builtin_operations_only: bool) -> None:
+    def __init__(
+        self, release: str, *, builtin_operations_only: bool, requests: bool = True
+    ) -> None:
         self.release, self.catalogue = release, catalogue_of(release)
+        self.requests = requests
         self.builtin_operations_only = builtin_operations_only
         self.notes: list[str] = []
 
@@ -124,9 +127,11 @@ class Chooser:
         """Return why the configuration may not be written, else from which size on it may."""
         configuration = interval.configuration
         try:
-            portfolio.canonical(self.release, configuration)
+            spelled = portfolio.canonical(self.release, configuration)
         except LibraryError as error:
             return str(error), 0
+        if not self.requests and "requests" in dict(spelled.parameters):
+            return f"no file of {self.release} can tell the limit of requests", 0
         why = portfolio.why_unsafe(
             self.release,
             configuration,

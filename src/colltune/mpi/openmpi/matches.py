@@ -29,15 +29,22 @@ class TunedMatch:
 
 
 class TunedRules(Protocol):
-    """A parsed rules file of coll/tuned, classic or JSON, that the release does not drop."""
+    """A parsed rules file of coll/tuned, classic or JSON."""
 
     @property
     def source(self) -> str:
         """Name of the file in messages."""
         ...
 
+    @property
+    def dropped(self) -> str:
+        """Why the release ignores the file as a whole; empty if it reads it."""
+        ...
+
     def match(self, call: Call) -> TunedMatch | None:
         """Return the rule that the release looks at for `call`; None if there is none.
+
+        There is none in a file that is dropped.
 
         `counted_bytes` is the size to be compared with a rule's thresholds.
         """
@@ -67,11 +74,16 @@ class HanMatch:
 
 
 class HanRules(Protocol):
-    """A parsed rules file of coll/han that the release does not drop."""
+    """A parsed rules file of coll/han."""
 
     @property
     def source(self) -> str:
         """Name of the file in messages."""
+        ...
+
+    @property
+    def dropped(self) -> str:
+        """Why the release ignores the file as a whole; empty if it reads it."""
         ...
 
     def match(

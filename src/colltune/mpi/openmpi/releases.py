@@ -38,6 +38,32 @@ def catalogue_of(release: str) -> Catalogue:
     return found
 
 
+def numbers_of(release: str) -> tuple[int, int, int]:
+    """Return the three numbers of a release.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported.
+    """
+    catalogue_of(release)
+    match = _RELEASE.fullmatch(release.strip())
+    assert match is not None  # the catalogue was found
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def reads_version_header(release: str) -> bool:
+    """Tell whether `release` understands ``rule-file-version-2`` in a classic rules file.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported.
+    """
+    numbers = numbers_of(release)
+    return (4, 1, 8) <= numbers < (5, 0, 0) or numbers >= (5, 0, 7)
+
+
 def entry_of(release: str, collective: Collective) -> CollectiveEntry:
     """Return the algorithms of `collective`.
 

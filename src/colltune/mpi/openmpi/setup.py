@@ -190,6 +190,9 @@ class _Deciding:
         built_in = "the library's built-in decision holds"
         if said.rule is not None:
             return f"The rule leaves the decision to the library: {built_in}."
+        if self.tuned is not None and self.tuned.dropped:
+            why = f"Open MPI {self.release} drops {self.tuned.source} as a whole"
+            return f"{why} ({self.tuned.dropped}): {built_in}."
         if self.tuned is not None:
             return f"{self.tuned.source} has no rule for {call.collective} there: {built_in}."
         if not self.dynamic and self.variables.text(RULES_FILE):

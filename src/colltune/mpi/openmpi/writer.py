@@ -1,19 +1,22 @@
-"""Writes a decision table as a classic rules file, version 1, for Open MPI 4.1.4 to 5.0."""
+"""Writes a decision table as a classic rules file, with coll/han's dispatch file beside it."""
 
 from __future__ import annotations
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.domain import DecisionTable, Shape
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
+from colltune.mpi.file_format import Written
 from colltune.mpi.openmpi import dispatch
-from colltune.mpi.openmpi.choosing import Choice, Chooser, Steps
-from colltune.mpi.openmpi.reader import read
-from colltune.mpi.openmpi.simulator import size_in_file
-from colltune.mpi.protocol import CommunicatorRules, Decision, Rule, RulesFile
+from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, Steps
+from colltune.mpi.openmpi.classic import writing
+from colltune.mpi.openmpi.classic.parsed import NAME
+from colltune.mpi.openmpi.classic.writing import Block, Line
+from colltune.mpi.openmpi.releases import LIBRARY, reads_version_header
+
+DISPATCH = ".dispatch"
+"""End of the name of coll/han's file beside the rules."""
 
 
-def write(
-    table: DecisionTable, release: str, *, builtin_operations_only: bool = False
-) -> RulesFile:
+def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
     """Return `table` as a rules file for `release`.
 
     Whatever the table does not say, and whatever cannot be written safely, is left to the library;
@@ -25,16 +28,27 @@ def write(
     LibraryError
         If the release is not supported or the table is not one of Open MPI's.
     """
-    chooser = Chooser(release, builtin_operations_only=builtin_operations_only)
+    chooser = Chooser(
+        release,
+        builtin_operations_only=builtin_operations_only,
+        requests=reads_version_header(release),
+    )
     chosen = chooser.by_size(table)
     text = _render(chooser.catalogue, table.shape, release, chosen)
-    written = read(text, "the file just written", release)
     steered, steering = _steered(chooser.catalogue, table.shape, chosen)
-    return RulesFile(
-        text,
-        written.rules,
-        (*chooser.notes, *steering),
-        dispatch.render(steered, table.shape) if steered else "",
+    texts = {"": text}
+    if steered:
+        texts[DISPATCH] = dispatch.render(steered, table.shape)
+    notes = (*chooser.notes, *_layouts(table), *steering)
+    return Written(NAME, release, texts, notes)
+
+
+def _layouts(table: DecisionTable) -> tuple[str, ...]:
+    """Return notes on what is said of layouts, of which this format knows nothing."""
+    return tuple(
+        f"{collective} on {shape} processes: left to what holds for {shape.nprocs} processes in any"
+        " layout, because this format does not tell layouts apart"
+        for collective, shape in sorted(table.by_layout)
     )
 
 
@@ -57,65 +71,46 @@ def _steered(catalogue: Catalogue, shape: Shape, chosen: Choice) -> tuple[Choice
 
 
 def _render(catalogue: Catalogue, shape: Shape, release: str, chosen: Choice) -> str:
-    collectives = sorted({collective for collective, _ in chosen})
-    lines = [
-        f"# Open MPI coll_tuned rules for {shape} (nodes x processes per node), release {release}",
-        "# Written by colltune. All ranks must read the same file.",
-        f"{len(collectives)} # collectives",
-    ]
-    for collective in collectives:
-        entry = catalogue.collectives[collective]
-        by_size = {size: steps for (c, size), steps in chosen.items() if c is collective}
-        entries = _communicators(entry, by_size)
-        lines.append(f"{entry.id} # {collective}")
-        lines.append(f"{len(entries)} # communicator sizes")
-        for communicator in entries:
-            steps = by_size.get(communicator.comm_size, ())
-            lines += _entry_lines(collective, shape, communicator, steps)
-    return "\n".join(lines) + "\n"
-
-
-def _communicators(entry: CollectiveEntry, by_size: dict[int, Steps]) -> list[CommunicatorRules]:
-    """Return the entries of one collective: all sizes that are not listed are the library's."""
-    nothing = (Rule(0, Decision(0)),)
-    found = [CommunicatorRules(0, nothing)]
-    for comm_size in sorted(by_size):
-        rules = tuple(
-            Rule(
-                size_in_file(entry, comm_size, step.first_bytes),
-                _decision(entry, step.configuration),
-            )
-            for step in by_size[comm_size]
+    heading = (
+        f"Open MPI coll_tuned rules for {shape} (nodes x processes per node), release {release}",
+        "Written by colltune. All ranks must read the same file.",
+    )
+    blocks = {
+        collective: _blocks(
+            catalogue.collectives[collective],
+            shape,
+            {size: steps for (c, size), steps in chosen.items() if c is collective},
         )
-        found.append(CommunicatorRules(comm_size, rules))
+        for collective in sorted({collective for collective, _ in chosen})
+    }
+    return writing.render(catalogue, heading, blocks)
+
+
+def _blocks(entry: CollectiveEntry, shape: Shape, by_size: dict[int, Steps]) -> list[Block]:
+    """Return the blocks of one collective: all sizes that are not listed are the library's."""
+    found = [writing.left(0, entry.collective, LIBRARY)]
+    for comm_size in sorted(by_size):
+        lines = _lines(entry, shape, comm_size, by_size[comm_size])
+        found.append(Block(comm_size, lines))
         if comm_size + 1 not in by_size:
-            found.append(CommunicatorRules(comm_size + 1, nothing))
+            found.append(writing.left(comm_size + 1, entry.collective, LIBRARY))
     return found
 
 
-def _decision(entry: CollectiveEntry, configuration: Configuration) -> Decision:
-    algorithm = entry.named(configuration.algorithm)
-    if configuration.is_default or algorithm is None:
-        return Decision(0)
-    parameters = dict(configuration.parameters)
-    return Decision(algorithm.number, parameters.get("fanout", 0), parameters.get("segsize", 0))
-
-
-def _entry_lines(
-    collective: Collective, shape: Shape, communicator: CommunicatorRules, steps: Steps
-) -> list[str]:
-    if not steps:
-        return [f"{communicator.comm_size} 1 # left to the library", "0 0 0 0"]
-    size = communicator.comm_size
-    where = str(shape) if size == shape.nprocs else f"{size} processes"
-    lines = [f"{size} {len(communicator.rules)}"]
-    for rule, step in zip(communicator.rules, steps, strict=True):
-        fields = (rule.first_bytes, *rule.decision)
-        what = step.configuration.algorithm
-        if step.configuration.parameters:
-            what += " " + step.configuration.parameter_text.replace(",", " ")
-        lines.append(
-            f"{' '.join(str(field) for field in fields)}"
-            f" # {collective}, {where}: {what} from {step.first_bytes} bytes"
+def _lines(entry: CollectiveEntry, shape: Shape, comm_size: int, steps: Steps) -> tuple[Line, ...]:
+    where = str(shape) if comm_size == shape.nprocs else f"{comm_size} processes"
+    return tuple(
+        Line(
+            writing.counted(entry, comm_size, step.first_bytes),
+            step.configuration,
+            f"{entry.collective}, {where}: {_what(step)}",
         )
-    return lines
+        for step in steps
+    )
+
+
+def _what(step: Chosen) -> str:
+    what = step.configuration.algorithm
+    if step.configuration.parameters:
+        what += " " + step.configuration.parameter_text.replace(",", " ")
+    return f"{what} from {step.first_bytes} bytes"

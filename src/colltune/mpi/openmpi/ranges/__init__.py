@@ -14,6 +14,7 @@ from colltune.mpi.openmpi import activation
 from colltune.mpi.openmpi.ranges import converting, reading, writer
 from colltune.mpi.openmpi.ranges.lint import lint
 from colltune.mpi.openmpi.ranges.parsed import NAME, ParsedRanges
+from colltune.mpi.openmpi.ranges.rules import RangedFile
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 
 _OWN_KEYS = re.compile(
@@ -84,11 +85,11 @@ class OpenMpiJson:
             raise LibraryError(f"{unreadable}; convert to openmpi-classic for it")
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
-        if not isinstance(parsed, ParsedRanges):
+        if not isinstance(parsed, RangedFile):
             raise LibraryError(
                 f"{parsed.source}: what {parsed.format} says cannot be said in {NAME}"
             )
-        if parsed.ends_program:
+        if isinstance(parsed, ParsedRanges) and parsed.ends_program:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.ends_program}")
         return converting.convert(parsed.ranges, release)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 from colltune.domain import Collective
 from colltune.mpi.file_format import Rule
@@ -65,3 +67,13 @@ class CommunicatorRange:
         if self.distribution is Distribution.SINGLE_NODE and nodes != 1:
             return False
         return self.first_size <= comm_size <= self.last_size
+
+
+@runtime_checkable
+class RangedFile(Protocol):
+    """A file with rules for coll/tuned, of either format, that can tell them as ranges."""
+
+    @property
+    def ranges(self) -> Mapping[Collective, tuple[CommunicatorRange, ...]]:
+        """The rules in effect; of several that take a call the first one counts."""
+        ...

@@ -1,0 +1,172 @@
+"""What a classic rules file holds, as a release of Open MPI reads it.
+
+The grammar of ``ompi_coll_tuned_read_rules_config_file``: a stream of numbers whose counts say what
+follows. The first thing that the library does not like makes it drop the file; here reading goes
+on, so that everything can be told at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from colltune.mpi.openmpi.classic.tokens import Number, Numbers
+
+LAST_ID = 21
+COLLECTIVES = LAST_ID + 1
+
+
+@dataclass(frozen=True)
+class MessageRule:
+    """From ``size`` on, in the unit of the file: an algorithm with its values.
+
+    ``requests`` is None where the rule has no such number; ``shifted`` tells that it starts in the
+    middle of a line and runs on into the next one.
+    """
+
+    size: Number
+    algorithm: Number
+    fanout: Number
+    segsize: Number
+    requests: Number | None = None
+    shifted: bool = False
+
+    @property
+    def line(self) -> int:
+        """Where it starts."""
+        return self.size.line
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """All its numbers in their order."""
+        found = (self.size, self.algorithm, self.fanout, self.segsize)
+        return found if self.requests is None else (*found, self.requests)
+
+    @property
+    def text(self) -> str:
+        """Its numbers, apart by blanks."""
+        return " ".join(str(number.value) for number in self.numbers)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The rules for communicators of about ``comm_size`` processes."""
+
+    comm_size: Number
+    count: Number
+    rules: list[MessageRule] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Section:
+    """The rules of one collective, which is known by its number."""
+
+    id: Number
+    count: Number
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass
+class Content:
+    """All that a file holds.
+
+    Parameters
+    ----------
+    sections
+        One per collective, in the order of the file.
+    version
+        Of the header, 1 without one.
+    drops
+        Lines and reasons for which the library drops the file; it stops at the first one.
+    rest
+        The first number that stands behind the end and is never read.
+    last_line
+        Where the last number stands that is read.
+    """
+
+    sections: list[Section] = field(default_factory=list)
+    version: int = 1
+    drops: list[tuple[int, str]] = field(default_factory=list)
+    rest: Number | None = None
+    last_line: int = 1
+
+
+class _EndError(Exception):
+    """There is nothing to read on."""
+
+
+def read(text: str, *, knows_header: bool) -> Content:
+    """Return what `text` holds for a release that does or does not know the version header."""
+    return _Reader(text, knows_header=knows_header).content()
+
+
+class _Reader:
+    def __init__(self, text: str, *, knows_header: bool) -> None:
+        self.numbers = Numbers(text)
+        self.found = Content()
+        if knows_header:
+            self.found.version = self.numbers.version()
+
+    def content(self) -> Content:
+        """Read everything."""
+        try:
+            count = self._next("the number of collectives")
+            if count.value > COLLECTIVES:
+                why = f"{count.value} collectives, but there are only {COLLECTIVES}"
+                self.found.drops.append((count.line, why))
+            for _ in range(count.value):
+                self._section()
+            self.found.last_line = self.numbers.line
+            self.found.rest = self.numbers.next()
+        except _EndError:
+            self.found.last_line = self.numbers.line
+        return self.found
+
+    def _next(self, what: str, *, count: bool = False) -> Number:
+        """Return the next number, which is `what` and must not be negative."""
+        number = self.numbers.next()
+        if number is None:
+            cut = (
+                f"the file ends where {what} should follow; a count before is too high or the file"
+                " was cut"
+            )
+            self.found.drops.append((self.numbers.line, cut))
+            raise _EndError
+        if number.value < 0:
+            self.found.drops.append((number.line, f"{what} is negative: {number.value}"))
+            if count:
+                raise _EndError
+        return number
+
+    def _section(self) -> None:
+        name = self._next("a collective's id")
+        if name.value > LAST_ID:
+            why = f"there is no collective with the id {name.value}"
+            self.found.drops.append((name.line, why))
+        what = f"the number of communicator sizes of collective {name.value}"
+        section = Section(name, self._next(what, count=True))
+        self.found.sections.append(section)
+        for _ in range(section.count.value):
+            self._entry(section)
+
+    def _entry(self, section: Section) -> None:
+        size = self._next(f"a communicator size of collective {section.id.value}")
+        what = f"the number of rules for communicator size {size.value}"
+        entry = Entry(size, self._next(what, count=True))
+        section.entries.append(entry)
+        for at in range(entry.count.value):
+            rule = self._rule()
+            entry.rules.append(rule)
+            if not at and rule.size.value:
+                why = f"the first message size is {rule.size.value}; start with a rule for 0"
+                self.found.drops.append((rule.line, why))
+
+    def _rule(self) -> MessageRule:
+        size = self._next("a rule's message size")
+        algorithm = self._next("a rule's algorithm")
+        fanout = self._next("a rule's fan-out")
+        segsize = last = self._next("a rule's segment size")
+        requests = None
+        if self.found.version > 1 and self.numbers.digit_follows():
+            requests = last = self._next("a rule's limit of requests")
+        shifted = not size.starts_line and last.line != size.line
+        return MessageRule(size, algorithm, fanout, segsize, requests, shifted)

@@ -1,0 +1,91 @@
+"""Which of several entries with lower bounds holds where: scanned by 5.0, as ranges by 6.x."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Consecutive ranges: from each of ``starts`` on, up to the next one, one entry holds.
+
+    ``owners`` are the entries' positions, None where no entry holds.
+    """
+
+    starts: tuple[int, ...]
+    owners: tuple[int | None, ...]
+
+    def at(self, value: int) -> int | None:
+        """Return which entry holds at `value`."""
+        found = bisect_right(self.starts, value) - 1
+        return self.owners[found] if found >= 0 else None
+
+    def of(self, position: int) -> list[tuple[int, int | None]]:
+        """Return the first and last value (None: no end) of all ranges where an entry holds."""
+        return [(first, last) for first, last, owner in self.pieces() if owner == position]
+
+    def pieces(self) -> Iterator[tuple[int, int | None, int | None]]:
+        """Yield the first and last value (None: no end) of every range, and which entry holds."""
+        ends = [*(start - 1 for start in self.starts[1:]), None]
+        if self.starts:
+            yield from zip(self.starts, ends, self.owners, strict=True)
+
+    @property
+    def living(self) -> frozenset[int]:
+        """The entries that hold anywhere."""
+        return frozenset(owner for owner in self.owners if owner is not None)
+
+
+def scanned(sizes: Sequence[int], *, inherit: bool) -> Spans:
+    """Return what holds if entries are scanned in order until one is larger than the value.
+
+    The last one before that counts; of values below all entries it is the first one with `inherit`.
+    """
+    starts: list[int] = []
+    owners: list[int | None] = []
+    for position, start in enumerate(accumulate(sizes, max)):
+        if starts and starts[-1] == start:
+            owners[-1] = position
+        else:
+            starts.append(start)
+            owners.append(position)
+    if inherit and starts:
+        starts[0] = 0
+    return Spans(tuple(starts), tuple(owners))
+
+
+def ranged(ranges: Sequence[tuple[int, int | None]]) -> Spans:
+    """Return what holds if the first of several ranges counts in which a value lies.
+
+    Each has its first and last value, None for no end; a last one below the first makes it empty.
+    """
+    opening = sorted((first, at) for at, (first, last) in enumerate(ranges) if _holds(first, last))
+    edges = {first for first, _ in opening}
+    edges |= {ranges[at][1] + 1 for _, at in opening if ranges[at][1] is not None}  # type: ignore[operator]
+    starts: list[int] = []
+    owners: list[int | None] = []
+    waiting: list[int] = []
+    opened = 0
+    for edge in sorted(edges):
+        while opened < len(opening) and opening[opened][0] <= edge:
+            heapq.heappush(waiting, opening[opened][1])
+            opened += 1
+        while waiting and _over(ranges[waiting[0]][1], edge):
+            heapq.heappop(waiting)
+        owner = waiting[0] if waiting else None
+        if not owners or owners[-1] != owner:
+            starts.append(edge)
+            owners.append(owner)
+    return Spans(tuple(starts), tuple(owners))
+
+
+def _holds(first: int, last: int | None) -> bool:
+    return last is None or first <= last
+
+
+def _over(last: int | None, edge: int) -> bool:
+    return last is not None and last < edge
