@@ -89,6 +89,8 @@ def test_json_has_all_of_it(colltune: Verb) -> None:
         (["openmpi@2.0.1"], "known: openmpi@4.1, openmpi@5.0"),
         (["openmpi@"], "openmpi@ names no release"),
         (["openmpi", "allredcue"], "did you mean allreduce?"),
+        (["openmpi", ""], "unknown collective ''"),
+        (["\N{SNOWMAN}@\N{SNOWMAN}"], "no catalogue of the MPI library"),
     ],
 )
 def test_unknown_names_end_with_status_8(colltune: Verb, words: list[str], complaint: str) -> None:

@@ -164,6 +164,39 @@ def test_other_variables_are_told() -> None:
     )
 
 
+def test_what_is_set_here_is_told() -> None:
+    """An algorithm or a selection of components that the user or the site has set."""
+    bcast = "coll_tuned_bcast_algorithm"
+    assert differing(**{bcast: Variable("pipeline", "environment")}) == (
+        Difference(Kind.SET_HERE, "bcast", "", f"{bcast}=pipeline (set: environment)"),
+    )
+    assert differing(coll=Variable("^tuned", "file")) == (
+        Difference(Kind.SET_HERE, "components", "", "coll=^tuned (set: file)"),
+    )
+    text = 'MCA (-) coll tuned: parameter "a" (current value: "x", data source: file, level: 2)'
+    assert parse(text, "5.0.11", "").variables == {"a": Variable("x", "file")}
+
+
+def test_what_is_set_in_the_environment_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MPICH and Intel MPI do not tell who set a variable; the former is asked without it."""
+    monkeypatch.setenv("MPICH_BCAST_TREE_KVAL", "3")
+    script = f'cat "{RECORDED}/mpivars-5.0.2.txt"; test -z "$MPICH_BCAST_TREE_KVAL"'
+    mpich = launcher(tmp_path, "mpich", "5.0.2", "mpivars", script)
+    told = ASKING["mpich"](mpich, MPICH.catalogue_of("5.0.2"))
+    assert told.variables["MPIR_CVAR_BCAST_TREE_KVAL"] == Variable("3", "environment")
+    assert told.variables["MPIR_CVAR_BARRIER_DISSEM_KVAL"] == Variable("2")
+    monkeypatch.setenv("I_MPI_ADJUST_BCAST", "3")
+    intel = launcher(tmp_path, "intelmpi", "2021.15", "impi_info", 'echo "range: 0-5"')
+    told = ASKING["intelmpi"](intel, INTELMPI.catalogue_of("2021.15"))
+    assert told.variables["I_MPI_ADJUST_BCAST"] == Variable("3", "environment", writable=False)
+    found = compare(INTELMPI, "2021.15", told)
+    assert (
+        Difference(Kind.SET_HERE, "bcast", "", "I_MPI_ADJUST_BCAST=3 (set: environment)") in found
+    )
+
+
 def test_components_that_decide_first_are_told() -> None:
     """Another priority of a known component, and a foreign one that outranks coll/tuned."""
     assert differing(coll_han_priority=Variable("0", "environment")) == (
@@ -219,7 +252,8 @@ def test_presets_are_compared_by_their_number() -> None:
         collective: max(a.number for a in entry.algorithms)
         for collective, entry in INTELMPI.catalogue_of("2021.6").collectives.items()
     }
-    told = Told("intelmpi", "2021.6", "impi_info", presets=presets)
+    variables = {f"I_MPI_ADJUST_{c.upper()}": Variable("", writable=False) for c in presets}
+    told = Told("intelmpi", "2021.6", "impi_info", presets=presets, variables=variables)
     assert compare(INTELMPI, "2021.6", told) == ()
     told = replace(told, presets=presets | {BCAST: 22})
     assert compare(INTELMPI, "2021.6", told) == (
@@ -308,3 +342,30 @@ def test_a_program_of_recorded_outputs_is_asked(tmp_path: Path) -> None:
     told = ASKING["openmpi"](found, OPENMPI.catalogue_of("4.1.8"))
     assert told.algorithms[BCAST] == NAMES
     assert told.asked == str(tmp_path / "ompi_info")
+
+
+NONSENSE = [
+    "",
+    "\x00\x01\udcff",
+    "mca:coll:tuned:param:coll_tuned_bcast_algorithm:enumerator:value:" + "9" * 5000 + ":x",
+    "mca:coll:tuned:param:coll_tuned_bcast_algorithm:enumerator:value:-1:x",
+    'MCA coll x: parameter "a" (current value: "',
+    "a\tint\t\t\t--5=x 7\t",
+    "\tA=1\tSCOPE_ALL\t\tMPI_INT\t\t",
+    "range: 0-" + "9" * 5000,
+]
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+def test_nonsense_is_not_taken_for_numbers(text: str) -> None:
+    """Whatever a program prints is read without an error, and nothing is made up from it."""
+    assert parse(text, "5.0.11", "").algorithms in ({}, {BCAST: {}})
+    assert all(cvar.items == {} for cvar in parse_listing(text).values())
+    assert isinstance(parse_mpivars(text), dict)
+    assert highest_preset(text) is None
+    assert described(text, []) == []
+
+
+def test_a_priority_beyond_all_numbers_is_ignored() -> None:
+    """A priority that is no number of any sense is left out rather than compared."""
+    assert differing(coll_hcoll_priority=Variable("9" * 5000)) == ()

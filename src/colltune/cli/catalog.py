@@ -72,11 +72,11 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
     reference, asked = _named(library)
     release, found = reference.at(asked)
     shown = asked or found.series
-    wanted = [collective_named(collective)] if collective else list(found.collectives)
+    wanted = [collective_named(collective)] if collective is not None else list(found.collectives)
     facts = [reference.facts(release, each) for each in wanted]
     if as_json:
         show_json(catalog_text.release_json(reference, release, found, facts))
-    elif collective:
+    elif collective is not None:
         show(catalog_text.collective(reference, shown, found, facts[0]))
     else:
         show(catalog_text.release(reference, shown, found, facts))
@@ -89,7 +89,7 @@ def _show_relative(name: str, collective: str | None, as_json: bool) -> None:
     from colltune.mpi.reference import collective_named
 
     known = relatives.load(name)
-    wanted = collective_named(collective) if collective else None
+    wanted = None if collective is None else collective_named(collective)
     if as_json:
         show_json(catalog_relatives.relative_json(known, wanted))
     else:

@@ -27,6 +27,7 @@ _DIFFERENCES = {
     Kind.OTHER_PRIORITY: "other priority",
     Kind.OTHER_COMPONENT: "other component",
     Kind.RUN_TIME: "run time",
+    Kind.SET_HERE: "set here",
 }
 _RANGES = ("parameter", "default", "lowest", "highest", "set by", "of")
 TIED = "\N{NO-BREAK SPACE}"

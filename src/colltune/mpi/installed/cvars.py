@@ -26,6 +26,7 @@ _MPIVARS = re.compile(
     r"\t[^\t\n]*\t(?P<text>.*?)(?=\n\t|\n\n|\n\d+ MPI|\Z)",
     re.DOTALL,
 )
+_NUMBER = re.compile(r"-?\d{1,9}")
 _FIXED_SCOPES = ("CONSTANT", "READONLY")
 
 Lister = Callable[[Mapping[str, str]], "dict[str, Cvar]"]
@@ -113,4 +114,6 @@ def _unescaped(text: str) -> str:
 
 def _items(text: str) -> dict[int, str]:
     pairs = (item.partition("=") for item in text.split())
-    return {int(number): name for number, _, name in pairs if number.lstrip("-").isdecimal()}
+    return {
+        int(number): name for number, equals, name in pairs if equals and _NUMBER.fullmatch(number)
+    }

@@ -9,11 +9,14 @@ from enum import StrEnum
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
-from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.installed.told import DEFAULT, Told, Variable
 from colltune.mpi.reference import CollectiveFacts, Reference
 
 _CHOOSABLE = "has algorithms to choose from"
 _RUN_TIME = {True: "can change at run time", False: "cannot change at run time"}
+# Open MPI's parameter that names the components to be used, or left out
+_SELECTION = "coll"
+_NUMBER = re.compile(r"-?\d{1,9}")
 _PRIORITY = re.compile(r"coll_(\w+)_priority")
 # one of these two stands for each collective: the first until 4.1, both from 5.0 on
 _OF_HAN = re.compile(r"coll_han_use_(?:simple_)?([a-z_]+?)(?:_algorithm)?")
@@ -32,6 +35,7 @@ class Kind(StrEnum):
     OTHER_PRIORITY = "other-priority"
     OTHER_COMPONENT = "other-component"
     RUN_TIME = "run-time"
+    SET_HERE = "set-here"
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,12 @@ def compare(reference: Reference, release: str, told: Told) -> tuple[Difference,
     for collective, entry in known.collectives.items():
         if collective in told.presets:
             found += _presets(entry, told.presets[collective])
+            found += _choosing(reference.facts(release, collective), told)
         elif collective in told.algorithms:
             found += _algorithms(entry, told.algorithms[collective])
             found += _han(entry, told)
-            found += _variables(reference.facts(release, collective), told)
+            found += _choosing(reference.facts(release, collective), told)
+            found += _parameters(reference.facts(release, collective), told)
         else:
             found.append(Difference(Kind.NOT_HERE, collective, _CHOOSABLE, ""))
     for collective in (*told.algorithms, *told.presets):
@@ -113,14 +119,21 @@ def _named(number: int, name: str) -> str:
     return f"{name} ({number})"
 
 
-def _variables(facts: CollectiveFacts, told: Told) -> Iterator[Difference]:
-    """Yield what differs in the variables by which algorithms and parameters are chosen."""
+def _choosing(facts: CollectiveFacts, told: Told) -> Iterator[Difference]:
+    """Yield what differs in the variable by which an algorithm is chosen."""
     chosen = told.variables.get(facts.variable)
     if chosen is None:
         yield Difference(Kind.NO_SUCH_VARIABLE, facts.collective, facts.variable, "")
-    elif chosen.writable != facts.runtime:
+        return
+    if chosen.source != DEFAULT:
+        yield Difference(Kind.SET_HERE, facts.collective, "", _set(facts.variable, chosen))
+    if chosen.writable != facts.runtime:
         said = [_RUN_TIME[runtime] for runtime in (facts.runtime, chosen.writable)]
         yield Difference(Kind.RUN_TIME, facts.collective, *said)
+
+
+def _parameters(facts: CollectiveFacts, told: Told) -> Iterator[Difference]:
+    """Yield what differs in the variables by which parameters are set."""
     defaults = {
         parameter.variable: str(parameter.default)
         for algorithm in facts.algorithms
@@ -141,11 +154,14 @@ def _components(known: Catalogue, told: Told) -> Iterator[Difference]:
     """Yield components of another priority, and those here that outrank the known ones."""
     if not known.priorities:
         return
+    selection = told.variables.get(_SELECTION)
+    if selection is not None and selection.source != DEFAULT:
+        yield Difference(Kind.SET_HERE, "components", "", _set(_SELECTION, selection))
     priorities = dict(known.priorities)
     here = {
         match[1]: variable
         for name, variable in told.variables.items()
-        if (match := _PRIORITY.fullmatch(name)) and variable.value.lstrip("-").isdecimal()
+        if (match := _PRIORITY.fullmatch(name)) and _NUMBER.fullmatch(variable.value)
     }
     for name, variable in sorted(here.items()):
         if name in priorities and priorities[name] != int(variable.value):
@@ -169,10 +185,9 @@ def _of_han(known: Catalogue, told: Told) -> Iterator[Difference]:
 
 
 def _priority(variable: Variable) -> str:
-    set_by = "" if variable.source == "default" else f" (set: {variable.source})"
-    return f"priority {variable.value}{set_by}"
+    return _set("priority", variable).replace("=", " ", 1)
 
 
 def _set(name: str, variable: Variable) -> str:
-    set_by = "" if variable.source == "default" else f" (set: {variable.source})"
+    set_by = "" if variable.source == DEFAULT else f" (set: {variable.source})"
     return f"{name}={variable.value}{set_by}"

@@ -11,11 +11,11 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.installed.told import Told, Variable, set_by_user
 
 _TIMEOUT_S = 60.0
 _MEND = "it comes with Intel MPI; name a complete one with --mpi"
-_RANGE = re.compile(r"\brange:\s*0-(\d+)")
+_RANGE = re.compile(r"\brange:\s*0-(\d{1,6})\b")
 _UNKNOWN = "Didn't find"
 
 
@@ -34,7 +34,7 @@ def ask(launcher: Launcher, _known: Catalogue) -> Told:
         highest = highest_preset(_answer(launcher, program, name))
         if highest is not None:
             presets[collective] = highest
-            variables[name] = Variable(os.environ.get(name, ""), writable=False)
+            variables[name] = set_by_user(Variable("", writable=False), name)
     if not presets:
         raise ProgramError(f"{program} -v I_MPI_ADJUST_BCAST tells no range of presets; {_MEND}")
     return Told("intelmpi", launcher.release, str(program), presets=presets, variables=variables)

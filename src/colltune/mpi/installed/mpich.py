@@ -17,12 +17,13 @@ from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installation import Launcher
 from colltune.mpi.installed import cvars
 from colltune.mpi.installed.cvars import Cvar
-from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.installed.told import Told, Variable, set_by_user
 
 PREFIX = "MPIR_CVAR_"
 _ALIASES = (PREFIX, "MPIR_PARAM_", "MPICH_")
 _OWN_DECISION = "auto"
 _LISTED = re.compile(r"^(\w+)\s+-", re.MULTILINE)
+_NUMBER = re.compile(r"\d{1,9}")
 # 4.0 and 4.1 print the list without line ends: "... algorithmauto - Internal ...nb - Force ..."
 _JOINED = re.compile(r"(\w+)\s+- ")
 
@@ -82,7 +83,7 @@ def _numbered(
 
 def _number(answer: Mapping[str, Cvar], name: str) -> int:
     value = answer[name].value if name in answer else ""
-    if not value.isdecimal():
+    if not _NUMBER.fullmatch(value):
         raise ProgramError(f"the control variable {name} has the value {value!r}, not a number")
     return int(value)
 
@@ -114,8 +115,10 @@ def _spellings(entry: CollectiveEntry | None) -> list[str]:
 
 
 def _variables(listed: Mapping[str, Cvar]) -> dict[str, Variable]:
-    return {
-        name: Variable(cvar.value, writable=cvar.writable)
-        for name, cvar in listed.items()
-        if name.startswith(PREFIX)
-    }
+    """Return the control variables with the values that the user's environment would give them."""
+    found = {}
+    for name, cvar in listed.items():
+        if name.startswith(PREFIX):
+            spellings = [alias + name.removeprefix(PREFIX) for alias in _ALIASES]
+            found[name] = set_by_user(Variable(cvar.value, writable=cvar.writable), *spellings)
+    return found

@@ -11,7 +11,7 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.installed.told import DEFAULT, Told, Variable
 
 _TIMEOUT_S = 60.0
 _QUESTION = ("--param", "coll", "all", "--level", "9")
@@ -20,13 +20,14 @@ _PARSABLE = re.compile(
     r"mca:coll:\w+:param:(?P<name>\w+):(?P<field>value|source|status|enumerator:value):(?P<text>.*)"
 )
 _READABLE = re.compile(
-    r'MCA coll \w+: (?P<kind>parameter|informational) "(?P<name>\w+)" \(current value: '
+    r'MCA (?:\(-\) )?coll \w+: (?P<kind>parameter|informational) "(?P<name>\w+)" \(current value: '
     r'"(?P<value>.*)", data source: (?P<source>[^,]*),'
 )
 # 0:"ignore", 1:"linear" until 4.1; 0|ignore, 1|linear from 5.0 on
 _ITEM = re.compile(r'(\d+)(?::"([^"]*)"|\|([^,]*))')
 _ALGORITHM = re.compile(r"coll_tuned_(\w+)_algorithm")
 _HAN = re.compile(r"coll_han_use_(\w+)_algorithm")
+_NUMBER = re.compile(r"\d{1,9}")
 _OWN_DECISION = 0
 
 
@@ -59,7 +60,7 @@ def parse(text: str, release: str, asked: str) -> Told:
     for name, key, value in _facts(text):
         if key == "item":
             number, _, item = value.partition(":")
-            if number.isdecimal():
+            if _NUMBER.fullmatch(number):
                 items.setdefault(name, {})[int(number)] = item
         else:
             fields.setdefault(name, {})[key] = value
@@ -74,7 +75,7 @@ def parse(text: str, release: str, asked: str) -> Told:
         variables={
             name: Variable(
                 value=told.get("value", ""),
-                source=told.get("source", "default"),
+                source=told.get("source", DEFAULT),
                 writable=told.get("status", "writeable") != "read-only",
             )
             for name, told in fields.items()

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from colltune.domain import Collective
+
+DEFAULT = "default"
+"""Source of a variable that nobody has set."""
+ENVIRONMENT = "environment"
+"""Source of a variable that the environment sets."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the library: its value, who set it (``default``), and whether it may change."""
+    """A variable of the library: its value, who set it (`DEFAULT`), and whether it may change."""
 
     value: str
-    source: str = "default"
+    source: str = DEFAULT
     writable: bool = True
+
+
+def set_by_user(variable: Variable, *names: str) -> Variable:
+    """Return `variable` with the value that the environment has for one of `names`, if it has."""
+    values = [os.environ[name] for name in names if name in os.environ]
+    return replace(variable, value=values[0], source=ENVIRONMENT) if values else variable
 
 
 @dataclass(frozen=True)
