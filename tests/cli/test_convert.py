@@ -35,9 +35,9 @@ def test_printed(colltune: Verb, rules: Path) -> None:
     """Without --out the file alone is printed; what was assumed is told on standard error."""
     answer = colltune("convert", rules, "--to", "plain")
     assert (answer.status, answer.out) == (0, RULES)
-    assert "read as a file for openmpi 5.0.11; name another release with --from" in answer.err
+    assert "read as a file for Open MPI 5.0.11; name another release with --from" in answer.err
     named = colltune("convert", rules, "--to", "plain", "--release", "4.1.4")
-    assert "read as a file for openmpi 4.1.4" in named.err
+    assert "read as a file for Open MPI 4.1.4" in named.err
     assert not colltune("convert", rules, "--to", "plain", "--from-release", "4.1.4").err
 
 
@@ -47,7 +47,7 @@ def test_written(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     answer = colltune("convert", rules, "--to", "plain", "--out", out, "--release", "4.1.4")
     assert answer.status == 0
     assert out.read_text() == RULES
-    assert answer.out.startswith(f"plain for openmpi 4.1.4:\n  {out}\n")
+    assert answer.out.startswith(f"plain for Open MPI 4.1.4:\n  {out}\n")
     assert f"  export PLAIN_FILE={out}\n" in answer.out
 
 

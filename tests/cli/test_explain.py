@@ -31,9 +31,9 @@ def test_a_rule_that_applies(colltune: Verb, rules: Path) -> None:
     answer = colltune("explain", rules, *JOB, "--collective", "bcast", "--msize", 4096)
     assert answer.status == 0
     assert answer.out == (
-        f"With openmpi 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes on 2"
-        " nodes) runs chain with fanout 4, segsize 8192 by component tuned. The rule is on line 3:"
-        " `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits. This holds for a job that sets"
+        f"With Open MPI 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes on 2"
+        " nodes) runs chain with fanout 4, segsize 8192 by component tuned. The file's rule for it is on"
+        " line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits. This holds for a job that sets"
         " exactly what puts the file into effect.\n"
     )
 
@@ -42,7 +42,10 @@ def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
     """With the job's own variables another component decides, and the rule has no say."""
     words = (*JOB, "--collective", "bcast", "--msize", 0, "-e", "PLAIN_ON=1")
     out = colltune("explain", rules, *words).out
-    assert "runs what the library itself decides by component han. The rule is on line 2" in out
+    assert (
+        "runs what the library itself decides by component han. The file's rule for it is on line 2"
+        in out
+    )
     assert "han is above tuned. The file chose binomial, which is not what runs." in out
     assert "exactly what puts" not in out
 

@@ -34,7 +34,7 @@ def test_nothing_found(colltune: Verb, rules: Path) -> None:
     answer = colltune("lint", rules)
     assert answer.status == 0
     assert answer.out == (
-        f"{rules}: plain for openmpi 5.0.11 (assumed; name yours with --release): nothing found\n"
+        f"{rules}: plain for Open MPI 5.0.11 (assumed; name yours with --release): nothing found\n"
         "to put it into effect, add to the job:\n"
         f"  export PLAIN_ON=1\n  export PLAIN_FILE={rules}\n  export PLAIN_HAN=0\n"
     )
@@ -50,7 +50,7 @@ def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
         f"{rules}:6: error: it says error; remove it (unknown)",
         f"{rules}:7: note: it says note; remove it (unknown)",
         f"{rules}:8: note: it says note; remove it (unknown)",
-        f"{rules}: plain for openmpi 4.1.4: 1 error, 1 warning, 2 notes",
+        f"{rules}: plain for Open MPI 4.1.4: 1 error, 1 warning, 2 notes",
     ]
 
 
@@ -126,7 +126,7 @@ def test_standard_input(colltune: Verb, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RULES.encode())))
     answer = colltune("lint", "-")
     assert answer.status == 0
-    assert answer.out.startswith("<stdin>: plain for openmpi 5.0.11")
+    assert answer.out.startswith("<stdin>: plain for Open MPI 5.0.11")
     assert "export" not in answer.out
 
 

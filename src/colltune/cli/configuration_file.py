@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colltune.errors import LibraryError
+from colltune.mpi import library
 from colltune.mpi.file_format import Format, ParsedFile
 from colltune.mpi.formats import (
     FORMATS,
@@ -43,8 +44,8 @@ class OpenFile:
 
     @property
     def reader(self) -> str:
-        """The release for people: ``openmpi 5.0.11``."""
-        return f"{self.format.library} {self.release}"
+        """The release for people: ``Open MPI 5.0.11``."""
+        return f"{library(self.format.library).title} {self.release}"
 
     @property
     def paths(self) -> dict[str, str]:
@@ -73,10 +74,10 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
     LibraryError
         If it cannot be read, is of no known format, or the release is not supported.
     """
-    library, number = library_and_release(release)
+    library_name, number = library_and_release(release)
     source = source_name(path)
     text = _standard_input(source) if str(path) == STDIN else read_text(path)
-    known = format_of(text, source, format_name, library)
+    known = format_of(text, source, format_name, library_name)
     return OpenFile(
         source,
         None if str(path) == STDIN else path,
@@ -100,12 +101,12 @@ def check_names(release: str | None, format_name: str | None) -> None:
     LibraryError
         If there is no such format or library, or `release` is no release.
     """
-    library, _ = library_and_release(release)
+    library_name, _ = library_and_release(release)
     if format_name is not None and format_name not in FORMATS:
         raise LibraryError(f"no format {format_name!r}; known: {', '.join(FORMATS)}")
     libraries = dict.fromkeys(known.library for known in FORMATS.values())
-    if library is not None and library not in libraries:
-        raise LibraryError(f"no format of {library!r} is known; known: {', '.join(libraries)}")
+    if library_name is not None and library_name not in libraries:
+        raise LibraryError(f"no format of {library_name!r} is known; known: {', '.join(libraries)}")
 
 
 def library_and_release(text: str | None) -> tuple[str | None, str | None]:

@@ -98,6 +98,7 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
     import sys
 
     from colltune.cli.console import show, show_activation, show_json
+    from colltune.mpi import library
 
     if out is None and len(written.texts) > 1 and not as_json:
         raise typer.BadParameter(
@@ -120,7 +121,7 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
     elif out is None:
         sys.stdout.write(written.text)
     else:
-        show(f"{written.format} for {target.library} {written.release}:")
+        show(f"{written.format} for {library(target.library).title} {written.release}:")
         for path in paths.values():
             show(f"  {path}")
         show_activation(activation)

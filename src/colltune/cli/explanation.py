@@ -33,11 +33,12 @@ def _sentences(
         yield f"The file is ignored as a whole: {_ended(parsed.dropped)}"
     elif outcome.rule is None:
         yield "No rule of the file applies."
-    else:
+    elif not any(f"{opened.source}:{outcome.rule.line}:" in reason for reason in outcome.reasons):
         text = " ".join(outcome.rule.text.split())
         shown = text if len(text) <= _LONGEST_RULE else f"{text[:_LONGEST_RULE]}…"
-        yield f"The rule is on line {outcome.rule.line}: `{shown}`."
-    yield from (_ended(reason) for reason in outcome.reasons)
+        yield f"The file's rule for it is on line {outcome.rule.line}: `{shown}`."
+    told = {outcome.ends_program, parsed.dropped}
+    yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
     if not outcome.ends_program and outcome.chosen != outcome.configuration:
         yield f"The file chose {_configuration(outcome.chosen)}, which is not what runs."
     for number, (part, inner) in enumerate(outcome.inner, 1):
