@@ -32,9 +32,9 @@ def test_a_rule_that_applies(colltune: Verb, rules: Path) -> None:
     assert answer.status == 0
     assert answer.out == (
         f"With Open MPI 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes on 2"
-        " nodes) runs chain with fanout 4, segsize 8192 by component tuned. The file's rule for it is on"
-        " line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits. This holds for a job that sets"
-        " exactly what puts the file into effect.\n"
+        " nodes) runs chain with fanout 4, segsize 8192 by component tuned. The file's rule for it"
+        " is on line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits. This holds for a"
+        " job that sets exactly what puts the file into effect.\n"
     )
 
 
