@@ -53,8 +53,13 @@ def scanned(sizes: Sequence[int], *, inherit: bool) -> Spans:
         else:
             starts.append(start)
             owners.append(position)
-    if inherit and starts:
-        starts[0] = 0
+    if inherit and starts and starts[0] > 0:
+        if owners[0] == 0:
+            starts[0] = 0
+        else:
+            # larger than the value, the first one ends the search: those that follow do not count
+            starts.insert(0, 0)
+            owners.insert(0, 0)
     return Spans(tuple(starts), tuple(owners))
 
 

@@ -1,0 +1,33 @@
+"""Which entry holds where, against the loops of the library written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune.mpi.openmpi.classic.spans import scanned
+
+SIZES = st.lists(st.integers(0, 6), max_size=6)
+
+
+def library(sizes: Sequence[int], value: int, *, inherit: bool) -> int | None:
+    """Return the entry as ``ompi_coll_tuned_get_com_rule_ptr`` finds it."""
+    best = 0 if inherit and sizes else None
+    for at, size in enumerate(sizes):
+        if size > value:
+            break
+        best = at
+    return best
+
+
+@given(SIZES, st.booleans())
+def test_scanned_entries_hold_where_the_library_takes_them(
+    sizes: list[int], inherit: bool
+) -> None:
+    """Also unsorted ones: a first entry that is too large ends the search, and is inherited."""
+    spans = scanned(sizes, inherit=inherit)
+    assert list(spans.starts) == sorted(set(spans.starts))
+    for value in range(8):
+        assert spans.at(value) == library(sizes, value, inherit=inherit)
