@@ -183,7 +183,9 @@ def test_what_is_set_in_the_environment_is_told(
     """MPICH and Intel MPI do not tell who set a variable; the former is asked without it."""
     monkeypatch.setenv("MPICH_BCAST_TREE_KVAL", "3")
     script = f'cat "{RECORDED}/mpivars-5.0.2.txt"; test -z "$MPICH_BCAST_TREE_KVAL"'
-    mpich = launcher(tmp_path, "mpich", "5.0.2", "mpivars", script)
+    mpich = mpich_like(tmp_path, "exit 1")
+    (tmp_path / "mpicc").unlink()
+    (tmp_path / "mpivars").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     told = ASKING["mpich"](mpich, MPICH.catalogue_of("5.0.2"))
     assert told.variables["MPIR_CVAR_BCAST_TREE_KVAL"] == Variable("3", "environment")
     assert told.variables["MPIR_CVAR_BARRIER_DISSEM_KVAL"] == Variable("2")
@@ -328,11 +330,38 @@ def test_a_control_variable_without_a_number_is_named(tmp_path: Path) -> None:
     """An MPICH whose variable shows no number ends with an error that names the variable."""
     listing = recorded("mpivars-5.0.2").replace("ALGORITHM =0", "ALGORITHM =none")
     (tmp_path / "listing").write_text(listing, encoding="utf-8")
-    found = launcher(tmp_path, "mpich", "5.0.2", "mpivars", f'cat "{tmp_path}/listing"')
     (tmp_path / "mpirun").write_text("#!/bin/sh\necho HYDRA build details: Version: 5.0.2\n")
     (tmp_path / "mpirun").chmod(0o755)
+    found = launcher(tmp_path, "mpich", "5.0.2", "mpivars", f'cat "{tmp_path}/listing"')
     with pytest.raises(ProgramError, match="MPIR_CVAR_BCAST_INTRA_ALGORITHM has the value 'none'"):
         ASKING["mpich"](found, MPICH.catalogue_of("5.0.2"))
+
+
+def mpich_like(folder: Path, mpicc: str) -> Launcher:
+    """Return the launcher of an MPICH 5.0.2, or of a derivative, with an mpicc that says that."""
+    for name, answer in {
+        "mpirun": "echo HYDRA build details: Version: 5.0.2",
+        "mpicc": mpicc,
+        "mpivars": f'cat "{RECORDED}/mpivars-5.0.2.txt"',
+    }.items():
+        (folder / name).write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return Launcher("mpich", "5.0.2", folder / "mpirun")
+
+
+def test_without_a_compiler_mpivars_is_asked(tmp_path: Path) -> None:
+    """An installation whose mpicc calls no compiler is asked through mpivars."""
+    said = 'case "$1" in -v) echo mpicc for MPICH version 5.0.2 ;; *) echo no-such-cc ;; esac'
+    told = ASKING["mpich"](mpich_like(tmp_path, said), MPICH.catalogue_of("5.0.2"))
+    assert told.asked == str(tmp_path / "mpivars")
+    assert set(told.algorithms) == {BCAST, Collective.BARRIER}
+
+
+def test_a_derivative_of_mpich_is_not_taken_for_it(tmp_path: Path) -> None:
+    """MVAPICH's launcher says the same as MPICH's; its mpicc tells them apart."""
+    derivative = mpich_like(tmp_path, "echo mpicc for MVAPICH version 4.0")
+    with pytest.raises(ProgramError, match="mpicc for MVAPICH version"):
+        ASKING["mpich"](derivative, MPICH.catalogue_of("5.0.2"))
 
 
 def test_a_program_of_recorded_outputs_is_asked(tmp_path: Path) -> None:

