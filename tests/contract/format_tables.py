@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 
 from hypothesis import HealthCheck, Phase, settings
@@ -13,6 +14,8 @@ from colltune.errors import LibraryError
 from colltune.mpi import CONFIGURABLE, library
 from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, RELEASES, readers
+from colltune.mpi.openmpi.han.rules import choices
+from colltune.mpi.openmpi.releases import catalogue_of
 
 FEW = settings(
     max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "12")),
@@ -29,6 +32,10 @@ DROPPED = [
     for release in RELEASES[known.library]
     if release not in readers(known)
 ]
+OWN_CHOICES: dict[str, Callable[[str, Collective], tuple[Configuration, ...]]] = {
+    "openmpi-han": lambda release, collective: choices(catalogue_of(release), collective)
+}
+"""Formats that choose something else than their library's portfolio, and only across nodes."""
 JOBS = (Shape(1, 2), Shape(1, 7), Shape(2, 1), Shape(2, 4), Shape(3, 4), Shape(4, 4), Shape(34, 32))
 ELEMENT_BYTES = 8
 """Largest element of the calls for which a configuration has to run as itself."""
@@ -40,10 +47,12 @@ _SIZES = st.one_of(
 
 @cache
 def candidates(
-    library_name: str, release: str, collective: Collective, comm_size: int
+    name: str, release: str, collective: Collective, comm_size: int
 ) -> tuple[tuple[int, Configuration], ...]:
-    """Return what may be chosen, with the message size from which on it runs as itself."""
-    mpi = library(library_name)
+    """Return what a format can choose, with the message size from which on it runs as itself."""
+    if name in OWN_CHOICES:
+        return tuple((0, choice) for choice in OWN_CHOICES[name](release, collective))
+    mpi = library(FORMATS[name].library)
     try:
         configurations = mpi.portfolio(release, collective).configurations
     except LibraryError:
@@ -71,7 +80,7 @@ def intervals(
     draw: st.DrawFn, known: Format, release: str, collective: Collective, comm_size: int
 ) -> tuple[Interval, ...]:
     """Draw intervals of configurations that run and are safe there."""
-    possible = candidates(known.library, release, collective, comm_size)
+    possible = candidates(known.name, release, collective, comm_size)
     single = known.one_choice or collective in _single(known.library, release)
     switches = [] if single else draw(st.lists(_SIZES, max_size=4, unique=True))
     firsts = [0, *sorted(switches)]

@@ -12,7 +12,16 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity, Written
 from colltune.mpi.formats import FORMATS, format_of, readers
 from colltune.mpi.tables import normal, table_of
-from tests.contract.format_tables import CASES, DROPPED, FEW, calls, candidates, said, tables
+from tests.contract.format_tables import (
+    CASES,
+    DROPPED,
+    FEW,
+    OWN_CHOICES,
+    calls,
+    candidates,
+    said,
+    tables,
+)
 
 PATH = "/shared/rules"
 each_reader = pytest.mark.parametrize(("name", "release"), CASES)
@@ -73,23 +82,20 @@ def test_another_librarys_table_is_refused(name: str, release: str) -> None:
 def test_every_safe_configuration_can_be_written(name: str, release: str) -> None:
     """Each one that runs with all messages is kept, on most collectives without a note."""
     known, kept = FORMATS[name], 0
+    job = Shape(2, 2) if name in OWN_CHOICES else Shape(1, 4)
     for collective in Collective:
-        for first, choice in candidates(known.library, release, collective, 4):
+        for first, choice in candidates(name, release, collective, 4):
             if first or choice.is_default:
                 continue
-            written = _write(_always(known.library, Shape(1, 4), choice), name, release)
+            written = _write(_always(known.library, job, choice), name, release)
             if written.notes:
                 continue
             kept += 1
             parsed = _read(written)
-            asked = _call(collective)
+            asked = Call(collective, 4, 1 << 20, job.nodes)
             assert parsed.decide(asked).chosen == choice, choice.id
             assert parsed.decide(asked).configuration == choice, choice.id
-    assert kept >= 20
-
-
-def _call(collective: Collective) -> Call:
-    return Call(collective, 4, 1 << 20)
+    assert kept >= (10 if name in OWN_CHOICES else 20)
 
 
 @each_reader
@@ -180,6 +186,7 @@ def test_converted_to_itself_it_decides_the_same(
         for to, to_release in CASES
         if FORMATS[name].library == FORMATS[to].library
         and (name, release) != (to, to_release)
+        and (name in OWN_CHOICES) == (to in OWN_CHOICES)
         and release == readers(FORMATS[name])[-1]
     ],
 )
@@ -199,6 +206,19 @@ def test_converted_to_another_it_keeps_what_it_does_not_note(
     for call in data.draw(st.lists(calls(table), min_size=6, max_size=6)):
         if not converted.notes:
             assert again.decide(call).chosen == parsed.decide(call).chosen
+
+
+@pytest.mark.parametrize("name", OWN_CHOICES)
+def test_what_speaks_of_something_else_is_not_converted(name: str) -> None:
+    """A format with other things to choose from neither takes nor gives the others' rules."""
+    for to, known in FORMATS.items():
+        if known.library != FORMATS[name].library or to in OWN_CHOICES:
+            continue
+        release, empty = readers(known)[-1], DecisionTable(known.library, Shape(1, 2), {})
+        for source, target in ((name, to), (to, name)):
+            parsed = _read(_write(empty, source, release))
+            with pytest.raises(LibraryError):
+                FORMATS[target].convert(parsed, release)
 
 
 @each_reader
@@ -241,7 +261,7 @@ def test_a_release_that_does_not_read_it(name: str, release: str) -> None:
     except LibraryError:
         return
     assert why
-    choice = candidates(known.library, readers(known)[-1], Collective.BCAST, 2)[-1][1]
+    choice = candidates(name, readers(known)[-1], Collective.BCAST, 2)[-1][1]
     table = _always(known.library, Shape(1, 2), choice)
     text = _write(table, name, readers(known)[-1]).text
     parsed = known.parse(text, "f", release)

@@ -63,7 +63,7 @@ def _sample(name: str, release: str) -> bytes:
     rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
     for collective in (Collective.BCAST, Collective.ALLREDUCE, Collective.ALLGATHER):
         for size in [8] if known.one_choice else [2, 4, 8]:
-            found = candidates(known.library, release, collective, size)
+            found = candidates(name, release, collective, size)
             first, last = found[1][1], found[-1][1]
             always = (Interval(0, None, first),)
             thrice = (

@@ -11,9 +11,12 @@ from pathlib import Path
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format
 from colltune.mpi.openmpi.classic import OpenMpiClassic
+from colltune.mpi.openmpi.han.format import OpenMpiHan
 from colltune.mpi.openmpi.ranges import OpenMpiJson
 
-FORMATS: dict[str, Format] = {known.name: known for known in (OpenMpiClassic(), OpenMpiJson())}
+FORMATS: dict[str, Format] = {
+    known.name: known for known in (OpenMpiClassic(), OpenMpiJson(), OpenMpiHan())
+}
 LARGEST_BYTES = 32 << 20
 RELEASES: dict[str, tuple[str, ...]] = {
     "openmpi": ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0"),

@@ -53,7 +53,7 @@ class Chooser:
         LibraryError
             If the table is not one of Open MPI's, or its intervals leave a gap.
         """
-        _check_library(table)
+        check_library(table)
         chosen: Choice = {}
         for (collective, comm_size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
             where = f"{collective} on {comm_size} processes"
@@ -70,7 +70,7 @@ class Chooser:
         LibraryError
             If the table is not one of Open MPI's, or its intervals leave a gap.
         """
-        _check_library(table)
+        check_library(table)
         return {
             (collective, shape): self._of(
                 f"{collective} on {shape} processes", collective, shape.nprocs, intervals
@@ -83,7 +83,7 @@ class Chooser:
     def _of(
         self, where: str, collective: Collective, comm_size: int, intervals: Sequence[Interval]
     ) -> Steps:
-        _check_intervals(where, collective, intervals)
+        check_intervals(where, collective, intervals)
         if comm_size < 2:
             self.notes.append(f"{where}: needs no algorithm")
             return (Chosen(0, Configuration.default(LIBRARY, collective)),)
@@ -146,12 +146,14 @@ class Chooser:
         return "", runs.first_bytes
 
 
-def _check_library(table: DecisionTable) -> None:
+def check_library(table: DecisionTable) -> None:
+    """Refuse the tables of other libraries."""
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} is no Open MPI configuration")
 
 
-def _check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
+def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
+    """Refuse intervals that leave a gap or are of another collective."""
     expected: int | None = 0
     for interval in intervals:
         if interval.first_bytes != expected or interval.configuration.collective != collective:

@@ -1,0 +1,1 @@
+"""The format ``openmpi-han``: which component serves a collective across nodes."""

@@ -1,0 +1,131 @@
+"""What a file for coll/han says, and how its choices are spelled as configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.file_format import Rule
+from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
+from colltune.mpi.openmpi.han_parts import COMPONENTS
+from colltune.mpi.openmpi.matches import HanLevel
+from colltune.mpi.openmpi.releases import LIBRARY
+
+DEFAULT = "default"
+_ACROSS_NODES = {
+    "basic": frozenset(Collective),
+    "adapt": frozenset({Collective.BCAST, Collective.REDUCE}),
+}
+"""Components beside coll/tuned and coll/han that serve a collective on several nodes."""
+
+
+@dataclass(frozen=True)
+class SizeRule:
+    """The component for messages from ``first_bytes`` on; ``algorithm`` is coll/han's, or empty."""
+
+    rule: Rule
+    first_bytes: int
+    component: str
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class CommunicatorRules:
+    """The rules for communicators of ``first_size`` processes and more."""
+
+    line: int
+    first_size: int
+    rules: tuple[SizeRule, ...]
+
+
+@dataclass(frozen=True)
+class LevelRules:
+    """The rules for one level of one collective, in the order of the file.
+
+    ``section`` counts the collectives of the file: one that stands twice has two.
+    """
+
+    section: int
+    collective: Collective
+    level: HanLevel
+    line: int
+    communicators: tuple[CommunicatorRules, ...]
+
+    def matching(self, comm_size: int, msize_bytes: int) -> SizeRule | None:
+        """Return the last rule, in the last entry, that is not for larger ones."""
+        entry = next((c for c in reversed(self.communicators) if c.first_size <= comm_size), None)
+        if entry is None:
+            return None
+        return next((r for r in reversed(entry.rules) if r.first_bytes <= msize_bytes), None)
+
+
+def names_algorithms(catalogue: Catalogue) -> bool:
+    """Tell whether files may name levels, and coll/han's algorithms after ``@``."""
+    return not catalogue.series.startswith("4.")
+
+
+def default_component(catalogue: Catalogue) -> str:
+    """Return which component is the library's own choice across nodes."""
+    return TUNED if catalogue.han_priority is None else HAN
+
+
+def known_components(catalogue: Catalogue) -> tuple[str, ...]:
+    """Return the names that the reader knows."""
+    return (*COMPONENTS, "xhc") if catalogue.series.startswith("6") else COMPONENTS
+
+
+def serves(component: str, collective: Collective) -> bool:
+    """Tell whether a component has `collective` on communicators that span nodes."""
+    return component in (HAN, TUNED) or collective in _ACROSS_NODES.get(component, ())
+
+
+def algorithms(catalogue: Catalogue, collective: Collective) -> tuple[str, ...]:
+    """Return coll/han's algorithms of a collective by their numbers."""
+    return catalogue.collectives[collective].han
+
+
+def configuration_of(
+    catalogue: Catalogue, collective: Collective, component: str, algorithm: str
+) -> Configuration:
+    """Return how the choice of a component is spelled; the library's own one is the default."""
+    if component == default_component(catalogue) and algorithm in ("", DEFAULT):
+        return Configuration.default(LIBRARY, collective)
+    name = f"{component}_{algorithm}" if algorithm not in ("", DEFAULT) else component
+    return Configuration(LIBRARY, collective, name)
+
+
+def component_of(catalogue: Catalogue, configuration: Configuration) -> tuple[str, str]:
+    """Return component and algorithm that a configuration stands for.
+
+    Raises
+    ------
+    KeyError
+        If it names no component, or none that serves the collective across nodes.
+    """
+    if configuration.is_default:
+        return default_component(catalogue), ""
+    for component, algorithm in _choices(catalogue, configuration.collective):
+        spelled = configuration_of(catalogue, configuration.collective, component, algorithm)
+        if spelled == configuration:
+            return component, algorithm
+    raise KeyError(configuration.id)
+
+
+def choices(catalogue: Catalogue, collective: Collective) -> tuple[Configuration, ...]:
+    """Return what a file can choose for a collective: the library's own choice first."""
+    default = Configuration.default(LIBRARY, collective)
+    found = (configuration_of(catalogue, collective, *c) for c in _choices(catalogue, collective))
+    return (default, *(c for c in found if not c.is_default))
+
+
+def _choices(catalogue: Catalogue, collective: Collective) -> Iterator[tuple[str, str]]:
+    if not han_serves(catalogue, collective):
+        return
+    for component in known_components(catalogue):
+        if serves(component, collective):
+            yield component, ""
+    if names_algorithms(catalogue):
+        for algorithm in algorithms(catalogue, collective)[1:]:
+            yield HAN, algorithm

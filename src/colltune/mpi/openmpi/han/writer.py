@@ -1,0 +1,185 @@
+"""Writes a table of components, or rules that were read, as a file for coll/han."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from colltune.domain import Collective, DecisionTable, Interval
+from colltune.mpi.file_format import Written
+from colltune.mpi.openmpi.choosing import check_intervals, check_library
+from colltune.mpi.openmpi.components import HAN, han_serves
+from colltune.mpi.openmpi.han import lint
+from colltune.mpi.openmpi.han.parsed import NAME, HanFile
+from colltune.mpi.openmpi.han.rendering import Levels, Lines, exactly, render
+from colltune.mpi.openmpi.han.rules import (
+    CommunicatorRules,
+    LevelRules,
+    SizeRule,
+    algorithms,
+    component_of,
+    default_component,
+    known_components,
+    names_algorithms,
+)
+from colltune.mpi.openmpi.matches import HanLevel
+from colltune.mpi.openmpi.releases import catalogue_of
+
+_NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
+_NO_BLANKS = "Written by colltune. All ranks must read the same file."
+
+
+def write(table: DecisionTable, release: str) -> Written:
+    """Return the components that `table` names, for communicators of exactly its sizes.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported or the table is not one of Open MPI's.
+    """
+    check_library(table)
+    writer = _Writer(release)
+    content = writer.content(table)
+    heading = (
+        f"Open MPI coll_han dynamic rules for {table.shape} (nodes x processes per node),"
+        f" release {release}",
+        _NO_BLANKS,
+    )
+    text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
+    return Written(NAME, release, {"": text}, tuple(writer.notes))
+
+
+def convert(parsed: HanFile, release: str) -> Written:
+    """Return what `parsed` says for another release, level by level."""
+    writer = _Writer(release)
+    content = writer.converted(parsed)
+    heading = (f"Open MPI coll_han dynamic rules, converted for release {release}", _NO_BLANKS)
+    text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
+    return Written(NAME, release, {"": text}, tuple(dict.fromkeys(writer.notes)))
+
+
+class _Writer:
+    def __init__(self, release: str) -> None:
+        self.release, self.catalogue = release, catalogue_of(release)
+        self.default = default_component(self.catalogue)
+        self.notes: list[str] = []
+
+    def content(self, table: DecisionTable) -> dict[Collective, Levels]:
+        """Return what is to be written of a table.
+
+        The library counts what the file does not name as coll/han's; where that is not its own
+        choice, all collectives are named. Without any, the reader would not take the file.
+        """
+        found: dict[Collective, dict[int, Lines]] = {}
+        for (collective, comm_size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
+            where = f"{collective} on {comm_size} processes"
+            check_intervals(where, collective, intervals)
+            lines = self._lines(where, collective, intervals)
+            if comm_size < 2:
+                self.notes.append(f"{where}: needs no algorithm")
+            elif any(component != self.default for _, component in lines):
+                found.setdefault(collective, {})[comm_size] = lines
+        for collective, shape in sorted(table.by_layout):
+            self.notes.append(
+                f"{collective} on {shape} processes: a file for coll/han tells no layouts apart"
+            )
+        for collective in self._named(found):
+            found.setdefault(collective, {})
+        return {
+            collective: {HanLevel.GLOBAL_COMMUNICATOR: exactly(by_size, self.default)}
+            for collective, by_size in found.items()
+        }
+
+    def _named(self, found: Collection[Collective]) -> list[Collective]:
+        """Return the collectives that a file has to name in any case."""
+        served = [c for c in sorted(Collective) if han_serves(self.catalogue, c)]
+        if self.default != HAN:
+            return served
+        return [] if found else served[:1]
+
+    def _lines(self, where: str, collective: Collective, intervals: Sequence[Interval]) -> Lines:
+        lines: list[tuple[int, str]] = []
+        for interval in intervals:
+            word = self._word(where, collective, interval)
+            if not lines or word != lines[-1][1]:
+                lines.append((interval.first_bytes, word))
+        if collective in _NO_SIZE and len(lines) > 1:
+            self.notes.append(
+                f"{where}: left to the library, which always looks it up with 0 bytes, and the"
+                f" table has {len(lines)} ranges"
+            )
+            return [(0, self.default)]
+        return lines
+
+    def _word(self, where: str, collective: Collective, interval: Interval) -> str:
+        try:
+            component, algorithm = component_of(self.catalogue, interval.configuration)
+        except KeyError:
+            if han_serves(self.catalogue, collective):
+                why = f"{interval.configuration.id} is no component that a file for coll/han names"
+            else:
+                why = f"coll/han of {self.release} does not serve {collective}"
+            self.notes.append(
+                f"{where}, from {interval.first_bytes} on: left to the library: {why}"
+            )
+            return self.default
+        return f"{component} @{algorithm}" if algorithm else component
+
+    def converted(self, parsed: HanFile) -> dict[Collective, Levels]:
+        """Return what is to be written of a file."""
+        other = default_component(catalogue_of(parsed.release))
+        if other != self.default:
+            self.notes.append(
+                f"line 0: coll/{other} decides across nodes in {parsed.release} without a file, and"
+                f" coll/{self.default} in {self.release}; communicators and collectives that the"
+                " file does not name differ"
+            )
+        content: dict[Collective, Levels] = {}
+        for collective in dict.fromkeys(rules.collective for rules in parsed.levels):
+            levels = {}
+            for level in HanLevel:
+                rules = parsed.of(collective, level)
+                if rules is not None and self._serves(rules):
+                    levels[level] = list(self._entries(rules))
+            kept = {level: entries for level, entries in levels.items() if entries}
+            if kept:
+                content[collective] = kept
+        if not content:
+            nothing = exactly({}, self.default)
+            content = {c: {HanLevel.GLOBAL_COMMUNICATOR: nothing} for c in self._named(())}
+        return content
+
+    def _serves(self, rules: LevelRules) -> bool:
+        served = han_serves(self.catalogue, rules.collective)
+        if not served:
+            self._note(rules.line, f"coll/han does not serve {rules.collective}, left out")
+        return served
+
+    def _entries(self, rules: LevelRules) -> Iterator[tuple[int, Lines]]:
+        for at, entry in enumerate(rules.communicators):
+            if lint.is_dead(entry, rules.communicators[at + 1 :]):
+                self._note(entry.line, "never reached, left out")
+                continue
+            # the library keeps sizes in 32 bits: one below 1 is for all communicators
+            yield max(1, entry.first_size), list(self._kept(rules, entry))
+
+    def _kept(self, rules: LevelRules, entry: CommunicatorRules) -> Iterator[tuple[int, str]]:
+        for rule in lint.reached(rules, entry):
+            yield rule.first_bytes, self._component(rules.collective, rule)
+        dropped = len(entry.rules) - len(lint.reached(rules, entry))
+        if dropped:
+            self._note(entry.line, f"{dropped} rules are never reached, left out")
+
+    def _component(self, collective: Collective, rule: SizeRule) -> str:
+        if rule.component not in known_components(self.catalogue):
+            self._note(rule.rule.line, f"{self.release} knows no coll/{rule.component}")
+            return self.default
+        if not rule.algorithm:
+            return rule.component
+        known = rule.algorithm in algorithms(self.catalogue, collective)
+        if not known or not names_algorithms(self.catalogue):
+            self._note(rule.rule.line, f"a file of {self.release} cannot say @{rule.algorithm}")
+            return rule.component
+        return f"{rule.component} @{rule.algorithm}"
+
+    def _note(self, line: int, what: str) -> None:
+        self.notes.append(f"line {line}: {what}")
