@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from colltune.domain import Collective
-from colltune.errors import LibraryError, ProgramError
-from colltune.mpi.installation import Launcher
-from colltune.mpi.installed import ASKING, Difference, Kind, Told, Variable, compare
+from colltune.errors import LibraryError
+from colltune.mpi.installed import Difference, Kind, Told, Variable, compare
 from colltune.mpi.installed.cvars import Cvar, parse_listing, parse_mpivars
 from colltune.mpi.installed.intelmpi import highest_preset
 from colltune.mpi.installed.mpich import Described, described
@@ -177,28 +176,6 @@ def test_what_is_set_here_is_told() -> None:
     assert parse(text, "5.0.11", "").variables == {"a": Variable("x", "file")}
 
 
-def test_what_is_set_in_the_environment_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MPICH and Intel MPI do not tell who set a variable; the former is asked without it."""
-    monkeypatch.setenv("MPICH_BCAST_TREE_KVAL", "3")
-    script = f'cat "{RECORDED}/mpivars-5.0.2.txt"; test -z "$MPICH_BCAST_TREE_KVAL"'
-    mpich = mpich_like(tmp_path, "exit 1")
-    (tmp_path / "mpicc").unlink()
-    (tmp_path / "mpivars").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    told = ASKING["mpich"](mpich, MPICH.catalogue_of("5.0.2"))
-    assert told.variables["MPIR_CVAR_BCAST_TREE_KVAL"] == Variable("3", "environment")
-    assert told.variables["MPIR_CVAR_BARRIER_DISSEM_KVAL"] == Variable("2")
-    monkeypatch.setenv("I_MPI_ADJUST_BCAST", "3")
-    intel = launcher(tmp_path, "intelmpi", "2021.15", "impi_info", 'echo "range: 0-5"')
-    told = ASKING["intelmpi"](intel, INTELMPI.catalogue_of("2021.15"))
-    assert told.variables["I_MPI_ADJUST_BCAST"] == Variable("3", "environment", writable=False)
-    found = compare(INTELMPI, "2021.15", told)
-    assert (
-        Difference(Kind.SET_HERE, "bcast", "", "I_MPI_ADJUST_BCAST=3 (set: environment)") in found
-    )
-
-
 def test_components_that_decide_first_are_told() -> None:
     """Another priority of a known component, and a foreign one that outranks coll/tuned."""
     assert differing(coll_han_priority=Variable("0", "environment")) == (
@@ -296,81 +273,6 @@ def test_a_release_without_a_catalogue_is_refused() -> None:
     """Nothing is compared with the catalogue of another release."""
     with pytest.raises(LibraryError, match=r"3\.1\.6"):
         compare(OPENMPI, "3.1.6", whole("5.0.11"))
-
-
-def launcher(folder: Path, library: str, release: str, program: str, script: str) -> Launcher:
-    """Return a launcher beside which stands one program."""
-    (folder / program).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    (folder / program).chmod(0o755)
-    return Launcher(library, release, folder / "mpirun")
-
-
-@pytest.mark.parametrize(
-    ("library", "release", "program", "script", "complaint"),
-    [
-        ("openmpi", "5.0.11", "other", "", "no ompi_info beside"),
-        ("openmpi", "5.0.11", "ompi_info", "echo nonsense", "tells of no algorithms of coll/tuned"),
-        ("openmpi", "5.0.11", "ompi_info", "exit 3", "status 3"),
-        ("intelmpi", "2021.15", "other", "", "no impi_info beside"),
-        ("intelmpi", "2021.15", "impi_info", "echo nonsense", "tells no range of presets"),
-        ("intelmpi", "2021.15", "impi_info", 'echo "Didn\'t find it"; exit 255', "tells no range"),
-        ("mpich", "4.0.2", "mpirun", "echo nonsense", "is of no MPI that colltune knows"),
-    ],
-)
-def test_programs_that_are_missing_or_answer_nonsense_are_named(
-    tmp_path: Path, library: str, release: str, program: str, script: str, complaint: str
-) -> None:
-    """A missing, failing or strange program ends with one error that names it."""
-    found = launcher(tmp_path, library, release, program, script)
-    with pytest.raises(ProgramError, match=complaint):
-        ASKING[library](found, REFERENCES[library].catalogue_of(release))
-
-
-def test_a_control_variable_without_a_number_is_named(tmp_path: Path) -> None:
-    """An MPICH whose variable shows no number ends with an error that names the variable."""
-    listing = recorded("mpivars-5.0.2").replace("ALGORITHM =0", "ALGORITHM =none")
-    (tmp_path / "listing").write_text(listing, encoding="utf-8")
-    (tmp_path / "mpirun").write_text("#!/bin/sh\necho HYDRA build details: Version: 5.0.2\n")
-    (tmp_path / "mpirun").chmod(0o755)
-    found = launcher(tmp_path, "mpich", "5.0.2", "mpivars", f'cat "{tmp_path}/listing"')
-    with pytest.raises(ProgramError, match="MPIR_CVAR_BCAST_INTRA_ALGORITHM has the value 'none'"):
-        ASKING["mpich"](found, MPICH.catalogue_of("5.0.2"))
-
-
-def mpich_like(folder: Path, mpicc: str) -> Launcher:
-    """Return the launcher of an MPICH 5.0.2, or of a derivative, with an mpicc that says that."""
-    for name, answer in {
-        "mpirun": "echo HYDRA build details: Version: 5.0.2",
-        "mpicc": mpicc,
-        "mpivars": f'cat "{RECORDED}/mpivars-5.0.2.txt"',
-    }.items():
-        (folder / name).write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
-        (folder / name).chmod(0o755)
-    return Launcher("mpich", "5.0.2", folder / "mpirun")
-
-
-def test_without_a_compiler_mpivars_is_asked(tmp_path: Path) -> None:
-    """An installation whose mpicc calls no compiler is asked through mpivars."""
-    said = 'case "$1" in -v) echo mpicc for MPICH version 5.0.2 ;; *) echo no-such-cc ;; esac'
-    told = ASKING["mpich"](mpich_like(tmp_path, said), MPICH.catalogue_of("5.0.2"))
-    assert told.asked == str(tmp_path / "mpivars")
-    assert set(told.algorithms) == {BCAST, Collective.BARRIER}
-
-
-def test_a_derivative_of_mpich_is_not_taken_for_it(tmp_path: Path) -> None:
-    """MVAPICH's launcher says the same as MPICH's; its mpicc tells them apart."""
-    derivative = mpich_like(tmp_path, "echo mpicc for MVAPICH version 4.0")
-    with pytest.raises(ProgramError, match="mpicc for MVAPICH version"):
-        ASKING["mpich"](derivative, MPICH.catalogue_of("5.0.2"))
-
-
-def test_a_program_of_recorded_outputs_is_asked(tmp_path: Path) -> None:
-    """Where --parsable tells no algorithms the readable answer is taken."""
-    script = f'case "$*" in *parsable) ;; *) cat "{RECORDED}/ompi_info-4.1.8.txt" ;; esac'
-    found = launcher(tmp_path, "openmpi", "4.1.8", "ompi_info", script)
-    told = ASKING["openmpi"](found, OPENMPI.catalogue_of("4.1.8"))
-    assert told.algorithms[BCAST] == NAMES
-    assert told.asked == str(tmp_path / "ompi_info")
 
 
 NONSENSE = [
