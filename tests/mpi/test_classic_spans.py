@@ -23,9 +23,7 @@ def library(sizes: Sequence[int], value: int, *, inherit: bool) -> int | None:
 
 
 @given(SIZES, st.booleans())
-def test_scanned_entries_hold_where_the_library_takes_them(
-    sizes: list[int], inherit: bool
-) -> None:
+def test_scanned_entries_hold_where_the_library_takes_them(sizes: list[int], inherit: bool) -> None:
     """Also unsorted ones: a first entry that is too large ends the search, and is inherited."""
     spans = scanned(sizes, inherit=inherit)
     assert list(spans.starts) == sorted(set(spans.starts))

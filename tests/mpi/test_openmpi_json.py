@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
+from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.ranges import OpenMpiJson
 from colltune.mpi.openmpi.ranges.parsed import ParsedRanges
 from colltune.mpi.tables import normal, table_of
@@ -391,6 +392,21 @@ def test_many_rules_for_gather_are_not_converted() -> None:
     converted = FORMAT.convert(parse(text), "6.0.0")
     assert "left to the library" in converted.notes[0]
     assert chosen(converted.text, C.GATHER, 4, 64) == "default"
+
+
+def test_a_classic_file_becomes_ranges() -> None:
+    """Its entries are ranges without an end, as its own release takes them; bruck gets radix 2."""
+    text = "2\n0\n2\n4 1\n0 2 0 0\n8 2\n0 0 0 0\n800 4 0 0\n7\n1\n0 1\n0 3 0 1024\n"
+    by_release = {r: OpenMpiClassic().parse(text, "rules", r) for r in ("5.0.11", "6.0.0")}
+    converted = FORMAT.convert(by_release["5.0.11"], "6.0.0")
+    assert "bruck is bruck-k-fanout with a fan-out of 2" in converted.notes[0]
+    assert chosen(converted.text, C.ALLGATHER, 2, 8) == "bruck-k-fanout:fanout=2"
+    assert chosen(converted.text, C.ALLGATHER, 8, 99) == "default"
+    assert chosen(converted.text, C.ALLGATHER, 8, 100) == "ring"
+    assert chosen(converted.text, C.BCAST, 999, 8) == "pipeline:segsize=1024"
+    shifted = FORMAT.convert(by_release["6.0.0"], "6.0.0")
+    assert "never ends" in shifted.notes[0]
+    assert chosen(shifted.text, C.ALLGATHER, 4, 1000) == "ring"
 
 
 def test_a_single_node_needs_no_file_for_han() -> None:

@@ -25,7 +25,7 @@ _HIT = Path(__file__).parent / "native" / "hit.c"
 _TIMEOUT_S = 120.0
 _COLLECTIVE = "|".join(sorted(Collective, key=len, reverse=True))
 _TRACED = re.compile(
-    rf"ompi_coll_base_(?:{_COLLECTIVE})_(?:intra_\w+|basic_linear)"
+    rf"ompi_coll_base_(?:{_COLLECTIVE})_(?:intra_\w+|basic_linear|direct_messaging)"
     rf"|mca_coll_han_(?:{_COLLECTIVE})_\w+"
     rf"|mca_coll_basic_(?:{_COLLECTIVE})_\w*intra\w*"
     rf"|mca_coll_sm_(?:{_COLLECTIVE})_intra"

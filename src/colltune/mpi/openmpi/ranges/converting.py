@@ -28,7 +28,7 @@ def convert(ranges: Ranges, release: str) -> Written:
     """
     converter = _Converter(release)
     blocks = [block for entries in ranges.values() for block in converter.blocks(entries)]
-    return Written(NAME, release, {"": render(blocks)}, tuple(converter.notes))
+    return Written(NAME, release, {"": render(blocks)}, tuple(dict.fromkeys(converter.notes)))
 
 
 class _Converter:
@@ -78,9 +78,8 @@ class _Converter:
             elif algorithm is None:
                 yield Row(rule.first, last, "ignore", {})
             else:
-                configuration = rule.rule.configuration
-                parameters = dict(configuration.parameters) if configuration else {}
-                kept = {n: v for n, v in parameters.items() if n in algorithm.parameters}
+                given = self.parameters(algorithm, rule)
+                kept = {n: v for n, v in given.items() if n in algorithm.parameters}
                 yield Row(rule.first, last, library_name(algorithm.name), kept)
 
     def target(self, entry: CollectiveEntry, rule: SizeRule) -> Algorithm | None:
@@ -104,11 +103,23 @@ class _Converter:
             return f"{name}: {algorithm.wrong}"
         if Limit.TWO_PROCESSES in algorithm.limits and sizes != (2, 2):
             return f"{name} ends the program unless there are 2 processes"
-        parameters = dict(configuration.parameters) if configuration else {}
+        parameters = self.parameters(algorithm, rule)
         for parameter, least in algorithm.minimums:
-            if parameters.get(parameter, 0) < least:
+            if parameters[parameter] < least:
                 return f"{name} never ends with a fan-out below {least}"
         return ""
+
+    def parameters(self, algorithm: Algorithm, rule: SizeRule) -> dict[str, int]:
+        """Return what a rule gives; a radix that its own release did not have is the lowest one."""
+        configuration = rule.rule.configuration
+        given = dict(configuration.parameters) if configuration else {}
+        for name, least in algorithm.minimums:
+            if name not in given and configuration is not None:
+                self.note(
+                    rule.rule.line,
+                    f"{configuration.algorithm} is {algorithm.name} with a fan-out of {least}",
+                )
+        return dict(algorithm.minimums) | given
 
     def note(self, line: int, what: str) -> None:
         self.notes.append(f"line {line}: {what}")
