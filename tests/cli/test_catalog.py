@@ -29,6 +29,15 @@ def test_a_release_lists_its_collectives(colltune: Verb) -> None:
     assert "self 75, sync 50, inter 40, han 35, ftagree 30, tuned 30" in out
 
 
+@pytest.mark.parametrize("library", sorted(REFERENCES))
+def test_a_release_lists_the_files_that_it_reads(colltune: Verb, library: str) -> None:
+    """Each format that the newest release reads stands on a line with its title."""
+    reference = REFERENCES[library]
+    out = colltune("catalog", library).out
+    for name, title in reference.formats(reference.at(None)[0]).items():
+        assert f"  {name}: {title}\n" in out
+
+
 def test_a_collective_is_explained(colltune: Verb) -> None:
     """Id, sizes, deciding component, algorithms, ranges, limits and symbols stand there."""
     out = colltune("catalog", "openmpi@5.0.8", "MPI_Gather").out
@@ -76,6 +85,7 @@ def test_json_has_all_of_it(colltune: Verb) -> None:
         "a segment size above 0",
         "a message of two segments or more",
     ]
+    assert answer["formats"] == REFERENCES["mpich"].formats("4.3.0")
     libraries = colltune("catalog", "--json").json
     assert [each["library"] for each in libraries][:3] == ["openmpi", "mpich", "intelmpi"]
     whole = colltune("catalog", "openmpi@5.0.8", "--json").json

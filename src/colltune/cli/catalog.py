@@ -79,7 +79,7 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
     elif collective is not None:
         show(catalog_text.collective(reference, shown, found, facts[0]))
     else:
-        show(catalog_text.release(reference, shown, found, facts))
+        show(catalog_text.release(reference, shown, found, facts, reference.formats(release)))
 
 
 def _show_relative(name: str, collective: str | None, as_json: bool) -> None:

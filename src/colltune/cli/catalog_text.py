@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -75,7 +75,11 @@ def libraries_json(
 
 
 def release(
-    reference: Reference, shown: str, found: Catalogue, facts: Sequence[CollectiveFacts]
+    reference: Reference,
+    shown: str,
+    found: Catalogue,
+    facts: Sequence[CollectiveFacts],
+    formats: Mapping[str, str],
 ) -> str:
     """Return all collectives of a release, each with the numbers and names of its algorithms."""
     labels = [
@@ -87,8 +91,11 @@ def release(
     for label, each in zip(labels, facts, strict=True):
         names = ", ".join(_numbered(algorithm) for algorithm in each.algorithms)
         lines.append(labelled(label, names, width))
-    if found.priorities:
-        lines.append(f"\n{_components(found)}")
+    ends = [_components(found)] if found.priorities else []
+    for label, name in zip(("files", *[""] * len(formats)), formats, strict=False):
+        ends.append(labelled(label, f"{name}: {formats[name]}", _LABEL))
+    if ends:
+        lines += ["", *ends]
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
         lines.append("\n! is never used: it gives wrong results, or leaves the choice to others")
     example = f"colltune catalog {reference.library}@{shown} {facts[0].collective}"
@@ -128,7 +135,10 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
 
 
 def release_json(
-    reference: Reference, release: str, found: Catalogue, facts: Sequence[CollectiveFacts]
+    reference: Reference,
+    release: str,
+    found: Catalogue,
+    facts: Sequence[CollectiveFacts],
 ) -> dict[str, Any]:
     """Return collectives of a release for machines."""
     return {
@@ -138,6 +148,7 @@ def release_json(
         "series": found.series,
         "first_release": found.first_release,
         "priorities": dict(found.priorities),
+        "formats": reference.formats(release),
         "collectives": [asdict(each) for each in facts],
     }
 

@@ -6,7 +6,7 @@ This is what `colltune catalog` prints; nothing is decided here.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from colltune.domain import Collective, Configuration, parse_collective
@@ -173,6 +173,17 @@ class Reference:
             known = ", ".join(f"{self.library}@{series}" for series in self.series)
             raise LibraryError(f"{error}; known: {known}") from error
 
+    def formats(self, release: str) -> dict[str, str]:
+        """Return the titles of the formats of configuration files that `release` reads, by name.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported.
+        """
+        own = (known for known in FORMATS.values() if known.library == self.library)
+        return {known.name: known.title for known in own if not known.unreadable_by(release)}
+
     def facts(self, release: str, collective: Collective) -> CollectiveFacts:
         """Return what is known of `collective`.
 
@@ -194,7 +205,7 @@ class Reference:
             collective=collective,
             id=None if entry.id == catalogue.NO_ID else entry.id,
             variable=_CHOOSING[self.library].format(collective, collective.upper()),
-            sizes=_sizes(found, release, collective),
+            sizes=_sizes(found, self.formats(release), collective),
             one_rule=entry.one_rule,
             runtime=entry.runtime,
             note=entry.note,
@@ -301,10 +312,8 @@ def _otherwise(library: str, algorithm: Algorithm, limit: Limit) -> str:
     return named or _OTHERWISE.get((library, ANY), "")
 
 
-def _sizes(found: Catalogue, release: str, collective: Collective) -> dict[str, str]:
-    """Return what the formats compare that the release reads; those of one choice say so."""
-    own = [known for known in FORMATS.values() if known.library == found.library]
-    readable = [known.name for known in own if not known.unreadable_by(release)]
+def _sizes(found: Catalogue, readable: Collection[str], collective: Collective) -> dict[str, str]:
+    """Return what the readable formats compare; those of one choice say that they have no sizes."""
     told = {}
     for name, compared in sizes.compared().items():
         if name.partition("-")[0] != found.library or (name in FORMATS and name not in readable):
