@@ -57,6 +57,15 @@ def test_a_collective_is_explained(colltune: Verb) -> None:
     assert "with several rules ranks disagree" in " ".join(lines)
 
 
+def test_presets_are_listed_as_a_range(colltune: Verb) -> None:
+    """Algorithms that have numbers only take one line, with those that are never used."""
+    lines = [
+        " ".join(line.split()) for line in colltune("catalog", "intelmpi@2021.15").out.split("\n")
+    ]
+    assert "bcast presets 1 to 22" in lines
+    assert "allgather presets 1 to 6, 5!" in lines
+
+
 def test_limits_are_explained(colltune: Verb) -> None:
     """What an algorithm needs, what happens otherwise, and why one is never used."""
     out = colltune("catalog", "openmpi@5.0.8", "allgather").out

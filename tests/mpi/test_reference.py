@@ -64,6 +64,14 @@ def test_han_decides_across_nodes_only_where_it_outranks_tuned() -> None:
     assert "han" not in OPENMPI.facts("4.1.8", Collective.BCAST).across_nodes
 
 
+def test_mpich_checks_most_limits_but_not_all() -> None:
+    """It decides itself where a reduction does not commute, and ends for unequal counts."""
+    facts = REFERENCES["mpich"].facts("4.3.2", Collective.REDUCE_SCATTER)
+    otherwise = {a.name: {c.otherwise for c in a.conditions} for a in facts.algorithms}
+    assert otherwise["noncommutative"] == {"the program ends"}
+    assert otherwise["pairwise"] == {"MPICH decides (what a JSON file chooses is not checked)"}
+
+
 def test_mpichs_device_splits_some_collectives() -> None:
     """Across nodes the device takes a bcast apart, but no scan."""
     mpich = REFERENCES["mpich"]

@@ -89,8 +89,7 @@ def release(
     width = max(map(len, labels))
     lines = [f"{_heading(reference, shown, found)}\n"]
     for label, each in zip(labels, facts, strict=True):
-        names = ", ".join(_numbered(algorithm) for algorithm in each.algorithms)
-        lines.append(labelled(label, names, width))
+        lines.append(labelled(label, _names(each), width))
     ends = [_components(found)] if found.priorities else []
     for label, name in zip(("files", *[""] * len(formats)), formats, strict=False):
         ends.append(labelled(label, f"{name}: {formats[name]}", _LABEL))
@@ -207,6 +206,14 @@ def labelled(label: str, text: str, width: int) -> str:
         break_on_hyphens=False,
     )
     return f"{label.ljust(width)}  {wrapped.lstrip()}".replace(TIED, " ")
+
+
+def _names(facts: CollectiveFacts) -> str:
+    """Return all algorithms with their numbers; presets, which have only these, as a range."""
+    if all(a.name == f"preset{a.number}" for a in facts.algorithms):
+        never = "".join(f", {a.number}!" for a in facts.algorithms if a.wrong)
+        return f"presets 1 to {len(facts.algorithms)}{never}"
+    return ", ".join(_numbered(algorithm) for algorithm in facts.algorithms)
 
 
 def _numbered(algorithm: AlgorithmFacts) -> str:

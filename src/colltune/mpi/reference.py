@@ -22,9 +22,6 @@ from colltune.mpi.offer import Offer
 from colltune.mpi.openmpi import portfolio as _openmpi_portfolio
 from colltune.mpi.openmpi import releases as _openmpi_releases
 
-ANY = ""
-"""In `_OTHERWISE`: all limits of a library that are not named."""
-
 _NEEDS: dict[Limit, str] = {
     Limit.TWO_PROCESSES: "exactly 2 processes",
     Limit.EVEN_PROCESSES: "an even number of processes",
@@ -40,11 +37,16 @@ _NEEDS: dict[Limit, str] = {
     Limit.BUILTIN_OPERATION: "one of MPI's own operations",
     Limit.EQUAL_COUNTS: "the same count for all processes",
 }
-_OTHERWISE: dict[tuple[str, str], str] = {
+_CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
+_OTHERWISE: dict[tuple[str, Limit], str] = {
     ("openmpi", Limit.TWO_PROCESSES): "the call fails, which ends the program",
     ("openmpi", Limit.COMMUTATIVE): "wrong numbers, without a word",
     ("mpich", Limit.EQUAL_COUNTS): "the program ends",
-    ("mpich", ANY): "MPICH decides (what a JSON file chooses is not checked)",
+    # the restrictions in src/mpi/coll/coll_algorithms.txt
+    ("mpich", Limit.BUILTIN_OPERATION): _CHECKED,
+    ("mpich", Limit.COMMUTATIVE): _CHECKED,
+    ("mpich", Limit.ELEMENT_PER_POWER_OF_TWO): _CHECKED,
+    ("mpich", Limit.POWER_OF_TWO_PROCESSES): _CHECKED,
 }
 # what sets a parameter for a launch, where the catalogue names nothing else
 _TUNED_NAMES = {
@@ -306,10 +308,13 @@ def _stem(library: str, collective: Collective) -> str:
 
 
 def _otherwise(library: str, algorithm: Algorithm, limit: Limit) -> str:
+    if Limit.EQUAL_COUNTS in algorithm.limits:
+        # MPICH does not check this one, nor the number of processes of the algorithm that needs it
+        limit = Limit.EQUAL_COUNTS
     named = _OTHERWISE.get((library, limit))
     if named is None and algorithm.fallback:
         return f"{algorithm.fallback} runs"
-    return named or _OTHERWISE.get((library, ANY), "")
+    return named or ""
 
 
 def _sizes(found: Catalogue, readable: Collection[str], collective: Collective) -> dict[str, str]:
