@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.effect import effect_findings, missing, named_variables
+from colltune.mpi.effect import effect_findings, missing, named_variables, outranked_findings
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Severity
+from colltune.mpi.formats import FORMATS
 from tests.mpi.plain_format import PlainFile, PlainFormat
 
 RULES = "plain\nbcast 2 0 binomial\nbcast 4 1024 chain\nscan 2 0 default\nallreduce 2 0 ring\n"
@@ -113,3 +114,23 @@ def test_what_is_missing() -> None:
     assert missing(activation, {"A": "1", "B": "/x/../x/y", "C": "3"}) == {"C": "2"}
     assert missing(activation, {"B": ""}) == activation
     assert named_variables(activation, {"C": "", "D": ""}) == ["C"]
+
+
+CLASSIC = "1\n7\n2\n0 1\n0 0 0 0\n8 2\n0 6 0 0\n8192 8 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "severities"),
+    [({}, [Severity.WARNING]), ({"OMPI_MCA_coll_han_priority": "0"}, [])],
+)
+def test_a_note_on_components_is_settled_by_the_job(
+    variables: dict[str, str], severities: list[Severity]
+) -> None:
+    """That coll/han goes first is a warning where the job lets it, else nothing."""
+    known, paths = FORMATS["openmpi-classic"], {"": "/f"}
+    parsed = known.parse(CLASSIC, "/f", "5.0.11")
+    job = known.activation("5.0.11", paths) | variables
+    assert [f.severity for f in parsed.findings] == [Severity.NOTE]
+    assert [f.severity for f in outranked_findings(parsed, paths, job)] == severities
+    together = paths | {".dispatch": "/f.dispatch"}
+    assert outranked_findings(parsed, together, job) == parsed.findings

@@ -72,29 +72,29 @@ def _linted(
         parsed = opened.parse()
     except LibraryError as error:
         return Linted(source_name(file), opened, error=str(error))
-    activation, found, checked = _effect(opened, parsed, variables)
-    findings = tuple(sorted((*parsed.findings, *found)))
-    return Linted(source_name(file), opened, parsed, findings, activation, checked)
+    activation, findings, checked = _effect(opened, parsed, variables)
+    return Linted(source_name(file), opened, parsed, tuple(sorted(findings)), activation, checked)
 
 
 def _effect(
     opened: OpenFile, parsed: ParsedFile, variables: Mapping[str, str] | None
 ) -> tuple[dict[str, str], tuple[Finding, ...], bool]:
-    """Return how the file is put into effect, what keeps it from it, and if that was checked.
+    """Return how the file is put into effect, all findings, and whether a job was checked.
 
     It is checked against `variables`, or else against this process's own where they already name
     one of those that the file needs.
     """
     import os
 
-    from colltune.mpi.effect import effect_findings, named_variables
+    from colltune.mpi.effect import effect_findings, named_variables, outranked_findings
 
     if not opened.paths or parsed.dropped:
-        return {}, (), False
+        return {}, parsed.findings, False
     activation = opened.format.activation(opened.release, opened.paths)
     job = variables
     if job is None and named_variables(activation, os.environ):
         job = dict(os.environ)
     if job is None:
-        return activation, (), False
-    return activation, effect_findings(parsed, activation, opened.paths, job), True
+        return activation, parsed.findings, False
+    found = effect_findings(parsed, activation, opened.paths, job)
+    return activation, (*outranked_findings(parsed, opened.paths, job), *found), True

@@ -101,7 +101,8 @@ def _show(one: Linted) -> None:
         what = f"{finding.severity}: {finding.message}; {finding.mend} ({finding.fault})"
         show(printable(f"{where}: {what}"))
     show(printable(_summary(one)))
-    if one.activation and not one.activation_checked:
+    # nobody is to be told how to switch on what ends programs or does nothing
+    if not one.activation_checked and not one.count(Severity.ERROR):
         show_activation(one.activation)
 
 

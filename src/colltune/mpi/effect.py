@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.domain import Collective
@@ -75,6 +75,37 @@ def effect_findings(
     )
 
 
+def outranked_findings(
+    parsed: ParsedFile, paths: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Return the file's own findings in the light of a job's variables.
+
+    A note that another component goes first on some communicators is dropped where the variables
+    prevent that, and else a warning. It stays a note where other files, which belong to this one,
+    may steer that component.
+    """
+    if len(paths) > 1 or parsed.dropped:
+        return parsed.findings
+    found = []
+    for finding in parsed.findings:
+        if finding.fault is not Fault.OUTRANKED or finding.severity is not Severity.NOTE:
+            found.append(finding)
+        elif _is_outranked(parsed, environment):
+            found.append(replace(finding, severity=Severity.WARNING))
+    return tuple(found)
+
+
+def _is_outranked(parsed: ParsedFile, environment: Mapping[str, str]) -> bool:
+    """Tell whether a rule that holds within a node is another component's across nodes."""
+    for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
+        for call in _calls(parsed, collective):
+            across = parsed.decide(call, environment)
+            within = parsed.decide(replace(call, nodes=1), environment)
+            if across.rule is not None and across.component != within.component:
+                return True
+    return False
+
+
 def _unread(name: str, wanted: str, environment: Mapping[str, str]) -> Finding:
     if name in environment:
         message = f"the job's {name} names {environment[name]}, not this file"
@@ -98,7 +129,7 @@ def _of_collective(
     ruled, losses = 0, list[_Loss]()
     for call in _calls(parsed, collective):
         meant = parsed.decide(call)
-        if meant.rule is None or meant.chosen.is_default:
+        if not _obeyed(meant):
             continue
         ruled += 1
         found = parsed.decide(call, environment)
@@ -110,8 +141,8 @@ def _of_collective(
     for (fault, _), lost in by_fault.items():
         message = _message(fault, lost, everywhere=len(lost) == ruled)
         severity = Severity.ERROR if len(lost) == ruled else Severity.WARNING
-        line = lost[0].meant.rule.line if lost[0].meant.rule else 0
-        yield Finding(line, fault, severity, message, _mend(parsed, lost[0], environment, lacking))
+        line = min(loss.meant.rule.line for loss in lost if loss.meant.rule)
+        yield Finding(line, fault, severity, message, _mend(parsed, lost[-1], environment, lacking))
 
 
 def _calls(parsed: ParsedFile, collective: Collective) -> Iterator[Call]:
@@ -127,9 +158,14 @@ def _some(sizes: Sequence[int]) -> Sequence[int]:
     return sizes[:: max(1, -(-len(sizes) // _MOST_SIZES))]
 
 
+def _obeyed(outcome: Outcome) -> bool:
+    """Tell whether a rule chooses something that then runs."""
+    runs = outcome.configuration == outcome.chosen and not outcome.ends_program
+    return outcome.rule is not None and not outcome.chosen.is_default and runs
+
+
 def _alike(found: Outcome, meant: Outcome) -> bool:
-    ours = (meant.configuration, meant.component, bool(meant.ends_program))
-    return (found.configuration, found.component, bool(found.ends_program)) == ours
+    return found.configuration == meant.configuration and not found.ends_program
 
 
 def _fault(loss: _Loss, lacking: Mapping[str, str]) -> Fault:
@@ -140,10 +176,10 @@ def _fault(loss: _Loss, lacking: Mapping[str, str]) -> Fault:
 
 
 def _message(fault: Fault, losses: Sequence[_Loss], *, everywhere: bool) -> str:
-    call, found = losses[0].call, losses[0].found
+    call, meant, found = losses[-1].call, losses[-1].meant, losses[-1].found
     layouts = {loss.call.nodes for loss in losses}
     where = "" if everywhere else f" for communicators {_where(layouts)}"
-    why = "; ".join(reason.rstrip(".") for reason in found.reasons)
+    why = "; ".join(r.rstrip(".") for r in found.reasons if r not in meant.reasons)
     if fault is Fault.OUTRANKED:
         who = found.component or "another component"
         return f"{who} decides {call.collective} before the rules of this file{where}: {why}"
