@@ -37,7 +37,7 @@ def test_printed(colltune: Verb, rules: Path) -> None:
     assert (answer.status, answer.out) == (0, RULES)
     assert "read as a file for Open MPI 5.0.11; name another release with --from" in answer.err
     named = colltune("convert", rules, "--to", "plain", "--release", "4.1.4")
-    assert "read as a file for Open MPI 4.1.4" in named.err
+    assert "read as a file for Open MPI 5.0.11" in named.err
     assert not colltune("convert", rules, "--to", "plain", "--from-release", "4.1.4").err
 
 

@@ -185,7 +185,7 @@ def _look_at_switches(parsed: ParsedFile, collective: Collective, comm_size: int
 def test_a_file_that_was_damaged(name: str, release: str, data: st.DataObject) -> None:
     """Cut, flipped, repeated, reordered or with odd numbers: findings or one error."""
     content = _sample(name, release)
-    for _ in range(12):
+    for _ in range(5):
         change = data.draw(st.sampled_from(_CHANGES))
         damaged = change(content, data).replace(b"\0", b"?")
         parsed = _parsed(name, release, damaged)
@@ -240,7 +240,7 @@ def test_a_damaged_file_in_a_job(name: str, release: str, data: st.DataObject) -
 def test_a_file_cut_at_every_byte(name: str, release: str) -> None:
     """No place is special."""
     content = _sample(name, release)
-    step = max(1, len(content) // 400)
+    step = max(1, len(content) // 100)
     for end in {*range(0, len(content), step), *range(max(0, len(content) - 40), len(content))}:
         parsed = _parsed(name, release, content[:end])
         if parsed is not None:

@@ -24,8 +24,7 @@ def convert(
     from_release: Annotated[
         str | None,
         typer.Option(
-            help="Release for which the file was written; default: --release where it reads the"
-            " file, else the current one that does."
+            help="Release for which the file was written; default: the current one that reads it."
         ),
     ] = None,
     format_: FormatName = None,
@@ -71,11 +70,9 @@ def _both(
     LibraryError
         If either is unknown, or they are of different libraries.
     """
-    from dataclasses import replace
-
     from colltune.cli.configuration_file import library_and_release, open_file
     from colltune.errors import LibraryError
-    from colltune.mpi.formats import format_of, likely_reader, reads
+    from colltune.mpi.formats import format_of, likely_reader
 
     library, number = library_and_release(release)
     target = format_of("", "--to", to, library)
@@ -88,8 +85,6 @@ def _both(
             f"{opened.source} is a file of {opened.format.library}, {target.name} a format of"
             f" {target.library}, whose algorithms are others; measure with that library"
         )
-    if number is not None and opened.assumed and reads(opened.format, number):
-        opened = replace(opened, release=number)
     return opened, target, target_release
 
 
