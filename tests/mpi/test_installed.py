@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
@@ -295,6 +297,19 @@ def test_nonsense_is_not_taken_for_numbers(text: str) -> None:
     assert isinstance(parse_mpivars(text), dict)
     assert highest_preset(text) is None
     assert described(text, []) == []
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_damaged_outputs_are_read_without_an_error(data: st.DataObject) -> None:
+    """A recorded output with something else in its middle is read, and compared, all the same."""
+    name = data.draw(st.sampled_from(["ompi_info-4.1.8", "ompi_info-5.0.11-parsable"]))
+    text = recorded(name)
+    at = data.draw(st.integers(0, len(text)))
+    damaged = text[:at] + data.draw(st.text()) + text[data.draw(st.integers(at, len(text))) :]
+    compare(OPENMPI, "5.0.11", parse(damaged, "5.0.11", ""))
+    parse_listing(damaged)
+    parse_mpivars(damaged)
 
 
 def test_a_priority_beyond_all_numbers_is_ignored() -> None:
