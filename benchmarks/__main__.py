@@ -8,8 +8,10 @@ from collections.abc import Callable
 from benchmarks import (
     adaptive_cost_at_95pct,
     cold_select,
+    decision_us,
     import_colltune,
     one_launch_speedup,
+    render_shape_ms,
     reprompi_agreement,
     timed_share,
 )
@@ -18,8 +20,10 @@ from benchmarks.figure import Figure
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "adaptive_cost_at_95pct": adaptive_cost_at_95pct.run,
     "cold_select": cold_select.run,
+    "decision_us": decision_us.run,
     "import_colltune": import_colltune.run,
     "one_launch_speedup": one_launch_speedup.run,
+    "render_shape_ms": render_shape_ms.run,
     "reprompi_agreement": reprompi_agreement.run,
     "timed_share": timed_share.run,
     "tune_timed_share": timed_share.run_tune,

@@ -14,24 +14,24 @@ import time
 from itertools import zip_longest
 
 from benchmarks.figure import Figure
-from colltune.cli.configuration import selector_for, table_for
+from colltune.cli.configuration import Target, selector_for, table_for
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.mpi import CONFIGURABLE
+from colltune.mpi import LIBRARIES
 
 _TOTAL = 60
 _PROMISED_MS = 50.0
 _RELEASE = "4.1.6"
 _NODES, _PPN, _MSIZES = (4, 8, 16, 32), (1, 8, 32), tuple(4**k for k in range(11))
-_ASKED = Shape(34, 32)
+ASKED = Shape(34, 32)
 _ROUNDS = 15
 
 
 def _portfolio(total: int) -> list[Configuration]:
     """Return the defaults, then one configuration of each collective in turn."""
-    library = CONFIGURABLE["openmpi"]
+    library = LIBRARIES["openmpi"]
     portfolios = [library.portfolio(_RELEASE, c).configurations for c in Collective]
     in_turn = [c for row in zip_longest(*portfolios) for c in row if c is not None]
     return in_turn[:total]
@@ -52,21 +52,25 @@ def _measurements(total: int) -> list[Measurement]:
 
 
 def _render_ms(bundle: Bundle) -> float:
-    mpi = CONFIGURABLE["openmpi"]
+    target = Target.named("openmpi", _RELEASE, builtin_operations_only=True)
     started = time.perf_counter()
-    selector = selector_for(bundle, mpi, _RELEASE, builtin_operations_only=True)
-    table = table_for(selector, _ASKED, mpi, _RELEASE, describe=False)
-    mpi.write(table, _RELEASE, builtin_operations_only=True)
+    table = table_for(selector_for(bundle, target), ASKED, target, describe=False)
+    target.form.write(table, _RELEASE, builtin_operations_only=True)
     return 1000 * (time.perf_counter() - started)
+
+
+def bundle_of(learner: str, total: int) -> Bundle:
+    """Return a bundle of `total` configurations of all collectives, fitted with `learner`."""
+    context = Context("model", "openmpi", _RELEASE)
+    return fit(PerformanceDataset.of(context, _measurements(total)), learner)
 
 
 def run() -> Figure:
     """Return the median of several renderings with the learner that is slowest at it."""
     total = int(os.environ.get("COLLTUNE_CONFIGURATIONS", _TOTAL))
-    dataset = PerformanceDataset.of(Context("model", "openmpi", _RELEASE), _measurements(total))
     medians_ms = {}
     for learner in ("knn", "gam", "xgboost"):
-        bundle = fit(dataset, learner)
+        bundle = bundle_of(learner, total)
         medians_ms[learner] = statistics.median(_render_ms(bundle) for _ in range(_ROUNDS))
         print(f"{learner}: {medians_ms[learner]:.1f} ms")
     slowest_ms = max(medians_ms.values())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import CONFIGURABLE, library
+from colltune.mpi import library
 from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, RELEASES, readers
 from colltune.mpi.openmpi.han.rules import choices
@@ -98,7 +98,7 @@ def intervals(
 
 @cache
 def _single(name: str, release: str) -> frozenset[Collective]:
-    return CONFIGURABLE[name].one_rule(release) if name in CONFIGURABLE else frozenset()
+    return library(name).one_rule(release)
 
 
 @st.composite

@@ -11,28 +11,59 @@ from colltune.domain import Configuration, DecisionTable, Shape
 from colltune.errors import LibraryError
 from colltune.files import whole
 from colltune.models.bundle import Bundle
-from colltune.mpi import ConfigurableLibrary, RulesFile, configurable
+from colltune.mpi import MpiLibrary, library
+from colltune.mpi.file_format import Format, Written
+from colltune.mpi.formats import format_for
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.decision_table import decision_table
+from colltune.selector.decision_table import decision_table, one_choice_table
 
 LARGEST_ELEMENT_BYTES = 8
 """Of the datatypes for which a written algorithm has to run as itself: a double."""
 
 
 @dataclass(frozen=True)
+class Target:
+    """What is written for: a format, read by a release of its library."""
+
+    form: Format
+    release: str
+    builtin_operations_only: bool = False
+
+    @property
+    def mpi(self) -> MpiLibrary:
+        """The library."""
+        return library(self.form.library)
+
+    @classmethod
+    def named(cls, name: str, release: str, *, builtin_operations_only: bool = False) -> Target:
+        """Return the target for a format, or for a library's preferred one, called `name`.
+
+        Raises
+        ------
+        LibraryError
+            If there is none, or `release` is not supported or does not read it.
+        """
+        form = format_for(name, release)
+        reason = form.unreadable_by(release)
+        if reason:
+            raise LibraryError(f"{form.name} for {form.library} {release}: {reason}")
+        return cls(form, release, builtin_operations_only)
+
+
+@dataclass(frozen=True)
 class WrittenConfiguration:
     """The files of a job's configuration and how they are put into effect.
 
-    ``rules_path`` is the rules file, ``parameter_path`` the file for ``mpirun --tune``;
+    ``rules_path`` is the main file, ``parameter_path`` the one that `start_line` names;
     ``environment`` does the same by variables.
     """
 
     table: DecisionTable
-    rules: RulesFile
-    release: str
+    written: Written
     rules_path: Path
     parameter_path: Path
     environment: dict[str, str]
+    start_line: str
 
     @property
     def job_line(self) -> str:
@@ -47,27 +78,29 @@ class WrittenConfiguration:
         if as_json:
             show_json(
                 {
+                    "format": self.written.format,
                     "rules": str(self.rules_path),
                     "parameters": str(self.parameter_path),
                     "environment": self.environment,
-                    "notes": list(self.rules.notes),
-                    "release": self.release,
+                    "notes": list(self.written.notes),
+                    "release": self.written.release,
                 }
             )
             return
-        for note in self.rules.notes:
+        for note in self.written.notes:
             warn(f"note: {note}")
-        show(f"rules for {self.table.library} {self.release}, {self.table.shape}:")
+        what = f"{self.table.library} {self.written.release}, {self.table.shape}"
+        show(f"{self.written.format} for {what}:")
         show(f"  {self.rules_path}")
         show(f"add to the job: {self.job_line}")
-        show(f"or start it with: mpirun --tune {self.parameter_path}")
+        show(f"or start it with: {self.start_line}")
 
 
 def write_configuration(
     bundle: Bundle,
     shape: Shape,
     *,
-    library_name: str,
+    format_name: str,
     release: str | None,
     path: Path,
     builtin_operations_only: bool,
@@ -82,52 +115,45 @@ def write_configuration(
     OutputError
         If a file cannot be written.
     """
-    mpi = configurable(library_name)
-    if bundle.context.library != library_name:
+    target = Target.named(
+        format_name,
+        release or bundle.context.library_version,
+        builtin_operations_only=builtin_operations_only,
+    )
+    if bundle.context.library != target.form.library:
         raise LibraryError(
             f"the bundle was measured with {bundle.context.library}; it says nothing about"
-            f" {library_name}"
+            f" {target.form.library}"
         )
-    release = release or bundle.context.library_version
-    selector = selector_for(
-        bundle, mpi, release, builtin_operations_only=builtin_operations_only, guard=guard
-    )
-    table = table_for(selector, shape, mpi, release)
-    return write_table(mpi, table, release, path, builtin_operations_only=builtin_operations_only)
+    selector = selector_for(bundle, target, guard=guard)
+    return write_table(target, table_for(selector, shape, target, describe=False), path)
 
 
-def selector_for(
-    bundle: Bundle,
-    mpi: ConfigurableLibrary,
-    release: str,
-    *,
-    builtin_operations_only: bool,
-    guard: bool = True,
-) -> ModelSelector:
-    """Return the selector among what is safe in a file of `release`."""
-    usable_from = _usable_from(mpi, release, builtin_operations_only=builtin_operations_only)
-    return ModelSelector(bundle, guard=guard, usable_from=usable_from)
+def selector_for(bundle: Bundle, target: Target, *, guard: bool = True) -> ModelSelector:
+    """Return the selector among what is safe in a file for `target`."""
+    return ModelSelector(bundle, guard=guard, usable_from=_usable_from(target))
 
 
 def table_for(
-    selector: ModelSelector,
-    shape: Shape,
-    mpi: ConfigurableLibrary,
-    release: str,
-    *,
-    describe: bool = True,
+    selector: ModelSelector, shape: Shape, target: Target, *, describe: bool = True
 ) -> DecisionTable:
     """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
     collectives = selector.bundle.collectives
+    if target.form.one_choice:
+        return one_choice_table(selector, shape, collectives)
     return decision_table(
-        selector, shape, collectives, single_rule=mpi.one_rule(release), describe=describe
+        selector,
+        shape,
+        collectives,
+        single_rule=target.mpi.one_rule(target.release),
+        by_layout=target.form.knows_layout,
+        describe=describe,
     )
 
 
-def _usable_from(
-    mpi: ConfigurableLibrary, release: str, *, builtin_operations_only: bool
-) -> Callable[[Configuration, int], int | None]:
-    """Return from which message size on a configuration may stand in a file of `release`."""
+def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
+    """Return from which message size on a configuration may stand in a file for `target`."""
+    mpi, release = target.mpi, target.release
 
     def usable_from(configuration: Configuration, nprocs: int) -> int | None:
         try:
@@ -135,7 +161,10 @@ def _usable_from(
         except LibraryError:
             return None
         if not mpi.safe(
-            release, spelled, builtin_operations_only=builtin_operations_only, nprocs=nprocs
+            release,
+            spelled,
+            builtin_operations_only=target.builtin_operations_only,
+            nprocs=nprocs,
         ):
             return None
         return mpi.running_from(release, spelled, nprocs, LARGEST_ELEMENT_BYTES)
@@ -143,29 +172,42 @@ def _usable_from(
     return usable_from
 
 
-def write_table(
-    mpi: ConfigurableLibrary,
-    table: DecisionTable,
-    release: str,
-    path: Path,
-    *,
-    builtin_operations_only: bool,
-) -> WrittenConfiguration:
-    """Write `table` to `path`, read it back strictly, and write its parameter file beside it."""
-    rules = mpi.write(table, release, builtin_operations_only=builtin_operations_only)
-    target = path.absolute()
-    dispatch = target.with_name(f"{target.name}.dispatch") if rules.dispatch else None
-    spans_nodes = table.shape.nodes > 1
-    parameters = mpi.activation(release, target, spans_nodes=spans_nodes, dispatch_path=dispatch)
-    parameter_path = target.with_name(f"{target.name}.params")
-    _write(target, rules.text)
-    if dispatch is not None:
-        _write(dispatch, rules.dispatch)
-    _write(parameter_path, mpi.parameter_file(parameters))
-    mpi.read(target.read_text(encoding="utf-8"), str(path), release)
-    return WrittenConfiguration(
-        table, rules, release, target, parameter_path, mpi.environment(parameters)
+def write_table(target: Target, table: DecisionTable, path: Path) -> WrittenConfiguration:
+    """Write `table` to `path`, read it back, and write beside it what puts it into effect.
+
+    Raises
+    ------
+    LibraryError
+        If what was written would not be read as it is meant.
+    OutputError
+        If a file cannot be written.
+    """
+    written = target.form.write(
+        table, target.release, builtin_operations_only=target.builtin_operations_only
     )
+    main = path.absolute()
+    paths = {end: main.with_name(f"{main.name}{end}") for end in written.texts}
+    environment = target.form.activation(
+        target.release, {end: str(file) for end, file in paths.items()}, table.shape
+    )
+    parameter_path = main.with_name(f"{main.name}.params")
+    parameters = target.mpi.parameter_file(environment)
+    for end, file in paths.items():
+        _write(file, written.texts[end])
+    _write(parameter_path, parameters)
+    _check(target, main)
+    start_line = target.mpi.start_line(parameter_path)
+    return WrittenConfiguration(table, written, main, parameter_path, environment, start_line)
+
+
+def _check(target: Target, path: Path) -> None:
+    """Read a file back as its release would."""
+    parsed = target.form.parse(path.read_text(encoding="utf-8"), str(path), target.release)
+    if parsed.dropped:
+        raise LibraryError(
+            f"{path}: {target.form.library} {target.release} would not read this file:"
+            f" {parsed.dropped}; do not use it, and report this"
+        )
 
 
 def _write(path: Path, text: str) -> None:

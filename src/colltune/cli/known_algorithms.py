@@ -28,16 +28,16 @@ class KnownAlgorithms:
         DataError
             If it is a number, and the release has no catalogue.
         """
-        from colltune.mpi import CONFIGURABLE, Decision
+        from colltune.mpi import LIBRARIES
 
         if not word.isdecimal():
             return self.canonical(Configuration(library, collective, word))
-        if library not in CONFIGURABLE or not self._covers(library, collective):
+        if library not in LIBRARIES or not self._covers(library, collective):
             raise DataError(
                 f"algorithm {word} of {collective}: no catalogue of {library} {self.release} tells"
                 " the name of a number; --set library and library_version to what was measured"
             )
-        named = CONFIGURABLE[library].decided(self.release, collective, Decision(int(word)))
+        named = LIBRARIES[library].numbered(self.release, collective, int(word))
         return self.canonical(Configuration(library, collective, named.algorithm))
 
     def canonical(self, configuration: Configuration) -> Configuration:

@@ -42,7 +42,12 @@ def select(
         int | None, typer.Option(help="Only this message size in bytes.", min=0)
     ] = None,
     format_: Annotated[
-        str | None, typer.Option("--format", help="Write a library's configuration: openmpi.")
+        str | None,
+        typer.Option(
+            "--format",
+            help="Write a configuration for a library (openmpi, mpich, intelmpi) or in one of its"
+            " formats (openmpi-json, openmpi-parameters, mpich-cvars, intelmpi-adjust, …).",
+        ),
     ] = None,
     release: Annotated[
         str | None, typer.Option(help="Release to write for, 4.1.4; default: the measured one.")
@@ -84,7 +89,7 @@ def select(
         table_out = write_configuration(
             loaded,
             shape,
-            library_name=format_,
+            format_name=format_,
             release=release,
             path=_needed(out, "--out"),
             builtin_operations_only=builtin_operations_only,

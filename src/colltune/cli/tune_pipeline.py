@@ -14,7 +14,13 @@ from colltune.bench.backends import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli import tune_picture
-from colltune.cli.configuration import WrittenConfiguration, selector_for, table_for, write_table
+from colltune.cli.configuration import (
+    Target,
+    WrittenConfiguration,
+    selector_for,
+    table_for,
+    write_table,
+)
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
@@ -28,7 +34,7 @@ from colltune.domain import (
 from colltune.errors import BudgetError, CampaignError, ColltuneError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.mpi import ConfigurableLibrary, configurable, trace
+from colltune.mpi import MpiLibrary, trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import merged
@@ -117,7 +123,11 @@ def run(
         )
     if len(settings.campaign.shapes) != 1:
         raise CampaignError("tune works on one shape; use measure, fit and select for several")
-    configurable(installation.library)  # what cannot be written must not be measured first
+    target = Target.named(
+        installation.library,
+        installation.release,
+        builtin_operations_only=settings.builtin_operations_only,
+    )
     folder = (
         settings.out / f"{settings.campaign.machine}-{installation.library}-{installation.release}"
     )
@@ -130,7 +140,9 @@ def run(
     bundle = fit(dataset, settings.learner)
     bundle.save(folder / "bundle")
     ends["fit"] = settings.spent_s()
-    finish = _Finish(settings, installation, backend, progress, folder, dataset, bundle, ends)
+    finish = _Finish(
+        settings, installation, target, backend, progress, folder, dataset, bundle, ends
+    )
     return finish.run(report)
 
 
@@ -150,6 +162,7 @@ class _Finish:
 
     settings: Settings
     installation: Installation
+    target: Target
     backend: NativeBackend
     progress: Progress
     folder: Path
@@ -158,8 +171,8 @@ class _Finish:
     ends: dict[str, float]
 
     @property
-    def mpi(self) -> ConfigurableLibrary:
-        return configurable(self.installation.library)
+    def mpi(self) -> MpiLibrary:
+        return self.target.mpi
 
     @property
     def release(self) -> str:
@@ -170,15 +183,10 @@ class _Finish:
         return self.settings.campaign.shapes[0]
 
     def run(self, report: CampaignReport) -> TuneResult:
-        selector = selector_for(
-            self.bundle,
-            self.mpi,
-            self.release,
-            builtin_operations_only=self.settings.builtin_operations_only,
-        )
+        selector = selector_for(self.bundle, self.target)
         tracer, notes = self._tracer()
         default_seen = self._watch({}, tracer)
-        predicted = table_for(selector, self.shape, self.mpi, self.release)
+        predicted = table_for(selector, self.shape, self.target)
         table = self._without_same(predicted, default_seen)
         written = self._write(table)
         tune_picture.prepare()
@@ -205,7 +213,7 @@ class _Finish:
             wall_s=self.settings.spent_s(),
             timed_s=report.timed_s + alternation.timed_s,
             phases_s=_durations(self.ends),
-            notes=(*notes, *written.rules.notes, *self._user_settings(written)),
+            notes=(*notes, *written.written.notes, *self._user_settings(written)),
         )
 
     def _user_settings(self, written: WrittenConfiguration) -> tuple[str, ...]:
@@ -214,13 +222,8 @@ class _Finish:
         return (f"your own settings win over the file: {reason}",) if reason else ()
 
     def _write(self, table: DecisionTable) -> WrittenConfiguration:
-        return write_table(
-            self.mpi,
-            table,
-            self.release,
-            self.folder / "openmpi.rules",
-            builtin_operations_only=self.settings.builtin_operations_only,
-        )
+        end = "json" if self.target.form.name.endswith("-json") else "rules"
+        return write_table(self.target, table, self.folder / f"{self.target.form.library}.{end}")
 
     def _grid(self, collective: Collective, interval: Interval) -> list[Instance]:
         return grid(collective, self.shape, interval, self.settings.campaign.msizes_bytes)
@@ -353,9 +356,7 @@ def _durations(ends: Mapping[str, float]) -> dict[str, float]:
     return {name: end - start for (name, end), start in zip(ends.items(), starts, strict=False)}
 
 
-def _names(
-    mpi: ConfigurableLibrary, release: str, collectives: tuple[Collective, ...]
-) -> dict[str, str]:
+def _names(mpi: MpiLibrary, release: str, collectives: tuple[Collective, ...]) -> dict[str, str]:
     """Return the algorithm's name for each traced function."""
     return {
         symbol: configuration.algorithm

@@ -29,6 +29,14 @@ CURRENT: dict[str, str] = {"openmpi": "5.0.11", "mpich": "5.0.2", "intelmpi": "2
 """For which a file is most likely meant; Open MPI 6 reads classic files differently."""
 
 
+PREFERRED: dict[str, tuple[str, ...]] = {
+    "openmpi": ("openmpi-json", "openmpi-classic"),
+    "mpich": ("mpich-json",),
+    "intelmpi": ("intelmpi-json",),
+}
+"""In which format a configuration is written for a library, the first that a release reads."""
+
+
 def format_of(
     text: str, source: str, named: str | None = None, library: str | None = None
 ) -> Format:
@@ -53,6 +61,24 @@ def format_of(
         seen = f"no configuration file{f' of {library}' if library else ''} that is known"
     names = ", ".join(known.name for known in ours)
     raise LibraryError(f"{source}: looks like {seen}; name its format: {names}")
+
+
+def format_for(name: str, release: str) -> Format:
+    """Return the format called `name`; for a library's name the best that `release` reads.
+
+    Raises
+    ------
+    LibraryError
+        If there is no such format, or no format of the library can be written yet.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    preferred = PREFERRED.get(name)
+    if preferred is None:
+        known = ", ".join((*PREFERRED, *FORMATS))
+        raise LibraryError(f"no library or format {name!r}; known: {known}")
+    ours = [FORMATS[one] for one in preferred]
+    return next((known for known in ours if reads(known, release)), ours[-1])
 
 
 def _named(named: str, source: str, library: str | None) -> Format:

@@ -72,6 +72,23 @@ class Offer:
         """Return the configuration of an algorithm of the catalogue."""
         return Configuration(self.library, collective, algorithm.name, tuple(parameters.items()))
 
+    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
+        """Return the algorithm of that number with its default parameters, 0 for the default.
+
+        Raises
+        ------
+        LibraryError
+            If the release has none of that number.
+        """
+        if not number:
+            return Configuration.default(self.library, collective)
+        algorithm = self.entry_of(release, collective).numbered(number)
+        if algorithm is None:
+            raise LibraryError(
+                f"{self.title} {release} has no {collective} algorithm number {number}"
+            )
+        return Configuration(self.library, collective, algorithm.name)
+
     def algorithm_of(self, release: str, configuration: Configuration) -> Algorithm:
         """Return the algorithm of a configuration that is not the default.
 

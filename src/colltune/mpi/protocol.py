@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +170,35 @@ class MpiLibrary(Protocol):
 
     def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
         """Return the functions that can run `configuration`; empty for the default."""
+        ...
+
+    def one_rule(self, release: str) -> frozenset[Collective]:
+        """Return the collectives for which only one rule for all message sizes is safe."""
+        ...
+
+    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
+        """Return the algorithm that the library calls by `number`, 0 for its own decision.
+
+        Raises
+        ------
+        LibraryError
+            If the release has none of that number.
+        """
+        ...
+
+    def parameter_file(self, environment: Mapping[str, str]) -> str:
+        """Return the text of a file that puts `environment` into effect; see `start_line`."""
+        lines = (f"export {name}={shlex.quote(value)}" for name, value in environment.items())
+        return "".join(f"{line}\n" for line in lines)
+
+    def start_line(self, parameter_path: Path) -> str:
+        """Return what a user types to start a job with a parameter file."""
+        return f". {shlex.quote(str(parameter_path))} && mpiexec …"
+
+    def honour_user(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> Honoured:
+        """Return what may be set beside the user's own environment."""
         ...
 
 

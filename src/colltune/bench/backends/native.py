@@ -27,7 +27,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import CampaignError, OutputError, ProgramError
-from colltune.mpi import CONFIGURABLE, LIBRARIES
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
 
@@ -273,9 +273,7 @@ class _Forcing:
         return wanted
 
     def _insist_on_free_hand(self, wanted: Mapping[str, str]) -> None:
-        if self._library.name not in CONFIGURABLE:
-            return
-        honoured = CONFIGURABLE[self._library.name].honour_user(wanted, os.environ)
+        honoured = self._library.honour_user(wanted, os.environ)
         if honoured.reason:
             raise CampaignError(
                 f"the environment decides what {self._library.title} runs, so that nothing can be"

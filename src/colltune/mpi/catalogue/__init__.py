@@ -127,6 +127,11 @@ class Catalogue:
     priorities: tuple[tuple[str, int], ...] = ()
     device_collectives: frozenset[Collective] = frozenset()
 
+    @property
+    def one_rule(self) -> frozenset[Collective]:
+        """The collectives for which only one rule for all message sizes is safe."""
+        return frozenset(e.collective for e in self.collectives.values() if e.one_rule)
+
 
 def all_series(library: str) -> tuple[str, ...]:
     """Return the release series of `library` that have a catalogue, the oldest first."""

@@ -6,12 +6,13 @@ not tell which algorithm runs, and takes a number that it does not have for 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from colltune.domain import Collective, Configuration, Portfolio
+from colltune.mpi.intelmpi import activation
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of, entry_of
 from colltune.mpi.offer import Offer
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, MpiLibrary
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
 
 OFFER = Offer(library=LIBRARY, title=TITLE, entry_of=entry_of, ranges={}, defaults={})
 
@@ -56,6 +57,10 @@ class IntelMpi(MpiLibrary):
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
+    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
+        """See `offer.Offer.numbered`."""
+        return OFFER.numbered(release, collective, number)
+
     def running_from(
         self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
     ) -> int | None:
@@ -73,6 +78,10 @@ class IntelMpi(MpiLibrary):
         """Tell whether nothing is known against it; Intel MPI falls back by itself."""
         spelled = OFFER.canonical(release, configuration)
         return spelled.is_default or not OFFER.algorithm_of(release, spelled).wrong
+
+    def one_rule(self, release: str) -> frozenset[Collective]:
+        """Return the collectives whose catalogue entry says so."""
+        return catalogue_of(release).one_rule
 
     def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
         """Return nothing: there are no such control variables."""
@@ -108,3 +117,9 @@ class IntelMpi(MpiLibrary):
         """Return nothing: its functions are not to be looked at."""
         OFFER.canonical(release, configuration)
         return frozenset()
+
+    def honour_user(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> Honoured:
+        """See `activation.honour_user`."""
+        return activation.honour_user(environment, os_environ)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from colltune.domain import Collective, Configuration, Portfolio
-from colltune.mpi.mpich import control
+from colltune.mpi.mpich import control, own_settings
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, MpiLibrary
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
 
 
 class Mpich(MpiLibrary):
@@ -50,6 +50,10 @@ class Mpich(MpiLibrary):
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
+    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
+        """See `offer.Offer.numbered`."""
+        return control.OFFER.numbered(release, collective, number)
+
     def running_from(
         self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
     ) -> int | None:
@@ -68,6 +72,16 @@ class Mpich(MpiLibrary):
     ) -> bool:
         """Tell whether `control.why_unsafe` has nothing to say, with any operations."""
         return not control.why_unsafe(release, configuration)
+
+    def one_rule(self, release: str) -> frozenset[Collective]:
+        """Return the collectives whose catalogue entry says so."""
+        return catalogue_of(release).one_rule
+
+    def honour_user(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> Honoured:
+        """See `own_settings.honour_user`."""
+        return own_settings.honour_user(environment, os_environ)
 
     def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
         """See `control.force`."""

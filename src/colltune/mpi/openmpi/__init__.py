@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -59,6 +60,10 @@ class OpenMpi(ConfigurableLibrary):
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
+    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
+        """See `offer.Offer.numbered`."""
+        return portfolio.OFFER.numbered(release, collective, number)
+
     def running_from(
         self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
     ) -> int | None:
@@ -93,8 +98,7 @@ class OpenMpi(ConfigurableLibrary):
 
     def one_rule(self, release: str) -> frozenset[Collective]:
         """Return the collectives whose catalogue entry says so."""
-        entries = catalogue_of(release).collectives.values()
-        return frozenset(entry.collective for entry in entries if entry.one_rule)
+        return catalogue_of(release).one_rule
 
     def base_environment(self, release: str) -> dict[str, str]:
         """See `activation.base_environment`."""
@@ -151,9 +155,13 @@ class OpenMpi(ConfigurableLibrary):
             release, rules_path, spans_nodes=spans_nodes, dispatch_path=dispatch_path
         )
 
-    def parameter_file(self, parameters: Mapping[str, str]) -> str:
+    def parameter_file(self, environment: Mapping[str, str]) -> str:
         """See `activation.parameter_file`."""
-        return activation.parameter_file(parameters)
+        return activation.parameter_file(environment)
+
+    def start_line(self, parameter_path: Path) -> str:
+        """Return the line with mpirun's own option."""
+        return f"mpirun --tune {shlex.quote(str(parameter_path))} …"
 
     def environment(self, parameters: Mapping[str, str]) -> dict[str, str]:
         """See `activation.environment`."""

@@ -105,21 +105,26 @@ def activation(
     return parameters | dict([_NO_HCOLL])
 
 
-def parameter_file(parameters: Mapping[str, str]) -> str:
+def parameter_file(variables: Mapping[str, str]) -> str:
     """Return the text for ``mpirun --tune`` and ``OMPI_MCA_mca_base_envar_file_prefix``.
+
+    `variables` are parameters, or the environment variables that set them.
 
     Raises
     ------
     LibraryError
         If a value holds blanks, which end a value in this format.
     """
-    for name, value in parameters.items():
+    lines = []
+    for variable, value in variables.items():
+        name = variable.removeprefix(_PREFIX)
         if not value or any(c.isspace() or c in "\"'#" for c in value):
             raise LibraryError(
                 f"{name}: {value!r} cannot stand in a parameter file; use a path without blanks,"
                 " quotes and #"
             )
-    return "".join(f"--mca {name} {value}\n" for name, value in parameters.items())
+        lines.append(f"--mca {name} {value}\n")
+    return "".join(lines)
 
 
 def environment(parameters: Mapping[str, str]) -> dict[str, str]:
