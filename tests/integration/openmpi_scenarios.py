@@ -1,0 +1,149 @@
+"""Configurations of Open MPI on which the library and `decide` are compared, and the comparing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from colltune.domain import Collective, Shape
+from colltune.mpi.file_format import Call, ParsedFile
+from colltune.mpi.formats import FORMATS
+from tests.integration import random_rules
+from tests.integration.differential_openmpi import (
+    Agreement,
+    Bench,
+    Request,
+    Seen,
+    agreed_on_by_ranks,
+    compare,
+    compiled,
+    requests,
+)
+from tests.integration.random_rules import ALGORITHMS, COLLECTIVES, Style
+from tests.integration.real_mpi import prepare
+
+CLASSIC = "openmpi-classic"
+WORLDS = {16: 220, 7: 120}
+"""Processes of a launch, and how many calls it performs."""
+_PREFIX = "OMPI_MCA_"
+_NAMES = {"bcast": "Knomial", "allreduce": "RING", "alltoall": "pairwise", "gather": "binomial"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A rules file in a job: `forced` are the user's own variables beside those that activate it.
+
+    `activated` tells whether the job is told at all to read the file.
+    """
+
+    name: str
+    text: str
+    world: int
+    forced: Mapping[str, str] = field(default_factory=dict)
+    activated: bool = True
+
+
+def scenarios(seed: int = 0) -> tuple[Scenario, ...]:
+    """Return scenarios of all kinds; another `seed` makes others of the same kinds."""
+    return (
+        *(_with_file(style, 16, seed) for style in random_rules.READ),
+        *(_with_file(style, 7, seed) for style in random_rules.DROPPED),
+        *(_with_variables(world, seed + at) for at, world in enumerate((16, 16, 7))),
+        Scenario("a file that nobody activates", _text(random_rules.TIDY, seed), 7, {}, False),
+    )
+
+
+def _with_file(style: Style, world: int, seed: int) -> Scenario:
+    return Scenario(style.name, _text(style, seed), world)
+
+
+def _with_variables(world: int, seed: int) -> Scenario:
+    rng = Random(f"variables {seed}")
+    name = f"variables {seed} beside a file, {world} processes"
+    return Scenario(name, _text(random_rules.TIDY, seed + 100), world, _forced(rng))
+
+
+def _text(style: Style, seed: int) -> str:
+    return random_rules.random_file(Random(f"{style.name} {seed}"), style)
+
+
+def _forced(rng: Random) -> dict[str, str]:
+    """Return random variables that force algorithms of some collectives, some of them wrong."""
+    found = {}
+    for collective in rng.sample(list(Collective), 8):
+        stem = f"{_PREFIX}coll_tuned_{collective}_algorithm"
+        number = rng.randint(0, ALGORITHMS[COLLECTIVES[collective]])
+        found[stem] = rng.choice((f"{number}", f"{number}", _NAMES.get(collective, f"0{number}")))
+        found[f"{stem}_segmentsize"] = rng.choice(("0", "1000", "4096", "4k"))
+        found[f"{stem}_chain_fanout"] = rng.choice(("0", "2", "3", "40"))
+        found[f"{stem}_tree_fanout"] = rng.choice(("5", "6"))
+        found[f"{stem}_max_requests"] = rng.choice(("0", "2", "3"))
+    wrong = rng.choice([c for c in Collective if f"coll_tuned_{c}_algorithm" not in str(found)])
+    found[f"{_PREFIX}coll_tuned_{wrong}_algorithm"] = rng.choice(("99", "bogus", "-1"))
+    return found
+
+
+class Comparison:
+    """Performs scenarios on one Open MPI; the calls, and what runs without a file, are kept."""
+
+    def __init__(self, bench: Bench, seed: int = 0) -> None:
+        self.bench = bench
+        self.release = bench.mpi.release
+        self._seed = seed
+        self._default = cache(self._performed_by_default)
+
+    def calls(self, world: int) -> tuple[Request, ...]:
+        """Return the calls of all scenarios on a world of that size."""
+        return requests(Random(f"calls {world} {self._seed}"), world, WORLDS[world])
+
+    def parse(self, scenario: Scenario) -> ParsedFile:
+        """Return what the release under test makes of a scenario's file."""
+        return FORMATS[CLASSIC].parse(scenario.text, scenario.name, self.release)
+
+    def run(self, scenario: Scenario) -> Agreement:
+        """Perform all calls of a scenario and compare what ran with what is said to run."""
+        parsed = self.parse(scenario)
+        rules = self.bench.folder / "rules"
+        rules.write_bytes(scenario.text.encode())
+        world = Shape(1, scenario.world)
+        active = FORMATS[CLASSIC].activation(self.release, {"": str(rules)}, world)
+        environment = {**(active if scenario.activated else {}), **scenario.forced}
+        told = None if environment == active else environment
+        pairs = [
+            (request, seen)
+            for request, seen in zip(
+                self.calls(scenario.world), self._default(scenario.world), strict=True
+            )
+            if agreed_on_by_ranks(parsed, request, told)
+        ]
+        wanted, default = [r for r, _ in pairs], [s for _, s in pairs]
+        split = _can_split(parsed, scenario.world, told)
+        ran = self.bench.perform(scenario.world, wanted, environment, split=split)
+        return compare(parsed, wanted, ran, default, told)
+
+    def _performed_by_default(self, world: int) -> Sequence[Seen]:
+        return self.bench.perform(world, self.calls(world), {})
+
+
+def _can_split(parsed: ParsedFile, world: int, environment: Mapping[str, str] | None) -> bool:
+    """Tell whether MPI_Comm_split, which gathers two integers of every process, does not fail."""
+    call = Call(Collective.ALLGATHER, world, 8, element_bytes=4)
+    return not parsed.decide(call, environment).ends_program
+
+
+def comparison(folder: Path, seed: int = 0) -> Comparison:
+    """Return the comparison on the Open MPI under test, or skip with the reason."""
+    mpi = prepare(folder)
+    return Comparison(Bench(mpi, compiled(mpi, folder), folder), seed)
+
+
+def agreements(folder: Path, seed: int = 0) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Yield what was compared, how often, and the disagreements, for the Open MPI under test."""
+    compared = comparison(folder, seed)
+    for scenario in scenarios(seed):
+        found = compared.run(scenario)
+        what = f"Open MPI {compared.release}, {scenario.name}"
+        yield what, found.compared, found.disagreements

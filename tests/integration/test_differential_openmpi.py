@@ -1,0 +1,25 @@
+"""What a real Open MPI runs with random files and variables is what `decide` says, every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.openmpi_scenarios import WORLDS, Comparison, Scenario, comparison, scenarios
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """Return the comparison on the MPI under test, or skip with the reason."""
+    return comparison(tmp_path_factory.mktemp("differential"))
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda s: str(s.name))
+def test_what_ran_is_what_was_said(real: Comparison, scenario: Scenario) -> None:
+    """Function, fall-back, parameters and errors of every one of over a hundred calls agree."""
+    found = real.run(scenario)
+    assert found.disagreements == ()
+    assert found.compared > WORLDS[scenario.world] * 0.8
+    has_a_say = scenario.forced or (scenario.activated and not real.parse(scenario).dropped)
+    assert (found.decided > found.compared * 0.2) is bool(has_a_say)
