@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figure import Figure
-from tests.integration import install, openmpi_scenarios
+from tests.integration import differential_nodes, install, openmpi_scenarios
 
 Agreements = Iterator[tuple[str, int, tuple[str, ...]]]
-COMPARISONS: dict[str, Callable[[Path], Agreements]] = {
-    "openmpi": openmpi_scenarios.agreements,
+COMPARISONS: dict[str, tuple[Callable[[Path], Agreements], ...]] = {
+    "openmpi": (openmpi_scenarios.agreements, differential_nodes.agreements),
 }
 """Each yields what was compared, how often, and the disagreements, for the MPI under test."""
 _SHOWN = 5
@@ -29,16 +29,14 @@ _SHOWN = 5
 def run() -> Figure:
     """Return the calls that ran as was said over all calls compared, of all libraries here."""
     agreed = total = 0
-    for library, agreements in COMPARISONS.items():
+    for library, comparisons in COMPARISONS.items():
         for named in _installations(library):
-            with _under_test(library, named), tempfile.TemporaryDirectory() as folder:
-                try:
-                    counts = [_counted(*found) for found in agreements(Path(folder))]
-                except pytest.skip.Exception as reason:
-                    print(f"{library}: nothing compared: {reason.msg}")
-                    continue
-            here = [sum(column) for column in zip(*counts, strict=True)]
-            print(f"{library} {named or 'on PATH'}: {here[0]} of {here[1]} agree", flush=True)
+            here = [0, 0]
+            with _under_test(library, named):
+                for agreements in comparisons:
+                    here = [sum(pair) for pair in zip(here, _counted(agreements), strict=True)]
+            name = Path(named).name if named else f"{library} on PATH"
+            print(f"{name}: {here[0]} of {here[1]} agree", flush=True)
             agreed, total = agreed + here[0], total + here[1]
     if not total:
         sys.exit("differential_agreement: no MPI here; `make test-mpi` installs some")
@@ -62,10 +60,16 @@ def _under_test(library: str, named: str) -> Iterator[None]:
         yield
 
 
-def _counted(what: str, compared: int, disagreements: tuple[str, ...]) -> tuple[int, int]:
-    """Print one comparison; return how many agreed, of how many."""
-    agreed = compared - len(disagreements)
-    print(f"  {what}: {agreed} of {compared}", flush=True)
-    for disagreement in disagreements[:_SHOWN]:
-        print(f"    {disagreement}")
-    return agreed, compared
+def _counted(agreements: Callable[[Path], Agreements]) -> tuple[int, int]:
+    """Print all comparisons of one kind; return how many agreed, of how many."""
+    agreed = total = 0
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for what, compared, disagreements in agreements(Path(folder)):
+                print(f"  {what}: {compared - len(disagreements)} of {compared}", flush=True)
+                for disagreement in disagreements[:_SHOWN]:
+                    print(f"    {disagreement}")
+                agreed, total = agreed + compared - len(disagreements), total + compared
+        except pytest.skip.Exception as reason:
+            print(f"  nothing compared: {reason.msg}")
+    return agreed, total

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ from colltune import process
 from colltune.domain import Collective, Configuration
 from colltune.mpi import trace
 from colltune.mpi.catalogue import Algorithm
-from colltune.mpi.file_format import Call, Outcome, ParsedFile
+from colltune.mpi.file_format import Call, Outcome
 from colltune.mpi.openmpi.releases import entry_of
 from tests.integration.real_mpi import RealMpi
 
@@ -35,6 +35,7 @@ REDUCTIONS = frozenset(
 )
 ROOTED = frozenset({Collective.BCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER})
 NEVER_IN_PLACE = frozenset({Collective.BCAST, Collective.BARRIER})
+Decide = Callable[[Call], Outcome]
 _FAILED = re.compile(r"\bMARK [a-z_]+ \d+ \d+ (\d+)\b")
 _BASE = "ompi_coll_base_"
 _WORDS = {
@@ -226,9 +227,7 @@ def _collective(symbol: str) -> Collective | None:
     return max(fitting, key=len, default=None)
 
 
-def agreed_on_by_ranks(
-    parsed: ParsedFile, request: Request, environment: Mapping[str, str] | None = None
-) -> bool:
+def agreed_on_by_ranks(decide: Decide, request: Request) -> bool:
     """Tell whether all ranks of a call will choose the same, so that it comes to an end.
 
     In gather and scatter the root alone passes MPI_IN_PLACE, with which the library forgets the
@@ -238,7 +237,7 @@ def agreed_on_by_ranks(
     if not call.in_place:
         return True
     if call.collective is Collective.ALLGATHER:
-        ran = parsed.decide(call, environment).configuration
+        ran = decide(call).configuration
         if not ran.is_default and ran.algorithm != "linear":
             return True
         call = replace(call, collective=Collective.GATHER)
@@ -246,27 +245,27 @@ def agreed_on_by_ranks(
         return True
     others = replace(call, in_place=False)
     root = replace(others, msize_bytes=0)
-    decided = [parsed.decide(call, environment) for call in (root, others)]
-    return len({(o.chosen, o.configuration) for o in decided}) == 1
+    return len({(o.chosen, o.configuration) for o in map(decide, (root, others))}) == 1
 
 
 def compare(
-    parsed: ParsedFile,
+    release: str,
+    decide: Decide,
     wanted: Sequence[Request],
     ran: Sequence[Seen],
     default: Sequence[Seen],
-    environment: Mapping[str, str] | None = None,
+    *,
+    by_rule: bool,
 ) -> Agreement:
-    """Compare what ran with what `parsed` says; `default` is what runs without any configuration.
+    """Compare what ran with what is said; `default` is what runs without any configuration.
 
-    `environment` is that of the job, where it is more than what activates the file.
+    `by_rule` tells that no variable forces an algorithm, so that the rule's is called first.
     """
     complaints, decided = [], 0
     for request, now, without in zip(wanted, ran, default, strict=True):
-        outcome = parsed.decide(request.call, environment)
+        outcome = decide(request.call)
         decided += bool(outcome.ends_program) or not outcome.configuration.is_default
-        by_rule = environment is None
-        complaint = disagreement(parsed.release, outcome, now, without, by_rule=by_rule)
+        complaint = disagreement(release, outcome, now, without, by_rule=by_rule)
         if complaint:
             rule = f"line {outcome.rule.line}" if outcome.rule else "no rule"
             complaints.append(f"{request.call} root {request.root} ({rule}): {complaint}")
@@ -276,20 +275,16 @@ def compare(
 def disagreement(
     release: str, outcome: Outcome, now: Seen, without: Seen, *, by_rule: bool = True
 ) -> str:
-    """Return how what was seen differs from what was said; empty if it does not.
-
-    `by_rule` tells that no variable forces an algorithm, so that the rule's is called first.
-    """
+    """Return how what was seen differs from what was said; empty if it does not."""
     if bool(outcome.ends_program) != bool(now.error):
         return f"said {outcome.ends_program or 'to run'!r}, returned error {now.error}"
     if outcome.ends_program:
         return ""
     ran, chosen = outcome.configuration, outcome.chosen
     if ran.is_default:
-        same = now.selected == without.selected if outcome.component == "han" else now == without
-        return "" if same else f"said default, which is {without}; ran {now}"
-    last = _algorithm(release, ran)
-    first = _algorithm(release, chosen) if by_rule and not chosen.is_default else None
+        return "" if now == without else f"said default, which is {without}; ran {now}"
+    last = algorithm_of(release, ran)
+    first = algorithm_of(release, chosen) if by_rule and not chosen.is_default else None
     said = f"said {ran.id}, chosen {chosen.id}"
     if now.ran != last.symbol or (first is not None and now.selected != first.symbol):
         return f"{said}; ran {now}"
@@ -301,7 +296,8 @@ def disagreement(
     return ""
 
 
-def _algorithm(release: str, configuration: Configuration) -> Algorithm:
+def algorithm_of(release: str, configuration: Configuration) -> Algorithm:
+    """Return the algorithm of a configuration, which is none of the library's own decision."""
     algorithm = entry_of(release, configuration.collective).named(configuration.algorithm)
     assert algorithm is not None, configuration
     return algorithm

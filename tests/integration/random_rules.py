@@ -54,13 +54,17 @@ RuleNumbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Style:
-    """How sloppy a file is: the odds of each kind of slip."""
+    """How sloppy a file is: the odds of each kind of slip.
+
+    ``one_rule`` are collectives that get a single rule for all sizes of a communicator.
+    """
 
     name: str
     unsorted: float = 0.0
     unknown: float = 0.0
     duplicate: float = 0.0
     two_processes_everywhere: float = 0.0
+    one_rule: tuple[int, ...] = ()
     respell: Callable[[Random, str], str] = lambda _, text: text
     header: str = ""
 
@@ -92,10 +96,10 @@ def _some(rng: Random, values: Sequence[int], most: int, unsorted: float) -> lis
 
 
 def _rules(rng: Random, style: Style, number: int, *, only_two: bool) -> list[RuleNumbers]:
-    firsts = [0, *_some(rng, THRESHOLDS, 4, style.unsorted)]
+    others = [] if number in style.one_rule else _some(rng, THRESHOLDS, 4, style.unsorted)
     return [
         (first, _algorithm(rng, style, number, only_two=only_two), *_parameters(rng))
-        for first in firsts
+        for first in (0, *others)
     ]
 
 
@@ -189,6 +193,8 @@ def _json(_: Random, __: str) -> str:
 
 
 TIDY = Style("tidy")
+WITHOUT_TRAPS = Style("without traps", one_rule=(COLLECTIVES["gather"], COLLECTIVES["scatter"]))
+"""Whatever the arguments of a call and of those that it is made of, all ranks choose the same."""
 READ = (
     TIDY,
     Style("unsorted", unsorted=0.6),

@@ -147,6 +147,29 @@ def test_han_hands_on_what_it_does_not_serve(call: Call, component: str) -> None
     assert decide("5.0.11", call, ACTIVE, Says(Numbers(1))).component == component
 
 
+def test_in_41_han_does_not_survive_an_allreduce_that_it_sends_away() -> None:
+    """A component that has it crashes the program, one that has not leaves it to coll/tuned."""
+    call = Call(C.ALLREDUCE, 6, 64, nodes=3)
+    raised = HAN_ACTIVE | {"OMPI_MCA_coll_han_priority": "40"}
+    for component, ends in (("tuned", True), ("basic", True), ("libnbc", False), ("han", False)):
+        outcome = decide("4.1.8", call, raised, Says(Numbers(3)), Hands(component))
+        assert bool(outcome.ends_program) is ends
+        later = decide("5.0.11", call, raised, Says(Numbers(3)), Hands(component))
+        assert not later.ends_program
+    others = Call(C.BCAST, 6, 64, nodes=3)
+    assert not decide("4.1.8", others, raised, Says(Numbers(3)), Hands("tuned")).ends_program
+    sent = {"OMPI_MCA_coll_han_allreduce_dynamic_global_communicator_module": "3"}
+    assert decide("4.1.8", call, {"OMPI_MCA_coll_han_priority": "40"} | sent).ends_program
+
+
+def test_gather_is_simple_by_default_from_50_on() -> None:
+    """4.1 runs coll/han's pipelined algorithm, like for the others."""
+    raised = {"OMPI_MCA_coll_han_priority": "40"}
+    for release, algorithm in (("4.1.8", "intra"), ("5.0.11", "simple")):
+        reasons = decide(release, Call(C.GATHER, 6, 64, nodes=3), raised).reasons
+        assert any(f"its {algorithm} algorithm" in reason for reason in reasons)
+
+
 def test_the_rules_of_han_go_before_those_of_tuned() -> None:
     """They send a call to coll/tuned, whose rules then count, or keep it."""
     call = Call(C.BCAST, 6, 100, nodes=3)

@@ -25,6 +25,7 @@ _EVEN_ONLY = frozenset({C.ALLGATHER, C.BCAST, C.GATHER, C.REDUCE, C.SCATTER})
 _COMMUTATIVE_ONLY = frozenset({C.ALLREDUCE, C.REDUCE})
 _SEGMENTED = frozenset({C.ALLREDUCE, C.BCAST, C.REDUCE})
 _SEGSIZE_BYTES, _SEGSIZE_BYTES_OF_6 = 65536, 524288
+_ABSENT = "It does not serve this collective across nodes, so that coll/tuned gets the call."
 _SIMPLE, _INTRA, _REPRODUCIBLE = "simple", "intra", "reproducible"
 
 
@@ -33,13 +34,15 @@ class Plan:
     """What coll/han does with a call.
 
     ``component`` is who serves it: coll/han, or whom it hands the call on to; ``rule`` the rule of
-    coll/han's file that said so; ``inner`` the calls on parts of the communicator.
+    coll/han's file that said so; ``inner`` the calls on parts of the communicator;
+    ``ends_program`` why the call kills the program, empty if it does not.
     """
 
     component: str
     reasons: tuple[str, ...]
     rule: Rule | None = None
     inner: tuple[Call, ...] = ()
+    ends_program: str = ""
 
 
 def plan(series: str, variables: Variables, match: HanMatch | None, call: Call) -> Plan:
@@ -47,11 +50,15 @@ def plan(series: str, variables: Variables, match: HanMatch | None, call: Call) 
     component, why = _component(variables, match, call.collective)
     rule = match.rule if match is not None else None
     if component != HAN:
-        return Plan(component, why, rule)
+        ends = ""
+        if series.startswith("4.") and call.collective is C.ALLREDUCE and why[-1] != _ABSENT:
+            # coll_han_dynamic.c calls its own function with the other component's data
+            ends = f"sent to coll/{component} by coll/han, allreduce ends programs with a segfault"
+        return Plan(component, why, rule, ends_program=ends)
     handed_on = _hands_on(call)
     if handed_on:
         return Plan(TUNED, (*why, f"coll/han hands the call on to coll/tuned: {handed_on}."), rule)
-    algorithm = _algorithm(variables, match, call.collective)
+    algorithm = _algorithm(series, variables, match, call.collective)
     runs = f"So coll/han runs its {algorithm} algorithm, with calls inside nodes and between them."
     return Plan(HAN, (*why, runs), rule, tuple(_inner(series, variables, algorithm, call)))
 
@@ -72,8 +79,7 @@ def _component(
         why = f"{variables.shown(name)} names coll/{component or 'nothing that exists'}."
     if component in (HAN, TUNED) or collective in _SERVED.get(component, ()):
         return component, (why,)
-    absent = f"It does not serve {collective} across nodes, so that coll/tuned gets the call."
-    return TUNED, (why, absent)
+    return TUNED, (why, _ABSENT)
 
 
 def _hands_on(call: Call) -> str:
@@ -87,7 +93,9 @@ def _hands_on(call: Call) -> str:
     return ""
 
 
-def _algorithm(variables: Variables, match: HanMatch | None, collective: Collective) -> str:
+def _algorithm(
+    series: str, variables: Variables, match: HanMatch | None, collective: Collective
+) -> str:
     """Return which of its algorithms coll/han runs."""
     if collective in _COMMUTATIVE_ONLY and variables.flag("coll_han_reproducible", False):
         return _REPRODUCIBLE
@@ -98,7 +106,8 @@ def _algorithm(variables: Variables, match: HanMatch | None, collective: Collect
     algorithm = numbered.get(named or "", (named or "").lower())
     if algorithm in (_INTRA, _SIMPLE, _REPRODUCIBLE):
         return _SIMPLE if collective is C.BARRIER else algorithm
-    simple = variables.flag(f"coll_han_use_simple_{collective}", collective is C.GATHER)
+    usual = collective is C.GATHER and not series.startswith("4.")
+    simple = variables.flag(f"coll_han_use_simple_{collective}", usual)
     return _SIMPLE if simple or collective is C.BARRIER else _INTRA
 
 

@@ -126,7 +126,7 @@ class _Deciding:
     def _by_han(self, call: Call, said: _Said, who: Owner) -> Outcome:
         plan = han_parts.plan(self.catalogue.series, self.variables, self._han_match(call), call)
         reasons = (who.reason, *plan.reasons)
-        if plan.component == TUNED:
+        if plan.component == TUNED and not plan.ends_program:
             return self._by_tuned(call, said, reasons)
         default = Configuration.default(LIBRARY, call.collective)
         inner = tuple((part, self.outcome(part, inner=True)) for part in plan.inner)
@@ -135,7 +135,7 @@ class _Deciding:
             # coll/han's rules send the call here, and coll/tuned's are meant for the others
             rule, chosen = plan.rule, default
         reasons = (*reasons, *self._unheard(said, plan.component))
-        return Outcome(default, rule, reasons, chosen, plan.component, inner=inner)
+        return Outcome(default, rule, reasons, chosen, plan.component, plan.ends_program, inner)
 
     def _han_match(self, call: Call) -> HanMatch | None:
         if self.han is None:
