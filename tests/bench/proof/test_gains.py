@@ -9,6 +9,7 @@ import pytest
 
 from colltune.bench.proof.communicators import Layout
 from colltune.bench.proof.gains import Measuring, affordable_rounds, is_slower
+from colltune.bench.proof.timing import Forced
 from colltune.bench.proof.user_line import UserLine
 from colltune.bench.verify import Gain
 from colltune.domain import Collective, Instance, Shape
@@ -38,6 +39,6 @@ def test_only_a_certain_loss_is_a_regression() -> None:
 def test_too_little_time_measures_nothing_and_says_so() -> None:
     """What is left of the budget is told; nothing is started."""
     measuring = Measuring(MPI, UserLine(("mpirun",), {}, {}), Layout((4,)), NOWHERE, 1.0)
-    found = measuring.measure([BCAST], {}, 3.0, lambda _: None)
+    found = measuring.measure([BCAST], {}, Forced(), 3.0, lambda _: None)
     assert (found.gains, found.launches) == ({}, 0)
     assert found.notes == ("nothing was measured: of the budget 3 s were left",)

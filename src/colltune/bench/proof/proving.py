@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from colltune.bench.proof import witnesses
+from colltune.bench.proof import timing, witnesses
 from colltune.bench.proof.canary import CallSeen, Canary, Ending, Run
 from colltune.bench.proof.communicators import Layout
 from colltune.bench.proof.executing import Executed, execute
@@ -23,6 +23,7 @@ from colltune.bench.proof.readability import (
     readability,
 )
 from colltune.bench.proof.settings import JobSettings, gathered
+from colltune.bench.proof.timing import Forced
 from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.bench.proof.witnesses import Witness
 from colltune.domain import Instance
@@ -217,22 +218,26 @@ class _Proving:
             measuring.instance_of(best) if best and _is_worth(verdict, best, seen) else None
             for verdict, best in judged
         ]
-        gains = self._gains(measuring, [i for i in instances if i is not None], settings)
+        wanted = [
+            (instance, best.witness.planned.configuration)
+            for (verdict, best), instance in zip(judged, instances, strict=True)
+            if best and instance and verdict.judgement.status is Status.UNOBSERVED
+        ]
+        observer = seen.observer
+        forced = Forced.of(observer.library, observer.release, wanted)
+        gains = self._gains(measuring, [i for i in instances if i is not None], forced, settings)
         self.notes += gains.notes
-        verdicts = []
-        for (verdict, best), instance in zip(judged, instances, strict=True):
-            told = verdict
-            if best is not None:
-                without = seen.observer.name(best.without) if best.without else ""
-                told = replace(verdict, call=best.witness.canary, default_ran=without)
-            if instance is not None:
-                slower = instance in gains.regressions
-                told = replace(told, gain=gains.gains.get(instance), is_regression=slower)
-            verdicts.append(told)
-        return tuple(verdicts)
+        return tuple(
+            _completed(verdict, best, instance, seen, gains)
+            for (verdict, best), instance in zip(judged, instances, strict=True)
+        )
 
     def _gains(
-        self, measuring: Measuring, instances: Sequence[Instance], settings: JobSettings
+        self,
+        measuring: Measuring,
+        instances: Sequence[Instance],
+        forced: Forced,
+        settings: JobSettings,
     ) -> Gains:
         if not self.request.measure:
             return Gains()
@@ -245,12 +250,12 @@ class _Proving:
             why = f"nothing was measured: {always[0]} is set by the launcher's options or a"
             return Gains(notes=(f"{why} parameter file, so that there is no job without the file",))
         self._tell("measuring")
-        left_s = self.request.budget_s - (time.monotonic() - self.started)
-        spent_s = self.request.budget_s - left_s
+        spent_s = time.monotonic() - self.started
         return measuring.measure(
             instances,
             settings.activation,
-            left_s,
+            forced,
+            self.request.budget_s - spent_s,
             lambda s: self.progress("measuring", spent_s + s),
         )
 
@@ -271,6 +276,26 @@ class _Seen:
         without = self.without.calls.get(call, unmade)
         known = without if without.ending is not Ending.NOT_RUN else None
         return Evidence(witness, self.with_file.calls.get(call, unmade), known)
+
+
+def _completed(
+    verdict: Verdict,
+    best: Evidence | None,
+    instance: Instance | None,
+    seen: _Seen,
+    gains: Gains,
+) -> Verdict:
+    """Return the verdict with the call that shows it and what was measured of it."""
+    if best is None:
+        return verdict
+    without = seen.observer.name(best.without) if best.without else ""
+    told = replace(verdict, call=best.witness.canary, default_ran=without)
+    if instance is None:
+        return told
+    if verdict.judgement.status is Status.UNOBSERVED and instance in gains.timed:
+        told = replace(told, judgement=timing.judged(gains.timed[instance]))
+    slower = instance in gains.regressions
+    return replace(told, gain=gains.gains.get(instance), is_regression=slower)
 
 
 def _spoilt(executed: Executed, settings: JobSettings) -> Judgement | None:
