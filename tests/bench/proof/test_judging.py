@@ -49,7 +49,7 @@ def _judged(
     seen = CallSeen(ending, "", (ran,) if ran else ())
     without = CallSeen(Ending.OK, "", (BINOMIAL,))
     evidence = [Evidence(witness, seen, without) for witness in search.witnesses.get(0, ())]
-    judge = Judge(parsed, settings, observer, search.complete)
+    judge = Judge(parsed, settings, observer, layout, search.complete)
     return judge.judge(parsed.rules[0], evidence)[0]
 
 
@@ -69,11 +69,15 @@ def test_another_segment_size_is_not_what_the_rule_says() -> None:
 def test_a_variable_of_the_user_is_named() -> None:
     """Of all his settings, the one that makes the difference is blamed."""
     name = "OMPI_MCA_coll_tuned_bcast_algorithm"
-    user = {name: "6", "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "0", "OMPI_MCA_x": "1"}
+    user = {
+        name: "6",
+        "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "0",
+        "OMPI_MCA_coll_x": "1",
+    }
     judged = _judged(BINOMIAL, user=user)
     assert judged.status is Status.OVERRIDDEN
     assert judged.why.startswith(f"by {name}=6 (")
-    assert "OMPI_MCA_x" not in judged.why
+    assert "OMPI_MCA_coll_x" not in judged.why
 
 
 def test_something_unknown_is_told_as_such() -> None:
@@ -137,7 +141,7 @@ def test_a_larger_communicator_is_out_of_reach() -> None:
     """A rule for more processes than the job has says how many it needs."""
     judged = _judged(None, parsed=replace(FILE, least=16))
     assert judged.status is Status.UNREACHABLE
-    assert "16 processes on one node" in judged.why
+    assert "takes a communicator of 16 processes" in judged.why
 
 
 def test_a_dead_rule_is_ignored_for_the_reason_that_the_lint_gives() -> None:

@@ -30,7 +30,9 @@ def test_each_setting_has_its_origin() -> None:
 
 def test_the_users_settings_stand_over_the_activation() -> None:
     """What he sets otherwise counts, what he sets alike is not against the file."""
-    settings = JobSettings({"A": "1", "B": "0", "D": "4"}, {"A": "1", "B": "1", "C": "1"}, {})
-    assert settings.environment == {"A": "1", "B": "0", "C": "1", "D": "4"}
-    assert settings.against() == ("B", "D")
-    assert settings.text("B") == "B=0 (of unknown origin)"
+    user = {"MPICH_A": "1", "MPICH_B": "0", "I_MPI_ADJUST_D": "4", "OMPI_MCA_num_procs": "4"}
+    activation = {"MPICH_A": "1", "MPICH_B": "1", "MPICH_C": "1"}
+    settings = JobSettings(user, activation, {})
+    assert settings.environment == {**activation, **user}
+    assert settings.against() == ("I_MPI_ADJUST_D", "MPICH_B")
+    assert settings.text("MPICH_B") == "MPICH_B=0 (of unknown origin)"

@@ -13,7 +13,7 @@ from colltune import process
 from colltune.bench.launchers import Start
 from colltune.bench.proof.user_line import UserLine
 from colltune.domain import Collective, Shape
-from colltune.errors import ProgramError
+from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import trace
 from colltune.mpi.trace import Function
 
@@ -136,12 +136,13 @@ class Canary:
         """
         for _ in range(2):
             outcome = self._launch(["look", *map(str, paths)], {})
+            seen = read_look(f"{outcome.stderr}\n{outcome.stdout}")
+            heard = {file.rank for file in seen.files}
+            # a launcher that does not notice the end has told everything all the same
+            if heard and len(heard) >= max(1, seen.nprocs) and (outcome.ok or outcome.timed_out):
+                return seen
             if not outcome.ok:
                 raise ProgramError(self._explained(outcome))
-            seen = read_look(outcome.stderr + outcome.stdout)
-            heard = {file.rank for file in seen.files}
-            if heard and len(heard) >= seen.nprocs:
-                return seen
         raise ProgramError(
             f"only {len(heard)} of {seen.nprocs or 'all'} processes were heard; does an option of"
             f" the launcher send their output elsewhere?\n{outcome.explain()}"
@@ -160,6 +161,8 @@ class Canary:
 
         Raises
         ------
+        CampaignError
+            If it has a single process.
         ProgramError
             If it does not.
         """
@@ -171,6 +174,11 @@ class Canary:
                 f"the launcher started {run.starts} jobs of {run.nprocs} process each in place of"
                 f" one: {self.line.text} does not fit this MPI ({run.library.partition(',')[0]});"
                 " use the launcher that belongs to it, or name the MPI with --mpi"
+            )
+        if run.nprocs == 1:
+            raise CampaignError(
+                f"{self.line.text} starts a job of one process, which has no collectives to prove;"
+                " ask the launcher for more"
             )
         return run
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from colltune.bench.proof.canary import CallSeen, Ending
+from colltune.bench.proof.communicators import Layout
 from colltune.bench.proof.observing import Observer
 from colltune.bench.proof.settings import JobSettings, culprits, same_decision
 from colltune.bench.proof.witnesses import Witness, reached_elsewhere
@@ -90,6 +91,7 @@ class Judge:
     parsed: ParsedFile
     settings: JobSettings
     observer: Observer
+    layout: Layout
     complete: bool = True
 
     def judge(self, rule: Rule, evidence: Sequence[Evidence]) -> tuple[Judgement, Evidence | None]:
@@ -105,22 +107,26 @@ class Judge:
         harmful = [pair for pair in judged if pair[0].status is Status.HARMFUL]
         if harmful:
             return harmful[0]
-        largest = max(seen.witness.communicator.size for seen in evidence)
-        principal = [p for p in judged if p[1].witness.communicator.size == largest]
-        best = min(
-            principal, key=lambda pair: (_ORDER.index(pair[0].status), pair[1].witness.is_inner)
-        )
+        largest = max(seen.witness.size for seen in evidence)
+        principal = [pair for pair in judged if pair[1].witness.size == largest]
+        best = min(principal, key=self._rank)
         return self._with_others(best, judged), best[1]
+
+    def _rank(self, pair: tuple[Judgement, Evidence]) -> tuple[int, bool, bool]:
+        """Order best first: a call of the rule's own, that runs otherwise without the file."""
+        judgement, seen = pair
+        alike = seen.without is not None and self.observer.same(seen.with_file, seen.without)
+        return _ORDER.index(judgement.status), seen.witness.is_inner, alike
 
     def _with_others(
         self, best: tuple[Judgement, Evidence], judged: Sequence[tuple[Judgement, Evidence]]
     ) -> Judgement:
         judgement, chosen = best
-        others = {}
+        others: dict[str, str] = {}
         for other, seen in judged:
-            where = seen.witness.communicator
-            if other.status is not judgement.status and where != chosen.witness.communicator:
-                others[where] = f"on {where.text}: {other.status}" + (
+            where = _where(seen.witness)
+            if other.status is not judgement.status and where != _where(chosen.witness):
+                others[where] = f"{where}: {other.status}" + (
                     f" ({other.why})" if other.why else ""
                 )
         why = "; ".join(filter(None, [judgement.why, *others.values()]))
@@ -131,15 +137,18 @@ class Judge:
             return Judgement(
                 Status.UNREACHABLE, "the file is too large: not all was looked through"
             )
-        elsewhere = reached_elsewhere(self.parsed, rule)
+        if rule.configuration is not None and rule.configuration.is_default:
+            why = "no call of this job; it leaves the decision to the library anyway"
+            return Judgement(Status.UNREACHABLE, why)
+        elsewhere = reached_elsewhere(self.parsed, rule, self.layout)
         if elsewhere:
-            return Judgement(Status.UNREACHABLE, f"no call of this job: it needs {elsewhere}")
+            return Judgement(Status.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
         findings = [
             finding
             for finding in self.parsed.findings
-            if finding.line in (rule.line, 0) and finding.fault in _NEVER
+            if finding.line == rule.line and finding.fault in _NEVER
         ]
-        findings.sort(key=lambda finding: (finding.line == 0, _NEVER.index(finding.fault)))
+        findings.sort(key=lambda finding: _NEVER.index(finding.fault))
         if findings:
             return Judgement(Status.IGNORED, findings[0].message)
         return Judgement(Status.IGNORED, "no call of any size reaches it")
@@ -158,13 +167,27 @@ class Judge:
                 Judgement(Status.HARMFUL, ends) if ends else Judgement(Status.UNOBSERVED, _UNMADE)
             )
         ran = self.observer.name(seen.with_file)
+        by = _taken_over(planned)
         if not same_decision(planned, expected):
-            return Judgement(Status.OVERRIDDEN, self._blamed(seen.witness, expected), ran)
-        if by := _taken_over(planned):
+            by = self._blamed(seen.witness, expected)
+        if by and self._obeyed_all_the_same(planned, expected, seen):
+            return Judgement(Status.APPLIED, f"though one would think it overridden {by}", ran)
+        if by:
             return Judgement(Status.OVERRIDDEN, by, ran)
         if planned.configuration != planned.chosen:
             return Judgement(Status.IGNORED, _fallback(planned), ran)
         return self._compared(planned, seen, ran)
+
+    def _obeyed_all_the_same(self, planned: Outcome, expected: Outcome, seen: Evidence) -> bool:
+        """Tell whether the rule was seen to act where it should have no say."""
+        said, other = planned.chosen, expected.configuration
+        if self.observer.unavailable or said.is_default or said == other:
+            return False
+        if self.observer.differing(said, seen.with_file):
+            return False
+        if other.is_default:
+            return seen.without is not None and not self.observer.same(seen.with_file, seen.without)
+        return bool(self.observer.differing(other, seen.with_file))
 
     def _failed(self, seen: Evidence) -> Judgement:
         ending, why = seen.with_file.ending, seen.with_file.why
@@ -187,14 +210,25 @@ class Judge:
             return Judgement(Status.UNOBSERVED, self.observer.unavailable)
         wanted = planned.configuration
         if wanted.is_default:
-            if seen.without is None or self.observer.same(seen.with_file, seen.without):
+            without = seen.without
+            if without is None or self.observer.same(seen.with_file, without, first_only=True):
                 return Judgement(Status.APPLIED, "left to the library", ran)
-            without = self.observer.name(seen.without) or "nothing that can be traced"
-            return Judgement(Status.OVERRIDDEN, f"left to the library, which runs {without}", ran)
-        differing = self.observer.differing(wanted, seen.with_file, inside=seen.witness.is_inner)
+            usual = self.observer.name(without) or "nothing that can be traced"
+            return Judgement(Status.OVERRIDDEN, f"left to the library, which runs {usual}", ran)
+        inside, handed_on = seen.witness.is_inner, _is_handed_on(planned)
+        differing = self.observer.differing(
+            wanted, seen.with_file, inside=inside, handed_on=handed_on
+        )
         if not differing:
-            return Judgement(Status.APPLIED, "", ran)
+            where = "inside of coll/han" if inside else ""
+            name = self.observer.name(seen.with_file, handed_on=inside or handed_on)
+            return Judgement(Status.APPLIED, where, name)
         return Judgement(Status.OVERRIDDEN, f"by something unknown: {differing}", ran)
+
+
+def _where(witness: Witness) -> str:
+    within = "inside of " if witness.is_inner else "on "
+    return within + witness.communicator.text
 
 
 def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
@@ -205,6 +239,11 @@ def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
         if (found := _inner_of(inner, rule)) is not None:
             return found
     return None
+
+
+def _is_handed_on(outcome: Outcome) -> bool:
+    """Tell whether coll/han gets the call first and hands it on as it is."""
+    return any("coll/han hands the call on" in reason for reason in outcome.reasons)
 
 
 def _taken_over(outcome: Outcome) -> str:

@@ -12,7 +12,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.trace import Function
 
-_BASE = "ompi_coll_base_"
+_BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
 _COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
 # which of the words after the sixth argument are parameters of the algorithm
 _PLACES: dict[str, dict[str, int]] = {
@@ -44,34 +44,45 @@ class Observer:
     release: str
     unavailable: str = ""
 
-    def name(self, seen: CallSeen) -> str:
-        """Return what ran, for people: an algorithm with its parameters, or a component."""
-        if not seen.functions:
+    def name(self, seen: CallSeen, *, handed_on: bool = False) -> str:
+        """Return what ran, for people: an algorithm with its parameters, or a component.
+
+        With `handed_on` a component that only hands the call on is left out.
+        """
+        functions = _behind(seen) if handed_on else seen.functions
+        if not functions:
             return ""
-        first = seen.functions[0]
+        first = functions[0]
         if found := _COMPONENT.fullmatch(first.symbol):
             return f"coll/{found['component']} {found['what']}"
         name = self._names.get(first.symbol, first.symbol.removeprefix(_BASE))
         values = ",".join(f"{key}={value}" for key, value in sorted(parameters(first).items()))
         return f"{name}:{values}" if values else name
 
-    def same(self, one: CallSeen, other: CallSeen) -> bool:
-        """Tell whether the same function ran first, with the same parameters."""
-        first, second = one.functions[:1], other.functions[:1]
-        return [(f.symbol, parameters(f)) for f in first] == [
-            (f.symbol, parameters(f)) for f in second
-        ]
+    def same(self, one: CallSeen, other: CallSeen, *, first_only: bool = False) -> bool:
+        """Tell whether the same functions ran, with the same parameters."""
+        end = 1 if first_only else None
+        return _signature(one.functions[:end]) == _signature(other.functions[:end])
 
-    def differing(self, wanted: Configuration, seen: CallSeen, *, inside: bool = False) -> str:
+    def differing(
+        self,
+        wanted: Configuration,
+        seen: CallSeen,
+        *,
+        inside: bool = False,
+        handed_on: bool = False,
+    ) -> str:
         """Return in what the call differs from `wanted`; empty if that is what ran.
 
-        With `inside` it may have run as a part of the call.
+        With `inside` it may have run as a part of the call; with `handed_on` a component that only
+        hands the call on came before.
         """
         symbols = self.symbols(wanted)
-        looked_at = seen.functions if inside else seen.functions[:1]
+        functions = _behind(seen) if handed_on else seen.functions
+        looked_at = functions if inside else functions[:1]
         ran = [function for function in looked_at if function.symbol in symbols]
         if not ran:
-            other = self.name(seen)
+            other = self.name(seen, handed_on=handed_on)
             if not other:
                 return "no function that can be traced ran; another component serves the call"
             return f"{other} ran"
@@ -101,6 +112,16 @@ class Observer:
             for configuration in library.portfolio(self.release, collective).configurations
             for symbol in library.expected_symbols(self.release, configuration)
         }
+
+
+def _behind(seen: CallSeen) -> tuple[Function, ...]:
+    """Return the functions behind those of coll/han that come first."""
+    hans = [function.symbol.startswith(_HAN) for function in seen.functions]
+    return seen.functions[hans.index(False) :] if False in hans else seen.functions
+
+
+def _signature(functions: tuple[Function, ...]) -> list[tuple[str, dict[str, int]]]:
+    return [(function.symbol, parameters(function)) for function in functions]
 
 
 def parameters(function: Function) -> dict[str, int]:

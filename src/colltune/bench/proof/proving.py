@@ -157,7 +157,7 @@ class _Proving:
             return tuple(Verdict(rule, why) for rule in parsed.rules)
         search = witnesses.find(parsed, layout, settings.environment)
         seen = self._watch(parsed, search.witnesses, settings)
-        judge = Judge(parsed, settings, seen.observer, search.complete)
+        judge = Judge(parsed, settings, seen.observer, layout, search.complete)
         judged = []
         for number, rule in enumerate(parsed.rules):
             evidence = [seen.of(witness) for witness in search.witnesses.get(number, ())]

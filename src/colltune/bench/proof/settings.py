@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from colltune.mpi.file_format import Call, Outcome, ParsedFile
 
 _OPENMPI = "OMPI_MCA_"
+_CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,24 @@ class JobSettings:
         return dict(self.activation) | dict(self.user)
 
     def against(self) -> tuple[str, ...]:
-        """Return the user's variables that are not, or not with that value, of the activation."""
+        """Return those of the user's variables that may speak against the file.
+
+        They concern collectives and are not, or not with that value, of the activation.
+        """
         return tuple(
-            name for name, value in sorted(self.user.items()) if self.activation.get(name) != value
+            name
+            for name, value in sorted(self.user.items())
+            if self.activation.get(name) != value and concerns_collectives(name)
         )
 
     def text(self, name: str) -> str:
         """Return a variable with its value and origin, for people."""
         return f"{name}={self.user[name]} ({self.origins.get(name, 'of unknown origin')})"
+
+
+def concerns_collectives(name: str) -> bool:
+    """Tell whether a variable may bear on which algorithm runs, and not just on the launcher."""
+    return "coll" in name.lower() or name.startswith(_CONCERNED)
 
 
 def gathered(

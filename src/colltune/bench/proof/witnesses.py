@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from colltune.bench.proof.canary import CanaryCall
@@ -17,7 +17,7 @@ MOST_BYTES = 64 << 20
 _SMALL_BYTES = 64
 _AFTER_LAST_BYTES = 4096
 _PER_COMMUNICATOR = 2
-_COMMUNICATORS_PER_RULE = 3
+_COMMUNICATORS_PER_RULE = 4
 _SEARCH_S = 20.0
 _REDUCING = frozenset(
     {
@@ -37,13 +37,14 @@ class Witness:
 
     ``planned`` is what the file alone would have run, ``expected`` what the release is to run
     under the job's settings; ``is_inner`` tells that the rule is reached only by a call on a part
-    of the communicator that a hierarchical component makes.
+    of the communicator, of ``size`` processes, that a hierarchical component makes.
     """
 
     communicator: Communicator
     call: Call
     planned: Outcome
     expected: Outcome
+    size: int
     is_inner: bool = False
 
     @property
@@ -73,7 +74,7 @@ def find(parsed: ParsedFile, layout: Layout, environment: Mapping[str, str]) -> 
     numbers: dict[Rule, list[int]] = defaultdict(list)
     for number, rule in enumerate(parsed.rules):
         numbers[rule].append(number)
-    found: dict[int, dict[Communicator, list[Witness]]] = defaultdict(dict)
+    found: dict[int, _Places] = defaultdict(dict)
     for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
         for witness, rule in _decided(parsed, layout, collective, environment):
             for number in numbers.get(rule, ()):
@@ -83,20 +84,21 @@ def find(parsed: ParsedFile, layout: Layout, environment: Mapping[str, str]) -> 
     return Search(_ordered(found), complete=True)
 
 
-def _keep(by_communicator: dict[Communicator, list[Witness]], witness: Witness) -> None:
-    where = witness.communicator
-    if where not in by_communicator and len(by_communicator) >= _COMMUNICATORS_PER_RULE:
+_Places = dict[tuple[Communicator, bool], list[Witness]]
+
+
+def _keep(places: _Places, witness: Witness) -> None:
+    where = witness.communicator, witness.is_inner
+    if where not in places and len(places) >= _COMMUNICATORS_PER_RULE:
         return
-    kept = by_communicator.setdefault(where, [])
+    kept = places.setdefault(where, [])
     if len(kept) < _PER_COMMUNICATOR:
         kept.append(witness)
     else:
         kept[-1] = witness  # the ends of the range tell most
 
 
-def _ordered(
-    found: Mapping[int, Mapping[Communicator, Sequence[Witness]]],
-) -> dict[int, tuple[Witness, ...]]:
+def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[Witness, ...]]:
     return {
         number: tuple(witness for kept in places.values() for witness in kept)
         for number, places in found.items()
@@ -112,11 +114,11 @@ def _decided(
             call = call_on(communicator, collective, msize_bytes)
             planned = parsed.decide(call)
             expected = parsed.decide(call, environment)
-            witness = Witness(communicator, call, planned, expected)
+            witness = Witness(communicator, call, planned, expected, communicator.size)
             if planned.rule is not None:
                 yield witness, planned.rule
-            for rule in _inner_rules(planned):
-                yield replace(witness, is_inner=True), rule
+            for size, rule in _inner_rules(planned):
+                yield replace(witness, size=size, is_inner=True), rule
 
 
 def call_on(communicator: Communicator, collective: Collective, msize_bytes: int) -> Call:
@@ -132,10 +134,10 @@ def call_on(communicator: Communicator, collective: Collective, msize_bytes: int
     )
 
 
-def _inner_rules(outcome: Outcome) -> Iterator[Rule]:
-    for _, inner in outcome.inner:
+def _inner_rules(outcome: Outcome) -> Iterator[tuple[int, Rule]]:
+    for call, inner in outcome.inner:
         if inner.rule is not None:
-            yield inner.rule
+            yield call.comm_size, inner.rule
         yield from _inner_rules(inner)
 
 
@@ -165,8 +167,8 @@ def largest_msize(collective: Collective, comm_size: int) -> int:
     return MOST_BYTES // comm_size if collective.has_block_per_rank else MOST_BYTES
 
 
-def reached_elsewhere(parsed: ParsedFile, rule: Rule) -> str:
-    """Return on which communicators, larger than the job's or otherwise, `rule` would decide.
+def reached_elsewhere(parsed: ParsedFile, rule: Rule, layout: Layout) -> str:
+    """Return what a call would need beyond those of the job, for `rule` to decide it.
 
     Empty if no call was found that reaches it.
     """
@@ -175,13 +177,15 @@ def reached_elsewhere(parsed: ParsedFile, rule: Rule) -> str:
         for nodes in dict.fromkeys((1, 2, size)):
             if size < 2 or nodes > size:
                 continue
-            where = Communicator(size, nodes)
+            need = f"a communicator of {size} processes"
+            need += f" over {nodes} nodes" if nodes > 1 else ""
             for msize_bytes in parsed.switch_points(rule.collective, size, nodes):
-                call = call_on(where, rule.collective, msize_bytes)
+                call = call_on(Communicator(size, nodes), rule.collective, msize_bytes)
                 if parsed.decide(call).rule == rule:
-                    return f"{where.text} and messages of {msize_bytes} bytes"
+                    fits = layout.holds(size, nodes)
+                    return f"messages of {msize_bytes} bytes or more" if fits else need
                 if found := _unusual(parsed, rule, call):
-                    return f"{where.text} and {found}"
+                    return f"{found} on {need}"
     return ""
 
 

@@ -1,0 +1,117 @@
+"""`colltune verify` across (emulated) nodes: who outranks the rules, who cannot read the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colltune.errors import ProgramError
+from colltune.mpi import installation, trace
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+
+pytestmark = [pytest.mark.mpi, pytest.mark.root]
+COLLTUNE = str(Path(sys.executable).with_name("colltune"))
+RULES = """1
+7
+3
+0 1
+0 0 0 0
+2 1
+0 6 0 0
+4 2
+0 5 0 0
+8192 3 0 4096
+"""
+# on the second node an empty folder lies over the one with the rules
+HIDING_SHELL = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1; shift
+hide=true
+[ "$host" = nb ] && hide="mount -t tmpfs none FOLDER"
+run="hostname $host; $hide; exec /bin/sh -c \\"\\$*\\""
+exec unshare --uts --ipc --mount /bin/sh -c "$run" sh "$@"
+"""
+
+
+class Nodes:
+    """Two emulated nodes with two processes each."""
+
+    def __init__(self, mpi: installation.Installation, spaces: Namespaces, folder: Path) -> None:
+        self.mpi, self.spaces, self.folder = mpi, spaces, folder
+        self.options = openmpi_hosts(folder, ["na", "nb"], slots=2)
+
+    def verify(self, rules: Path, *options: str) -> tuple[int, Any]:
+        """Run the verb; return its status and what it printed as JSON."""
+        line = [str(self.mpi.mpirun), "-np", "4", *self.options]
+        words = ["verify", str(rules), "--work", str(self.folder / "work"), "--json", *options]
+        free = {n: v for n, v in os.environ.items() if not n.startswith("OMPI_MCA_coll")}
+        done = self.spaces.run(
+            [COLLTUNE, *words, "--", *line],
+            free | self.mpi.launch_environment(),
+            timeout_s=240.0,
+        )
+        assert done.stdout, done.explain()
+        return done.returncode or 0, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Return two emulated nodes, or skip with the reason."""
+    skip_without()
+    if reason := trace.unavailable():
+        pytest.skip(reason)
+    try:
+        mpi = installation.find(os.environ.get("COLLTUNE_TEST_MPI"), "openmpi")
+    except ProgramError as error:
+        pytest.skip(str(error))
+    if not mpi.release.startswith("5.0."):
+        pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
+    with Namespaces("launcher") as spaces:
+        yield Nodes(mpi, spaces, tmp_path_factory.mktemp("nodes"))
+
+
+def test_han_outranks_the_rules_of_the_whole_job(nodes: Nodes, tmp_path: Path) -> None:
+    """Rules for all processes lose against coll/han, those for its parts are applied in them."""
+    rules = tmp_path / "rules"
+    rules.write_text(RULES)
+    status, report = nodes.verify(rules, "--no-measure")
+    assert status == 1
+    assert [node["processes"] for node in report["nodes"]] == [2, 2]
+    by_line = {rule["line"]: rule for rule in report["rules"]}
+    assert {line: rule["status"] for line, rule in by_line.items()} == {
+        5: "unreachable",
+        7: "applied",
+        9: "overridden",
+        10: "overridden",
+    }
+    assert by_line[9]["why"].startswith("by coll/han: ")
+    assert by_line[10]["ran"] == "coll/han bcast_intra"
+
+
+def test_a_node_that_cannot_read_the_file_is_reported_without_a_deadlock(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """The node is named before MPI starts, with and without the check of readability only."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    rules = hidden / "rules"
+    rules.write_text(RULES)
+    shell = nodes.folder / "remote_shell"
+    usual = shell.read_text()
+    shell.write_text(HIDING_SHELL.replace("FOLDER", str(hidden)))
+    try:
+        for options in (("--readable-only",), ("--no-measure",)):
+            status, report = nodes.verify(rules, *options)
+            assert status == 1
+            assert report["readable"] is False
+            assert list(report["unreadable_on"]) == ["nb"]
+            assert "No such file" in report["unreadable_on"]["nb"]
+            assert report["hosts"] == ["na", "nb"]
+    finally:
+        shell.write_text(usual)
