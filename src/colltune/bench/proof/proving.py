@@ -95,15 +95,14 @@ class _Proving:
 
     def run(self, read: Readability) -> Proof:
         text = formats.read_text(self.request.path)
-        source = str(self.request.path)
-        kind = formats.format_of(text, source, self.request.format)
         job = self._start()
         library, release = identified(job.library)
+        kind = self._format(text, library)
         self._insist(kind, library, release)
         proof = Proof(read, kind.name, release, job.library, job.nodes)
         if reason := kind.unreadable_by(release):
             return replace(proof, dropped=reason, notes=tuple(self.notes))
-        parsed = kind.parse(text, source, release)
+        parsed = kind.parse(text, str(self.request.path), release)
         layout = Layout(tuple(n for _, n in job.nodes))
         settings = self._settings(kind, release, job, layout)
         verdicts = self._verdicts(parsed, layout, settings)
@@ -117,6 +116,17 @@ class _Proving:
 
     def _tell(self, what: str) -> None:
         self.progress(what, time.monotonic() - self.started)
+
+    def _format(self, text: str, library: str) -> Format:
+        """Return the format of the file, preferably one of the job's library."""
+        source, named = str(self.request.path), self.request.format
+        try:
+            return formats.format_of(text, source, named, library)
+        except LibraryError as error:
+            try:
+                return formats.format_of(text, source, named)  # to be told whose file it is
+            except LibraryError:
+                raise error from None
 
     def _start(self) -> Run:
         self._tell("starting MPI")
