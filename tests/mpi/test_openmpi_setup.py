@@ -114,6 +114,14 @@ def test_the_highest_priority_owns_communicators_that_span_nodes(
     assert found.configuration.is_default == (component != "tuned")
 
 
+@pytest.mark.parametrize("components", ["tuned", "^basic", "tuned,basic", "^libnbc"])
+def test_without_the_basic_components_no_program_starts(components: str) -> None:
+    """Some collectives have no other component than coll/basic and coll/libnbc."""
+    environment = ACTIVE | {"OMPI_MCA_coll": components}
+    found = decide("5.0.11", Call(C.BCAST, 4, 100), environment, Says(Numbers(3)))
+    assert "MPI_Init fails" in found.ends_program
+
+
 def test_before_5_0_tuned_owns_everything() -> None:
     """In 4.1 coll/han has priority 0, until a user raises it."""
     call = Call(C.BCAST, 6, 100, nodes=3)

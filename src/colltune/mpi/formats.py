@@ -12,10 +12,12 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.han.format import OpenMpiHan
+from colltune.mpi.openmpi.parameters import OpenMpiParameters
 from colltune.mpi.openmpi.ranges import OpenMpiJson
 
 FORMATS: dict[str, Format] = {
-    known.name: known for known in (OpenMpiClassic(), OpenMpiJson(), OpenMpiHan())
+    known.name: known
+    for known in (OpenMpiClassic(), OpenMpiJson(), OpenMpiHan(), OpenMpiParameters())
 }
 LARGEST_BYTES = 32 << 20
 RELEASES: dict[str, tuple[str, ...]] = {

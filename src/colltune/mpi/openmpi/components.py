@@ -16,6 +16,8 @@ from colltune.mpi.openmpi.variables import Variables
 C = Collective
 TUNED, HAN, BASIC = "tuned", "han", "basic"
 _LARGEST_PRIORITY = 100
+# without these there is nothing for some collectives, which is an error
+_NEEDED = (BASIC, "libnbc")
 # collectives of coll/han where the catalogue does not list them, since it is off by default
 _HAN_BEFORE_5 = frozenset(
     {C.ALLGATHER, C.ALLREDUCE, C.BARRIER, C.BCAST, C.GATHER, C.REDUCE, C.SCATTER}
@@ -64,8 +66,12 @@ def owner(
         for candidate in _candidates(catalogue, variables, collective, nodes, dynamic=dynamic)
         if candidate.priority >= 0 and _opened(variables, candidate.name)
     ]
-    if not found:
-        return Owner("", f"coll={variables.text('coll')} leaves no component for {collective}.")
+    lacking = [name for name in _NEEDED if not _opened(variables, name)]
+    if lacking or not found:
+        what = f"coll/{lacking[0]}" if lacking else f"any component for {collective}"
+        return Owner(
+            "", f"coll={variables.text('coll')} leaves out {what}, so that MPI_Init fails."
+        )
     # of equals the first one is taken
     best = max(found, key=lambda candidate: min(candidate.priority, _LARGEST_PRIORITY))
     return Owner(best.name, _sentence(best, found, variables, collective, nodes))

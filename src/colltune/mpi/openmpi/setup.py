@@ -92,9 +92,10 @@ class _Deciding:
             return self._by_tuned(call, said, (who.reason,))
         if who.name == HAN:
             return self._by_han(call, said, who)
-        ends = "" if who.name else f"MPI_Init fails: {who.reason}"
+        if not who.name:
+            return Outcome(default, said.rule, (who.reason,), said.chosen, "", who.reason)
         reasons = (who.reason, *self._unheard(said, who.name))
-        return Outcome(default, said.rule, reasons, said.chosen, who.name, ends)
+        return Outcome(default, said.rule, reasons, said.chosen, who.name)
 
     def _by_tuned(self, call: Call, said: _Said, before: tuple[str, ...]) -> Outcome:
         entry = self.catalogue.collectives[call.collective]

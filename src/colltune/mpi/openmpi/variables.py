@@ -15,6 +15,7 @@ _FALSE = frozenset({"false", "f", "disabled", "no", "n"})
 _BLANKS = " \t\n\v\f\r"
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_LONG_ENOUGH, _LARGEST = 30, 2**64 - 1
 _FACTORS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
 
 
@@ -53,7 +54,7 @@ def flag_of(text: str) -> bool | None:
         return False
     number = _DECIMAL.fullmatch(word)
     if number is not None:
-        return int(number[1]) != 0
+        return number[1].lstrip("+-0") != ""
     return False if not word else None
 
 
@@ -81,7 +82,13 @@ def as_int(value: int) -> int:
     return low - (1 << 32) if low >> 31 else low
 
 
+def bounded(digits: str, base: int, limit: int) -> int:
+    """Return the number, or `limit` where it is larger; digits may be thousands."""
+    plain = digits.lstrip("0")
+    return limit if len(plain) > _LONG_ENOUGH else min(int(plain or "0", base), limit)
+
+
 def _digits(digits: str) -> int:
     if digits[:2].lower() == "0x":
-        return int(digits, 16)
-    return int(digits, 8) if digits.startswith("0") else int(digits)
+        return bounded(digits[2:], 16, _LARGEST)
+    return bounded(digits, 8 if digits.startswith("0") else 10, _LARGEST)

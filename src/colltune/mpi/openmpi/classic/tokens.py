@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from colltune.mpi.openmpi.variables import bounded
+
 LARGEST = 2**63 - 1
 _NEXT = re.compile(
     r"[ \t\n\v\f\r]*"
@@ -20,7 +22,6 @@ _NEXT = re.compile(
     r"|\Z)",
     re.DOTALL,
 )
-_LONG_ENOUGH = 30
 _HEADER = "rule-file-version-"
 _VERSION = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]*)")
 
@@ -62,7 +63,7 @@ class Numbers:
         if not match[2]:
             return 1
         # an unsigned int that is kept in a signed one
-        value = _bounded(match[2], 10, 2**64 - 1) * (-1 if match[1] == "-" else 1) & 0xFFFFFFFF
+        value = bounded(match[2], 10, 2**64 - 1) * (-1 if match[1] == "-" else 1) & 0xFFFFFFFF
         return value - (1 << 32) if value >> 31 else value
 
     def next(self) -> Number | None:
@@ -96,12 +97,6 @@ def _value(text: str) -> tuple[int, bool]:
     digits = text.lstrip("+-")
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
     limit = LARGEST + (text[0] == "-")
-    value = _bounded(digits[2:] if base == 16 else digits, base, limit + 1)
-    bounded = min(value, limit)
-    return (-bounded if text[0] == "-" else bounded), value > limit
-
-
-def _bounded(digits: str, base: int, limit: int) -> int:
-    """Return the number, or `limit` where it is larger; digits may be thousands."""
-    plain = digits.lstrip("0")
-    return limit if len(plain) > _LONG_ENOUGH else min(int(plain or "0", base), limit)
+    value = bounded(digits[2:] if base == 16 else digits, base, limit + 1)
+    kept = min(value, limit)
+    return (-kept if text[0] == "-" else kept), value > limit

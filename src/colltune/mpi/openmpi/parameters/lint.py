@@ -1,0 +1,246 @@
+"""What is wrong with the parameters of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from colltune.domain import Collective
+from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
+from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.openmpi import forced, setup
+from colltune.mpi.openmpi.components import han_serves
+from colltune.mpi.openmpi.parameters import following
+from colltune.mpi.openmpi.parameters.reading import Kind, Setting
+from colltune.mpi.openmpi.variables import flag_of
+
+if TYPE_CHECKING:
+    from colltune.mpi.openmpi.parameters.parsed import ParameterFile
+
+_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+_FLAGS = frozenset(
+    {setup.USE_RULES, setup.USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}
+    | {"coll_han_reproducible", "coll_han_dump_dynamic_rules"}
+)
+_TUNED = frozenset(
+    {
+        *("priority", "verbose", "init_tree_fanout", "init_chain_fanout", "use_dynamic_rules"),
+        *("dynamic_rules_filename", "alltoall_small_msg", "alltoall_intermediate_msg"),
+        *("alltoall_large_msg", "alltoall_min_procs", "bcast_algorithm_knomial_radix"),
+        *("scatter_min_procs", "scatter_intermediate_msg", "scatter_large_msg", "stream"),
+        "reduce_algorithm_knomial_radix",
+    }
+)
+_HAN = re.compile(
+    r"priority|verbose|reproducible|packbuf_bytes|packbuf_max_count|max_dynamic_errors|topo_level"
+    r"|(use_dynamic_file_rules|dynamic_rules_filename|dump_dynamic_rules)"
+    r"|(bcast|reduce|allreduce)_segsize"
+    r"|(allgather|allreduce|bcast|gather|gatherv|reduce|scatter|scatterv)_(up|low)_module"
+    r"|(alltoall|alltoallv)_(lower_module|low_module|pstages|smsc_\w+|\w*_avg_send_limit)"
+    r"|use_simple_\w+|use_\w+_algorithm"
+    r"|\w+_dynamic_(intra_node|inter_node|global_communicator)_module"
+)
+
+
+def findings(file: ParameterFile) -> tuple[Finding, ...]:
+    """Return everything that is wrong with `file`, by line."""
+    found = list(file.followed.findings)
+    for line, text in file.read.others:
+        message = f"{text[:60]!r} sets no parameter: the library prints an error and skips it"
+        mend = "write name = value, or --mca name value"
+        found.append(Finding(line, Fault.MALFORMED, _ERROR, message, mend))
+    for setting in file.read.found:
+        found += _spelling(file, setting)
+        found += _name(file, setting)
+    found += _twice(file.read.found)
+    found += _activation(file)
+    found += _forced(file)
+    found += _outranked(file)
+    return tuple(sorted(set(found)))
+
+
+def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
+    if setting.kind is Kind.SINGLE_DASH and not file.catalogue.series.startswith("4."):
+        text = f"mpirun of Open MPI {file.release} refuses to start with -mca in a file of --tune"
+        yield Finding(setting.line, Fault.ENDS_PROGRAM, _ERROR, text, "write --mca")
+    if setting.rest:
+        text = f"{setting.rest[:60]!r} is left over: the value of {setting.name} ends at the blank"
+        mend = "quote a value with blanks"
+        yield Finding(setting.line, Fault.MALFORMED, _ERROR, text, mend)
+    if setting.kind is Kind.ASSIGNED and re.search(r"\s(#|//)", setting.value):
+        text = f"the comment behind {setting.name} belongs to its value"
+        yield Finding(setting.line, Fault.MALFORMED, _WARNING, text, "put it on its own line")
+    if setting.name in _FLAGS and flag_of(setting.value) is None:
+        text = f"{setting.text[:80]} is no switch, so that the default stays"
+        yield Finding(setting.line, Fault.MALFORMED, _ERROR, text, "write 1 or 0")
+    is_file = setting.name in (*following.RULES, *following.PARAMETER_FILES)
+    if is_file and setting.value and not setting.value.startswith(("/", "~")):
+        yield Finding(
+            setting.line,
+            Fault.RANKS_DISAGREE,
+            _WARNING,
+            f"{setting.value[:80]} is no absolute path: every rank takes it from its own working"
+            " directory, and ranks that find no file decide otherwise",
+            "write the absolute path",
+        )
+
+
+def _name(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
+    name = setting.name
+    if name.startswith("coll_tuned_"):
+        known = _is_tuned(name.removeprefix("coll_tuned_"))
+    elif name.startswith("coll_han_"):
+        known = _HAN.fullmatch(name.removeprefix("coll_han_")) is not None
+    else:
+        return
+    if not known:
+        text = f"Open MPI {file.release} has no parameter {name[:80]}, and says nothing about it"
+        yield Finding(setting.line, Fault.UNKNOWN, _ERROR, text, "correct or remove it")
+
+
+def _is_tuned(name: str) -> bool:
+    if name in _TUNED:
+        return True
+    for collective in Collective:
+        stem = f"{collective}_algorithm"
+        ends = ("", "_count", *(f"_{end}" for end in forced.parameter_names(collective)))
+        if name in (f"{stem}{end}" for end in ends):
+            return True
+    return False
+
+
+def _twice(settings: list[Setting]) -> Iterator[Finding]:
+    seen: dict[str, Setting] = {}
+    for setting in settings:
+        before = seen.get(setting.name)
+        if setting.name and before is not None and before.value != setting.value:
+            text = f"{setting.name} stands on line {before.line} already; the last one counts"
+            yield Finding(setting.line, Fault.OVERRIDDEN, _WARNING, text, "remove one")
+        seen[setting.name] = setting
+
+
+def _activation(file: ParameterFile) -> Iterator[Finding]:
+    """Yield a finding for what has no effect without another parameter."""
+    pairs = [(setup.RULES_FILE, setup.USE_RULES), (setup.HAN_RULES_FILE, setup.USE_HAN_RULES)]
+    stems = {forced.stem(collective) for collective in Collective}
+    pairs += [
+        (setting.name, setup.USE_RULES) for setting in file.read.found if _forces(setting, stems)
+    ]
+    for name, switch in dict.fromkeys(pairs):
+        setting = file.setting(name)
+        if setting is not None and not file.variables.flag(switch, False):
+            text = f"{name} has no effect without {switch}=1"
+            yield Finding(setting.line, Fault.NOT_ACTIVATED, _ERROR, text, f"set {switch} to 1")
+    for name, switch in pairs[:2]:
+        setting = file.setting(switch)
+        unused = setting is not None and file.variables.flag(switch, False)
+        alone = not file.variables.text(name) and not (file.forced and switch == setup.USE_RULES)
+        if setting is not None and unused and alone:
+            text = f"{switch} has no effect without {name}"
+            yield Finding(setting.line, Fault.NO_EFFECT, _NOTE, text, f"set {name}")
+
+
+def _forces(setting: Setting, stems: set[str]) -> bool:
+    return setting.name in stems and setting.value not in ("", "0", "ignore")
+
+
+def _forced(file: ParameterFile) -> Iterator[Finding]:
+    for entry in file.catalogue.collectives.values():
+        setting = file.setting(forced.stem(entry.collective))
+        if setting is None:
+            yield from _without_algorithm(file, entry)
+            continue
+        number = forced.number_of(entry, setting.value)
+        if number is None:
+            most = max(algorithm.number for algorithm in entry.algorithms)
+            yield Finding(
+                setting.line,
+                Fault.UNKNOWN,
+                _ERROR,
+                f"Open MPI {file.release} has no {entry.collective} algorithm"
+                f" {setting.value[:60]!r}: it prints a help text and decides by itself",
+                f"write 0 to {most}, or a name that ompi_info lists",
+            )
+            continue
+        algorithm = entry.numbered(number)
+        if algorithm is not None:
+            yield from _algorithm(file, entry, algorithm, setting)
+
+
+def _without_algorithm(file: ParameterFile, entry: CollectiveEntry) -> Iterator[Finding]:
+    stem = forced.stem(entry.collective)
+    for end in forced.parameter_names(entry.collective):
+        setting = file.setting(f"{stem}_{end}")
+        # that of alltoall is also the limit of rules that have none
+        of_rules = end == "max_requests" and entry.collective is Collective.ALLTOALL
+        if setting is not None and not of_rules and file.variables.text(stem) is None:
+            text = f"{setting.name} has no effect where {stem} forces no algorithm"
+            yield Finding(setting.line, Fault.NO_EFFECT, _WARNING, text, f"set {stem}")
+
+
+def _algorithm(
+    file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm, setting: Setting
+) -> Iterator[Finding]:
+    what = f"{entry.collective} {algorithm.name}"
+    line = setting.line
+    if algorithm.wrong:
+        text = f"{what}: {algorithm.wrong}"
+        yield Finding(line, Fault.WRONG_RESULT, _ERROR, text, "choose another algorithm")
+    if Limit.COMMUTATIVE in algorithm.limits:
+        text = f"{what} gives wrong numbers with operations that do not commute"
+        mend = "use it for programs with built-in operations only"
+        yield Finding(line, Fault.WRONG_RESULT, _NOTE, text, mend)
+    if Limit.TWO_PROCESSES in algorithm.limits:
+        text = f"{what} ends programs that call it on more than 2 processes"
+        yield Finding(line, Fault.ENDS_PROGRAM, _NOTE, text, "use it for jobs of 2 processes only")
+    radix = dict(algorithm.minimums).get("fanout")
+    numbers = forced.numbers(entry, file.variables)
+    if radix is not None and numbers.fanout < radix:
+        text = f"{what} never ends with a fan-out of {numbers.fanout}"
+        yield Finding(line, Fault.HANGS, _ERROR, text, f"write {radix} or more")
+    yield from _ignored(file, entry, algorithm)
+    rules = file.tuned
+    if rules is not None and any(rule.collective is entry.collective for rule in rules.rules):
+        if file.forced_first:
+            text = f"{setting.name} goes before the rules of {entry.collective} in the rules file"
+        else:
+            text = f"the rules of {entry.collective} in the rules file go before {setting.name}"
+        yield Finding(line, Fault.OVERRIDDEN, _WARNING, text, "remove one of them")
+
+
+def _ignored(
+    file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm
+) -> Iterator[Finding]:
+    fanout = forced.fanout_name(entry.collective)
+    used = {
+        "segmentsize": "segsize" in algorithm.parameters,
+        "tree_fanout": "fanout" in algorithm.parameters and fanout == "tree_fanout",
+        "chain_fanout": "fanout" in algorithm.parameters and fanout == "chain_fanout",
+        "max_requests": "requests" in algorithm.parameters
+        or entry.collective is Collective.SCATTER,
+    }
+    for end in forced.parameter_names(entry.collective):
+        setting = file.setting(f"{forced.stem(entry.collective)}_{end}")
+        if setting is not None and not used[end] and setting.value not in ("", "0"):
+            text = f"{entry.collective} {algorithm.name} ignores {setting.text[:80]}"
+            yield Finding(setting.line, Fault.NO_EFFECT, _WARNING, text, "remove it")
+
+
+def _outranked(file: ParameterFile) -> Iterator[Finding]:
+    if file.catalogue.han_priority is None:
+        return
+    closed = file.variables.text("coll_han_priority") is not None or file.han is not None
+    if closed or file.variables.text("coll") is not None:
+        return
+    for collective, rule in file.forced.items():
+        module = f"coll_han_{collective}_dynamic_global_communicator_module"
+        if han_serves(file.catalogue, collective) and file.variables.text(module) is None:
+            yield Finding(
+                rule.line,
+                Fault.OUTRANKED,
+                _NOTE,
+                f"on communicators that span nodes coll/han decides {collective}; what is forced"
+                " reaches those within a node, and coll/han's parts",
+                f"set coll_han_priority to 0, or {module} to 3",
+            )
