@@ -11,6 +11,7 @@ from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.han.parsed import HanFile
 from tests.integration.real_mpi import RealMpi, prepare
 
+pytestmark = pytest.mark.mpi
 _FORGOTTEN = "could not fully read dynamic rules file"
 _READ = "init_dynamic_rules read "
 _WORDS = (

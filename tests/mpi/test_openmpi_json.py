@@ -130,6 +130,23 @@ def test_what_cannot_be_told_apart_is_noted() -> None:
     assert chosen(written.text, C.BCAST, 8, 0, 1) == "basic_linear"
 
 
+def test_where_it_need_not_one_per_node_is_not_asked_for() -> None:
+    """The library often does not notice it: the leaders of three nodes are those not on one node."""
+    given_table = DecisionTable(
+        "openmpi",
+        Shape(3, 4),
+        {},
+        {
+            (C.BCAST, Shape(3, 1)): intervals((0, "bcast.binomial:segsize=0")),
+            (C.BCAST, Shape(1, 3)): intervals((0, "bcast.knomial:segsize=0")),
+        },
+    )
+    text = FORMAT.write(given_table, "6.0.0").text
+    assert "one-per-node" not in text
+    assert chosen(text, C.BCAST, 3, 8, 3) == "binomial:segsize=0"
+    assert chosen(text, C.BCAST, 3, 8, 1) == "knomial:segsize=0"
+
+
 _SHAPES = {
     Shape(2, 4): "bcast.binomial:segsize=0",
     Shape(4, 2): "bcast.knomial:segsize=0",

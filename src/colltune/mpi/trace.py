@@ -202,9 +202,14 @@ def assembler(symbols: Sequence[str]) -> str:
 
 def _exported(libmpi: Path) -> list[str]:
     nm = process.find("nm", "install the binutils")
-    outcome = process.run([nm, "-D", "--defined-only", libmpi], timeout_s=_TIMEOUT_S)
-    lines = (line.split() for line in process.check(outcome, "listing symbols").stdout.splitlines())
-    names = [words[2].partition("@")[0] for words in lines if len(words) == 3 and words[1] in "TW"]
+    # from 6 on libmpi holds the interface only
+    behind = sorted(libmpi.parent.glob("libopen_mpi.so*"))[:1]
+    names = []
+    for library in (libmpi, *behind):
+        outcome = process.run([nm, "-D", "--defined-only", library], timeout_s=_TIMEOUT_S)
+        listed = process.check(outcome, "listing symbols").stdout.splitlines()
+        words = [line.split() for line in listed]
+        names += [w[2].partition("@")[0] for w in words if len(w) == 3 and w[1] in "TW"]
     if not any(name.startswith("ompi_coll_base_") for name in names):
         raise ProgramError(f"unavailable: {libmpi} hides the functions of its algorithms")
     return names

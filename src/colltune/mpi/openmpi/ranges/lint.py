@@ -88,6 +88,15 @@ def _of_communicator(
                 f"overlaps with the entry on line {other.line}, which stands before it and wins",
                 "make the ranges of communicators follow each other",
             )
+    if communicator.distribution is Distribution.ONE_PER_NODE:
+        yield Finding(
+            communicator.line,
+            Fault.NO_EFFECT,
+            Severity.NOTE,
+            "one-per-node is never true of MPI_COMM_WORLD, and of others only if it is true of all"
+            " communicators that the same call makes (of MPI_UNDEFINED's processes, too)",
+            "give other communicators an entry after this one",
+        )
     if first < 2 and last == LARGEST_COMM_SIZE and communicator.distribution is Distribution.ANY:
         yield Finding(
             communicator.line,

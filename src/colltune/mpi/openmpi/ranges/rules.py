@@ -60,7 +60,8 @@ class CommunicatorRange:
         """Tell whether it is for such a communicator.
 
         The library notes only of communicators that it derives from others whether every process
-        has a node of its own: not of MPI_COMM_WORLD.
+        has a node of its own, not of MPI_COMM_WORLD; and it notes it only if that is true of all
+        communicators that the same call makes, which is taken for granted here (``comm_cid.c``).
         """
         if self.distribution is Distribution.ONE_PER_NODE and (is_world or nodes != comm_size):
             return False

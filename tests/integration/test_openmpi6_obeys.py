@@ -1,0 +1,301 @@
+"""Open MPI 6 runs what its JSON rules, and classic files that it reads shifted, are said to run.
+
+No package of it is to be had yet: the variable COLLTUNE_TEST_OPENMPI6 names the folder that it was
+installed into, or the tests are skipped. One without a launcher is started by the mpirun of another
+Open MPI.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from colltune import process
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import ProgramError
+from colltune.mpi import installation, trace
+from colltune.mpi.file_format import Call, Format, ParsedFile
+from colltune.mpi.formats import FORMATS
+from colltune.mpi.installation import Installation
+from colltune.mpi.openmpi import portfolio
+from colltune.mpi.openmpi.releases import entry_of
+from tests.integration.real_mpi import CALLS, TIMEOUT_S, RealMpi
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+
+pytestmark = pytest.mark.mpi
+VARIABLE = "COLLTUNE_TEST_OPENMPI6"
+RELEASE = "6.1.0"
+NPROCS = 5
+_MSIZES = (1, 8, 60, 120, 1000, 4080, 9000)
+
+
+class OpenMpi6(RealMpi):
+    """An Open MPI 6 that may have to be started by the launcher of another one."""
+
+    @property
+    def release(self) -> str:
+        """The release under test."""
+        return RELEASE
+
+
+@pytest.fixture(scope="session")
+def mpi(tmp_path_factory: pytest.TempPathFactory) -> OpenMpi6:
+    """Return the MPI under test, or skip with the reason."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        pytest.skip(f"{VARIABLE} names no Open MPI 6")
+    if reason := trace.unavailable():
+        pytest.skip(reason)
+    prefix, folder = Path(named), tmp_path_factory.mktemp("openmpi6")
+    try:
+        mpirun = prefix / "bin" / "mpirun"
+        if not mpirun.exists():
+            mpirun = installation.find(os.environ.get("COLLTUNE_TEST_MPI")).mpirun
+        libmpi = next((prefix / "lib").glob("libmpi.so.*"))
+        found = Installation("openmpi", RELEASE, mpirun, prefix / "bin/mpicc", libmpi, named)
+        tracer = trace.build(found, folder)
+    except (ProgramError, StopIteration) as error:
+        pytest.skip(f"{VARIABLE}={named}: {error}")
+    calls = folder / "calls"
+    compiled = process.run([found.mpicc, "-O1", "-o", calls, CALLS], timeout_s=TIMEOUT_S)
+    process.check(compiled, "compiling the test program")
+    return OpenMpi6(found, tracer, calls)
+
+
+def _calls(rng: Random, collectives: list[Collective], count: int) -> list[Call]:
+    """Return random calls on communicators that are not MPI_COMM_WORLD."""
+    found = []
+    for _ in range(count):
+        collective, ranks = rng.choice(collectives), rng.randint(2, NPROCS)
+        msize = 0 if collective is Collective.BARRIER else rng.choice(_MSIZES)
+        if collective is Collective.REDUCE_SCATTER:
+            msize -= msize % ranks or 0
+            msize = max(msize, ranks)
+        found.append(Call(collective, ranks, msize, is_world=False))
+    return found
+
+
+def _steps(calls: list[Call]) -> list[str]:
+    return [f"{c.collective}:{c.msize_bytes}:plain:{c.comm_size}" for c in calls]
+
+
+def _disagreements(
+    mpi: OpenMpi6, known: Format, parsed: ParsedFile, path: Path, calls: list[Call]
+) -> tuple[list[str], int]:
+    """Return of which calls another function ran than is said, and how many a rule decided."""
+    environment = known.activation(RELEASE, {"": str(path)}, Shape(1, NPROCS))
+    seen = mpi.observe(NPROCS, _steps(calls), environment)
+    plain = mpi.observe(NPROCS, _steps(calls), {})
+    assert len(seen) == len(plain) == len(calls)
+    wrong, decided = [], 0
+    for call, with_file, without in zip(calls, seen, plain, strict=True):
+        outcome = parsed.decide(call)
+        expected = without.symbol
+        if not outcome.chosen.is_default:
+            decided += 1
+            expected = portfolio.algorithm_of(RELEASE, outcome.chosen).symbol
+        if with_file.symbol != expected:
+            wrong.append(f"{call}: {with_file.symbol}, not {expected}")
+    return wrong, decided
+
+
+def _random_rule(rng: Random, collective: Collective, first_size: int, last_size: int) -> object:
+    entry = entry_of(RELEASE, collective)
+    allowed = [
+        a
+        for a in entry.algorithms
+        if not a.wrong and ("two_proc" not in a.name or (first_size, last_size) == (2, 2))
+    ]
+    algorithm = rng.choice(allowed)
+    spelled = "default" if algorithm.name == "basic_default" else algorithm.name
+    rule: dict[str, object] = {"alg": rng.choice([spelled, spelled.upper(), algorithm.number])}
+    if rng.random() < 0.15:
+        rule["alg"] = rng.choice(["no_such", 77, 0, "ignore"])
+    if not entry.one_rule and rng.random() < 0.8:
+        first = rng.choice([0, 1, 16, 240, 3000])
+        rule |= {"msg_size_min": first, "msg_size_max": rng.choice([first + 500, "inf", 9000])}
+    if "fanout" in algorithm.parameters:
+        rule["faninout"] = rng.randint(2, 4)
+    if "segsize" in algorithm.parameters:
+        rule["seg_size"] = rng.choice([0, 64, 1024])
+    return rule
+
+
+def _random_json(rng: Random, collectives: list[Collective]) -> str:
+    content: dict[str, list[object]] = {}
+    for collective in collectives:
+        entries: list[object] = []
+        for _ in range(rng.randint(1, 4)):
+            first = rng.randint(0, NPROCS)
+            last = rng.choice([first, first, first + 1, NPROCS])
+            count = 1 if entry_of(RELEASE, collective).one_rule else rng.randint(0, 3)
+            rules = [_random_rule(rng, collective, first, last) for _ in range(count)]
+            communicator: dict[str, object] = {"comm_size_min": first, "rules": rules}
+            if rng.random() < 0.8:
+                communicator["comm_size_max"] = last
+            else:
+                communicator["rules"] = [
+                    _random_rule(rng, collective, first, NPROCS) for _ in range(count)
+                ]
+            if rng.random() < 0.4:
+                communicator["comm_rank_distribution"] = rng.choice(
+                    ["any", "one-per-node", "single-node"]
+                )
+            entries.append(communicator)
+        content[str(collective)] = entries
+    return json.dumps({"rule_file_version": 3, "collectives": content}, indent=1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_json_rules_are_obeyed(mpi: OpenMpi6, tmp_path: Path, seed: int) -> None:
+    """Overlapping ranges, layouts, unknown algorithms: what runs is what is said."""
+    rng = Random(seed)
+    collectives = rng.sample(list(Collective), 6)
+    path = tmp_path / "rules.json"
+    path.write_text(_random_json(rng, collectives), encoding="utf-8")
+    known = FORMATS["openmpi-json"]
+    parsed = known.parse(path.read_text(encoding="utf-8"), str(path), RELEASE)
+    assert not parsed.dropped
+    wrong, decided = _disagreements(mpi, known, parsed, path, _calls(rng, collectives, 40))
+    assert wrong == []
+    assert decided >= 5
+
+
+def test_classic_files_are_read_shifted(mpi: OpenMpi6, tmp_path: Path) -> None:
+    """Entries for 3, 4 and 5 processes hold for 0 to 2, 3, and 4 and more."""
+    path = tmp_path / "rules"
+    entries = "\n".join(
+        f"{size} 1\n0 {algorithm} 0 0" for size, algorithm in ((3, 1), (4, 3), (5, 6))
+    )
+    path.write_text(f"2\n7\n3\n{entries}\n2\n3\n{entries}\n", encoding="utf-8")
+    known = FORMATS["openmpi-classic"]
+    parsed = known.parse(path.read_text(encoding="utf-8"), str(path), RELEASE)
+    calls = [
+        Call(collective, ranks, 4000, is_world=False)
+        for collective in (Collective.BCAST, Collective.ALLREDUCE)
+        for ranks in range(2, NPROCS + 1)
+    ]
+    wrong, decided = _disagreements(mpi, known, parsed, path, calls)
+    assert (wrong, decided) == ([], len(calls))
+    third = Configuration.parse("openmpi.bcast.binomial:segsize=0")
+    assert parsed.decide(calls[2]).chosen == third
+
+
+def test_what_is_written_is_obeyed(mpi: OpenMpi6, tmp_path: Path) -> None:
+    """A table of all safe configurations, radixes included, runs as it says."""
+    known = FORMATS["openmpi-json"]
+    rng = Random(7)
+    rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
+    for collective in Collective:
+        for size in range(2, NPROCS + 1):
+            configurations = [
+                c
+                for c in portfolio.portfolio(RELEASE, collective, (0, 1024), (2, 3)).configurations
+                if not portfolio.why_unsafe(RELEASE, c, builtin_operations_only=True, nprocs=size)
+            ]
+            rules[collective, size] = (Interval(0, None, rng.choice(configurations)),)
+    table = DecisionTable("openmpi", Shape(1, NPROCS), rules)
+    written = known.write(table, RELEASE, builtin_operations_only=True)
+    path = tmp_path / "rules.json"
+    path.write_text(written.text, encoding="utf-8")
+    parsed = known.parse(written.text, str(path), RELEASE)
+    calls = _calls(rng, list(Collective), 60)
+    wrong, decided = _disagreements(mpi, known, parsed, path, calls)
+    assert wrong == []
+    assert decided >= 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"collectives": {"reducescatter": []}}',
+        '{"collectives": {"bcast": [{"comm_size_min": 2.5, "rules": [{"alg": 1}]}]}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": 1, "msg_size_max": "many"}]}]}}',
+        '{"collectives": {"bcast": [{"comm_size_max": "inf", "rules": [{"alg": 1}]}]}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": null}]}]}}',
+        '{"collectives": {"bcast": [{"rules": [7, {"alg": 1}]}]}}',
+        '{"collectives": {"bcast": [{"rules": []}, {"rules": [{"alg": 1}]}]}}',
+        '\ufeff{"collectives": {"bcast": [{"rules": [{"alg": 4294967302,}],},],}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": 1}]}], "bcast": []}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": "0x3", "alg": 1}]}]}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": "", "msg_size_max": -1}]}]}}',
+        '{"collectives": {"bcast": [{"comm_rank_distribution": "x", "rules": [{"alg": 1}]}]}}',
+    ],
+)
+def test_odd_files_do_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) -> None:
+    """What is dropped is dropped, what is read over is read over."""
+    path = tmp_path / "rules.json"
+    path.write_text(text, encoding="utf-8")
+    known = FORMATS["openmpi-json"]
+    parsed = known.parse(text, str(path), RELEASE)
+    calls = [Call(Collective.BCAST, ranks, 4000, is_world=False) for ranks in (3, 4)]
+    assert _disagreements(mpi, known, parsed, path, calls)[0] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"collectives": {"alltoallw": [{"rules": [{"alg": 1}]}]}}',
+        '{"collectives": {"gatherv": [{"rules": [{"alg": "linear"}]}]}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": 1}]}], "reducescatter": []}}',
+        '{"collectives": {"bcast": [{"rules": [{"alg": 1}]}, {"comm_size_min": 2}]}}',
+        '{"collectives": {"bcast": [{"rules": {"alg": 1}}]}}',
+    ],
+)
+def test_programs_die_of_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) -> None:
+    """The library crashes while it reads the file."""
+    path = tmp_path / "rules.json"
+    path.write_text(text, encoding="utf-8")
+    known = FORMATS["openmpi-json"]
+    parsed = known.parse(text, str(path), RELEASE)
+    call = Call(Collective.BCAST, 3, 64, is_world=False)
+    assert parsed.decide(call).ends_program
+    environment = known.activation(RELEASE, {"": str(path)}, Shape(1, 3))
+    assert not mpi.run(3, _steps([call]), environment).ok
+
+
+@pytest.mark.root
+def test_layouts_are_told_apart_across_nodes(mpi: OpenMpi6, tmp_path: Path) -> None:
+    """One process per node, a single node and all others each get what was written for them."""
+    skip_without()
+    bcast, job = Collective.BCAST, Shape(3, 2)
+    default = Configuration.default("openmpi", bcast)
+
+    def always(algorithm: str) -> tuple[Interval, ...]:
+        return (Interval(0, None, Configuration.parse(f"openmpi.bcast.{algorithm}:segsize=0")),)
+
+    table = DecisionTable(
+        "openmpi",
+        job,
+        {(bcast, 3): always("pipeline"), (bcast, 6): always("knomial")},
+        {
+            (bcast, Shape(3, 1)): always("binomial"),
+            (bcast, Shape(2, 1)): always("binary_tree"),
+            (bcast, Shape(1, 2)): always("knomial"),
+        },
+    )
+    known = FORMATS["openmpi-json"]
+    written = known.write(table, RELEASE)
+    path = tmp_path / "rules.json"
+    path.write_text(written.text, encoding="utf-8")
+    parsed = known.parse(written.text, str(path), RELEASE)
+    flat = {"OMPI_MCA_coll_han_priority": "0"}
+    environment = known.activation(RELEASE, {"": str(path)}, job) | flat
+    nodes_of = {
+        "slot": {2: 1, 3: 2, 6: 3},  # processes 0 and 1 are on the first node
+        "node": {2: 2, 3: 3, 6: 3},  # every process is on the next one
+    }
+    with Namespaces("launcher") as spaces:
+        options = openmpi_hosts(tmp_path, ["na", "nb", "nc"], slots=2)
+        for how, nodes in nodes_of.items():
+            calls = [Call(bcast, ranks, 4000, nodes[ranks], is_world=False) for ranks in nodes]
+            mapped = [*options, "--map-by", how]
+            seen = mpi.observe(6, _steps(calls), environment, mapped, spaces.enter([]))
+            for call, observation in zip(calls, seen, strict=True):
+                chosen = parsed.decide(call, environment).configuration
+                assert chosen != default
+                assert observation.symbol == portfolio.algorithm_of(RELEASE, chosen).symbol, call
