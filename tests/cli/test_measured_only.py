@@ -15,7 +15,7 @@ from tests.cli.conftest import Verb
 HERE = Path("/opt/mpi/bin/mpirun")
 
 
-@pytest.mark.parametrize(("library", "title"), [("mpich", "MPICH"), ("intelmpi", "Intel MPI")])
+@pytest.mark.parametrize(("library", "title"), [("mpich", "MPICH")])
 def test_writing_for_a_library_without_it_tells_what_works(
     colltune: Verb, bundle_path: Path, tmp_path: Path, library: str, title: str
 ) -> None:

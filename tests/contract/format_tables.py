@@ -66,6 +66,11 @@ def candidates(
     return tuple(found)
 
 
+def tells_communicators(known: Format) -> bool:
+    """Tell whether a format can say something for communicators of one size only."""
+    return not known.one_choice and getattr(known, "knows_comm_size", True)
+
+
 def layouts(comm_size: int, job: Shape) -> list[Shape]:
     """Return how so many processes can lie evenly on a job."""
     return [
@@ -111,7 +116,9 @@ def tables(draw: st.DrawFn, known: Format, release: str) -> DecisionTable:
     for collective in collectives:
         sizes = st.sampled_from([job.nprocs, *range(2, min(job.nprocs, 40) + 1)])
         wanted = (
-            [job.nprocs] if known.one_choice else draw(st.lists(sizes, max_size=3, unique=True))
+            draw(st.lists(sizes, max_size=3, unique=True))
+            if tells_communicators(known)
+            else [job.nprocs]
         )
         for size in wanted:
             found = layouts(size, job) if known.knows_layout and draw(st.booleans()) else []

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format
+from colltune.mpi.intelmpi.adjust_format import AdjustFormat
+from colltune.mpi.intelmpi.tuning_format import TuningFormat
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.han.format import OpenMpiHan
 from colltune.mpi.openmpi.parameters import OpenMpiParameters
@@ -17,7 +19,14 @@ from colltune.mpi.openmpi.ranges import OpenMpiJson
 
 FORMATS: dict[str, Format] = {
     known.name: known
-    for known in (OpenMpiClassic(), OpenMpiJson(), OpenMpiHan(), OpenMpiParameters())
+    for known in (
+        OpenMpiClassic(),
+        OpenMpiJson(),
+        OpenMpiHan(),
+        OpenMpiParameters(),
+        TuningFormat(),
+        AdjustFormat(),
+    )
 }
 LARGEST_BYTES = 32 << 20
 RELEASES: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""Intel MPI 2019 and 2021 by I_MPI_ADJUST_*; its tuning files cannot be written yet.
+"""Intel MPI 2019 and 2021: the presets of I_MPI_ADJUST_* and of the files for I_MPI_TUNING.
 
 The variables are read once, so that every configuration needs a launch of its own. Intel MPI does
 not tell which algorithm runs, and takes a number that it does not have for 1.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from colltune.domain import Collective, Configuration, Portfolio
-from colltune.mpi.intelmpi import activation
-from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of, entry_of
-from colltune.mpi.offer import Offer
+from colltune.mpi.intelmpi import activation, presets
+from colltune.mpi.intelmpi.presets import OFFER
+from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
 
-OFFER = Offer(library=LIBRARY, title=TITLE, entry_of=entry_of, ranges={}, defaults={})
+__all__ = ["OFFER", "IntelMpi"]
 
 
 class IntelMpi(MpiLibrary):
@@ -75,9 +75,13 @@ class IntelMpi(MpiLibrary):
         builtin_operations_only: bool,
         nprocs: int | None = None,
     ) -> bool:
-        """Tell whether nothing is known against it; Intel MPI falls back by itself."""
-        spelled = OFFER.canonical(release, configuration)
-        return spelled.is_default or not OFFER.algorithm_of(release, spelled).wrong
+        """Tell whether `presets.why_unsafe` has nothing to say."""
+        return not presets.why_unsafe(
+            release,
+            OFFER.canonical(release, configuration),
+            builtin_operations_only=builtin_operations_only,
+            nprocs=nprocs,
+        )
 
     def one_rule(self, release: str) -> frozenset[Collective]:
         """Return the collectives whose catalogue entry says so."""
@@ -106,12 +110,11 @@ class IntelMpi(MpiLibrary):
         LibraryError
             If the configuration is unknown in this release.
         """
-        spelled = OFFER.canonical(release, configuration)
-        if spelled.is_default:
+        preset = presets.preset_of(release, configuration)
+        if preset == presets.BUILT_IN:
             catalogue_of(release)
             return {}
-        number = OFFER.algorithm_of(release, spelled).number
-        return {f"I_MPI_ADJUST_{spelled.collective.upper()}": str(number)}
+        return {presets.variable(configuration.collective): str(preset)}
 
     def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
         """Return nothing: its functions are not to be looked at."""
