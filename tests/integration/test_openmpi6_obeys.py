@@ -17,13 +17,14 @@ import pytest
 from colltune import process
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import ProgramError
-from colltune.mpi import installation, trace
+from colltune.mpi import configurable, installation, trace
 from colltune.mpi.file_format import Call, Format, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import portfolio
 from colltune.mpi.openmpi.releases import entry_of
 from tests.integration.real_mpi import CALLS, TIMEOUT_S, RealMpi
+from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
 
 pytestmark = pytest.mark.mpi
@@ -256,6 +257,32 @@ def test_programs_die_of_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) 
     assert parsed.decide(call).ends_program
     environment = known.activation(RELEASE, {"": str(path)}, Shape(1, 3))
     assert not mpi.run(3, _steps([call]), environment).ok
+
+
+def test_every_configuration_can_be_forced_in_one_launch(mpi: OpenMpi6) -> None:
+    """Control variables switch between all algorithms, radixes included, and results are right."""
+    library = configurable("openmpi")
+    steps, wanted = [], []
+    for collective in Collective:
+        offered = library.portfolio(RELEASE, collective, (1024,), (2, 3)).configurations
+        for choice in offered:
+            safe = library.safe(RELEASE, choice, builtin_operations_only=True, nprocs=4)
+            if choice.is_default or not safe or not library.settable_at_runtime(RELEASE, choice):
+                continue
+            steps += [
+                f"set:{name}={value}" for name, value in library.force(RELEASE, choice).items()
+            ]
+            steps.append(f"{collective}:{0 if collective is Collective.BARRIER else 9600}")
+            wanted.append(library.expected_symbols(RELEASE, choice))
+    seen = mpi.observe(4, steps, library.base_environment(RELEASE))
+    assert len(seen) >= 60
+    assert [o for o, symbols in zip(seen, wanted, strict=True) if o.symbol not in symbols] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_files_for_han_are_read_as_is_said(mpi: OpenMpi6, tmp_path: Path, seed: int) -> None:
+    """The library reads as many rules as are told, or forgets the file as is told."""
+    compare_han_file(mpi, tmp_path, random_han_file(Random(seed)))
 
 
 @pytest.mark.root

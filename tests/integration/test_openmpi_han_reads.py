@@ -35,7 +35,7 @@ def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
     return prepare(tmp_path_factory.mktemp("mpi"))
 
 
-def _file(rng: Random) -> str:
+def random_han_file(rng: Random) -> str:
     """Return a sound file, or one with a word put in, left out or exchanged."""
     level = rng.choice(["2", "global_communicator", "inter_node", "0"])
     rules = rng.choice(["0 tuned", "0 han", "0 han @simple", "0 han @1 64 tuned", "1 basic 9 han"])
@@ -50,8 +50,8 @@ def _file(rng: Random) -> str:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_files_are_read_as_is_said(mpi: RealMpi, tmp_path: Path, seed: int) -> None:
     """The library reads as many rules as are told, or forgets the file as is told."""
-    text = _file(Random(seed))
-    _compare(mpi, tmp_path, text)
+    text = random_han_file(Random(seed))
+    compare_han_file(mpi, tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,16 @@ def test_random_files_are_read_as_is_said(mpi: RealMpi, tmp_path: Path, seed: in
 )
 def test_odd_files_are_read_as_is_said(mpi: RealMpi, tmp_path: Path, text: str) -> None:
     """Communicator size 0, words that are skipped, octal counts."""
-    _compare(mpi, tmp_path, text)
+    compare_han_file(mpi, tmp_path, text)
 
 
 def test_an_algorithm_where_there_is_none(mpi: RealMpi, tmp_path: Path) -> None:
     """Releases that know algorithms by name crash when a collective has none."""
-    _compare(mpi, tmp_path, "1\nscan\n1\n2\n1\n1 1\n0 han @simple\n")
+    compare_han_file(mpi, tmp_path, "1\nscan\n1\n2\n1\n1 1\n0 han @simple\n")
 
 
-def _compare(mpi: RealMpi, folder: Path, text: str) -> None:
+def compare_han_file(mpi: RealMpi, folder: Path, text: str) -> None:
+    """Check that the library makes of a file what is said."""
     path = folder / "han.rules"
     path.write_text(text, encoding="utf-8", newline="")
     known = FORMATS["openmpi-han"]

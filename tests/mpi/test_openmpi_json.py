@@ -131,7 +131,7 @@ def test_what_cannot_be_told_apart_is_noted() -> None:
 
 
 def test_where_it_need_not_one_per_node_is_not_asked_for() -> None:
-    """The library often does not notice it: the leaders of three nodes are those not on one node."""
+    """The library often does not notice it: leaders of three nodes are those not on one."""
     given_table = DecisionTable(
         "openmpi",
         Shape(3, 4),
