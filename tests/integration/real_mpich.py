@@ -20,7 +20,7 @@ from colltune.mpi.installation import Installation
 HERE = Path(__file__).parent
 TIMEOUT_S = 120.0
 # every process its own node, so that all messages pass UCX
-_ALL_VISIBLE = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "posix,self", "MPIR_CVAR_CH4_NETMOD": "ucx"}
+ALL_VISIBLE = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "posix,self", "MPIR_CVAR_CH4_NETMOD": "ucx"}
 _RANKS_WORDS = ("CALL", "DONE", "SEND")
 
 Traffic = tuple[tuple[int, ...], ...]
@@ -44,21 +44,35 @@ class RealMpich:
         self, nprocs: int, steps: Sequence[str], environment: Mapping[str, str]
     ) -> process.Outcome:
         """Run the test program."""
-        free = {n: v for n, v in os.environ.items() if not n.startswith("MPIR_CVAR_")}
         return process.run(
             [self.installation.mpirun, "-n", str(nprocs), self.calls, *steps],
             timeout_s=TIMEOUT_S,
-            env=free | self.installation.launch_environment() | dict(environment),
+            env=self.environment(environment),
         )
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a launch with `more` and no other control variables."""
+        free = {n: v for n, v in os.environ.items() if not n.startswith("MPIR_CVAR_")}
+        return free | self.installation.launch_environment() | dict(more)
 
     def traffic(
         self,
         nprocs: int,
         steps: Sequence[str],
         environment: Mapping[str, str] | None = None,
-        visible: Mapping[str, str] = _ALL_VISIBLE,
+        visible: Mapping[str, str] = ALL_VISIBLE,
     ) -> list[Traffic]:
         """Run the test program, insist on right results, and return the messages of its calls."""
+        return together(self.by_rank(nprocs, steps, environment, visible))
+
+    def by_rank(
+        self,
+        nprocs: int,
+        steps: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        visible: Mapping[str, str] = ALL_VISIBLE,
+    ) -> list[list[tuple[int, ...]]]:
+        """Return the messages of each rank's own calls; else as `traffic`."""
         watched = {"LD_PRELOAD": str(self.sends), **visible, **(environment or {})}
         outcome = self.run(nprocs, steps, watched)
         assert outcome.ok, outcome.explain()
@@ -66,8 +80,8 @@ class RealMpich:
         return sent(outcome.stderr.splitlines(), nprocs)
 
 
-def sent(lines: Iterable[str], nprocs: int) -> list[Traffic]:
-    """Return the messages of each call in what the test program and the preloaded library print."""
+def sent(lines: Iterable[str], nprocs: int) -> list[list[tuple[int, ...]]]:
+    """Return each rank's messages in what the test program and the preloaded library print."""
     by_rank: list[list[list[int]]] = [[] for _ in range(nprocs)]
     within = [False] * nprocs
     for line in lines:
@@ -82,7 +96,12 @@ def sent(lines: Iterable[str], nprocs: int) -> list[Traffic]:
         within[rank] = words[0] == "CALL"
         if within[rank]:
             by_rank[rank].append([])
-    return [tuple(map(tuple, ranks)) for ranks in zip(*by_rank, strict=True)]
+    return [[tuple(call) for call in calls] for calls in by_rank]
+
+
+def together(by_rank: Sequence[Sequence[tuple[int, ...]]]) -> list[Traffic]:
+    """Return the messages of calls that all ranks make."""
+    return [tuple(ranks) for ranks in zip(*by_rank, strict=True)]
 
 
 def prepare(folder: Path) -> RealMpich:

@@ -12,6 +12,8 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format
 from colltune.mpi.intelmpi.adjust_format import AdjustFormat
 from colltune.mpi.intelmpi.tuning_format import TuningFormat
+from colltune.mpi.mpich.tree_format import MpichJson
+from colltune.mpi.mpich.variables_format import MpichVariables
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.han.format import OpenMpiHan
 from colltune.mpi.openmpi.parameters import OpenMpiParameters
@@ -26,6 +28,8 @@ FORMATS: dict[str, Format] = {
         OpenMpiParameters(),
         TuningFormat(),
         AdjustFormat(),
+        MpichJson(),
+        MpichVariables(),
     )
 }
 LARGEST_BYTES = 32 << 20

@@ -1,0 +1,213 @@
+"""MPICH's selection file as a format: recognised, parsed, written, converted, put into effect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePath
+
+from colltune.domain import DecisionTable, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.file_format import Format, ParsedFile, Written
+from colltune.mpi.mpich import builtin
+from colltune.mpi.mpich import environment as variables
+from colltune.mpi.mpich.functions import functions_of
+from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.mpich.tree import (
+    DEFAULT,
+    NOTHING,
+    Branch,
+    Known,
+    Leaf,
+    Test,
+    Tree,
+    cut,
+    leaves,
+    merged,
+    rendered,
+    test,
+    with_leaves,
+)
+from colltune.mpi.mpich.tree_file import NAME, ParsedTree, collective_trees
+from colltune.mpi.mpich.tree_reader import read
+from colltune.mpi.mpich.tree_writer import (
+    DEVICE,
+    Plan,
+    algorithms,
+    device,
+    filled,
+    plan_of,
+    unwrapped,
+    wrapped,
+)
+from colltune.mpi.mpich.variables_file import ParsedVariables
+
+_LOOKS = re.compile(r'"\s*(?:collective\s*=|algorithm\s*=|comm_type\s*=)')
+_RENAMED = {
+    "MPIR_Barrier_intra_dissemination": ("MPIR_Barrier_intra_k_dissemination", (("k", "2"),)),
+    "MPIR_Barrier_intra_k_dissemination": ("MPIR_Barrier_intra_dissemination", ()),
+}
+_OLD = ("4.0", "4.1")
+
+
+class MpichJson(Format):
+    """`colltune.mpi.file_format.Format` of ``MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE``."""
+
+    name = NAME
+    library = LIBRARY
+    title = "MPICH's selection tree (JSON)"
+    one_choice = False
+    knows_layout = True
+
+    def recognises(self, text: str) -> bool:
+        """Tell whether there is an object with keys of a selection tree."""
+        return text.lstrip().startswith(("{", "/")) and _LOOKS.search(text) is not None
+
+    def unreadable_by(self, release: str) -> str:
+        """Return nothing: all supported releases read it."""
+        catalogue_of(release)
+        return ""
+
+    def parse(self, text: str, source: str, release: str) -> ParsedTree:
+        """Return what `release` makes of a file."""
+        return ParsedTree(release, source, read(text, source, release))
+
+    def write(
+        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+    ) -> Written:
+        """Return the complete tree, and the device's beside it.
+
+        What an algorithm needs is asked for in the tree, so that it makes no difference whether a
+        program has operations of its own.
+        """
+        plan = plan_of(table, release)
+        texts = {"": rendered(algorithms(plan)), DEVICE: rendered(device(plan))}
+        return Written(NAME, release, texts, tuple(plan.notes))
+
+    def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """Return a file's tree for another release, or a list of variables as a tree."""
+        if not isinstance(parsed, ParsedTree):
+            return self._converted_variables(parsed, release)
+        if parsed.reading.fatal:
+            raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
+        trees = collective_trees(parsed.tree)
+        if trees is None:
+            raise LibraryError(
+                f"{parsed.source}: has tests before the collectives; put the collectives first"
+            )
+        return _Conversion(parsed, release).written(trees)
+
+    def _converted_variables(self, parsed: ParsedFile, release: str) -> Written:
+        if not isinstance(parsed, ParsedVariables):
+            raise LibraryError(f"{parsed.source}: {parsed.format} is no format of {TITLE}")
+        plan = Plan(release)
+        for configuration, line in parsed.choices(plan.notes):
+            plan.choose_everywhere(configuration, line)
+        texts = {"": rendered(algorithms(plan)), DEVICE: rendered(device(plan))}
+        return Written(NAME, release, texts, tuple(plan.notes))
+
+    def activation(
+        self, release: str, paths: Mapping[str, str], job: Shape | None = None
+    ) -> dict[str, str]:
+        """Return the variables that name the files.
+
+        Without a file for the device its own collectives are switched off: otherwise they would go
+        first, and this tree would be asked for their parts only.
+        """
+        catalogue_of(release)
+        for path in paths.values():
+            if not PurePath(path).is_absolute():
+                raise LibraryError(f"{path}: the path of a selection file must be absolute")
+        found = {variables.TREE_FILE: paths[""]}
+        if DEVICE in paths:
+            return found | {variables.DEVICE_FILE: paths[DEVICE]}
+        return found | {variables.DEVICE: "none"}
+
+
+class _Conversion:
+    """Rewrites the trees of one file for another release."""
+
+    def __init__(self, parsed: ParsedTree, release: str) -> None:
+        self.parsed, self.release = parsed, release
+        self.series = catalogue_of(release).series
+        self.names = functions_of(release).all
+        self.notes: list[str] = []
+
+    def written(self, trees: dict[str, Tree]) -> Written:
+        own = builtin.tree_of(self.release)
+        missing = [name for name in own if name not in trees]
+        if missing:
+            self.note(0, f"no {', '.join(missing)}: filled with what {TITLE} decides by itself")
+        found = {name: self.tree(trees[name]) if name in trees else own[name] for name in own}
+        if self.parsed.is_ours:
+            found = {name: merged(cut(tree, Known())) for name, tree in found.items()}
+        texts = {"": rendered(found)}
+        if any(leaf.left_to_library for tree in found.values() for _, leaf in leaves(tree)):
+            texts[DEVICE] = rendered(self.device(found))
+        return Written(NAME, self.release, texts, tuple(self.notes))
+
+    def tree(self, tree: Tree) -> Tree:
+        """Return a collective's tree for the release."""
+        if isinstance(tree, Leaf):
+            return self.leaf(tree)
+        inner = unwrapped(tree) if self.parsed.is_ours else None
+        if inner is not None:
+            rest = self.tree(tree.tests[-1][1] if tree.tests[-1][1] != inner else tree.tests[0][1])
+            again = wrapped(self.tree(inner), self.series)
+            return with_leaves(again, lambda leaf: rest if leaf == DEFAULT else leaf)
+        return Branch(tuple((self.test(found), self.tree(then)) for found, then in tree.tests))
+
+    def test(self, found: Test) -> Test:
+        if found.name == "comm_avg_ppn" and found.relation == "<" and self.series in _OLD:
+            self.note(
+                found.line, f"{found.key!r} is unknown to {TITLE} {self.release}: <= is taken"
+            )
+            return replace(test(f"comm_avg_ppn<={(found.number or 1) - 1}"), line=found.line)
+        if found.is_any and self.series in _OLD:
+            return Test("comm_size", "=", "any", found.line)
+        split = found.name == "comm_hierarchy" and found.value in ("node", "node_roots", "flat")
+        if split and not self.series.startswith("4."):
+            self.note(found.line, f"{found.key!r} holds for all that is no parent from 5.0 on")
+        return found
+
+    def leaf(self, leaf: Leaf) -> Tree:
+        if leaf.function in self.names:
+            return leaf
+        renamed, parameters = _RENAMED.get(leaf.function, ("", ()))
+        if renamed in self.names:
+            if not leaf.left_to_library:
+                self.note(leaf.line, f"{leaf.function} is {renamed} in {TITLE} {self.release}")
+            return replace(leaf, function=renamed, parameters=parameters)
+        what = f"{TITLE} {self.release} has no {leaf.function}; left to the library"
+        self.note(leaf.line, what)
+        collective, _, word = leaf.function.removeprefix("MPIR_").partition("_int")
+        own = builtin.tree_of(self.release).get(collective.lower(), NOTHING)
+        if isinstance(own, Leaf):
+            return own
+        kind = word.partition("_")[0]
+        parts = {found.key: then for found, then in own.tests}
+        return parts.get(f"comm_type=int{kind}", own)
+
+    def device(self, trees: Mapping[str, Tree]) -> dict[str, Tree]:
+        """Return the device's tree that goes with the trees of algorithms."""
+        found: dict[str, Tree] = {}
+        for name, own in builtin.compositions_of(self.release).items():
+            tree = _chosen(trees[name])
+            found[name] = own if tree == DEFAULT else filled(own, tree, self.series)
+        return found
+
+    def note(self, line: int, text: str) -> None:
+        """Keep a note with the line it is about."""
+        full = f"line {line}: {text}" if line else text
+        if full not in self.notes:
+            self.notes.append(full)
+
+
+def _chosen(tree: Tree) -> Tree:
+    """Return where a tree chooses, with `DEFAULT` where it leaves it to the library."""
+    if isinstance(tree, Branch) and tree.tests[0][0].key == "comm_type=intra":
+        tree = tree.tests[0][1]
+    inner = unwrapped(tree)
+    tree = tree if inner is None else inner
+    return merged(with_leaves(tree, lambda leaf: DEFAULT if leaf.left_to_library else NOTHING))

@@ -1,0 +1,264 @@
+"""What is wrong with a selection tree that MPICH reads: dead, unsafe, in the wrong unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.mpich.facts import DEFINED, LOCAL_SIZE
+from colltune.mpi.mpich.functions import Functions, functions_of
+from colltune.mpi.mpich.releases import TITLE, catalogue_of
+from colltune.mpi.mpich.tree import MARK, Branch, Known, Leaf, Test, Tree, as_c_int, leaves
+
+_OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
+_NEEDS = {
+    "commutative": ("is_commutative=yes", Fault.WRONG_RESULT),
+    "builtin-op": ("is_op_built_in=yes", Fault.WRONG_RESULT),
+    "size-ge-pof2": ("count>=pow2", Fault.ENDS_PROGRAM),
+    "power-of-two": ("comm_size=pow2", Fault.ENDS_PROGRAM),
+    "inplace": ("is_sendbuf_inplace=yes", Fault.ENDS_PROGRAM),
+    "noinplace": ("is_sendbuf_inplace=no", Fault.WRONG_RESULT),
+    "parent-comm": ("comm_hierarchy=parent", Fault.ENDS_PROGRAM),
+    "block-regular": ("is_block_regular=yes", Fault.ENDS_PROGRAM),
+}
+_MENDS = {"count>=pow2": 'go before it with "count<pow2" and another algorithm'}
+_LEAST_RADIX = {"k": 2, "scatterv_k": 2, "allgatherv_k": 2}
+_PARTS = ("node", "node_roots", "flat")
+_TREE_TYPES = ("kary", "knomial_1", "knomial_2")
+_HARMLESS_UNREAD = frozenset({"MPIR_Barrier_intra_recexch"})
+_TOTALS = ("allgather", "allgatherv", "reduce_scatter_block", "iallgather", "iallgatherv")
+
+
+@dataclass(frozen=True)
+class _Path:
+    """What holds on the way to a place of the tree."""
+
+    known: Known = field(default_factory=Known)
+    holds: frozenset[str] = frozenset()
+    collective: str = ""
+    at_call: bool = False
+    last_line: int = 0
+
+
+def lint(tree: Tree, release: str) -> tuple[Finding, ...]:
+    """Return the findings on a tree, by line."""
+    linter = _Linter(release)
+    linter.walk(tree, _Path())
+    linter.check_collectives(tree)
+    linter.check_units(tree)
+    return tuple(sorted(set(linter.findings)))
+
+
+class _Linter:
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.functions: Functions = functions_of(release)
+        self.recent = not catalogue_of(release).series.startswith("4.")
+        self.findings: list[Finding] = []
+
+    def find(self, line: int, fault: Fault, severity: Severity, message: str, mend: str) -> None:
+        self.findings.append(Finding(line, fault, severity, message, mend))
+
+    def error(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.find(line, fault, Severity.ERROR, message, mend)
+
+    def warn(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.find(line, fault, Severity.WARNING, message, mend)
+
+    def walk(self, tree: Tree, path: _Path) -> None:
+        if isinstance(tree, Leaf):
+            self.check_leaf(tree, path)
+            return
+        seen: list[Test] = []
+        start = path
+        for found, then in tree.tests:
+            path = replace(path, at_call=path.at_call or found.is_of_call)
+            self.check_test(found, path, seen)
+            seen.append(found)
+            inside, path = _split(path, found)
+            self.walk(then, inside)
+        self.check_end(tree, start)
+
+    def check_test(self, found: Test, path: _Path, seen: list[Test]) -> None:
+        of = path.collective
+        if found.is_of_call and not of:
+            what = f"{found.key!r} stands before a collective is told, and {TITLE} aborts"
+            self.error(found.line, Fault.ENDS_PROGRAM, what, "put it below a collective")
+        elif of and not found.is_any and of not in DEFINED.get(found.name, {of}):
+            what = f"{found.name} is not defined for {of}: the call ends the program"
+            self.error(found.line, Fault.ENDS_PROGRAM, what, f"use {_defined(of)}")
+        elif path.known.holds(found) is False:
+            self.dead(found, seen)
+        if found.name == "comm_size" and found.relation == "<" and path.at_call:
+            what = f"{TITLE} takes {found.key!r} for <= here, below a test of the call"
+            mend = f'write "comm_size<={(found.number or 0) - 1}"'
+            self.warn(found.line, Fault.INHERITED, what, mend)
+        if self.recent and found.name == "comm_hierarchy" and found.value in _PARTS:
+            what = f"{found.key!r} holds for every communicator that is no parent"
+            mend = 'from MPICH 5.0 on only "parent" is told from the others'
+            self.warn(found.line, Fault.OTHER_RELEASE, what, mend)
+
+    def dead(self, found: Test, seen: list[Test]) -> None:
+        bound = found.number or 0
+        larger = [s for s in seen if s.name == found.name and (s.number or -1) >= bound]
+        if larger:
+            what = f"{found.key!r} is never reached: {larger[-1].key!r} stands before it"
+            mend = "sort the tests of a chain from small to large"
+            self.error(found.line, Fault.UNSORTED, what, mend)
+        else:
+            what = f"{found.key!r} never holds here"
+            self.warn(found.line, Fault.DEAD_RULE, what, "remove it")
+
+    def check_end(self, tree: Branch, path: _Path) -> None:
+        """Tell of calls that fall off a chain."""
+        last = tree.tests[-1][0]
+        keys = {found.key for found, _ in tree.tests}
+        opposite = f"{last.name}={_OPPOSITE.get(last.value, '')}"
+        parts = last.name == "comm_hierarchy" and self.recent and "comm_hierarchy=parent" in keys
+        if last.is_any or last.number is not None or last.name in ("", "collective"):
+            return
+        if opposite in keys or opposite in path.holds or parts or last.value == "pow2":
+            return
+        if last.key == "comm_type=intra" and "neighbor_" in path.collective:
+            return
+        what = f"calls for which {last.key!r} does not hold find no algorithm and end the program"
+        self.error(
+            last.line, Fault.ENDS_PROGRAM, what, f"add what follows otherwise to {last.key!r}"
+        )
+
+    def check_leaf(self, leaf: Leaf, path: _Path) -> None:
+        if leaf.function not in self.functions.all or not path.collective:
+            return
+        if leaf.function not in self.functions.by_collective[path.collective]:
+            what = (
+                f"{leaf.function} is no algorithm of {path.collective}: the call ends the program"
+            )
+            self.error(leaf.line, Fault.ENDS_PROGRAM, what, "name one of its own")
+            return
+        kind = (
+            "inter" if "_inter_" in leaf.function else "intra" if "_intra_" in leaf.function else ""
+        )
+        other = f"comm_type={_OPPOSITE.get(kind, '')}"
+        scan = path.collective.endswith("scan")
+        if kind and not scan and f"comm_type={kind}" not in path.holds:
+            where = "on" if other in path.holds else "also on"
+            what = f"{leaf.function} runs {where} communicators of the other type, and fails there"
+            self.error(leaf.line, Fault.ENDS_PROGRAM, what, f'put it below "comm_type={kind}"')
+        self.check_parameters(leaf)
+        if other not in path.holds:
+            self.check_needs(leaf, path)
+
+    def check_parameters(self, leaf: Leaf) -> None:
+        wanted = self.functions.parameters.get(leaf.function, ())
+        said = dict(leaf.parameters)
+        for name in wanted:
+            if name not in said:
+                what = f"{leaf.function} needs {name}: without it it takes what memory holds"
+                self.error(leaf.line, Fault.HANGS, what, f'add "{name}=…": {{}} to its parameters')
+        for name in self.functions.unread.get(leaf.function, ()):
+            if leaf.function not in _HARMLESS_UNREAD:
+                what = f"{leaf.function} takes {name}, which {TITLE} reads from no file"
+                self.error(leaf.line, Fault.HANGS, what, "name another algorithm")
+        for name, value in leaf.parameters:
+            key = f"{name}={value}" if value else name
+            if name not in wanted and name != MARK and not name.startswith("topo_"):
+                what = f"{key!r} has no effect on {leaf.function}"
+                self.warn(leaf.line, Fault.NO_EFFECT, what, "remove it")
+            elif name == "tree_type" and value not in _TREE_TYPES:
+                what = f"there is no tree type {value!r} in a file; kary is taken"
+                self.warn(leaf.line, Fault.UNKNOWN, what, f"name one of {', '.join(_TREE_TYPES)}")
+            elif name in _LEAST_RADIX and as_c_int(value) < _least(leaf.function, name):
+                what = f"{key!r}: a radix below {_LEAST_RADIX[name]} never ends"
+                self.error(leaf.line, Fault.HANGS, what, "write 2 or more")
+
+    def check_needs(self, leaf: Leaf, path: _Path) -> None:
+        for need in self.functions.needs.get(leaf.function, ()):
+            key, fault = _NEEDS[need]
+            if key in path.holds or path.known.holds(_as_test(key)):
+                continue
+            if need == "parent-comm" and path.known.bounds.get("avg_msg_size", (0, 1))[1] < 1:
+                continue  # nothing is sent
+            if need == "commutative" and "is_op_built_in=yes" in path.holds:
+                continue
+            what = (
+                f"{leaf.function} needs {key!r}, which {TITLE} does not check for a file's choice"
+            )
+            mend = _MENDS.get(key, f'put it below "{key}", with another algorithm beside it')
+            self.error(leaf.line, fault, what, mend)
+
+    def check_collectives(self, tree: Tree) -> None:
+        there = {t.value for path, _ in leaves(tree) for t in path if t.name == "collective"}
+        missing = [name for name in self.functions.by_collective if name not in there]
+        if missing:
+            what = f"no {', '.join(missing)}: such a call ends the program, often within MPI_Init"
+            self.error(0, Fault.ENDS_PROGRAM, what, "a file must have all collectives; add them")
+
+    def check_units(self, tree: Tree) -> None:
+        for collective, line in sorted(_local_sizes(tree).items()):
+            what = f"{collective}: ranks compute this size from arguments that may differ by rank"
+            self.error(line, Fault.RANKS_DISAGREE, what, "use one algorithm for all sizes")
+        by_size: dict[str, dict[int, list[Test]]] = {}
+        for path, leaf in leaves(tree):
+            of = next((t.value for t in path if t.name == "collective"), "")
+            size = next((t for t in path if t.name == "comm_size" and t.number is not None), None)
+            totals = [t for t in path if t.name == "total_msg_size" and t.number is not None]
+            if of in _TOTALS and size is not None and totals and not leaf.left_to_library:
+                by_size.setdefault(of, {}).setdefault(size.number or 0, []).append(totals[-1])
+        for of, sizes in by_size.items():
+            bounds = {size: tuple(t.number for t in tests) for size, tests in sizes.items()}
+            if len(bounds) > 1 and len(set(bounds.values())) == 1:
+                line = next(iter(sizes.values()))[0].line
+                what = f"{of} has the same bounds for all communicators: they look like one block"
+                mend = f"{TITLE} compares the sum over all processes; multiply by comm_size"
+                self.warn(line, Fault.WRONG_UNIT, what, mend)
+
+
+def _split(path: _Path, found: Test) -> tuple[_Path, _Path]:
+    """Return what holds if a test holds, and what if it does not."""
+    known, otherwise = path.known.split(found)
+    against = f"{found.name}={_OPPOSITE[found.value]}" if found.value in _OPPOSITE else ""
+    if found.key == "count<pow2":
+        against = "count>=pow2"
+    of = found.value if found.name == "collective" else path.collective
+    inside = replace(path, known=known, collective=of, holds=path.holds | {found.key})
+    return inside, replace(path, known=otherwise, holds=path.holds | ({against} - {""}))
+
+
+def _as_test(key: str) -> Test:
+    name, _, value = key.partition("=")
+    return Test(name, "=", value)
+
+
+def _least(function: str, name: str) -> int:
+    # a k-ary tree of radix 1 is a chain
+    return 1 if name == "k" and function.endswith("_tree") else _LEAST_RADIX[name]
+
+
+def _defined(collective: str) -> str:
+    sizes = ("avg_msg_size", "total_msg_size", "count")
+    found = [name for name in sizes if collective in DEFINED[name]]
+    return " or ".join(found) or "no test of the message"
+
+
+def _local_sizes(tree: Tree) -> dict[str, int]:
+    """Return the collectives whose ranks may disagree, with the line of the first such test."""
+    found: dict[str, int] = {}
+    for collective, branch in _chains(tree):
+        first = branch.tests[0][0]
+        local = LOCAL_SIZE | {"alltoallv", "alltoallw", "ialltoallv", "ialltoallw"}
+        different = {replace(leaf, left_to_library=False) for _, leaf in leaves(branch)}
+        if collective in local and first.is_size and len(different) > 1:
+            found.setdefault(collective, first.line)
+    return found
+
+
+def _chains(tree: Tree, collective: str = "") -> Iterator[tuple[str, Branch]]:
+    """Yield all chains with their collective, except those between groups of processes."""
+    if isinstance(tree, Leaf):
+        return
+    yield collective, tree
+    for found, then in tree.tests:
+        of = found.value if found.name == "collective" else collective
+        if found.key != "comm_type=inter":
+            yield from _chains(then, of)

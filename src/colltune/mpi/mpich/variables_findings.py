@@ -1,0 +1,157 @@
+"""What is wrong with a list of MPICH's variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from colltune.domain import Collective
+from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.mpich import environment as variables
+from colltune.mpi.mpich.assignments import Assignment, Listed, chooses_for, parameters_of
+from colltune.mpi.mpich.functions import function_of, functions_of
+from colltune.mpi.mpich.releases import TITLE, catalogue_of
+from colltune.mpi.mpich.tree import as_c_int
+
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
+_HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
+_FALLBACKS = ("silent", "print", "error")
+
+
+def findings(parsed: Listed) -> tuple[Finding, ...]:
+    """Return the findings on a list, by line."""
+    return tuple(sorted(set(_findings(parsed))))
+
+
+def _findings(parsed: Listed) -> Iterator[Finding]:
+    for line in parsed.strange:
+        yield _warn(line, Fault.MALFORMED, "this line sets no variable", "write NAME=value")
+    for line in parsed.foreign:
+        what = f"no variable of {TITLE}: it ignores it"
+        yield Finding(line, Fault.NO_EFFECT, Severity.NOTE, what, "leave it, or remove it")
+    last: dict[str, Assignment] = {}
+    for assignment in parsed.assignments:
+        yield from _on_one(parsed, assignment)
+        before = last.get(assignment.bare)
+        if before is not None:
+            yield _twice(before, assignment)
+        last[assignment.bare] = assignment
+
+
+def _twice(before: Assignment, after: Assignment) -> Finding:
+    if before.name == after.name:
+        what = f"line {after.line} sets {before.name} again"
+        return _warn(before.line, Fault.DEAD_RULE, what, "remove one of them")
+    prefixes = [variables.PREFIXES.index(_prefix(each.name)) for each in (before, after)]
+    loser, winner = (before, after) if prefixes[1] < prefixes[0] else (after, before)
+    what = f"{winner.name} on line {winner.line} goes before {loser.name}"
+    return _warn(loser.line, Fault.OVERRIDDEN, what, "remove one of them")
+
+
+def _prefix(name: str) -> str:
+    return next(prefix for prefix in variables.PREFIXES if name.startswith(prefix))
+
+
+def _on_one(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+    collective = chooses_for(assignment.bare)
+    if collective is not None:
+        yield from _on_choice(parsed, assignment, collective)
+    elif assignment.bare.endswith("_ALGORITHM"):
+        yield from _on_other_choice(parsed, assignment)
+    elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value not in _FALLBACKS:
+        what = f"{assignment.text}: {TITLE} knows {', '.join(_FALLBACKS)} and ends in MPI_Init"
+        yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "name one of them")
+    elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value == "error":
+        what = f"{assignment.text} ends programs in MPI_Init, whose own calls fall back, too"
+        yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "write print or silent")
+    elif _THRESHOLD.fullmatch(assignment.bare):
+        what = f"{assignment.name}: thresholds bear on no blocking collective"
+        yield _warn(assignment.line, Fault.NO_EFFECT, what, "write a selection file (mpich-json)")
+    else:
+        yield from _on_parameter(parsed, assignment)
+
+
+def _on_choice(parsed: Listed, assignment: Assignment, collective: Collective) -> Iterator[Finding]:
+    chosen = variables.forced(
+        parsed.release, collective, parsed.environment | {assignment.name: assignment.value}
+    )
+    if chosen is None:
+        return
+    if chosen.error:
+        known = _known(parsed.release, collective)
+        yield _error(assignment.line, Fault.UNKNOWN, chosen.error, f"name one of {known}")
+        return
+    device = variables.device_is_asked(collective, parsed.environment)
+    flat = variables.composition(parsed.release, collective, parsed.environment)[1]
+    if collective in _HIERARCHICAL and device and not flat:
+        what = f"the device takes {collective} apart by nodes first; this holds for its parts only"
+        mend = f"add MPIR_CVAR_{collective.upper()}_DEVICE_COLLECTIVE=0"
+        yield _warn(assignment.line, Fault.OUTRANKED, what, mend)
+    if chosen.function == "MPIR_Reduce_scatter_intra_noncommutative":
+        what = f"{assignment.text} aborts unless blocks are equal and processes a power of two"
+        yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "name recursive_doubling")
+        return
+    needs = functions_of(parsed.release).needs.get(chosen.function, ())
+    if needs:
+        what = f"{assignment.text} needs {', '.join(needs)}; other calls are left to {TITLE}"
+        mend = "nothing, if that is meant"
+        yield Finding(assignment.line, Fault.FALLS_BACK, Severity.NOTE, what, mend)
+
+
+def _known(release: str, collective: Collective) -> str:
+    names = functions_of(release).by_collective[str(collective)]
+    words = [name.partition("_intra_")[2] for name in names if "_intra_" in name]
+    return ", ".join(["auto", "nb", *words])
+
+
+def _on_other_choice(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+    """Tell of choices for collectives that are none of ours, and between groups of processes."""
+    name, _, kind = assignment.bare.removesuffix("_ALGORITHM").rpartition("_")
+    of = functions_of(parsed.release).by_collective.get(name.lower())
+    if of is None or kind not in ("INTRA", "INTER"):
+        if "POSIX" not in name:
+            what = f"{TITLE} {parsed.release} has no variable {assignment.name}, and ignores it"
+            yield _warn(assignment.line, Fault.UNKNOWN, what, "correct its name")
+        return
+    middle = f"_{kind.lower()}_"
+    words = {n.partition(middle)[2] for n in of} | {n.partition("_allcomm_")[2] for n in of}
+    if assignment.value not in {"auto", "nb", "sched_auto", *words} - {""}:
+        what = f"{assignment.text}: {TITLE} has no such algorithm and ends in MPI_Init"
+        yield _error(assignment.line, Fault.UNKNOWN, what, "name one that it has")
+
+
+def _on_parameter(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+    for collective in Collective:
+        users = [a for n, a in parameters_of(parsed.release, collective) if n == assignment.bare]
+        if not users:
+            continue
+        is_number = not assignment.bare.endswith("_TYPE")
+        if is_number and not _NUMBER.fullmatch(assignment.value):
+            what = f"{assignment.text}: not a number, and {TITLE} ends in MPI_Init"
+            yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "write a number")
+            return
+        if assignment.bare.endswith("_KVAL") and as_c_int(assignment.value) < 1 + (
+            not assignment.bare.endswith("_TREE_KVAL")
+        ):
+            what = f"{assignment.text}: a radix below 2 never ends"
+            yield _error(assignment.line, Fault.HANGS, what, "write 2 or more")
+        chosen = variables.forced(parsed.release, collective, parsed.environment)
+        names = {function_of(collective, user) for user in users}
+        if chosen is not None and not chosen.error and chosen.function not in names:
+            what = f"{assignment.name} has no effect on {chosen.value}"
+            yield _warn(assignment.line, Fault.NO_EFFECT, what, "remove it")
+        return
+    if assignment.bare.endswith(("_KVAL", "_CHUNK_SIZE")):
+        what = (
+            f"{TITLE} {catalogue_of(parsed.release).series} is not known to use {assignment.name}"
+        )
+        yield Finding(assignment.line, Fault.UNKNOWN, Severity.NOTE, what, "check its name")
+
+
+def _error(line: int, fault: Fault, message: str, mend: str) -> Finding:
+    return Finding(line, fault, Severity.ERROR, message, mend)
+
+
+def _warn(line: int, fault: Fault, message: str, mend: str) -> Finding:
+    return Finding(line, fault, Severity.WARNING, message, mend)

@@ -1,0 +1,206 @@
+"""Lists of MPICH's control variables: read, written, decided; and what a user's own ones mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
+from colltune.mpi import library
+from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
+from colltune.mpi.formats import FORMATS
+
+FORMAT, TREES = FORMATS["mpich-cvars"], FORMATS["mpich-json"]
+C = Collective
+
+
+def parsed(text: str, release: str = "5.0.2") -> ParsedFile:
+    """Return what a release makes of a list."""
+    return FORMAT.parse(text, "f", release)
+
+
+def always(*names: str, size: int = 8) -> DecisionTable:
+    """Return a table with one choice each for communicators of a size."""
+    choices = [Configuration.parse(f"mpich.{name}") for name in names]
+    rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {
+        (choice.collective, size): (Interval(0, None, choice),) for choice in choices
+    }
+    return DecisionTable("mpich", Shape(2, size // 2), rules)
+
+
+PIPELINED = "bcast.pipelined_tree_kary:fanout=4,segsize=1024"
+
+
+def test_a_choice_is_written_with_its_parameters_and_without_the_device() -> None:
+    """The variables are those under which it is measured."""
+    assert FORMAT.write(always(PIPELINED), "5.0.2").text == (
+        "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE=0\n"
+        "MPIR_CVAR_BCAST_INTRA_ALGORITHM=pipelined_tree\n"
+        "MPIR_CVAR_BCAST_TREE_KVAL=4\n"
+        "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE=1024\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        PIPELINED,
+        "bcast.pipelined_chain:segsize=4096",
+        "bcast.tree_knomial_2:fanout=3",
+        "allreduce.tree_kary:fanout=2",
+        "allreduce.tree_knomial_1:fanout=2,segsize=0",
+        "barrier.recexch:fanout=4",
+        "alltoall.k_brucks:fanout=8",
+    ],
+)
+def test_what_is_written_is_read_and_decided(name: str) -> None:
+    """Types and radixes of trees come back as they were."""
+    wanted = Configuration.parse(f"mpich.{name}")
+    found = parsed(FORMAT.write(always(name), "5.0.2").text)
+    assert [rule.configuration for rule in found.rules] == [wanted]
+    outcome = found.decide(Call(wanted.collective, 8, 1 << 20, nodes=2))
+    assert outcome.configuration == wanted
+    assert outcome.rule is not None
+    assert [f for f in found.findings if f.severity is not Severity.NOTE] == []
+
+
+def test_several_choices_are_left_to_the_library() -> None:
+    """A variable holds one for all sizes."""
+    table = DecisionTable(
+        "mpich",
+        Shape(1, 4),
+        {
+            (C.BCAST, 4): (
+                Interval(0, 99, Configuration.parse("mpich.bcast.binomial")),
+                Interval(100, None, Configuration.parse("mpich.bcast.scatter_ring_allgather")),
+            )
+        },
+    )
+    found = FORMAT.write(table, "5.0.2")
+    assert found.notes == ("bcast: needs more than one choice; left to the library",)
+    assert parsed(found.text).rules == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault", "severity", "words"),
+    [
+        ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=fast", Fault.UNKNOWN, "error", "ends in MPI_Init"),
+        ("MPICH_BCAST_INTRA_ALGORITHM=2", Fault.UNKNOWN, "error", "no such algorithm"),
+        ("MPIR_CVAR_IBCAST_INTRA_ALGORITHM=fast", Fault.UNKNOWN, "error", "ends in MPI_Init"),
+        ("MPIR_CVAR_BROADCAST_INTRA_ALGORITHM=nb", Fault.UNKNOWN, "warning", "no variable"),
+        ("MPIR_CVAR_BCAST_SHORT_MSG_SIZE=1", Fault.NO_EFFECT, "warning", "no blocking"),
+        ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial", Fault.OUTRANKED, "warning", "apart by nodes"),
+        ("MPIR_CVAR_COLLECTIVE_FALLBACK=error", Fault.ENDS_PROGRAM, "error", "in MPI_Init"),
+        ("MPIR_CVAR_COLLECTIVE_FALLBACK=no", Fault.ENDS_PROGRAM, "error", "silent, print"),
+        ("MPIR_CVAR_BARRIER_DISSEM_KVAL=1", Fault.HANGS, "error", "radix below 2"),
+        ("MPIR_CVAR_BARRIER_DISSEM_KVAL=x", Fault.ENDS_PROGRAM, "error", "not a number"),
+        (
+            "MPIR_CVAR_REDUCE_SCATTER_INTRA_ALGORITHM=noncommutative",
+            Fault.ENDS_PROGRAM,
+            "error",
+            "aborts unless blocks are equal",
+        ),
+        (
+            "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=recursive_doubling",
+            Fault.FALLS_BACK,
+            "note",
+            "needs power-of-two",
+        ),
+        (
+            "MPIR_CVAR_ALLTOALL_INTRA_ALGORITHM=pairwise\nMPIR_CVAR_ALLTOALL_BRUCKS_KVAL=4",
+            Fault.NO_EFFECT,
+            "warning",
+            "no effect on pairwise",
+        ),
+        (
+            "MPICH_SCAN_INTRA_ALGORITHM=nb\nMPIR_CVAR_SCAN_INTRA_ALGORITHM=auto",
+            Fault.OVERRIDDEN,
+            "warning",
+            "MPIR_CVAR_SCAN_INTRA_ALGORITHM on line 2 goes before",
+        ),
+        (
+            "MPICH_SCAN_INTRA_ALGORITHM=nb\nMPICH_SCAN_INTRA_ALGORITHM=auto",
+            Fault.DEAD_RULE,
+            "warning",
+            "line 2 sets",
+        ),
+        ("MPIR_CVAR_X=1\nset it", Fault.MALFORMED, "warning", "sets no variable"),
+        ("MPIR_CVAR_X=1\nPATH=/bin", Fault.NO_EFFECT, "note", "ignores it"),
+    ],
+)
+def test_faults_are_found(text: str, fault: Fault, severity: str, words: str) -> None:
+    """Each with what MPICH does with it."""
+    found = [f for f in parsed(text).findings if f.fault is fault]
+    assert [(f.severity, words in f.message) for f in found] == [(Severity(severity), True)]
+    assert 1 <= found[0].line <= 2
+
+
+def test_where_it_cannot_run_the_library_decides_unless_told_otherwise() -> None:
+    """A power of two is asked for at every call."""
+    text = "export MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=recursive_doubling # as measured\r\n"
+    found = parsed(text)
+    four, six = (Call(C.ALLGATHER, size, 64) for size in (4, 6))
+    assert found.decide(four).configuration.algorithm == "recursive_doubling"
+    assert found.decide(six).configuration.is_default
+    assert found.decide(six).chosen.algorithm == "recursive_doubling"
+    strict = found.decide(six, {"MPIR_CVAR_COLLECTIVE_FALLBACK": "error"})
+    assert "cannot run" in strict.ends_program
+
+
+def test_the_device_goes_first_on_communicators_with_nodes() -> None:
+    """Unless it is switched off for the collective, or told to stay flat (which 4.0 cannot be)."""
+    text = "MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial\n"
+    call = Call(C.BCAST, 8, 64, nodes=2)
+    assert parsed(text).decide(call).component == "ch4 Bcast_intra_composition_alpha"
+    assert parsed(text).decide(Call(C.BCAST, 8, 64, nodes=8)).configuration.algorithm == "binomial"
+    off = text + "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE=0\n"
+    assert parsed(off).decide(call).configuration.algorithm == "binomial"
+    flat = text + "MPIR_CVAR_BCAST_COMPOSITION=3\n"
+    assert parsed(flat).decide(call).configuration.algorithm == "binomial"
+    assert parsed(flat, "4.0.2").decide(call).component == "ch4 Bcast_intra_composition_alpha"
+
+
+def test_a_wrong_name_ends_every_call() -> None:
+    """MPI_Init looks at all variables."""
+    found = parsed("MPIR_CVAR_BCAST_INTRA_ALGORITHM=fast\n")
+    assert "ends in MPI_Init" in found.decide(Call(C.SCAN, 4, 8)).ends_program
+
+
+def test_a_list_becomes_a_tree_and_back() -> None:
+    """What holds for every call is kept; what does not is noted, with its line."""
+    listed = parsed(FORMAT.write(always("alltoall.brucks", "bcast.binomial"), "5.0.2").text)
+    tree = TREES.convert(listed, "4.2.3")
+    assert tree.notes == ()
+    read = TREES.parse(tree.text, "t", "4.2.3")
+    assert read.decide(Call(C.BCAST, 5, 9)).chosen.algorithm == "binomial"
+    back = FORMAT.convert(read, "5.0.2")
+    # in-place calls of alltoall need another algorithm, and parts of communicators their own
+    assert all("is not decided alike for all calls" in note for note in back.notes)
+    limited = parsed("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=recursive_doubling\n")
+    assert "needs power_of_two_processes" in TREES.convert(limited, "5.0.2").notes[0]
+
+
+def test_the_activation_is_what_the_list_sets(tmp_path: Path) -> None:
+    """No variable of MPICH names a list: all of it has to be exported."""
+    path = tmp_path / "list"
+    path.write_text("MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial\n", encoding="utf-8")
+    assert FORMAT.activation("5.0.2", {"": str(path)}) == {
+        "MPIR_CVAR_BCAST_INTRA_ALGORITHM": "binomial"
+    }
+    with pytest.raises(LibraryError, match="must be absolute"):
+        FORMAT.activation("5.0.2", {"": "list"})
+
+
+def test_what_is_no_list_is_refused() -> None:
+    """One clear error for a file of something else."""
+    with pytest.raises(LibraryError, match="no list of them"):
+        parsed("PATH=/bin\n")
+
+
+def test_collectives_with_one_rule() -> None:
+    """Those whose message sizes no test tells apart for all ranks."""
+    assert library("mpich").one_rule("5.0.2") == {
+        *(C.ALLTOALLV, C.BARRIER, C.EXSCAN, C.GATHER, C.SCAN, C.SCATTER)
+    }
