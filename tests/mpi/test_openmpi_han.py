@@ -283,3 +283,31 @@ def test_any_text_is_read(text: str) -> None:
     for release in ("4.1.8", "5.0.11", "6.0.0"):
         parsed = parse(text, release)
         assert parsed.decide(Call(C.BCAST, 4, 64, 2)).reasons
+
+
+CRASHING = intervals((0, "allreduce.tuned"), (64, "allreduce.default"))
+
+
+def raised(path: str) -> dict[str, str]:
+    """Return the environment in which 4.1 reads a file."""
+    return FORMAT.activation("4.1.8", {"": path})
+
+
+def test_in_4_1_no_file_sends_an_allreduce_away() -> None:
+    """It would crash: neither written, nor converted, and found where it stands."""
+    reduced = {(C.BCAST, 4): intervals((0, "bcast.han")), (C.ALLREDUCE, 4): CRASHING}
+    written = FORMAT.write(table(Shape(2, 2), reduced), "4.1.8")
+    assert "allreduce\n1\n2\n1\n1 1\n0 han\n" in written.text
+    assert "bcast\n1\n2\n3\n1 1\n0 tuned\n" in written.text
+    assert "# coll/han serves every allreduce across nodes" in written.text
+    assert sum("allreduce" in note for note in written.notes) == 1
+    away = "1\nallreduce\n1\n2\n1\n1 3\n0 tuned\n64 han\n128 basic\n"
+    ends = [f for f in parse(away, "4.1.8").findings if f.fault is Fault.ENDS_PROGRAM]
+    assert [f.line for f in ends] == [7, 9]
+    assert not any(f.fault is Fault.ENDS_PROGRAM for f in parse(away, "5.0.11").findings)
+    converted = FORMAT.convert(parse(away, "5.0.11"), "4.1.8")
+    assert "tuned" not in converted.text
+    assert "basic" not in converted.text
+    assert not any(f.fault is Fault.ENDS_PROGRAM for f in parse(converted.text, "4.1.8").findings)
+    call = Call(C.ALLREDUCE, 4, 8, nodes=2)
+    assert parse(away, "4.1.8").decide(call, raised("/a")).ends_program

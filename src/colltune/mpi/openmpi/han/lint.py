@@ -9,7 +9,7 @@ from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Fault, Finding, Severity
 from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
 from colltune.mpi.openmpi.han.parsed import RAISED_PRIORITY
-from colltune.mpi.openmpi.han.rules import CommunicatorRules, LevelRules, SizeRule, serves
+from colltune.mpi.openmpi.han.rules import CommunicatorRules, LevelRules, SizeRule, crashes, serves
 from colltune.mpi.openmpi.matches import HanLevel
 
 _NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
@@ -40,6 +40,7 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
             )
         elif han_serves(catalogue, rules.collective):
             yield from _of_level(rules)
+            yield from _crashing(catalogue, rules)
 
 
 def is_dead(entry: CommunicatorRules, after: tuple[CommunicatorRules, ...]) -> bool:
@@ -116,6 +117,21 @@ def _dead_rules(rules: LevelRules, entry: CommunicatorRules) -> Iterator[Finding
                 f"never reached: the rule for {hiding.first_bytes} bytes stands further down (line"
                 f" {hiding.rule.line})",
                 "sort the sizes in ascending order",
+            )
+
+
+def _crashing(catalogue: Catalogue, rules: LevelRules) -> Iterator[Finding]:
+    if rules.level is not HanLevel.GLOBAL_COMMUNICATOR:
+        return
+    for rule in (rule for entry in rules.communicators for rule in entry.rules):
+        if crashes(catalogue, rule.component, rules.collective):
+            yield Finding(
+                rule.rule.line,
+                Fault.ENDS_PROGRAM,
+                Severity.ERROR,
+                f"{catalogue.series} crashes when coll/han hands an {rules.collective} on to"
+                f" coll/{rule.component}",
+                f"write {HAN}",
             )
 
 

@@ -66,9 +66,23 @@ def names_algorithms(catalogue: Catalogue) -> bool:
     return not catalogue.series.startswith("4.")
 
 
-def default_component(catalogue: Catalogue) -> str:
-    """Return which component is the library's own choice across nodes."""
-    return TUNED if catalogue.han_priority is None else HAN
+def default_component(catalogue: Catalogue, collective: Collective) -> str:
+    """Return which component a file leaves a collective to: the library's own choice across nodes.
+
+    Where it `crashes`, that is coll/han all the same.
+    """
+    by_tuned = catalogue.han_priority is None and not crashes(catalogue, TUNED, collective)
+    return TUNED if by_tuned else HAN
+
+
+def crashes(catalogue: Catalogue, component: str, collective: Collective) -> bool:
+    """Tell whether coll/han ends programs when it hands `collective` on to `component`.
+
+    4.1 calls coll/han's own allreduce with the other component's data (``coll_han_dynamic.c``);
+    seen on 4.1.8, with a file as with a variable.
+    """
+    handed_on = component != HAN and serves(component, collective)
+    return catalogue.series == "4.1" and collective is Collective.ALLREDUCE and handed_on
 
 
 def known_components(catalogue: Catalogue) -> tuple[str, ...]:
@@ -90,7 +104,7 @@ def configuration_of(
     catalogue: Catalogue, collective: Collective, component: str, algorithm: str
 ) -> Configuration:
     """Return how the choice of a component is spelled; the library's own one is the default."""
-    if component == default_component(catalogue) and algorithm in ("", DEFAULT):
+    if component == default_component(catalogue, collective) and algorithm in ("", DEFAULT):
         return Configuration.default(LIBRARY, collective)
     name = f"{component}_{algorithm}" if algorithm not in ("", DEFAULT) else component
     return Configuration(LIBRARY, collective, name)
@@ -105,7 +119,7 @@ def component_of(catalogue: Catalogue, configuration: Configuration) -> tuple[st
         If it names no component, or none that serves the collective across nodes.
     """
     if configuration.is_default:
-        return default_component(catalogue), ""
+        return default_component(catalogue, configuration.collective), ""
     for component, algorithm in _choices(catalogue, configuration.collective):
         spelled = configuration_of(catalogue, configuration.collective, component, algorithm)
         if spelled == configuration:
@@ -124,7 +138,7 @@ def _choices(catalogue: Catalogue, collective: Collective) -> Iterator[tuple[str
     if not han_serves(catalogue, collective):
         return
     for component in known_components(catalogue):
-        if serves(component, collective):
+        if serves(component, collective) and not crashes(catalogue, component, collective):
             yield component, ""
     if names_algorithms(catalogue):
         for algorithm in algorithms(catalogue, collective)[1:]:

@@ -17,6 +17,7 @@ from colltune.mpi.openmpi.han.rules import (
     SizeRule,
     algorithms,
     component_of,
+    crashes,
     default_component,
     known_components,
     names_algorithms,
@@ -43,6 +44,7 @@ def write(table: DecisionTable, release: str) -> Written:
         f"Open MPI coll_han dynamic rules for {table.shape} (nodes x processes per node),"
         f" release {release}",
         _NO_BLANKS,
+        *writer.caveats(),
     )
     text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
     return Written(NAME, release, {"": text}, tuple(writer.notes))
@@ -60,8 +62,15 @@ def convert(parsed: HanFile, release: str) -> Written:
 class _Writer:
     def __init__(self, release: str) -> None:
         self.release, self.catalogue = release, catalogue_of(release)
-        self.default = default_component(self.catalogue)
         self.notes: list[str] = []
+
+    def caveats(self) -> Iterator[str]:
+        """Yield what the file changes beside what is chosen in it."""
+        if self._default(Collective.ALLREDUCE) != self._default(Collective.BCAST):
+            yield (
+                f"coll/han serves every allreduce across nodes: {self.release} crashes where it"
+                " hands one on."
+            )
 
     def content(self, table: DecisionTable) -> dict[Collective, Levels]:
         """Return what is to be written of a table.
@@ -76,7 +85,7 @@ class _Writer:
             lines = self._lines(where, collective, intervals)
             if comm_size < 2:
                 self.notes.append(f"{where}: needs no algorithm")
-            elif any(component != self.default for _, component in lines):
+            elif any(component != self._default(collective) for _, component in lines):
                 found.setdefault(collective, {})[comm_size] = lines
         for collective, shape in sorted(table.by_layout):
             self.notes.append(
@@ -85,14 +94,14 @@ class _Writer:
         for collective in self._named(found):
             found.setdefault(collective, {})
         return {
-            collective: {HanLevel.GLOBAL_COMMUNICATOR: exactly(by_size, self.default)}
+            collective: {HanLevel.GLOBAL_COMMUNICATOR: exactly(by_size, self._default(collective))}
             for collective, by_size in found.items()
         }
 
     def _named(self, found: Collection[Collective]) -> list[Collective]:
         """Return the collectives that a file has to name in any case."""
         served = [c for c in sorted(Collective) if han_serves(self.catalogue, c)]
-        if self.default != HAN:
+        if any(self._default(collective) != HAN for collective in served):
             return served
         return [] if found else served[:1]
 
@@ -107,8 +116,11 @@ class _Writer:
                 f"{where}: left to the library, which always looks it up with 0 bytes, and the"
                 f" table has {len(lines)} ranges"
             )
-            return [(0, self.default)]
+            return [(0, self._default(collective))]
         return lines
+
+    def _default(self, collective: Collective) -> str:
+        return default_component(self.catalogue, collective)
 
     def _word(self, where: str, collective: Collective, interval: Interval) -> str:
         try:
@@ -121,16 +133,19 @@ class _Writer:
             self.notes.append(
                 f"{where}, from {interval.first_bytes} on: left to the library: {why}"
             )
-            return self.default
+            return self._default(collective)
         return f"{component} @{algorithm}" if algorithm else component
 
     def converted(self, parsed: HanFile) -> dict[Collective, Levels]:
         """Return what is to be written of a file."""
-        other = default_component(catalogue_of(parsed.release))
-        if other != self.default:
+        other, own = (
+            default_component(c, Collective.BCAST)
+            for c in (catalogue_of(parsed.release), self.catalogue)
+        )
+        if other != own:
             self.notes.append(
                 f"line 0: coll/{other} decides across nodes in {parsed.release} without a file, and"
-                f" coll/{self.default} in {self.release}; communicators and collectives that the"
+                f" coll/{own} in {self.release}; communicators and collectives that the"
                 " file does not name differ"
             )
         content: dict[Collective, Levels] = {}
@@ -144,8 +159,10 @@ class _Writer:
             if kept:
                 content[collective] = kept
         if not content:
-            nothing = exactly({}, self.default)
-            content = {c: {HanLevel.GLOBAL_COMMUNICATOR: nothing} for c in self._named(())}
+            content = {
+                c: {HanLevel.GLOBAL_COMMUNICATOR: exactly({}, self._default(c))}
+                for c in self._named(())
+            }
         return content
 
     def _serves(self, rules: LevelRules) -> bool:
@@ -164,15 +181,19 @@ class _Writer:
 
     def _kept(self, rules: LevelRules, entry: CommunicatorRules) -> Iterator[tuple[int, str]]:
         for rule in lint.reached(rules, entry):
-            yield rule.first_bytes, self._component(rules.collective, rule)
+            yield rule.first_bytes, self._component(rules.level, rules.collective, rule)
         dropped = len(entry.rules) - len(lint.reached(rules, entry))
         if dropped:
             self._note(entry.line, f"{dropped} rules are never reached, left out")
 
-    def _component(self, collective: Collective, rule: SizeRule) -> str:
+    def _component(self, level: HanLevel, collective: Collective, rule: SizeRule) -> str:
+        whole = level is HanLevel.GLOBAL_COMMUNICATOR
+        if whole and crashes(self.catalogue, rule.component, collective):
+            self._note(rule.rule.line, f"{self.release} crashes with coll/{rule.component} there")
+            return self._default(collective)
         if rule.component not in known_components(self.catalogue):
             self._note(rule.rule.line, f"{self.release} knows no coll/{rule.component}")
-            return self.default
+            return self._default(collective)
         if not rule.algorithm:
             return rule.component
         known = rule.algorithm in algorithms(self.catalogue, collective)
