@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from colltune.domain import Collective, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation, trace
+from colltune.mpi.formats import FORMATS
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.mpi.tables import intervals, table
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
 COLLTUNE = str(Path(sys.executable).with_name("colltune"))
@@ -27,6 +30,17 @@ RULES = """1
 4 2
 0 5 0 0
 8192 3 0 4096
+"""
+HAN = """1
+bcast
+1
+global_communicator
+1
+1
+3
+0 han @simple
+4096 tuned
+1048576 han @intra
 """
 # on the second node an empty folder lies over the one with the rules
 HIDING_SHELL = """#!/bin/sh
@@ -92,6 +106,41 @@ def test_han_outranks_the_rules_of_the_whole_job(nodes: Nodes, tmp_path: Path) -
     }
     assert by_line[9]["why"].startswith("by coll/han: ")
     assert by_line[10]["ran"] == "coll/han bcast_intra"
+
+
+def test_a_written_configuration_is_applied_across_nodes(nodes: Nodes, tmp_path: Path) -> None:
+    """What colltune writes, with its file for coll/han beside it, runs flat where it says so."""
+    bcast = intervals(
+        (0, "bcast.default"), (1024, "bcast.pipeline:segsize=4096"), (65536, "bcast.default")
+    )
+    barrier = intervals((0, "barrier.bruck"))
+    rows = {(Collective.BCAST, 4): bcast, (Collective.BARRIER, 4): barrier}
+    written = FORMATS["openmpi-classic"].write(table(Shape(2, 2), rows), nodes.mpi.release)
+    rules = tmp_path / "rules"
+    for end, text in written.texts.items():
+        rules.with_name(rules.name + end).write_text(text)
+    status, report = nodes.verify(rules, "--no-measure")
+    assert status == 0
+    assert "OMPI_MCA_coll_han_dynamic_rules_filename" in report["activation"]
+    ran = {rule["ran"] for rule in report["rules"] if rule["status"] == "applied" and rule["call"]}
+    assert {"pipeline:segsize=4096", "bruck"} <= ran
+    changing = [r for r in report["rules"] if not r["configuration"].endswith(".default")]
+    assert [(r["status"], r["why"], r["call"]["nodes"]) for r in changing] == [
+        ("applied", "", 2)
+    ] * len(changing)
+
+
+def test_a_file_for_han_is_proved(nodes: Nodes, tmp_path: Path) -> None:
+    """Each of its rules names a component or an algorithm of coll/han, which is seen to run."""
+    rules = tmp_path / "han"
+    rules.write_text(HAN)
+    status, report = nodes.verify(rules, "--no-measure")
+    assert status == 0
+    assert [(rule["status"], rule["ran"]) for rule in report["rules"]] == [
+        ("applied", "coll/han bcast_intra_simple"),
+        ("applied", "binomial:segsize=0"),
+        ("applied", "coll/han bcast_intra"),
+    ]
 
 
 def test_a_node_that_cannot_read_the_file_is_reported_without_a_deadlock(

@@ -126,9 +126,7 @@ class Judge:
         for other, seen in judged:
             where = _where(seen.witness)
             if other.status is not judgement.status and where != _where(chosen.witness):
-                others[where] = f"{where}: {other.status}" + (
-                    f" ({other.why})" if other.why else ""
-                )
+                others[where] = f"{where}: {other.status} {other.why.partition(':')[0]}".rstrip()
         why = "; ".join(filter(None, [judgement.why, *others.values()]))
         return Judgement(judgement.status, why, judgement.ran)
 
@@ -215,6 +213,8 @@ class Judge:
                 return Judgement(Status.APPLIED, "left to the library", ran)
             usual = self.observer.name(without) or "nothing that can be traced"
             return Judgement(Status.OVERRIDDEN, f"left to the library, which runs {usual}", ran)
+        if untraced := self.observer.untraceable(wanted, seen.with_file):
+            return Judgement(Status.UNOBSERVED, untraced)
         inside, handed_on = seen.witness.is_inner, _is_handed_on(planned)
         differing = self.observer.differing(
             wanted, seen.with_file, inside=inside, handed_on=handed_on

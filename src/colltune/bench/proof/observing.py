@@ -14,6 +14,7 @@ from colltune.mpi.trace import Function
 
 _BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
 _COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
+_UNTRACED = ("self", "libnbc", "adapt", "xhc")
 # which of the words after the sixth argument are parameters of the algorithm
 _PLACES: dict[str, dict[str, int]] = {
     "bcast_intra_chain": {"segsize": 0, "fanout": 1},
@@ -77,10 +78,9 @@ class Observer:
         With `inside` it may have run as a part of the call; with `handed_on` a component that only
         hands the call on came before.
         """
-        symbols = self.symbols(wanted)
         functions = _behind(seen) if handed_on else seen.functions
         looked_at = functions if inside else functions[:1]
-        ran = [function for function in looked_at if function.symbol in symbols]
+        ran = [function for function in looked_at if self._is_of(wanted, function.symbol)]
         if not ran:
             other = self.name(seen, handed_on=handed_on)
             if not other:
@@ -94,6 +94,23 @@ class Observer:
                 return ""
         text = ", ".join(f"{key}={value} in place of {asked[key]}" for key, value in wrong.items())
         return f"it ran with {text}"
+
+    def untraceable(self, wanted: Configuration, seen: CallSeen) -> str:
+        """Return why a call leaves no trace of `wanted`; empty if it would, or left another one."""
+        if wanted.algorithm in _UNTRACED and not seen.functions:
+            return f"coll/{wanted.algorithm} cannot be traced; nothing else ran"
+        return ""
+
+    def _is_of(self, wanted: Configuration, symbol: str) -> bool:
+        """Tell whether a function runs `wanted`, an algorithm or a component with one."""
+        if symbols := self.symbols(wanted):
+            return symbol in symbols
+        component, _, algorithm = wanted.algorithm.partition("_")
+        if component == "tuned":
+            return symbol.startswith(f"{_BASE}{wanted.collective}_")
+        what = rf"(intra_)?{re.escape(algorithm)}" if algorithm else r"\w+"
+        pattern = rf"mca_coll_{re.escape(component)}_{wanted.collective}_{what}"
+        return re.fullmatch(pattern, symbol) is not None
 
     def symbols(self, configuration: Configuration) -> frozenset[str]:
         """Return the functions that can run `configuration`; none where it is unknown."""

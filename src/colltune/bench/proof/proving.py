@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from colltune.bench.proof import timing, witnesses
+from colltune.bench.proof.beside import with_others
 from colltune.bench.proof.canary import CallSeen, Canary, Ending, Run
 from colltune.bench.proof.communicators import Layout
 from colltune.bench.proof.executing import Executed, execute
@@ -105,6 +106,7 @@ class _Proving:
         parsed = kind.parse(text, str(self.request.path), release)
         layout = Layout(tuple(n for _, n in job.nodes))
         settings = self._settings(kind, release, job, layout)
+        parsed = with_others(parsed, settings.environment, settings.activation)
         verdicts = self._verdicts(parsed, layout, settings)
         return replace(
             proof,
