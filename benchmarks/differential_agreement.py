@@ -16,11 +16,29 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figure import Figure
-from tests.integration import differential_nodes, install, openmpi_scenarios
+from tests.integration import (
+    differential_mpich,
+    differential_nodes,
+    install,
+    openmpi_scenarios,
+    real_mpich,
+)
 
 Agreements = Iterator[tuple[str, int, tuple[str, ...]]]
+_MPICH_CALLS, _SEED = 120, 1
+
+
+def _mpich(folder: Path) -> Agreements:
+    """Yield the agreement of MPICH's messages with those of the algorithm said to run."""
+    mpich = real_mpich.prepare(folder)
+    trials = list(differential_mpich.trials(mpich, folder, _MPICH_CALLS, _SEED))
+    others = tuple(f"{t.call}: said {t.said.id}" for t in trials if not t.agrees)
+    yield "a selection tree, on one node each and on two nodes", len(trials), others
+
+
 COMPARISONS: dict[str, tuple[Callable[[Path], Agreements], ...]] = {
     "openmpi": (openmpi_scenarios.agreements, differential_nodes.agreements),
+    "mpich": (_mpich,),
 }
 """Each yields what was compared, how often, and the disagreements, for the MPI under test."""
 _SHOWN = 5

@@ -102,13 +102,13 @@ class Agreement:
 
 
 def requests(rng: Random, world: int, count: int) -> tuple[Request, ...]:
-    """Return random calls on communicators of 2 to `world` processes."""
+    """Return random calls on communicators of 1 to `world` processes."""
     return tuple(_request(rng, world) for _ in range(count))
 
 
 def _request(rng: Random, world: int) -> Request:
     collective = rng.choice(list(Collective))
-    comm_size = rng.randint(2, world)
+    comm_size = rng.randint(1, world)
     element = rng.choice(ELEMENTS)
     msize = 0 if collective is Collective.BARRIER else rng.choice(MSIZES)
     if collective.has_block_per_rank:
