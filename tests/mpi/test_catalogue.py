@@ -173,6 +173,11 @@ def test_six_adds_four_algorithms_and_a_radix() -> None:
         (Collective.REDUCE, 8, "knomial"),
     }
     assert numbers(five) - numbers(six) == {(Collective.ALLGATHER, 2, "bruck")}
+    rabenseifner = [found[Collective.ALLREDUCE].named("rabenseifner") for found in (five, six)]
+    assert [a.limits for a in rabenseifner if a] == [
+        {Limit.ELEMENT_PER_POWER_OF_TWO},
+        {Limit.COMMUTATIVE_OR_FALLBACK},
+    ]
     radixes = {(c, a.name) for c, e in six.items() for a in e.algorithms if a.minimums}
     assert radixes == {(Collective.ALLGATHER, "bruck-k-fanout"), (Collective.REDUCE, "knomial")}
 
