@@ -6,7 +6,9 @@ import pytest
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import CONFIGURABLE, LIBRARIES, configurable, library
+from colltune.mpi import LIBRARIES, library
+from colltune.mpi.file_format import Call
+from colltune.mpi.formats import PREFERRED, format_for
 from colltune.mpi.vendors import VENDORS
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
@@ -23,7 +25,6 @@ RELEASES = [
 ]
 CASES = [(name, release, c) for name, release in RELEASES for c in Collective]
 NO_CHOICE = ("intelmpi", "2019.9", Collective.REDUCE_SCATTER_BLOCK)
-WRITTEN = [case for case in CASES if case[0] in CONFIGURABLE]
 
 
 def test_every_library_has_a_release_here() -> None:
@@ -37,9 +38,9 @@ def test_a_library_knows_its_name(name: str) -> None:
     assert library(name).name == name
 
 
-def test_a_library_that_can_be_written_can_be_measured() -> None:
-    """Both registries hold the same libraries under the same names."""
-    assert all(LIBRARIES[name] is library for name, library in CONFIGURABLE.items())
+def test_every_library_can_be_written() -> None:
+    """What can be measured can be written in some format."""
+    assert set(PREFERRED) == set(LIBRARIES)
 
 
 def test_every_library_can_be_found() -> None:
@@ -118,22 +119,21 @@ def test_effective_is_stable_and_feasible(name: str, release: str, collective: C
             )
 
 
-@pytest.mark.parametrize(("name", "release", "collective"), WRITTEN)
+@pytest.mark.parametrize(("name", "release", "collective"), CASES)
 def test_every_safe_configuration_survives_writing(
     name: str, release: str, collective: Collective
 ) -> None:
-    """Written, read, simulated and named again, a configuration is the same where it runs."""
-    mpi = configurable(name)
+    """Written, read and decided again, a configuration is the same where it runs as itself."""
+    mpi, form = library(name), format_for(name, release)
     for c in mpi.portfolio(release, collective).configurations:
         for nprocs in (2, 8):
             always: Rules = {(collective, nprocs): (Interval(0, None, c),)}
-            written = mpi.write(
-                DecisionTable(name, Shape(1, nprocs), always),
-                release,
-                builtin_operations_only=True,
-            )
-            decision = mpi.simulate(written, collective, nprocs, 2**24)
-            runs = mpi.feasible(release, c, nprocs, 2**24)
-            wanted = c if runs else Configuration.default(name, collective)
-            assert mpi.decided(release, collective, decision) == wanted
-            assert bool(written.notes) == (not mpi.feasible(release, c, nprocs, 0))
+            table = DecisionTable(name, Shape(1, nprocs), always)
+            written = form.write(table, release, builtin_operations_only=True)
+            parsed = form.parse(written.text, "written", release)
+            chosen = parsed.decide(Call(collective, nprocs, 2**24, element_bytes=8)).chosen
+            fits = mpi.feasible(release, c, nprocs, 2**24, element_bytes=8)
+            runs = fits and mpi.safe(release, c, builtin_operations_only=True, nprocs=nprocs)
+            wanted = mpi.canonical(release, c) if runs else Configuration.default(name, collective)
+            assert chosen == wanted
+            assert bool(written.notes) or runs

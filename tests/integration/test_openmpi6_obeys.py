@@ -18,7 +18,7 @@ import pytest
 from colltune import process
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import ProgramError
-from colltune.mpi import configurable, installation, trace
+from colltune.mpi import installation, library, trace
 from colltune.mpi.file_format import Call, Format, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
@@ -270,19 +270,19 @@ def test_programs_die_of_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) 
 
 def test_every_configuration_can_be_forced_in_one_launch(mpi: OpenMpi6) -> None:
     """Control variables switch between all algorithms, radixes included, and results are right."""
-    library = configurable("openmpi")
+    openmpi = library("openmpi")
     steps, wanted = [], []
     for collective in Collective:
-        offered = library.portfolio(RELEASE, collective, (1024,), (2, 3)).configurations
+        offered = openmpi.portfolio(RELEASE, collective, (1024,), (2, 3)).configurations
         for choice in offered:
-            safe = library.safe(RELEASE, choice, builtin_operations_only=True, nprocs=4)
-            if choice.is_default or not safe or not library.settable_at_runtime(RELEASE, choice):
+            safe = openmpi.safe(RELEASE, choice, builtin_operations_only=True, nprocs=4)
+            if choice.is_default or not safe or not openmpi.settable_at_runtime(RELEASE, choice):
                 continue
             steps += [
-                f"set:{name}={value}" for name, value in library.force(RELEASE, choice).items()
+                f"set:{name}={value}" for name, value in openmpi.force(RELEASE, choice).items()
             ]
             steps.append(f"{collective}:{0 if collective is Collective.BARRIER else 9600}")
-            wanted.append(library.expected_symbols(RELEASE, choice))
+            wanted.append(openmpi.expected_symbols(RELEASE, choice))
     seen = mpi.observe(4, steps, library.base_environment(RELEASE))
     assert len(seen) >= 60
     assert [o for o, symbols in zip(seen, wanted, strict=True) if o.symbol not in symbols] == []

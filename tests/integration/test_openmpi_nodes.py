@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import configurable
+from colltune.mpi import library
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.trace import Observation
 from tests.integration.real_mpi import RealMpi, prepare
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
 from tests.mpi.tables import intervals, table
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
-OPENMPI = configurable("openmpi")
+OPENMPI = library("openmpi")
+CLASSIC = FORMATS["openmpi-classic"]
 TABLE = table(
     Shape(2, 2),
     {
@@ -77,13 +79,12 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 def activate(nodes: Nodes, folder: Path) -> dict[str, str]:
     """Write both files of the table and return the environment that puts them into effect."""
-    written = OPENMPI.write(TABLE, nodes.mpi.release)
-    rules, dispatch = folder / "rules", folder / "dispatch"
-    rules.write_text(written.text)
-    dispatch.write_text(written.dispatch)
-    return OPENMPI.environment(
-        OPENMPI.activation(nodes.mpi.release, rules, spans_nodes=True, dispatch_path=dispatch)
-    )
+    written = CLASSIC.write(TABLE, nodes.mpi.release)
+    paths = {end: folder / f"rules{end}" for end in written.texts}
+    for end, path in paths.items():
+        path.write_text(written.texts[end])
+    named = {end: str(path) for end, path in paths.items()}
+    return CLASSIC.activation(nodes.mpi.release, named, TABLE.shape)
 
 
 def test_chosen_sizes_run_flat_and_the_rest_stays_with_han(nodes: Nodes, tmp_path: Path) -> None:

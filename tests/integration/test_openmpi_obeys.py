@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import configurable, trace
+from colltune.mpi import library, trace
 from colltune.mpi.catalogue import SizeUnit
+from colltune.mpi.file_format import Call, Written
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.releases import catalogue_of
-from colltune.mpi.protocol import RulesFile
 from tests.integration.real_mpi import RealMpi, prepare
 from tests.mpi.tables import intervals, table
 
 pytestmark = pytest.mark.mpi
-OPENMPI = configurable("openmpi")
+OPENMPI = library("openmpi")
+CLASSIC = FORMATS["openmpi-classic"]
 FOUR = {
     (Collective.BCAST, 4): intervals(
         (0, "bcast.binomial:segsize=0"),
@@ -53,7 +55,7 @@ def activate(mpi: RealMpi, text: str, folder: Path) -> dict[str, str]:
     """Write a rules file and return the environment that puts it into effect."""
     rules = folder / "rules"
     rules.write_text(text, encoding="utf-8")
-    return OPENMPI.environment(OPENMPI.activation(mpi.release, rules, spans_nodes=False))
+    return CLASSIC.activation(mpi.release, {"": str(rules)}, Shape(1, 4))
 
 
 def thresholds(ranks: int) -> list[str]:
@@ -68,14 +70,14 @@ def thresholds(ranks: int) -> list[str]:
 
 
 def expected(
-    mpi: RealMpi, rules: RulesFile, defaults: list[trace.Observation]
+    mpi: RealMpi, written: Written, defaults: list[trace.Observation]
 ) -> list[trace.Observation]:
-    """Return what must be seen with `rules`, where `defaults` is seen without."""
+    """Return what must be seen with a file, where `defaults` is seen without."""
+    rules = CLASSIC.parse(written.text, "rules", mpi.release)
     found = []
     for default in defaults:
         call = default[:3]
-        decision = OPENMPI.simulate(rules, *call)
-        chosen = OPENMPI.decided(mpi.release, default.collective, decision)
+        chosen = rules.decide(Call(*call)).chosen
         symbols = OPENMPI.expected_symbols(mpi.release, chosen) or {default.symbol}
         (symbol,) = symbols
         found.append(trace.Observation(*call, symbol))
@@ -87,7 +89,7 @@ def test_exactly_the_written_algorithms_run(
     mpi: RealMpi, tmp_path: Path, nprocs: int, ranks: int
 ) -> None:
     """Around every threshold, on the world and on a sub-communicator, the table is obeyed."""
-    written = OPENMPI.write(TABLE, mpi.release, builtin_operations_only=True)
+    written = CLASSIC.write(TABLE, mpi.release, builtin_operations_only=True)
     steps = thresholds(ranks)
     without = mpi.observe(nprocs, steps, {})
     seen = mpi.observe(nprocs, steps, activate(mpi, written.text, tmp_path))
@@ -102,14 +104,14 @@ def test_communicators_of_other_sizes_are_left_to_the_library(
 ) -> None:
     """Between, below and above the listed sizes nothing changes."""
     steps = [f"{c}:{size}:plain:{ranks}" for c, n in FOUR if n == 4 for size in (16, 5000, 40000)]
-    written = OPENMPI.write(TABLE, mpi.release, builtin_operations_only=True)
+    written = CLASSIC.write(TABLE, mpi.release, builtin_operations_only=True)
     without = mpi.observe(nprocs, steps, {})
     assert mpi.observe(nprocs, steps, activate(mpi, written.text, tmp_path)) == without
 
 
 def test_a_broken_file_is_ignored_without_a_word(mpi: RealMpi, tmp_path: Path) -> None:
     """The tracer sees that a file whose first size is not 0 has no effect at all."""
-    written = OPENMPI.write(TABLE, mpi.release, builtin_operations_only=True)
+    written = CLASSIC.write(TABLE, mpi.release, builtin_operations_only=True)
     broken = written.text.replace("\n0 6 0 0", "\n8 6 0 0")
     assert broken != written.text
     steps = thresholds(4)
@@ -120,11 +122,11 @@ def test_a_broken_file_is_ignored_without_a_word(mpi: RealMpi, tmp_path: Path) -
 
 def test_the_parameter_file_is_a_channel_too(mpi: RealMpi, tmp_path: Path) -> None:
     """`mpirun --tune` with our parameter file puts the same rules into effect."""
-    written = OPENMPI.write(TABLE, mpi.release)
+    written = CLASSIC.write(TABLE, mpi.release)
     rules, tune = tmp_path / "rules", tmp_path / "tune"
     rules.write_text(written.text)
     tune.write_text(
-        OPENMPI.parameter_file(OPENMPI.activation(mpi.release, rules, spans_nodes=False))
+        OPENMPI.parameter_file(CLASSIC.activation(mpi.release, {"": str(rules)}, Shape(1, 4)))
     )
     seen = mpi.observe(4, ["bcast:8", "bcast:4096"], {}, ["--oversubscribe", "--tune", str(tune)])
     assert [o.symbol for o in seen] == [
@@ -210,10 +212,11 @@ def test_legal_programs_stay_right_under_any_table(mpi: RealMpi, tmp_path: Path,
         low, high = (algorithms[at % len(algorithms)] for at in (turn, turn + 1))
         one_rule = catalogue_of(mpi.release).collectives[collective].one_rule
         rules[collective, 4] = intervals((0, low), *([] if one_rule else [(64, high)]))
-    written = OPENMPI.write(table(Shape(1, 4), rules), mpi.release)
-    assert {Collective.GATHER, Collective.SCATTER} <= set(written.rules)
+    written = CLASSIC.write(table(Shape(1, 4), rules), mpi.release)
+    named = {r.collective for r in CLASSIC.parse(written.text, "rules", mpi.release).rules}
+    assert {Collective.GATHER, Collective.SCATTER} <= named
     # the library's own decision hangs when ranks name the blocks of allgatherv by different types
-    hangs = {"types"} if Collective.ALLGATHERV not in written.rules else set()
+    hangs = {"types"} if Collective.ALLGATHERV not in named else set()
     steps = [
         f"{collective}:{size}:{variant}"
         for collective, variants in TRAPS.items()

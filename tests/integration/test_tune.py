@@ -16,7 +16,9 @@ from colltune.bench import build
 from colltune.dataset import read_parquet
 from colltune.errors import ProgramError
 from colltune.models.bundle import load
-from colltune.mpi import configurable, installation, trace
+from colltune.mpi import installation, trace
+from colltune.mpi.file_format import Severity
+from colltune.mpi.formats import FORMATS
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 COLLTUNE = str(Path(sys.executable).with_name("colltune"))
@@ -55,7 +57,9 @@ def test_tune_measures_selects_and_proves(tmp_path: Path) -> None:
     assert all(times for times in dataset.frame[dataset.frame["status"] == "ok"]["times_s"])
     assert set(load(Path(report["bundle"])).collectives) == set(dataset.collectives)
     rules = Path(report["configuration"])
-    assert configurable("openmpi").read(rules.read_text(), str(rules)).rules is not None
+    parsed = FORMATS["openmpi-classic"].parse(rules.read_text(), str(rules), "5.0.11")
+    assert not parsed.dropped
+    assert not [f for f in parsed.findings if f.severity is Severity.ERROR]
     assert Path(report["picture"]).read_bytes().startswith(b"\x89PNG")
     assert report["job_line"].startswith("export OMPI_MCA_")
 

@@ -8,9 +8,10 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import Honoured, configurable
+from colltune.mpi import Honoured, library
+from colltune.mpi.openmpi import activation
 
-OPENMPI = configurable("openmpi")
+OPENMPI = library("openmpi")
 RULES, DISPATCH = Path("/shared/rules"), Path("/shared/dispatch")
 TUNED = {
     "coll_tuned_use_dynamic_rules": "1",
@@ -98,14 +99,16 @@ def test_activation_steers_han_where_it_stands_in_the_way(
     release: str, spans_nodes: bool, dispatch: Path | None, wanted: dict[str, str]
 ) -> None:
     """Only 5.0 across nodes needs the dispatch file."""
-    parameters = OPENMPI.activation(release, RULES, spans_nodes=spans_nodes, dispatch_path=dispatch)
+    parameters = activation.activation(
+        release, RULES, spans_nodes=spans_nodes, dispatch_path=dispatch
+    )
     assert parameters == wanted
 
 
 def test_a_relative_path_is_refused() -> None:
     """Every rank would look for it in its own working directory."""
     with pytest.raises(LibraryError, match="rules: the path of a rules file must be absolute"):
-        OPENMPI.activation("5.0.11", Path("rules"), spans_nodes=False)
+        activation.activation("5.0.11", Path("rules"), spans_nodes=False)
 
 
 def test_parameters_become_a_file_and_an_environment() -> None:
@@ -114,7 +117,7 @@ def test_parameters_become_a_file_and_an_environment() -> None:
         "--mca coll_tuned_use_dynamic_rules 1\n"
         "--mca coll_tuned_dynamic_rules_filename /shared/rules\n"
     )
-    assert OPENMPI.environment(NO_HCOLL) == {"OMPI_MCA_coll_hcoll_enable": "0"}
+    assert activation.environment(NO_HCOLL) == {"OMPI_MCA_coll_hcoll_enable": "0"}
 
 
 @pytest.mark.parametrize("path", ["/my rules", "/it's", "/a#b", ""])

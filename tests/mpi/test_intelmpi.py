@@ -6,7 +6,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import configurable, library
+from colltune.mpi import library
 
 INTEL = library("intelmpi")
 
@@ -69,12 +69,6 @@ def test_a_known_fall_back_is_not_measured() -> None:
     assert INTEL.why_not("2021.17", c, 6, 64) == (
         "preset2 needs a power of two of processes, not 6"
     )
-
-
-def test_writing_is_refused_with_what_works() -> None:
-    """The message is that of a library which can be measured only."""
-    with pytest.raises(LibraryError, match="configuration of Intel MPI is not supported yet"):
-        configurable("intelmpi")
 
 
 def test_what_gives_wrong_results_is_not_offered() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import catalogue, configurable, library
+from colltune.mpi import catalogue, library
 
 MPICH = library("mpich")
 RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
@@ -154,9 +154,3 @@ def test_unknown_parameters_and_values_are_refused() -> None:
         MPICH.force("5.0.2", Configuration.parse("openmpi.bcast.binomial"))
     fanouts = MPICH.portfolio("5.0.2", Collective.BARRIER, fanouts=(1, 2))
     assert [c.parameter_text for c in fanouts.configurations] == ["", "fanout=2", "fanout=2"]
-
-
-def test_writing_is_refused_with_what_works() -> None:
-    """The message is that of a library which can be measured only."""
-    with pytest.raises(LibraryError, match=r"configuration of MPICH is not supported yet; measure"):
-        configurable("mpich")

@@ -6,9 +6,9 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import configurable
+from colltune.mpi import library
 
-OPENMPI = configurable("openmpi")
+OPENMPI = library("openmpi")
 parse = Configuration.parse
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
-from colltune.mpi import configurable, library, relatives
+from colltune.mpi import library, relatives
 from colltune.mpi.catalogue import all_series, load
+from colltune.mpi.formats import format_for
 from colltune.mpi.reference import REFERENCES
 from colltune.mpi.relatives import OwnAlgorithms, Relative, Switch
 
@@ -80,7 +83,7 @@ def test_a_relative_is_known_by_sources_and_never_written(name: str) -> None:
     assert known.algorithms or known.variables
     assert known.relative_of in REFERENCES
     assert known.series in ("", *all_series(known.relative_of))
-    for asked in (library, configurable):
+    for asked in (library, partial(format_for, release="1.0.0")):
         with pytest.raises(LibraryError, match=f"neither measures .* catalog {name}`"):
             asked(name)
 

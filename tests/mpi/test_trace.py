@@ -9,7 +9,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import ProgramError
-from colltune.mpi import configurable, trace
+from colltune.mpi import library, trace
 from colltune.mpi.installation import Installation
 
 BINOMIAL = "ompi_coll_base_bcast_intra_binomial"
@@ -73,7 +73,7 @@ def test_only_algorithms_and_entry_points_are_traced() -> None:
 
 def test_every_symbol_of_the_catalogue_is_traced() -> None:
     """What a configuration is expected to run is something the tracer looks for."""
-    openmpi = configurable("openmpi")
+    openmpi = library("openmpi")
     symbols = {
         symbol
         for collective in Collective
@@ -86,7 +86,7 @@ def test_every_symbol_of_the_catalogue_is_traced() -> None:
 
 def test_the_default_can_run_anything() -> None:
     """The library's own decision has no expected function, a configuration exactly one."""
-    openmpi = configurable("openmpi")
+    openmpi = library("openmpi")
     default = openmpi.expected_symbols("4.1.8", Configuration.parse("openmpi.bcast.default"))
     binomial = openmpi.expected_symbols("4.1.8", Configuration.parse("openmpi.bcast.binomial"))
     assert (default, binomial) == (frozenset(), frozenset({BINOMIAL}))

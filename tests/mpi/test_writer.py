@@ -8,10 +8,11 @@ import pytest
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import configurable
+from colltune.mpi.formats import FORMATS, format_for
+from colltune.mpi.openmpi.writer import DISPATCH
 from tests.mpi.tables import HYDRA, intervals, table
 
-OPENMPI = configurable("openmpi")
+CLASSIC = FORMATS["openmpi-classic"]
 GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
 
 
@@ -32,31 +33,32 @@ def test_a_table_is_written_as_the_golden_files_say(
     release: str, builtin_operations_only: bool, name: str
 ) -> None:
     """Rules, notes and dispatch file of the large table are exactly the recorded ones."""
-    written = OPENMPI.write(HYDRA, release, builtin_operations_only=builtin_operations_only)
+    written = CLASSIC.write(HYDRA, release, builtin_operations_only=builtin_operations_only)
     notes = "".join(f"{note}\n" for note in written.notes)
     assert written.text == golden(f"{name}.rules")
     assert notes == golden(f"{name}.notes")
-    assert written.dispatch == golden(f"{name}.dispatch")
+    assert written.texts.get(DISPATCH, "") == golden(f"{name}.dispatch")
 
 
 def test_a_single_node_needs_no_dispatch_file() -> None:
     """Where no communicator spans nodes coll/han does not stand in the way."""
     rules = {(Collective.BCAST, 4): intervals((0, "bcast.pipeline"))}
-    assert not OPENMPI.write(table(Shape(1, 4), rules), "5.0.11").dispatch
-    assert OPENMPI.write(table(Shape(2, 2), rules), "5.0.11").dispatch
+    assert DISPATCH not in CLASSIC.write(table(Shape(1, 4), rules), "5.0.11").texts
+    assert DISPATCH in CLASSIC.write(table(Shape(2, 2), rules), "5.0.11").texts
 
 
 def test_collectives_without_han_need_no_dispatch_file() -> None:
     """Coll/han does not serve alltoall, whose rules take effect by themselves."""
     rules = {(Collective.ALLTOALL, 4): intervals((0, "alltoall.pairwise"))}
-    assert not OPENMPI.write(table(Shape(2, 2), rules), "5.0.11").dispatch
+    assert DISPATCH not in CLASSIC.write(table(Shape(2, 2), rules), "5.0.11").texts
 
 
 def test_a_table_without_a_choice_gives_an_empty_file() -> None:
     """When everything is left to the library the file names no collective."""
     rules = {(Collective.BCAST, 4): intervals((0, "bcast.default"))}
-    written = OPENMPI.write(table(Shape(2, 2), rules), "5.0.11")
-    assert (dict(written.rules), written.notes, written.dispatch) == ({}, (), "")
+    written = CLASSIC.write(table(Shape(2, 2), rules), "5.0.11")
+    assert CLASSIC.parse(written.text, "rules", "5.0.11").rules == ()
+    assert (list(written.texts), written.notes) == ([""], ())
 
 
 @pytest.mark.parametrize(
@@ -76,16 +78,22 @@ def test_a_table_without_a_choice_gives_an_empty_file() -> None:
 def test_a_table_with_gaps_is_refused(broken: tuple[Interval, ...]) -> None:
     """Intervals that do not cover all sizes, in order, are an error and not a guess."""
     with pytest.raises(LibraryError, match="bcast on 4 processes: the decision table's intervals"):
-        OPENMPI.write(table(Shape(1, 4), {(Collective.BCAST, 4): broken}), "5.0.11")
+        CLASSIC.write(table(Shape(1, 4), {(Collective.BCAST, 4): broken}), "5.0.11")
 
 
 def test_another_librarys_table_is_refused() -> None:
     """A table of MPICH cannot be written for Open MPI."""
     with pytest.raises(LibraryError, match="a decision table of mpich"):
-        OPENMPI.write(DecisionTable("mpich", Shape(1, 4), {}), "5.0.11")
+        CLASSIC.write(DecisionTable("mpich", Shape(1, 4), {}), "5.0.11")
 
 
-def test_no_classic_file_is_written_for_six() -> None:
-    """Open MPI 6 reads its communicator sizes shifted; it has a format of its own."""
-    with pytest.raises(LibraryError, match="openmpi-json"):
-        OPENMPI.write(HYDRA, "6.0.0")
+def test_six_gets_its_own_format() -> None:
+    """Open MPI 6 reads JSON, releases before it the classic file."""
+    named = {
+        release: format_for("openmpi", release).name for release in ("4.1.4", "5.0.11", "6.0.0")
+    }
+    assert named == {
+        "4.1.4": "openmpi-classic",
+        "5.0.11": "openmpi-classic",
+        "6.0.0": "openmpi-json",
+    }

@@ -1,8 +1,7 @@
 """MPI libraries: their algorithms, configuration files and what they make of them.
 
 To add a library: a module (or package) with a class that fulfils `MpiLibrary`, its catalogue as
-TOML, and a line in `LIBRARIES`. Where it fulfils `ConfigurableLibrary` it stands in `CONFIGURABLE`,
-too.
+TOML, and a line in `LIBRARIES`. Formats of its configuration files stand in `formats.FORMATS`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,13 @@ from colltune.mpi import relatives
 from colltune.mpi.intelmpi import IntelMpi
 from colltune.mpi.mpich import Mpich
 from colltune.mpi.openmpi import OpenMpi
-from colltune.mpi.protocol import ConfigurableLibrary, Decision, Honoured, MpiLibrary, RulesFile
+from colltune.mpi.protocol import Honoured, MpiLibrary
 
-_OPENMPI = OpenMpi()
-LIBRARIES: dict[str, MpiLibrary] = {"openmpi": _OPENMPI, "mpich": Mpich(), "intelmpi": IntelMpi()}
-CONFIGURABLE: dict[str, ConfigurableLibrary] = {"openmpi": _OPENMPI}
+LIBRARIES: dict[str, MpiLibrary] = {
+    "openmpi": OpenMpi(),
+    "mpich": Mpich(),
+    "intelmpi": IntelMpi(),
+}
 
 
 def library(name: str) -> MpiLibrary:
@@ -39,31 +40,4 @@ def library(name: str) -> MpiLibrary:
         ) from None
 
 
-def configurable(name: str) -> ConfigurableLibrary:
-    """Return the MPI library called `name`, whose configuration can be written.
-
-    Raises
-    ------
-    LibraryError
-        If colltune has no catalogue of it, or can only measure it.
-    """
-    known = library(name)
-    if name not in CONFIGURABLE:
-        raise LibraryError(
-            f"writing the configuration of {known.title} is not supported yet; measure, fit,"
-            " evaluate and select without --format work"
-        )
-    return CONFIGURABLE[name]
-
-
-__all__ = [
-    "CONFIGURABLE",
-    "LIBRARIES",
-    "ConfigurableLibrary",
-    "Decision",
-    "Honoured",
-    "MpiLibrary",
-    "RulesFile",
-    "configurable",
-    "library",
-]
+__all__ = ["LIBRARIES", "Honoured", "MpiLibrary", "library"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from colltune.errors import LibraryError
+from colltune.mpi import relatives
 from colltune.mpi.file_format import Format
 from colltune.mpi.intelmpi.adjust_format import AdjustFormat
 from colltune.mpi.intelmpi.tuning_format import TuningFormat
@@ -89,6 +90,8 @@ def format_for(name: str, release: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     preferred = PREFERRED.get(name)
+    if name in relatives.names():
+        raise LibraryError(relatives.why_not_written(name))
     if preferred is None:
         known = ", ".join((*PREFERRED, *FORMATS))
         raise LibraryError(f"no library or format {name!r}; known: {known}")

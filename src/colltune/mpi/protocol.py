@@ -6,53 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
+from colltune.domain import Collective, Configuration, Portfolio
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
 FANOUTS = (2, 4, 8)
 """Numbers of chains offered for the chain algorithms."""
-
-
-class Decision(NamedTuple):
-    """What a rules file says for one call; algorithm 0 is the library's own decision."""
-
-    algorithm: int
-    fanout: int = 0
-    segsize_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A decision from ``first_bytes`` on, in the unit of the file."""
-
-    first_bytes: int
-    decision: Decision
-
-
-@dataclass(frozen=True)
-class CommunicatorRules:
-    """The rules for communicators of ``comm_size`` processes and more."""
-
-    comm_size: int
-    rules: tuple[Rule, ...]
-
-
-@dataclass(frozen=True)
-class RulesFile:
-    """A library's rules file.
-
-    ``text`` is the file; ``rules`` what it says; ``notes`` tell what was left to the library and
-    why; ``dispatch`` is the text of a second file that `MpiLibrary.activation` needs beside the
-    first one on communicators that span nodes, empty where none is needed.
-    """
-
-    text: str
-    rules: Mapping[Collective, tuple[CommunicatorRules, ...]]
-    notes: tuple[str, ...] = ()
-    dispatch: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,59 +155,6 @@ class MpiLibrary(Protocol):
     def start_line(self, parameter_path: Path) -> str:
         """Return what a user types to start a job with a parameter file."""
         return f". {shlex.quote(str(parameter_path))} && mpiexec …"
-
-    def honour_user(
-        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
-    ) -> Honoured:
-        """Return what may be set beside the user's own environment."""
-        ...
-
-
-class ConfigurableLibrary(MpiLibrary, Protocol):
-    """A library whose configuration files colltune writes, reads and simulates, too."""
-
-    def one_rule(self, release: str) -> frozenset[Collective]:
-        """Return the collectives for which only one rule for all message sizes is safe."""
-        ...
-
-    def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
-    ) -> RulesFile:
-        """Return `table` as the library's rules file."""
-        ...
-
-    def read(self, text: str, source: str, release: str | None = None) -> RulesFile:
-        """Return what a rules file says; refuse what the library would drop or misread."""
-        ...
-
-    def simulate(
-        self, rules: RulesFile, collective: Collective, comm_size: int, msize_bytes: int
-    ) -> Decision:
-        """Return what the library would decide with `rules`."""
-        ...
-
-    def decided(self, release: str, collective: Collective, decision: Decision) -> Configuration:
-        """Return the configuration that a decision stands for."""
-        ...
-
-    def activation(
-        self,
-        release: str,
-        rules_path: Path,
-        *,
-        spans_nodes: bool,
-        dispatch_path: Path | None = None,
-    ) -> dict[str, str]:
-        """Return the library's parameters that put a rules file into effect."""
-        ...
-
-    def parameter_file(self, parameters: Mapping[str, str]) -> str:
-        """Return the text of a file that sets `parameters` for a launch."""
-        ...
-
-    def environment(self, parameters: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables that set `parameters`."""
-        ...
 
     def honour_user(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]

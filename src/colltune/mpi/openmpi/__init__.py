@@ -6,22 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from colltune.domain import Collective, Configuration, DecisionTable, Portfolio
-from colltune.errors import LibraryError
-from colltune.mpi.openmpi import activation, portfolio, reader, simulator, writer
+from colltune.domain import Collective, Configuration, Portfolio
+from colltune.mpi.openmpi import activation, portfolio
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import (
-    FANOUTS,
-    SEGSIZES_BYTES,
-    ConfigurableLibrary,
-    Decision,
-    Honoured,
-    RulesFile,
-)
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
 
 
-class OpenMpi(ConfigurableLibrary):
-    """Open MPI behind `protocol.ConfigurableLibrary`; see there and the modules beside."""
+class OpenMpi(MpiLibrary):
+    """Open MPI behind `colltune.mpi.protocol.MpiLibrary`; see there and the modules beside."""
 
     name = LIBRARY
     title = TITLE
@@ -108,53 +100,6 @@ class OpenMpi(ConfigurableLibrary):
         """See `activation.forced_environment`."""
         return activation.forced_environment(release, configuration)
 
-    def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
-    ) -> RulesFile:
-        """See `writer.write`.
-
-        Raises
-        ------
-        LibraryError
-            Also for 6.0 and later, which read the communicator sizes of this format shifted.
-        """
-        if catalogue_of(release).series == "6.0":
-            raise LibraryError(
-                f"Open MPI {release} reads classic rules files with shifted communicator sizes;"
-                " write the format openmpi-json for it"
-            )
-        written = writer.write(table, release, builtin_operations_only=builtin_operations_only)
-        rules = reader.read(written.text, "the file just written", release).rules
-        dispatch = written.texts.get(writer.DISPATCH, "")
-        return RulesFile(written.text, rules, written.notes, dispatch)
-
-    def read(self, text: str, source: str, release: str | None = None) -> RulesFile:
-        """See `reader.read`."""
-        return reader.read(text, source, release)
-
-    def simulate(
-        self, rules: RulesFile, collective: Collective, comm_size: int, msize_bytes: int
-    ) -> Decision:
-        """See `simulator.simulate`."""
-        return simulator.simulate(rules, collective, comm_size, msize_bytes)
-
-    def decided(self, release: str, collective: Collective, decision: Decision) -> Configuration:
-        """See `simulator.decided`."""
-        return simulator.decided(release, collective, decision)
-
-    def activation(
-        self,
-        release: str,
-        rules_path: Path,
-        *,
-        spans_nodes: bool,
-        dispatch_path: Path | None = None,
-    ) -> dict[str, str]:
-        """See `activation.activation`."""
-        return activation.activation(
-            release, rules_path, spans_nodes=spans_nodes, dispatch_path=dispatch_path
-        )
-
     def parameter_file(self, environment: Mapping[str, str]) -> str:
         """See `activation.parameter_file`."""
         return activation.parameter_file(environment)
@@ -162,10 +107,6 @@ class OpenMpi(ConfigurableLibrary):
     def start_line(self, parameter_path: Path) -> str:
         """Return the line with mpirun's own option."""
         return f"mpirun --tune {shlex.quote(str(parameter_path))} …"
-
-    def environment(self, parameters: Mapping[str, str]) -> dict[str, str]:
-        """See `activation.environment`."""
-        return activation.environment(parameters)
 
     def honour_user(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]

@@ -89,7 +89,7 @@ def activation(
 ) -> dict[str, str]:
     """Return the parameters (name -> value) that put the rules file into effect.
 
-    `dispatch_path` is where ``RulesFile.dispatch`` was written, if it is not empty. Both files must
+    `dispatch_path` is where coll/han's dispatch file was written, if there is one. Both files must
     be readable at the same path on every node.
 
     Raises

@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
-from colltune.mpi import configurable
-from colltune.mpi.protocol import Decision
+from colltune.mpi import library
+from colltune.mpi.file_format import Call
+from colltune.mpi.formats import FORMATS
 
-OPENMPI = configurable("openmpi")
+OPENMPI = library("openmpi")
+CLASSIC = FORMATS["openmpi-classic"]
 ENTRIES = "1 7 3  3 1 0 3 0 0  5 1 0 5 0 0  7 2 0 7 0 0 1024 8 0 0"
 
 
@@ -22,8 +24,11 @@ def test_the_last_entry_that_is_not_larger_counts(
     comm_size: int, msize_bytes: int, algorithm: int
 ) -> None:
     """Smaller communicators get the first entry; thresholds are inclusive lower bounds."""
-    rules = OPENMPI.read(ENTRIES, "rules")
-    assert OPENMPI.simulate(rules, Collective.BCAST, comm_size, msize_bytes).algorithm == algorithm
+    rules = CLASSIC.parse(ENTRIES, "rules", "5.0.11")
+    chosen = rules.decide(Call(Collective.BCAST, comm_size, msize_bytes)).chosen
+    assert chosen == OPENMPI.canonical(
+        "5.0.11", OPENMPI.numbered("5.0.11", Collective.BCAST, algorithm)
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,12 +46,14 @@ def test_each_collective_has_its_own_unit(
     collective_id: int, collective: str, last_of_first: int
 ) -> None:
     """On 4 processes a threshold of 1024 is 256 per block where the library multiplies by n."""
-    rules = OPENMPI.read(f"1 {collective_id} 1 0 2 0 1 0 0 1024 2 0 0", "rules")
+    text = f"1 {collective_id} 1 0 2 0 1 0 0 1024 2 0 0"
+    rules = CLASSIC.parse(text, "rules", "5.0.11")
     found = [
-        OPENMPI.simulate(rules, Collective(collective), 4, size).algorithm
+        rules.decide(Call(Collective(collective), 4, size)).chosen.algorithm
         for size in (last_of_first, last_of_first + 1)
     ]
-    assert found == [1, 2]
+    named = [OPENMPI.numbered("5.0.11", Collective(collective), n).algorithm for n in (1, 2)]
+    assert found == named
 
 
 @st.composite
@@ -90,16 +97,16 @@ def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
     table: DecisionTable, release: str, builtin: bool
 ) -> None:
     """Read back and simulated, the file gives the table's choice, or the default."""
-    written = OPENMPI.write(table, release, builtin_operations_only=builtin)
-    rules = OPENMPI.read(written.text, "rules", release)
+    written = CLASSIC.write(table, release, builtin_operations_only=builtin)
+    rules = CLASSIC.parse(written.text, "rules", release)
     for collective in Collective:
         for comm_size in range(2, 12):
             intervals = table.rules.get((collective, comm_size))
             edges = {i.first_bytes for i in intervals or ()} | {0, 71, 511, 9 * 4096, 10**6}
             for msize in {m for edge in edges for m in (edge, max(0, edge - 1), edge + 1)}:
-                decision = OPENMPI.simulate(rules, collective, comm_size, msize)
+                chosen = rules.decide(Call(collective, comm_size, msize)).chosen
                 if intervals is None:
-                    assert decision == Decision(0)
+                    assert chosen.is_default
                     continue
                 if collective.value in ONE_RULE:
                     choices = {
@@ -112,4 +119,4 @@ def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
                     )
                 else:
                     wanted = allowed(intervals, comm_size, msize, builtin)
-                assert OPENMPI.decided(release, collective, decision) == wanted
+                assert chosen == wanted
