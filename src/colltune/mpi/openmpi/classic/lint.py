@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -233,8 +234,9 @@ def _shifted(file: ClassicFile, known: CollectiveEntry, section: Section) -> Ite
     meant = scanned([entry.comm_size.value for entry in section.entries], inherit=True)
     for position, entry in enumerate(section.entries):
         for first, last in file.communicators(known.collective).of(position):
-            starts = [start for start in meant.starts if last is None or start <= last]
-            others = {meant.at(at) for at in (max(first, 2), *(s for s in starts if s > first))}
+            after = bisect_right(meant.starts, first)
+            before = len(meant.starts) if last is None else bisect_right(meant.starts, last)
+            others = {meant.at(max(first, 2)), *meant.owners[after:before]}
             texts = {_rules_text(section.entries[other]) for other in others if other is not None}
             if (last is None or last > 1) and texts - {_rules_text(entry)}:
                 reach = f"{first} and more" if last is None else f"{first} to {last}"

@@ -6,6 +6,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 
@@ -26,7 +27,14 @@ class Spans:
 
     def of(self, position: int) -> list[tuple[int, int | None]]:
         """Return the first and last value (None: no end) of all ranges where an entry holds."""
-        return [(first, last) for first, last, owner in self.pieces() if owner == position]
+        return self._by_owner.get(position, [])
+
+    @cached_property
+    def _by_owner(self) -> dict[int | None, list[tuple[int, int | None]]]:
+        found: dict[int | None, list[tuple[int, int | None]]] = {}
+        for first, last, owner in self.pieces():
+            found.setdefault(owner, []).append((first, last))
+        return found
 
     def pieces(self) -> Iterator[tuple[int, int | None, int | None]]:
         """Yield the first and last value (None: no end) of every range, and which entry holds."""

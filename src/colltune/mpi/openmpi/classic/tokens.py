@@ -22,6 +22,7 @@ _NEXT = re.compile(
     r"|\Z)",
     re.DOTALL,
 )
+_SURELY_FITS = 19
 _HEADER = "rule-file-version-"
 _VERSION = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]*)")
 
@@ -94,6 +95,8 @@ class Numbers:
 
 
 def _value(text: str) -> tuple[int, bool]:
+    if len(text) < _SURELY_FITS and text[0] in "123456789":
+        return int(text), False
     digits = text.lstrip("+-")
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
     limit = LARGEST + (text[0] == "-")
