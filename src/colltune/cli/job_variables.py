@@ -50,7 +50,7 @@ def variables_of(text: str, source: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
+        if not stripped or stripped.startswith(("#", "//")):
             continue
         pairs = _tuned(stripped) or _exported(stripped) or _assigned(stripped)
         if not pairs:
