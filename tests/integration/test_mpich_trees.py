@@ -36,8 +36,8 @@ def activated(mpich: RealMpich, folder: Path, table: DecisionTable) -> dict[str,
 
 def test_what_ran_is_what_was_said(mpich: RealMpich, tmp_path: Path) -> None:
     """On one process per node and on two nodes, every call sends what its algorithm sends."""
-    done = list(differential_mpich.trials(mpich, tmp_path, n_calls=100, seed=7))
-    assert len(done) == 200
+    done = list(differential_mpich.trials(mpich, tmp_path, n_calls=80, seed=7))
+    assert len(done) == 160
     assert [trial for trial in done if not trial.agrees] == []
     chosen = [trial for trial in done if not trial.said.is_default]
     assert len(chosen) > 40
@@ -87,7 +87,10 @@ def nothing_chosen(mpich: RealMpich, folder: Path) -> dict[str, str]:
 
 
 def test_a_tree_of_the_library_itself_changes_nothing(mpich: RealMpich, tmp_path: Path) -> None:
-    """With everything left to the library, all messages are those without a file."""
+    """With everything left to the library, all messages are those without a file.
+
+    On 8 processes MPICH takes its own `comm_size<8` for alltoall as `<=`.
+    """
     sizes = (0, 8, 9, 256, 257, 2049, 16_384, 33_000, 90_000, 525_000)
     steps = [
         f"{collective}:{size // 8 * 8 if collective is Collective.REDUCE_SCATTER else size}"
@@ -95,8 +98,8 @@ def test_a_tree_of_the_library_itself_changes_nothing(mpich: RealMpich, tmp_path
         for size in (sizes if collective is not Collective.BARRIER else (0,))
     ]
     variables = nothing_chosen(mpich, tmp_path)
-    for layout in (differential_mpich.FLAT, differential_mpich.TWO_NODES):
-        seen = [mpich.traffic(8, steps, more, layout.variables) for more in (variables, {})]
+    for nprocs, layout in ((8, differential_mpich.FLAT), (4, differential_mpich.TWO_NODES)):
+        seen = [mpich.traffic(nprocs, steps, more, layout.variables) for more in (variables, {})]
         assert seen[0] == seen[1]
 
 

@@ -12,7 +12,7 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, Limit
 from colltune.mpi.mpich.control import OFFER
 from colltune.mpi.mpich.releases import LIBRARY, catalogue_of, entry_of
-from colltune.mpi.mpich.tree import Leaf
+from colltune.mpi.mpich.tree import Leaf, as_c_int
 
 DATA = Path(__file__).parent / "data"
 # what the control variables of these parameters say by default, as when an algorithm is measured
@@ -164,7 +164,7 @@ def _candidates(
 ) -> Iterator[Configuration]:
     given = {name: said[key] for name, key in _NAMED.items() if key in said}
     numbers = {
-        name: int(given.get(name, dict(algorithm.defaults).get(name, 0)))
+        name: as_c_int(given.get(name, str(dict(algorithm.defaults).get(name, 0))))
         for name in algorithm.parameters
     }
     for name, value in numbers.items():
@@ -175,7 +175,11 @@ def _candidates(
 
 
 def _telling(leaf: Leaf) -> dict[str, str]:
-    said = {name: value for name, value in leaf.parameters if name in _TELLING}
+    said = {
+        name: value if name == "tree_type" else str(as_c_int(value))
+        for name, value in leaf.parameters
+        if name in _TELLING
+    }
     if said.get("tree_type", "kary") not in _TREE_TYPES:
         said["tree_type"] = "kary"
     return said

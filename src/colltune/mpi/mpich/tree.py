@@ -16,6 +16,7 @@ LARGEST = 2**31 - 1
 """The largest number that a test can hold: MPICH reads a C int."""
 _PAGE = 4096
 _NO_END = 1 << 63
+_LONGEST = 600
 _C_INT = re.compile(r"[+-]?[0-9]+")
 _NUMBERS = ("comm_size", "comm_avg_ppn", "avg_msg_size", "total_msg_size", "count")
 _MESSAGE = ("avg_msg_size", "total_msg_size", "count")
@@ -115,6 +116,11 @@ def as_c_int(text: str) -> int:
     # more digits than that are beyond 64 bits, where strtol stops
     number = int(match[0][:30])
     return (max(-(2**63), min(2**63 - 1, number)) + 2**31) % 2**32 - 2**31
+
+
+def brief(message: str) -> str:
+    """Return a message of bearable length: what it cites may be as long as a file."""
+    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
 
 
 def test(key: str) -> Test:

@@ -54,7 +54,8 @@ class ParsedTree:
         found = []
         for path, leaf in leaves(self.tree):
             collective = _collective(path)
-            if collective is not None and "comm_type=inter" not in {t.key for t in path}:
+            inter = "comm_type=inter" in {t.key for t in path}
+            if leaf.function and collective is not None and not inter:
                 found.append(self.rule(collective, path, leaf))
         return tuple(found)
 

@@ -9,7 +9,7 @@ from colltune.mpi.file_format import Fault, Finding, Severity
 from colltune.mpi.mpich.facts import DEFINED, LOCAL_SIZE
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of
-from colltune.mpi.mpich.tree import MARK, Branch, Known, Leaf, Test, Tree, as_c_int, leaves
+from colltune.mpi.mpich.tree import MARK, Branch, Known, Leaf, Test, Tree, as_c_int, brief, leaves
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {
@@ -58,7 +58,7 @@ class _Linter:
         self.findings: list[Finding] = []
 
     def find(self, line: int, fault: Fault, severity: Severity, message: str, mend: str) -> None:
-        self.findings.append(Finding(line, fault, severity, message, mend))
+        self.findings.append(Finding(line, fault, severity, brief(message), brief(mend)))
 
     def error(self, line: int, fault: Fault, message: str, mend: str) -> None:
         self.find(line, fault, Severity.ERROR, message, mend)

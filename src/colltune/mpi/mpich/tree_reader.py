@@ -16,7 +16,17 @@ from colltune.mpi.file_format import Fault, Finding, Severity
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of
-from colltune.mpi.mpich.tree import LARGEST, MARK, NOTHING, Branch, Leaf, Test, Tree, parsed_test
+from colltune.mpi.mpich.tree import (
+    LARGEST,
+    MARK,
+    NOTHING,
+    Branch,
+    Leaf,
+    Test,
+    Tree,
+    brief,
+    parsed_test,
+)
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 _BLANK = re.compile(r"\s+")
@@ -97,12 +107,12 @@ class _Reader:
     def fail(
         self, line: int, fault: Fault, message: str, mend: str, *, at_start: bool = False
     ) -> None:
-        self.reading.findings.append(Finding(line, fault, Severity.ERROR, message, mend))
+        self.reading.findings.append(Finding(line, fault, Severity.ERROR, brief(message), mend))
         if at_start and not self.reading.fatal:
-            self.reading.fatal = f"line {line}: {message}" if line else message
+            self.reading.fatal = brief(f"line {line}: {message}" if line else message)
 
     def warn(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.reading.findings.append(Finding(line, fault, Severity.WARNING, message, mend))
+        self.reading.findings.append(Finding(line, fault, Severity.WARNING, brief(message), mend))
 
     def chain(self, node: Node, depth: int) -> Tree:
         """Return what an object stands for."""

@@ -11,7 +11,7 @@ from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.assignments import Assignment, Listed, chooses_for, parameters_of
 from colltune.mpi.mpich.functions import function_of, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of
-from colltune.mpi.mpich.tree import as_c_int
+from colltune.mpi.mpich.tree import as_c_int, brief
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
@@ -146,12 +146,12 @@ def _on_parameter(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
         what = (
             f"{TITLE} {catalogue_of(parsed.release).series} is not known to use {assignment.name}"
         )
-        yield Finding(assignment.line, Fault.UNKNOWN, Severity.NOTE, what, "check its name")
+        yield Finding(assignment.line, Fault.UNKNOWN, Severity.NOTE, brief(what), "check its name")
 
 
 def _error(line: int, fault: Fault, message: str, mend: str) -> Finding:
-    return Finding(line, fault, Severity.ERROR, message, mend)
+    return Finding(line, fault, Severity.ERROR, brief(message), mend)
 
 
 def _warn(line: int, fault: Fault, message: str, mend: str) -> Finding:
-    return Finding(line, fault, Severity.WARNING, message, mend)
+    return Finding(line, fault, Severity.WARNING, brief(message), brief(mend))
