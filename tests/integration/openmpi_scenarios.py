@@ -11,7 +11,7 @@ from random import Random
 from colltune.domain import Collective, Shape
 from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
-from tests.integration import random_rules
+from tests.integration import random_parameters, random_rules
 from tests.integration.differential_openmpi import (
     Agreement,
     Bench,
@@ -23,14 +23,13 @@ from tests.integration.differential_openmpi import (
     compiled,
     requests,
 )
-from tests.integration.random_rules import ALGORITHMS, COLLECTIVES, Style
+from tests.integration.random_rules import Style
 from tests.integration.real_mpi import prepare
 
-CLASSIC = "openmpi-classic"
-WORLDS = {16: 220, 7: 120}
+CLASSIC, PARAMETERS = "openmpi-classic", "openmpi-parameters"
+SMALL_WORLD = 7
+WORLDS = {16: 220, SMALL_WORLD: 120}
 """Processes of a launch, and how many calls it performs."""
-_PREFIX = "OMPI_MCA_"
-_NAMES = {"bcast": "Knomial", "allreduce": "RING", "alltoall": "pairwise", "gather": "binomial"}
 
 
 @dataclass(frozen=True)
@@ -64,27 +63,16 @@ def _with_file(style: Style, world: int, seed: int) -> Scenario:
 def _with_variables(world: int, seed: int) -> Scenario:
     rng = Random(f"variables {seed}")
     name = f"variables {seed} beside a file, {world} processes"
-    return Scenario(name, _text(random_rules.TIDY, seed + 100), world, _forced(rng))
+    return Scenario(
+        name,
+        _text(random_rules.TIDY, seed + 100),
+        world,
+        random_parameters.variables(random_parameters.forced(rng)),
+    )
 
 
 def _text(style: Style, seed: int) -> str:
     return random_rules.random_file(Random(f"{style.name} {seed}"), style)
-
-
-def _forced(rng: Random) -> dict[str, str]:
-    """Return random variables that force algorithms of some collectives, some of them wrong."""
-    found = {}
-    for collective in rng.sample(list(Collective), 8):
-        stem = f"{_PREFIX}coll_tuned_{collective}_algorithm"
-        number = rng.randint(0, ALGORITHMS[COLLECTIVES[collective]])
-        found[stem] = rng.choice((f"{number}", f"{number}", _NAMES.get(collective, f"0{number}")))
-        found[f"{stem}_segmentsize"] = rng.choice(("0", "1000", "4096", "4k"))
-        found[f"{stem}_chain_fanout"] = rng.choice(("0", "2", "3", "40"))
-        found[f"{stem}_tree_fanout"] = rng.choice(("5", "6"))
-        found[f"{stem}_max_requests"] = rng.choice(("0", "2", "3"))
-    wrong = rng.choice([c for c in Collective if f"coll_tuned_{c}_algorithm" not in str(found)])
-    found[f"{_PREFIX}coll_tuned_{wrong}_algorithm"] = rng.choice(("99", "bogus", "-1"))
-    return found
 
 
 class Comparison:
@@ -114,11 +102,28 @@ class Comparison:
         environment = {**(active if scenario.activated else {}), **scenario.forced}
         by_rule = environment == active
         decide = partial(parsed.decide, environment=None if by_rule else environment)
-        both = zip(self.calls(scenario.world), self._default(scenario.world), strict=True)
+        return self._compared(decide, scenario.world, environment, by_rule=by_rule)
+
+    def run_parameters(self, kind: random_parameters.Kind, seed: int) -> Agreement:
+        """Perform calls under a random parameter file, every other one naming a rules file."""
+        rng, path = Random(f"{kind.name} {seed}"), self.bench.folder / "parameters"
+        rules = self.bench.folder / "named_rules"
+        rules.write_text(_text(random_rules.TIDY, seed))
+        text = random_parameters.random_file(rng, kind, rules if seed % 2 else None)
+        path.write_text(text)
+        parsed = FORMATS[PARAMETERS].parse(text, str(path), self.release)
+        decide = partial(parsed.decide, environment={})
+        environment = {kind.variable: str(path)}
+        return self._compared(decide, SMALL_WORLD, environment, by_rule=False)
+
+    def _compared(
+        self, decide: Decide, world: int, environment: Mapping[str, str], *, by_rule: bool
+    ) -> Agreement:
+        both = zip(self.calls(world), self._default(world), strict=True)
         pairs = [(request, seen) for request, seen in both if agreed_on_by_ranks(decide, request)]
         wanted, default = [r for r, _ in pairs], [s for _, s in pairs]
-        split = can_split(decide, scenario.world)
-        ran = self.bench.perform(scenario.world, wanted, environment, split=split)
+        split = can_split(decide, world)
+        ran = self.bench.perform(world, wanted, environment, split=split)
         return compare(self.release, decide, wanted, ran, default, by_rule=by_rule)
 
     def _performed_by_default(self, world: int) -> Sequence[Seen]:
@@ -143,3 +148,7 @@ def agreements(folder: Path, seed: int = 0) -> Iterator[tuple[str, int, tuple[st
     for scenario in scenarios(seed):
         found = compared.run(scenario)
         yield scenario.name, found.compared, found.disagreements
+    for kind in random_parameters.KINDS:
+        for other in (seed, seed + 1):
+            found = compared.run_parameters(kind, other)
+            yield f"{kind.name} {other}", found.compared, found.disagreements

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.openmpi_scenarios import WORLDS, Comparison, Scenario, comparison, scenarios
+from tests.integration.openmpi_scenarios import (
+    SMALL_WORLD,
+    WORLDS,
+    Comparison,
+    Scenario,
+    comparison,
+    scenarios,
+)
+from tests.integration.random_parameters import KINDS, Kind
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -23,3 +31,13 @@ def test_what_ran_is_what_was_said(real: Comparison, scenario: Scenario) -> None
     assert found.compared > WORLDS[scenario.world] * 0.8
     has_a_say = scenario.forced or (scenario.activated and not real.parse(scenario).dropped)
     assert (found.decided > found.compared * 0.2) is bool(has_a_say)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: str(k.name))
+@pytest.mark.parametrize("seed", [0, 1])
+def test_parameter_files_say_what_runs(real: Comparison, kind: Kind, seed: int) -> None:
+    """Files of both kinds, alone and with the rules file that they name."""
+    found = real.run_parameters(kind, seed)
+    assert found.disagreements == ()
+    assert found.compared > WORLDS[SMALL_WORLD] * 0.8
+    assert found.decided > found.compared * 0.2
