@@ -123,3 +123,42 @@ def test_forcing_takes_han_away_and_the_default_gives_it_back(nodes: Nodes) -> N
         "ompi_coll_base_bcast_intra_binomial",
         "mca_coll_han_bcast_intra",
     ]
+
+
+def test_a_parameter_file_forces_flat_algorithms_and_leaves_the_rest_to_han(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """Every collective of coll/han can be sent to a forced algorithm; others do not change."""
+    parameters = FORMATS["openmpi-parameters"]
+    forced = {
+        "bcast:64": ("bcast.pipeline:segsize=0", "bcast_intra_pipeline"),
+        "allreduce:64": ("allreduce.recursive_doubling", "allreduce_intra_recursivedoubling"),
+        "allgather:64": ("allgather.neighbor", "allgather_intra_neighborexchange"),
+        "gather:64": ("gather.binomial", "gather_intra_binomial"),
+        "scatter:64": ("scatter.binomial", "scatter_intra_binomial"),
+        "reduce:64": ("reduce.linear", "reduce_intra_basic_linear"),
+        "barrier:0": ("barrier.bruck", "barrier_intra_bruck"),
+        "alltoall:64": ("alltoall.pairwise", "alltoall_intra_pairwise"),
+    }
+    rules = {
+        (Collective(step.partition(":")[0]), 4): intervals((0, text))
+        for step, (text, _) in forced.items()
+    }
+    for chosen in (list(forced), ["reduce:64"]):
+        kept = {
+            key: value
+            for key, value in rules.items()
+            if f"{key[0]}:64" in chosen or len(chosen) > 1
+        }
+        written = parameters.write(table(Shape(2, 2), kept), nodes.mpi.release)
+        assert not written.notes
+        path = tmp_path / "forced"
+        path.write_text(written.text)
+        environment = parameters.activation(nodes.mpi.release, {"": str(path)})
+        seen = nodes.observe(list(forced), environment)
+        without = nodes.observe(list(forced), {})
+        expected = [
+            f"ompi_coll_base_{forced[step][1]}" if step in chosen else before.symbol
+            for step, before in zip(forced, without, strict=True)
+        ]
+        assert [o.symbol for o in seen] == expected

@@ -258,3 +258,20 @@ def test_text_without_any_setting_is_refused() -> None:
     """It cannot be taken for a parameter file."""
     with pytest.raises(LibraryError, match="f:2: 'hello' sets no parameter"):
         PARAMETERS.parse("# x\nhello\n", "f", "5.0.11")
+
+
+def test_the_rules_of_han_are_followed_too(tmp_path: Path) -> None:
+    """Both files of a written table, named by a parameter file, decide across nodes as it says."""
+    rules = {(C.BCAST, 8): intervals((0, "bcast.default"), (64, "bcast.pipeline:segsize=0"))}
+    written = FORMATS["openmpi-classic"].write(table(Shape(2, 4), rules), "5.0.11")
+    for end, text in written.texts.items():
+        (tmp_path / f"rules{end}").write_text(text)
+    paths = {end: str(tmp_path / f"rules{end}") for end in written.texts}
+    environment = FORMATS["openmpi-classic"].activation("5.0.11", paths, Shape(2, 4))
+    listing = "".join(f"export {name}={value}\n" for name, value in environment.items())
+    parsed = PARAMETERS.parse(listing, str(tmp_path / "env"), "5.0.11")
+    assert [f for f in parsed.findings if f.severity is not Severity.NOTE] == []
+    small, large = (parsed.decide(Call(C.BCAST, 8, m, nodes=2)) for m in (63, 64))
+    assert (small.component, large.component) == ("han", "tuned")
+    assert large.configuration.algorithm == "pipeline"
+    assert parsed.switch_points(C.BCAST, 8) == (0, 64)
