@@ -283,7 +283,7 @@ def test_every_configuration_can_be_forced_in_one_launch(mpi: OpenMpi6) -> None:
             ]
             steps.append(f"{collective}:{0 if collective is Collective.BARRIER else 9600}")
             wanted.append(openmpi.expected_symbols(RELEASE, choice))
-    seen = mpi.observe(4, steps, library.base_environment(RELEASE))
+    seen = mpi.observe(4, steps, openmpi.base_environment(RELEASE))
     assert len(seen) >= 60
     assert [o for o, symbols in zip(seen, wanted, strict=True) if o.symbol not in symbols] == []
 
