@@ -131,6 +131,7 @@ class PlainFormat:
     title = "Plain"
     one_choice = False
     knows_layout = False
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """Tell by the first line."""

@@ -16,6 +16,7 @@ from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, one_choice_table
+from colltune.selector.whole_table import whole_table
 
 LARGEST_ELEMENT_BYTES = 8
 """Of the datatypes for which a written algorithm has to run as itself: a double."""
@@ -68,6 +69,8 @@ class WrittenConfiguration:
     @property
     def job_line(self) -> str:
         """The one line that a user adds to a job."""
+        if not self.environment:
+            return "true  # everything is left to the library"
         pairs = (f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
         return "export " + " ".join(pairs)
 
@@ -141,6 +144,8 @@ def table_for(
     collectives = selector.bundle.collectives
     if target.form.one_choice:
         return one_choice_table(selector, shape, collectives)
+    if not target.form.leaves_parts:
+        return whole_table(selector, shape, collectives, by_layout=target.form.knows_layout)
     return decision_table(
         selector,
         shape,

@@ -243,7 +243,8 @@ class Format(Protocol):
     """One format of one library: how its files are recognised, parsed, written and converted.
 
     ``one_choice`` tells that it holds one configuration per collective, for all communicators and
-    message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes.
+    message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes;
+    ``leaves_parts`` that some sizes of a collective can be left to the library.
     """
 
     name: str
@@ -251,6 +252,7 @@ class Format(Protocol):
     title: str
     one_choice: bool
     knows_layout: bool
+    leaves_parts: bool
 
     def recognises(self, text: str) -> bool:
         """Tell whether `text` looks like a file of this format, good or bad."""

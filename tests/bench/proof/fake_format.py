@@ -87,6 +87,7 @@ class FakeFormat:
     title = "fake files"
     one_choice = True
     knows_layout = False
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """Tell by the first word."""

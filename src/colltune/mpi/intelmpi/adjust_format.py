@@ -32,6 +32,7 @@ class AdjustFormat:
     title = "Intel MPI's variables I_MPI_ADJUST_*"
     one_choice = False
     knows_layout = False
+    leaves_parts = False
     knows_comm_size = False
     """Whether its rules can tell communicator sizes apart."""
     remarks = (EVERYWHERE,)

@@ -31,6 +31,7 @@ class TuningFormat:
     title = "Intel MPI's tuning file (I_MPI_TUNING)"
     one_choice = False
     knows_layout = True
+    leaves_parts = False
     remarks = (OTHER_SIZES,)
     """Notes that hold for whatever is written."""
 

@@ -59,6 +59,7 @@ class MpichJson(Format):
     title = "MPICH's selection tree (JSON)"
     one_choice = False
     knows_layout = True
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """Tell whether there is an object with keys of a selection tree."""

@@ -26,6 +26,7 @@ class MpichVariables(Format):
     title = "MPICH's control variables"
     one_choice = True
     knows_layout = False
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """Tell whether a line sets one of MPICH's variables; an empty list has one of ours."""

@@ -29,6 +29,7 @@ class OpenMpiClassic:
     title = "Open MPI's classic rules file for coll/tuned"
     one_choice = False
     knows_layout = False
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """See `file_format.Format`."""

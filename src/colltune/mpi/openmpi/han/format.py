@@ -30,6 +30,7 @@ class OpenMpiHan:
     title = "Open MPI's dynamic rules for coll/han"
     one_choice = False
     knows_layout = False
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """See `file_format.Format`."""

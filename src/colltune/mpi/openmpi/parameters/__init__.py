@@ -36,6 +36,7 @@ class OpenMpiParameters:
     title = "Open MPI's parameters (mca-params.conf, --tune, environment)"
     one_choice = True
     knows_layout = False
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """See `file_format.Format`."""

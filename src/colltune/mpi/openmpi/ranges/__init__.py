@@ -31,6 +31,7 @@ class OpenMpiJson:
     title = "Open MPI's JSON rules for coll/tuned (6.0 and later)"
     one_choice = False
     knows_layout = True
+    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """See `file_format.Format`."""
