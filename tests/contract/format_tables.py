@@ -18,7 +18,7 @@ from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 
 FEW = settings(
-    max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "8")),
+    max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "5")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -236,7 +236,7 @@ def test_a_damaged_file_in_a_job(name: str, release: str, data: st.DataObject) -
             assert finding.mend
 
 
-@each_reader
+@newest_reader
 def test_a_file_cut_at_every_byte(name: str, release: str) -> None:
     """No place is special."""
     content = _sample(name, release)
