@@ -195,9 +195,10 @@ def test_classic_files_are_read_shifted(mpi: OpenMpi6, tmp_path: Path) -> None:
     assert parsed.decide(calls[2]).chosen == third
 
 
-def test_what_is_written_is_obeyed(mpi: OpenMpi6, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["openmpi-json", "openmpi-classic"])
+def test_what_is_written_is_obeyed(mpi: OpenMpi6, tmp_path: Path, name: str) -> None:
     """A table of all safe configurations, radixes included, runs as it says."""
-    known = FORMATS["openmpi-json"]
+    known = FORMATS[name]
     rng = Random(7)
     rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
     for collective in Collective:
