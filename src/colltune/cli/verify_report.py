@@ -49,11 +49,22 @@ def show(proof: Proof, *, as_json: bool) -> None:
         console.show(f"the release ignores the file as a whole: {proof.dropped}")
     if proof.verdicts:
         console.show()
-        console.show(console.columns(_HEADER, [_row(verdict) for verdict in proof.verdicts]))
+        shown = [verdict for verdict in proof.verdicts if not _tells_nothing(verdict)]
+        console.show(console.columns(_HEADER, [_row(verdict) for verdict in shown]))
+        if len(shown) < len(proof.verdicts):
+            left = len(proof.verdicts) - len(shown)
+            console.show(f"not shown: {left} rules that leave the decision to the library")
         console.show()
     for note in proof.notes:
         console.warn(f"note: {note}")
     console.show(_summary(proof))
+
+
+def _tells_nothing(verdict: Verdict) -> bool:
+    """Tell whether a rule leaves the decision to the library, and nothing was seen of it."""
+    configuration = verdict.rule.configuration
+    unseen = verdict.judgement.status in (Status.UNREACHABLE, Status.UNOBSERVED)
+    return unseen and configuration is not None and configuration.is_default
 
 
 _HEADER = ("line", "rule", "status", "seen as", "speed-up", "95 % interval", "why")
@@ -63,7 +74,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     rule, judgement = verdict.rule, verdict.judgement
     text = " ".join(rule.text.split())
     if len(text) > _LONGEST_TEXT:
-        text = f"{text[: _LONGEST_TEXT - 1]}…"
+        text = f"…{text[1 - _LONGEST_TEXT :]}"
     ratio, interval = _gain_text(verdict.gain)
     why = judgement.why.strip().replace("\n", " | ")
     if verdict.is_regression:

@@ -45,7 +45,7 @@ def _judged(
     """Return what becomes of the first rule where all its calls run `ran` and end so."""
     given = parsed.activation() if activation is None else activation
     settings = JobSettings(user or {}, given, {})
-    search = witnesses.find(parsed, layout, settings.environment)
+    search = witnesses.find(parsed, layout, given, settings.environment)
     seen = CallSeen(ending, "", (ran,) if ran else ())
     without = CallSeen(Ending.OK, "", (BINOMIAL,))
     evidence = [Evidence(witness, seen, without) for witness in search.witnesses.get(0, ())]

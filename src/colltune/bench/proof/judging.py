@@ -138,7 +138,7 @@ class Judge:
         if rule.configuration is not None and rule.configuration.is_default:
             why = "no call of this job; it leaves the decision to the library anyway"
             return Judgement(Status.UNREACHABLE, why)
-        elsewhere = reached_elsewhere(self.parsed, rule, self.layout)
+        elsewhere = reached_elsewhere(self.parsed, rule, self.layout, self.settings.activation)
         if elsewhere:
             return Judgement(Status.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
         findings = [
@@ -204,9 +204,10 @@ class Judge:
         return f"by the job's settings: {' '.join(expected.reasons[-2:])}"
 
     def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Judgement:
-        if self.observer.unavailable:
-            return Judgement(Status.UNOBSERVED, self.observer.unavailable)
         wanted = planned.configuration
+        if self.observer.unavailable:
+            left = "left to the library" if wanted.is_default else ""
+            return Judgement(Status.UNOBSERVED, left or self.observer.unavailable)
         if wanted.is_default:
             without = seen.without
             if without is None or self.observer.same(seen.with_file, without, first_only=True):

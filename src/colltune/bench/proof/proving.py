@@ -167,7 +167,7 @@ class _Proving:
         if parsed.dropped:
             why = Judgement(Status.IGNORED, f"the whole file is dropped: {parsed.dropped}")
             return tuple(Verdict(rule, why) for rule in parsed.rules)
-        search = witnesses.find(parsed, layout, settings.environment)
+        search = witnesses.find(parsed, layout, settings.activation, settings.environment)
         seen = self._watch(parsed, search.witnesses, settings)
         judge = Judge(parsed, settings, seen.observer, layout, search.complete)
         judged = []

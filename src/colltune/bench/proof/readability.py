@@ -17,7 +17,7 @@ from colltune.bench.proof.user_line import UserLine, check_line, installation_of
 from colltune.mpi import formats
 from colltune.mpi.installation import Installation
 
-_COMPANIONS = (".dispatch",)
+_COMPANIONS = (".dispatch", ".ch4", ".posix")
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def culprits(parsed: ParsedFile, call: Call, settings: JobSettings) -> str:
 
     One that alone makes the difference is named; otherwise all that would do so by themselves.
     """
-    planned = parsed.decide(call)
+    planned = parsed.decide(call, settings.activation)
     environment, against = settings.environment, settings.against()
     alone = [
         name

@@ -70,6 +70,8 @@ def judged(timed: Timed) -> Judgement:
     file, forced = timed.default_to_file, timed.default_to_forced
     told = f"with the file it takes {1 / file.ratio:.2f} of the default's time, forced"
     told += f" {1 / forced.ratio:.2f}"
+    if math.isnan(forced.lower) or math.isnan(file.lower):
+        return Judgement(Status.UNOBSERVED, f"{_UNSEEN}, and timing it takes more launches")
     if not _differs(forced):
         return Judgement(
             Status.UNOBSERVED, f"{_UNSEEN}, and forcing it changes the time too little"

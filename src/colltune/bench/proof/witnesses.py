@@ -64,11 +64,16 @@ class Search:
     complete: bool
 
 
-def find(parsed: ParsedFile, layout: Layout, environment: Mapping[str, str]) -> Search:
+def find(
+    parsed: ParsedFile,
+    layout: Layout,
+    activation: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> Search:
     """Return witnesses for the rules of `parsed`, those on the largest communicators first.
 
-    `environment` are the settings of the job with the file in effect. The search ends after some
-    seconds, however large the file is.
+    `activation` puts the file into effect; `environment` are all settings of the job with it. The
+    search ends after some seconds, however large the file is.
     """
     ends = time.monotonic() + _SEARCH_S
     numbers: dict[Rule, list[int]] = defaultdict(list)
@@ -76,7 +81,7 @@ def find(parsed: ParsedFile, layout: Layout, environment: Mapping[str, str]) -> 
         numbers[rule].append(number)
     found: dict[int, _Places] = defaultdict(dict)
     for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
-        for witness, rule in _decided(parsed, layout, collective, environment):
+        for witness, rule in _decided(parsed, layout, collective, (activation, environment)):
             for number in numbers.get(rule, ()):
                 _keep(found[number], witness)
             if time.monotonic() > ends:
@@ -106,14 +111,16 @@ def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[Witness, ...]]:
 
 
 def _decided(
-    parsed: ParsedFile, layout: Layout, collective: Collective, environment: Mapping[str, str]
+    parsed: ParsedFile,
+    layout: Layout,
+    collective: Collective,
+    environments: tuple[Mapping[str, str], Mapping[str, str]],
 ) -> Iterator[tuple[Witness, Rule]]:
     told = parsed.comm_sizes(collective)
     for communicator in layout.communicators({*told, *(size - 1 for size in told)}):
         for msize_bytes in _msizes(parsed, collective, communicator):
             call = call_on(communicator, collective, msize_bytes)
-            planned = parsed.decide(call)
-            expected = parsed.decide(call, environment)
+            planned, expected = (parsed.decide(call, variables) for variables in environments)
             witness = Witness(communicator, call, planned, expected, communicator.size)
             if planned.rule is not None:
                 yield witness, planned.rule
@@ -167,7 +174,9 @@ def largest_msize(collective: Collective, comm_size: int) -> int:
     return MOST_BYTES // comm_size if collective.has_block_per_rank else MOST_BYTES
 
 
-def reached_elsewhere(parsed: ParsedFile, rule: Rule, layout: Layout) -> str:
+def reached_elsewhere(
+    parsed: ParsedFile, rule: Rule, layout: Layout, activation: Mapping[str, str]
+) -> str:
     """Return what a call would need beyond those of the job, for `rule` to decide it.
 
     Empty if no call was found that reaches it.
@@ -181,15 +190,15 @@ def reached_elsewhere(parsed: ParsedFile, rule: Rule, layout: Layout) -> str:
             need += f" over {nodes} nodes" if nodes > 1 else ""
             for msize_bytes in parsed.switch_points(rule.collective, size, nodes):
                 call = call_on(Communicator(size, nodes), rule.collective, msize_bytes)
-                if parsed.decide(call).rule == rule:
+                if parsed.decide(call, activation).rule == rule:
                     fits = layout.holds(size, nodes)
                     return f"messages of {msize_bytes} bytes or more" if fits else need
-                if found := _unusual(parsed, rule, call):
+                if found := _unusual(parsed, rule, call, activation):
                     return f"{found} on {need}"
     return ""
 
 
-def _unusual(parsed: ParsedFile, rule: Rule, call: Call) -> str:
+def _unusual(parsed: ParsedFile, rule: Rule, call: Call, activation: Mapping[str, str]) -> str:
     variants = {
         "MPI_COMM_WORLD itself": replace(call, is_world=True),
         "calls in place": replace(call, in_place=True),
@@ -199,6 +208,6 @@ def _unusual(parsed: ParsedFile, rule: Rule, call: Call) -> str:
         "an operation of the program's own": replace(call, builtin_operation=False),
     }
     for text, variant in variants.items():
-        if parsed.decide(variant).rule == rule:
+        if parsed.decide(variant, activation).rule == rule:
             return text
     return ""
