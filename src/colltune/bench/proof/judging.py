@@ -112,11 +112,12 @@ class Judge:
         best = min(principal, key=self._rank)
         return self._with_others(best, judged), best[1]
 
-    def _rank(self, pair: tuple[Judgement, Evidence]) -> tuple[int, bool, bool]:
-        """Order best first: a call of the rule's own, that runs otherwise without the file."""
+    def _rank(self, pair: tuple[Judgement, Evidence]) -> tuple[int, bool, bool, bool]:
+        """Order best first: a call of the rule's own, with data, that runs otherwise without it."""
         judgement, seen = pair
         alike = seen.without is not None and self.observer.same(seen.with_file, seen.without)
-        return _ORDER.index(judgement.status), seen.witness.is_inner, alike
+        empty = seen.witness.call.msize_bytes == 0
+        return _ORDER.index(judgement.status), seen.witness.is_inner, alike, empty
 
     def _with_others(
         self, best: tuple[Judgement, Evidence], judged: Sequence[tuple[Judgement, Evidence]]

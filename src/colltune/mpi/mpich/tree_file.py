@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
@@ -24,6 +24,13 @@ _MOST_POWERS = 21
 _WIDEST_GAP = 4096
 _COLLECTIVES = {str(collective): collective for collective in Collective}
 _HIERARCHICAL = "bcast, reduce, allreduce, barrier and scan"
+
+
+@lru_cache(maxsize=4)
+def _tree_in(path: str, _changed_ns: int, release: str) -> Tree:
+    """Return the tree in a file; it is asked for with every call, and read once."""
+    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    return read(text, path, release).tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +178,7 @@ class ParsedTree:
             trees = builtin.compositions_of(self.release)[str(call.collective)]
         else:
             try:
-                text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
-                trees = read(text, path, self.release).tree
+                trees = _tree_in(path, Path(path).stat().st_mtime_ns, self.release)
             except (OSError, LibraryError, ValueError):
                 reasons.append(f"{path} cannot be read here; it is taken to leave this to the tree")
                 return "", True
