@@ -6,24 +6,17 @@ variable COLLTUNE_TEST_INTELMPI names an mpirun, or the folder of an installatio
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from colltune import process
 from colltune.domain import Collective, Configuration
-from colltune.errors import LibraryError, ProgramError
-from colltune.mpi import installation, library
-from colltune.mpi.installation import Installation
+from colltune.errors import LibraryError
+from colltune.mpi import library
+from tests.integration.real_intelmpi import RealIntelMpi, prepare
 
 pytestmark = pytest.mark.mpi
 INTEL = library("intelmpi")
-CALLS = Path(__file__).with_name("calls.c")
-TIMEOUT_S = 120.0
 VARIANTS = {
     "allreduce": ("inplace", "noncommutative"),
     "reduce": ("inplace", "noncommutative"),
@@ -36,38 +29,10 @@ VARIANTS = {
 WARNING = "Incorrect algorithm"
 
 
-@dataclass(frozen=True)
-class RealIntelMpi:
-    """An installation with the test program compiled for it."""
-
-    installation: Installation
-    calls: Path
-
-    def ask(self, words: Sequence[str | Path], environment: Mapping[str, str]) -> process.Outcome:
-        """Run a program of the installation on one node, without a network."""
-        free = {n: v for n, v in os.environ.items() if not n.startswith("I_MPI_ADJUST")}
-        own = {"I_MPI_FABRICS": "shm"} | self.installation.launch_environment()
-        return process.run(words, timeout_s=TIMEOUT_S, env=free | own | dict(environment))
-
-    def run(
-        self, nprocs: int, steps: Sequence[str], environment: Mapping[str, str]
-    ) -> process.Outcome:
-        """Run the test program."""
-        words: list[str | Path] = [self.installation.mpirun, "-n", str(nprocs), self.calls, *steps]
-        return self.ask(words, environment)
-
-
 @pytest.fixture(scope="module")
 def intel(tmp_path_factory: pytest.TempPathFactory) -> RealIntelMpi:
     """Return the Intel MPI under test, or skip the test with the reason."""
-    try:
-        found = installation.find(os.environ.get("COLLTUNE_TEST_INTELMPI"), "intelmpi")
-    except ProgramError as error:
-        pytest.skip(str(error))
-    real = RealIntelMpi(found, tmp_path_factory.mktemp("intel") / "calls")
-    compiled = real.ask([found.mpicc, "-O1", "-o", real.calls, CALLS], {})
-    process.check(compiled, "compiling the test program")
-    return real
+    return prepare(tmp_path_factory.mktemp("intel"))
 
 
 @pytest.mark.parametrize("collective", list(Collective))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,9 +53,13 @@ class Order:
     last: Entry
 
     @classmethod
-    def of(cls, tried: Mapping[int | None, Entry]) -> Order:
+    def of(cls, pairs: Iterable[tuple[int | None, Entry]]) -> Order:
         """Return the order of entries by their ends (None: no end) as they are tried."""
         found: dict[int, Entry] = {}
+        tried: dict[int | None, Entry] = {}
+        for end, entry in pairs:
+            if end is not None or None not in tried:
+                tried[end] = entry
         highest = -1
         for end, entry in tried.items():
             if end is None:
@@ -88,11 +92,14 @@ class Value:
 
     @cached_property
     def order(self) -> Order:
-        """The entries as they are tried: of equal ends the first place, and the last entry."""
+        """The entries as they are tried: of equal ends the first place, and the last entry.
+
+        Nothing takes the place of an entry without an end.
+        """
         pairs = [(c, e) for e in self.entries for c in e.conditions or _ALWAYS]
         if self.counts_processes:
-            return Order.of({c.last_process: e for c, e in pairs})
-        return Order.of({c.last: e for c, e in pairs})
+            return Order.of((c.last_process, e) for c, e in pairs)
+        return Order.of((c.last, e) for c, e in pairs)
 
 
 def parse(text: str, collective: Collective, release: str) -> Value:

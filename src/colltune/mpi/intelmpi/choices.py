@@ -23,11 +23,15 @@ Sizes = tuple[SizePart, ...]
 
 @dataclass
 class Choice:
-    """What of one collective may be written; `left` says why nothing of it may."""
+    """What of one collective may be written.
+
+    ``left`` says why nothing of it may; ``refused`` that this is not for the table's wish alone.
+    """
 
     everywhere: dict[int, Sizes] = field(default_factory=dict)
     by_layout: dict[Shape, Sizes] = field(default_factory=dict)
     left: str = ""
+    refused: bool = False
     notes: list[str] = field(default_factory=list)
 
 
@@ -50,14 +54,12 @@ def chosen(
     for collective in sorted({c for c, _ in (*table.rules, *table.by_layout)}):
         choice = _choice(table, collective, release, builtin_operations_only)
         notes += choice.notes
-        if not (choice.everywhere or choice.by_layout):
-            continue
-        if choice.left:
+        if choice.left and (choice.everywhere or choice.by_layout or choice.refused):
             notes.append(
                 f"{collective}: left to the library as a whole, since a file cannot leave a part"
                 f" of it: {choice.left}"
             )
-        else:
+        elif choice.everywhere or choice.by_layout:
             found[collective] = choice
     return found, tuple(notes)
 
@@ -78,6 +80,7 @@ def _choice(
             # above the largest end nothing but the built-in logic can be written anyway
             if why and interval.first_bytes <= LARGEST_BYTES:
                 choice.left = choice.left or f"{where}, {_span(interval)}: {why}"
+                choice.refused |= not interval.configuration.is_default
             parts.append(SizePart(interval.last_bytes, preset))
         sizes = _readable(where, merged(parts), choice.notes)
         if all(part.preset == presets.BUILT_IN for part in sizes):

@@ -99,7 +99,8 @@ def _exactly(by_size: Mapping[int, Sizes]) -> tuple[CommPart, ...]:
             found.setdefault(comm_size - 1, _BUILT_IN)
         found[comm_size] = by_size[comm_size]
     found[None] = _BUILT_IN
-    return merged(CommPart(last, sizes) for last, sizes in found.items())
+    # equal neighbours stay apart, so that each size can be told from those that are left
+    return tuple(CommPart(last, sizes) for last, sizes in found.items())
 
 
 def render(grid: Grid) -> str:

@@ -1,0 +1,170 @@
+"""What Intel MPI makes of I_MPI_ADJUST_* variables: every row was timed on a real one."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltune.domain import Collective
+from colltune.mpi.file_format import Call, Fault, Severity
+from colltune.mpi.intelmpi.adjust_file import AdjustFile
+from colltune.mpi.intelmpi.adjust_format import AdjustFormat
+
+FORMAT = AdjustFormat()
+RELEASE = "2021.18.1"
+VALUE = "I_MPI_ADJUST_BCAST='{}'\n"
+
+
+def parse(text: str) -> AdjustFile:
+    """Return what the release makes of a list."""
+    return FORMAT.parse(text, "list.sh", RELEASE)
+
+
+def ran(value: str, comm_size: int = 4) -> str:
+    """Return the presets that run for messages of 100, 300, 1000 and 4000 bytes."""
+    parsed = parse(VALUE.format(value))
+    calls = (Call(Collective.BCAST, comm_size, msize) for msize in (100, 300, 1000, 4000))
+    found = (parsed.decide(call).configuration.algorithm for call in calls)
+    return " ".join(algorithm.removeprefix("preset") for algorithm in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("3", "3 3 3 3"),
+        ("3:0-300", "3 3 3 3"),
+        ("3:0-300;15", "3 3 15 15"),
+        ("3:300;15", "3 3 15 15"),
+        (" 3 : 0-300 ; 15 ", "3 3 15 15"),
+        ("3:0-300;15:301-1000;", "3 3 15 15"),
+        ("15:0-300;3;15", "15 15 3 3"),
+        ("15:0-1000;3:0-300;15:0-2000;3:0-8000", "15 15 15 3"),
+        ("3:0-300;15:301-600;3:601-1000;15", "3 3 3 15"),
+        ("15:0-100,200-300;3", "15 15 3 3"),
+        ("15:200-1000,0-100;3", "15 15 15 3"),
+        ("3:0-300;15:0-300", "15 15 15 15"),
+        ("3:0-300;15:0-300;3", "15 15 3 3"),
+        ("3:300-100;15", "3 3 3 3"),
+        ("3:300-100,100-200;15", "3 3 3 3"),
+        ("3:0-1k;15", "15 15 15 15"),
+        ("3:0-300abc;15", "3 3 15 15"),
+        ("3:;15", "3 3 3 3"),
+        ("3;0-1024", "3 3 3 3"),
+        ("15,3", "15 15 15 15"),
+        ("15:0-300 3", "15 15 15 15"),
+        ("15:0-300:3", "15 15 15 15"),
+        ("+3", "3 3 3 3"),
+        ("03", "3 3 3 3"),
+        ("3.0", "3 3 3 3"),
+        ("0x3", "default default default default"),
+        ("3:0-300;0", "3 3 default default"),
+        ("3:0-300;99:301-5000", "3 3 1 1"),
+        ("4294967299", "3 3 3 3"),
+        ("3:0-4294967396;15", "3 15 15 15"),
+        ("3:0-2147483647;15", "3 3 3 3"),
+    ],
+)
+def test_what_runs_by_message_size(value: str, expected: str) -> None:
+    """Upper ends in order; lower ends are not looked at; the last entry goes on."""
+    assert ran(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("abc", "-1", "3:0-300;abc", "3:0-300;;15", '"3:0-300;15"', "99999999999999999999"),
+        *("3:0-99999999999999999999;15", "3:-5;15", "3:0-max;15", "3:0-;15", "3:abc;15"),
+        *("3:0-300;-1:301-100000", "3:2147483648;15", "3:0-2147483648;15"),
+        "3:0-max@3-4;15",
+    ],
+)
+def test_what_is_rejected_as_a_whole(value: str) -> None:
+    """After a message, and what the library would run without the variable runs."""
+    assert ran(value) == "default default default default"
+    faults = [(f.fault, f.severity) for f in parse(VALUE.format(value)).findings]
+    assert faults == [(Fault.RULE_DROPPED, Severity.ERROR)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("3:0-300@4-4;15", ("3", "3", "15")),
+        ("3:0-300@3-4;15:0-300@5-6", ("3", "3", "15")),
+        ("3:@3-4;15", ("3", "3", "15")),
+        ("3:300@4;15:0-10@5;3", ("3", "3", "15")),
+        ("15;3:0-300@3-4", ("15", "15", "15")),
+        ("3:0-300@3-4;15:301-5000@3-4;3:0-300@5-6;15:301-5000@5-6", ("15", "15", "15")),
+        ("3:0-300@1-6;15:0-5000@1-6;3:0-4000@1-6", ("3", "3", "3")),
+    ],
+)
+def test_a_number_of_processes_makes_sizes_be_lost(value: str, expected: tuple[str, ...]) -> None:
+    """The last entry of a range of processes holds for all sizes; the lint tells."""
+    assert tuple(ran(value, n) for n in (3, 4, 5)) == tuple(" ".join([e] * 4) for e in expected)
+    errors = [f.message for f in parse(VALUE.format(value)).findings if f.fault == "rule-dropped"]
+    assert any("message sizes are not compared" in message for message in errors)
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("I_MPI_ADJUST_BCAST=3:0-300;15", "3 3 15 15"),
+        ("export I_MPI_ADJUST_BCAST='3:0-300;15'", "3 3 15 15"),
+        ('export I_MPI_ADJUST_BCAST="3:0-300;15"; # why', "3 3 15 15"),
+        ("export I_MPI_ADJUST_BCAST=3:0-300;15", "3 3 3 3"),
+        ("export I_MPI_ADJUST_BCAST=3", "3 3 3 3"),
+        ("I_MPI_ADJUST_BCAST=1\nI_MPI_ADJUST_BCAST=3", "3 3 3 3"),
+        ("I_MPI_ADJUST_BCAST='3:0-300;15'\r", "3 3 15 15"),
+    ],
+)
+def test_lines(line: str, read: str) -> None:
+    """With and without export and quotes; a shell ends a value at a semicolon."""
+    parsed = parse(f"# a comment\n\n{line}\n")
+    calls = (Call(Collective.BCAST, 4, msize) for msize in (100, 300, 1000, 4000))
+    found = (parsed.decide(call).configuration.algorithm for call in calls)
+    assert " ".join(algorithm.removeprefix("preset") for algorithm in found) == read
+
+
+@pytest.mark.parametrize(
+    ("value", "fault", "severity"),
+    [
+        ("3:0-1k;15", Fault.MALFORMED, Severity.ERROR),
+        ("3:300-100;15", Fault.MALFORMED, Severity.ERROR),
+        ("15;3:0-10", Fault.DEAD_RULE, Severity.WARNING),
+        ("15:0-1000;3:0-300;1", Fault.DEAD_RULE, Severity.WARNING),
+        ("15:0-1000;3:0-1000;1", Fault.DEAD_RULE, Severity.WARNING),
+        ("15:100-200;3:300-400;1", Fault.INHERITED, Severity.WARNING),
+        ("15:0-100;3:50-400;1", Fault.UNSORTED, Severity.NOTE),
+        ("15:0-100", Fault.INHERITED, Severity.NOTE),
+        ("99", Fault.FALLS_BACK, Severity.ERROR),
+        ("0", Fault.NO_EFFECT, Severity.NOTE),
+        ("3.0", Fault.MALFORMED, Severity.WARNING),
+        ("", Fault.MALFORMED, Severity.ERROR),
+    ],
+)
+def test_findings(value: str, fault: Fault, severity: Severity) -> None:
+    """Each row of what the library takes without a word, on the line of the variable."""
+    found = [(f.line, f.fault, f.severity) for f in parse("\n" + VALUE.format(value)).findings]
+    assert (2, fault, severity) in found
+
+
+def test_other_lines_and_variables() -> None:
+    """What sets nothing, no collective, or one that is not known here."""
+    parsed = parse(
+        "rubbish\nI_MPI_ADJUST_FOO=1\nI_MPI_ADJUST_ALLTOALLW=1\nI_MPI_FABRICS=shm\n"
+        "export I_MPI_ADJUST_BCAST=1;2\n"
+    )
+    assert [(f.line, f.fault, f.severity) for f in parsed.findings] == [
+        (1, Fault.MALFORMED, Severity.ERROR),
+        (2, Fault.UNKNOWN, Severity.ERROR),
+        (3, Fault.UNKNOWN, Severity.NOTE),
+        (4, Fault.NO_EFFECT, Severity.NOTE),
+        (5, Fault.MALFORMED, Severity.ERROR),
+    ]
+
+
+def test_a_variable_of_the_job_goes_before_the_list() -> None:
+    """The file's rule is told as what was chosen."""
+    outcome = parse(VALUE.format("3")).decide(
+        Call(Collective.BCAST, 4, 64), {"I_MPI_ADJUST_BCAST": "15"}
+    )
+    assert (outcome.chosen.algorithm, outcome.configuration.algorithm) == ("preset3", "preset15")
+    assert outcome.rule is None
