@@ -129,13 +129,13 @@ def _forced(release: str, call: Call, what: Configuration) -> Sequence[str]:
 
 
 def random_table(rng: random.Random, release: str, layout: Layout) -> DecisionTable:
-    """Return choices for about two thirds of all communicators, by layout where there are two."""
+    """Return choices for most communicators, by layout where there are two nodes."""
     job = Shape(layout.nodes, NPROCS // layout.nodes)
     rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
     by_layout: dict[tuple[Collective, Shape], tuple[Interval, ...]] = {}
     for collective in Collective:
         for size in range(2, NPROCS + 1):
-            if rng.random() < 1 / 3:
+            if rng.random() < 1 / 6:
                 continue
             intervals = _intervals(rng, release, collective, size)
             if layout.nodes == 2 and size % 2 == 0 and rng.random() < 1 / 2:
@@ -165,12 +165,14 @@ def _intervals(
         if MPICH.settable_at_runtime(release, c)
         and MPICH.safe(release, c, builtin_operations_only=False)
     }
-    firsts = [0, *sorted(rng.sample([s + 1 for s in SIZES], k=rng.randrange(4)))]
+    n_switches = 0 if collective in MPICH.one_rule(release) else rng.randrange(4)
+    firsts = [0, *sorted(rng.sample([s + 1 for s in SIZES], k=n_switches))]
     lasts = [*(first - 1 for first in firsts[1:]), None]
     found = []
     for first, last in zip(firsts, lasts, strict=True):
         fitting = [c for c, least in possible.items() if least is not None and least <= first]
-        found.append(Interval(first, last, rng.choice(fitting)))
+        chosen = [c for c in fitting if not c.is_default]
+        found.append(Interval(first, last, rng.choice(chosen or fitting)))
     return tuple(found)
 
 

@@ -534,6 +534,8 @@ def test_the_device_file_is_read_where_it_can_be(tmp_path: Path) -> None:
     for end, path in paths.items():
         Path(path).write_text(made.texts[end], encoding="utf-8")
     job = FORMAT.activation("5.0.2", paths, Shape(2, 4))
+    # the device's file is found beside the main one
+    assert FORMAT.activation("5.0.2", {"": paths[""]}) == job
     found = parsed(made.text)
     chosen = found.decide(Call(C.BCAST, 8, 8192, nodes=2), job)
     assert (chosen.configuration.algorithm, chosen.component) == ("scatter_ring_allgather", "")

@@ -66,6 +66,16 @@ def test_what_is_written_is_read_and_decided(name: str) -> None:
     assert [f for f in found.findings if f.severity is not Severity.NOTE] == []
 
 
+def test_one_segment_is_no_pipeline() -> None:
+    """A message that is not cut goes down the tree in one piece, by a list and by a tree."""
+    listed = parsed(FORMAT.write(always(PIPELINED), "5.0.2").text)
+    tree = TREES.parse(TREES.convert(listed, "5.0.2").text, "t", "5.0.2")
+    small = Call(C.BCAST, 8, 1000, nodes=2)
+    for found in (listed, tree):
+        assert found.decide(small).configuration.id == "mpich.bcast.tree_kary:fanout=4"
+        assert found.decide(small).chosen.id == f"mpich.{PIPELINED}"
+
+
 def test_several_choices_are_left_to_the_library() -> None:
     """A variable holds one for all sizes."""
     table = DecisionTable(

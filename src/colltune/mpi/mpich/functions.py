@@ -185,6 +185,26 @@ def _telling(leaf: Leaf) -> dict[str, str]:
     return said
 
 
+def running_as(
+    release: str, configuration: Configuration, comm_size: int, msize_bytes: int
+) -> Configuration:
+    """Return what runs where an algorithm is told to: a tree in one piece where there is no second.
+
+    Limits that MPICH checks, or that end the program, are not looked at here.
+    """
+    if configuration.is_default:
+        return configuration
+    algorithm = OFFER.algorithm_of(release, configuration)
+    if not algorithm.fallback:
+        return configuration
+    if not OFFER.why_not(release, configuration, comm_size, msize_bytes):
+        return configuration
+    other = entry_of(release, configuration.collective).named(algorithm.fallback)
+    kept = other.parameters if other is not None else ()
+    pairs = tuple((name, value) for name, value in configuration.parameters if name in kept)
+    return Configuration(LIBRARY, configuration.collective, algorithm.fallback, pairs)
+
+
 def guards_of(release: str, configuration: Configuration) -> tuple[str, ...]:
     """Return the tests that have to hold where a configuration stands, beside those of its path."""
     spelled = OFFER.canonical(release, configuration)

@@ -13,7 +13,7 @@ from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, Severi
 from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.facts import Facts, Found, msize_after, search
-from colltune.mpi.mpich.functions import configuration_of, functions_of
+from colltune.mpi.mpich.functions import configuration_of, functions_of, running_as
 from colltune.mpi.mpich.releases import LIBRARY, TITLE
 from colltune.mpi.mpich.tree import LARGEST, Branch, Leaf, Test, Tree, leaves
 from colltune.mpi.mpich.tree_lint import lint
@@ -107,7 +107,7 @@ class ParsedTree:
             return inside
         default = Configuration.default(LIBRARY, call.collective)
         if variables.value_of(environment, variables.TREE_FILE) is None:
-            why = f"{variables.TREE_FILE} is not set: {TITLE} reads no file"
+            why = f"{variables.TREE_FILE} is not set: {TITLE} reads no file."
             return Outcome(default, None, (why,), inside.chosen)
         for collective in Collective:
             chosen = variables.forced(self.release, collective, environment)
@@ -144,14 +144,14 @@ class ParsedTree:
         default = Configuration.default(LIBRARY, call.collective)
         said = f"{chosen.variable}={chosen.value}"
         if not why:
-            reasons.append(f"{said} goes before the tree")
+            reasons.append(f"{said} goes before the tree.")
             ends = variables.ends_inside(chosen.function, call)
             configuration = chosen.configuration or default
             return Outcome(configuration, None, tuple(reasons), inside.chosen, ends_program=ends)
         if variables.fallback(environment) == "error":
             ends = f"{said} cannot run ({why}), and {variables.FALLBACK}=error"
             return Outcome(default, None, (*reasons, ends), inside.chosen, ends_program=ends)
-        reasons.append(f"{said} cannot run ({why}), so the tree is asked")
+        reasons.append(f"{said} cannot run ({why}), so the tree is asked.")
         return None
 
     def device(self, call: Call, environment: Mapping[str, str], reasons: list[str]) -> str:
@@ -165,7 +165,7 @@ class ParsedTree:
             name, flat = self.composition(call, environment, reasons)
         if flat:
             return ""
-        reasons.append(f"the device goes first: {name} takes the communicator apart by nodes")
+        reasons.append(f"The device goes first: {name} takes the communicator apart by nodes.")
         return f"ch4 {name}"
 
     def composition(
@@ -180,7 +180,9 @@ class ParsedTree:
             try:
                 trees = _tree_in(path, Path(path).stat().st_mtime_ns, self.release)
             except (OSError, LibraryError, ValueError):
-                reasons.append(f"{path} cannot be read here; it is taken to leave this to the tree")
+                reasons.append(
+                    f"{path} cannot be read here; it is taken to leave this to the tree."
+                )
                 return "", True
         found = search(trees, Facts(call), self.release, str(call.collective))
         if found.leaf is None:
@@ -203,13 +205,16 @@ class ParsedTree:
         leaf = found.leaf
         rule = self.rule(call.collective, found.path, leaf)
         chosen = rule.configuration or default
-        reasons = [f"line {leaf.line}: {tests} -> {leaf.function}"]
+        reasons = [f"All tests on the way to {leaf.function} on line {leaf.line} hold."]
         if leaf.left_to_library:
-            reasons.append(f"{leaf.function} is what {TITLE}'s own tree says")
+            reasons.append(f"{TITLE}'s own tree would say so, too.")
         wrong = leaf.function not in functions_of(self.release).by_collective[str(call.collective)]
         if wrong or "_inter_" in leaf.function:
             ends = ends or f"line {leaf.line}: {leaf.function} cannot run {call.collective} here"
-        return Outcome(chosen, rule, tuple(reasons), chosen, ends_program=ends)
+        runs = running_as(self.release, chosen, call.comm_size, call.msize_bytes)
+        if runs != chosen:
+            reasons.append(f"{chosen.id} runs as {runs.id}: there is one segment only.")
+        return Outcome(runs, rule, tuple(reasons), chosen, ends_program=ends)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
         """Return the communicator sizes from which on another decision may hold, ascending.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from colltune.domain import DecisionTable, Shape
 from colltune.errors import LibraryError
@@ -113,16 +113,18 @@ class MpichJson(Format):
     ) -> dict[str, str]:
         """Return the variables that name the files.
 
-        Without a file for the device its own collectives are switched off: otherwise they would go
-        first, and this tree would be asked for their parts only.
+        Without a file for the device, neither told nor found beside the main one, its own
+        collectives are switched off: otherwise they would go first, and this tree would be asked
+        for their parts only.
         """
         catalogue_of(release)
         for path in paths.values():
             if not PurePath(path).is_absolute():
                 raise LibraryError(f"{path}: the path of a selection file must be absolute")
         found = {variables.TREE_FILE: paths[""]}
-        if DEVICE in paths:
-            return found | {variables.DEVICE_FILE: paths[DEVICE]}
+        beside = paths.get(DEVICE, f"{paths['']}{DEVICE}")
+        if DEVICE in paths or Path(beside).is_file():
+            return found | {variables.DEVICE_FILE: beside}
         return found | {variables.DEVICE: "none"}
 
 

@@ -12,7 +12,7 @@ from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.assignments import Listed, chooses_for, parameters_of
 from colltune.mpi.mpich.facts import Facts, search
-from colltune.mpi.mpich.functions import functions_of
+from colltune.mpi.mpich.functions import functions_of, running_as
 from colltune.mpi.mpich.releases import LIBRARY, TITLE
 from colltune.mpi.mpich.variables_findings import findings
 
@@ -94,7 +94,7 @@ class ParsedVariables:
                 return Outcome(default, None, (chosen.error,), said, ends_program=chosen.error)
         chosen = variables.forced(self.release, call.collective, job)
         if chosen is None:
-            why = f"no variable chooses for {call.collective}: {TITLE} decides by itself"
+            why = f"No variable chooses for {call.collective}: {TITLE} decides by itself."
             return Outcome(default, None, (why,), said)
         rule = next((r for r in self.rules if r.collective is call.collective), None)
         return self.of_variable(call, job, chosen, rule, said)
@@ -112,20 +112,24 @@ class ParsedVariables:
         text = f"{chosen.variable}={chosen.value}"
         component = self.component(call, job)
         if component:
-            why = f"the device goes first: {component} asks for {text} within its parts only"
+            why = f"The device goes first: {component} asks for {text} within its parts only."
             return Outcome(default, rule, (why,), said, component)
         why = variables.why_unusable(self.release, chosen.function, call)
         if not why:
             ends = variables.ends_inside(chosen.function, call)
             found = chosen.configuration or default
-            return Outcome(found, rule, (f"{text} is set",), said, ends_program=ends)
+            runs = running_as(self.release, found, call.comm_size, call.msize_bytes)
+            reasons = [f"{text} is set."]
+            if runs != found:
+                reasons.append(f"{found.id} runs as {runs.id}: there is one segment only.")
+            return Outcome(runs, rule, tuple(reasons), said, ends_program=ends)
         how = variables.fallback(job)
         ends = f"{text} cannot run ({why})"
         if how == "error":
             ends += f", and {variables.FALLBACK}=error"
             return Outcome(default, rule, (ends,), said, ends_program=ends)
         said_so = " and says so" if how == "print" else ""
-        return Outcome(default, rule, (f"{ends}: {TITLE} decides by itself{said_so}",), said)
+        return Outcome(default, rule, (f"{ends}: {TITLE} decides by itself{said_so}.",), said)
 
     def component(self, call: Call, job: Mapping[str, str]) -> str:
         """Return which composition of the device goes first; empty if none."""
