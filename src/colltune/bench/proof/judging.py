@@ -252,7 +252,10 @@ def _taken_over(outcome: Outcome) -> str:
     """Return which component decides in place of the rule; empty if none does."""
     if not outcome.component or not outcome.configuration.is_default or outcome.chosen.is_default:
         return ""
-    return f"by coll/{outcome.component}: {outcome.reasons[0] if outcome.reasons else ''}"
+    by = outcome.component
+    if outcome.configuration.library == "openmpi":
+        by = f"coll/{by}"
+    return f"by {by}: {outcome.reasons[0] if outcome.reasons else 'it decides first'}"
 
 
 def _fallback(outcome: Outcome) -> str:

@@ -15,6 +15,7 @@ from colltune.bench.proof.communicators import Layout
 from colltune.bench.proof.executing import Executed, execute
 from colltune.bench.proof.gains import Gains, Measuring
 from colltune.bench.proof.judging import Evidence, Judge, Judgement, Status
+from colltune.bench.proof.messages import TALKATIVE, said
 from colltune.bench.proof.observing import Observer
 from colltune.bench.proof.readability import (
     Readability,
@@ -192,13 +193,16 @@ class _Proving:
         ]
         tracer, observer = self._observer(parsed)
         self._tell("calling with the file")
-        with_file = execute(self.canary, calls, settings.activation, tracer)
+        talkative = dict(settings.activation) | TALKATIVE.get(self.installation.library, {})
+        with_file = execute(self.canary, calls, talkative, tracer)
         if with_file.broken and tracer is not None:
             # it may be the tracer that the job does not stand
             untraced = execute(self.canary, calls, settings.activation, None)
             if not untraced.broken:
                 with_file, tracer = untraced, None
                 observer = replace(observer, unavailable="the job does not start with the tracer")
+        if with_file.first is not None:
+            self.notes += said(with_file.first, self.request.path)
         self._tell("calling without the file")
         without = execute(self.canary, calls, {}, tracer)
         return _Seen(with_file, without, observer, _spoilt(with_file, settings))
