@@ -17,6 +17,7 @@ import pytest
 
 from benchmarks.figure import Figure
 from tests.integration import (
+    differential_intelmpi,
     differential_mpich,
     differential_nodes,
     install,
@@ -39,6 +40,7 @@ def _mpich(folder: Path) -> Agreements:
 COMPARISONS: dict[str, tuple[Callable[[Path], Agreements], ...]] = {
     "openmpi": (openmpi_scenarios.agreements, differential_nodes.agreements),
     "mpich": (_mpich,),
+    "intelmpi": (differential_intelmpi.agreements,),
 }
 """Each yields what was compared, how often, and the disagreements, for the MPI under test."""
 _SHOWN = 5
