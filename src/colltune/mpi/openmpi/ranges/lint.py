@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
@@ -17,7 +18,9 @@ from colltune.mpi.openmpi.ranges.rules import (
     Distribution,
     SizeRule,
 )
+from colltune.mpi.openmpi.ranges.union import Union
 
+_MOST_NAMED = 5
 _SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})
 _NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
 
@@ -28,16 +31,21 @@ def lint(
     """Yield the findings on rules that are in effect."""
     for collective, entries in ranges.items():
         entry = catalogue.collectives[collective]
+        taken = {distribution: Union() for distribution in Distribution}
         for at, communicator in enumerate(entries):
-            yield from _of_communicator(entries[:at], communicator)
+            first, last = communicator.first_size, communicator.last_size
+            hiding = (taken[Distribution.ANY], taken[communicator.distribution])
+            met = any(union.meets(max(first, 2), last) for union in hiding)
+            yield from _of_communicator(entries[:at] if met else (), communicator)
             yield from _of_rules(entry, communicator, release)
-    taken = sorted(c for c in ranges if c in catalogue.han_collectives)
-    if taken:
+            taken[communicator.distribution].add(first, last)
+    outranked = sorted(c for c in ranges if c in catalogue.han_collectives)
+    if outranked:
         yield Finding(
             0,
             Fault.OUTRANKED,
             Severity.NOTE,
-            f"on communicators that span nodes coll/han decides {', '.join(taken)} before these"
+            f"on communicators that span nodes coll/han decides {', '.join(outranked)} before these"
             " rules; they reach its parts of the communicator",
             "set coll_han_priority=0, or send the calls on by a file for coll/han",
         )
@@ -51,7 +59,8 @@ def is_reached(before: Sequence[CommunicatorRange], communicator: CommunicatorRa
 
 def is_rule_reached(entry: CollectiveEntry, before: Sequence[SizeRule], rule: SizeRule) -> bool:
     """Tell whether there are sizes that a rule gets after those `before` it."""
-    return not _dead(entry, [other for other in before if other.known], rule)
+    known = [other for other in before if other.known]
+    return not _dead(entry, known, _union(known), rule)
 
 
 def _of_communicator(
@@ -123,8 +132,8 @@ def _of_rules(
         None if last_size == LARGEST_COMM_SIZE else last_size,
         None,
     )
-    reached = [rule for at, rule in enumerate(rules) if not _dead(entry, rules[:at], rule)]
-    yield from _unreached(entry, rules)
+    reached: list[SizeRule] = []
+    yield from _unreached(entry, rules, reached)
     yield from _of_one_rule(entry, reached)
     for rule in reached:
         last = None if rule.last >= LARGEST_SIZE else rule.last
@@ -134,42 +143,54 @@ def _of_rules(
     yield from algorithm_lint.of_thresholds(entry, thresholds, place)
 
 
-def _dead(entry: CollectiveEntry, before: Sequence[SizeRule], rule: SizeRule) -> str:
-    """Return why a rule is never reached; empty if it is."""
+def _dead(entry: CollectiveEntry, before: Iterable[SizeRule], taken: Union, rule: SizeRule) -> str:
+    """Return why a rule is never reached after those `before` it, which take the sizes `taken`."""
     if rule.first > rule.last:
         return f"matches no size: {rule.first} to {rule.last} bytes"
     if entry.collective in _NO_SIZE and rule.first > 0:
         return f"the library always looks up the size 0 for {entry.collective}"
-    left = rule.first
-    for other in sorted(before, key=lambda r: r.first):
-        if other.first <= left <= other.last:
-            left = other.last + 1
-    last = 0 if entry.collective in _NO_SIZE else rule.last
-    if left > last:
-        lines = ", ".join(
-            str(o.rule.line) for o in before if o.first <= rule.last and rule.first <= o.last
-        )
+    if taken.covers(rule.first, 0 if entry.collective in _NO_SIZE else rule.last):
+        over = [str(o.rule.line) for o in islice(_overlapping(before, rule), _MOST_NAMED + 1)]
+        lines = ", ".join(over[:_MOST_NAMED]) + (", …" if len(over) > _MOST_NAMED else "")
         return f"never reached: the rules before it (line {lines}) take all its sizes"
     return ""
 
 
-def _unreached(entry: CollectiveEntry, rules: Sequence[SizeRule]) -> Iterator[Finding]:
+def _overlapping(before: Iterable[SizeRule], rule: SizeRule) -> Iterator[SizeRule]:
+    return (o for o in before if o.first <= rule.last and rule.first <= o.last)
+
+
+def _unreached(
+    entry: CollectiveEntry, rules: Sequence[SizeRule], reached: list[SizeRule]
+) -> Iterator[Finding]:
+    """Yield what is wrong with the order of `rules`; add those that are reached to `reached`."""
+    taken = Union()
     for at, rule in enumerate(rules):
-        why = _dead(entry, rules[:at], rule)
+        before = islice(rules, at)
+        why = _dead(entry, before, taken, rule)
         if why:
             mend = "remove it, or correct the sizes"
             yield Finding(rule.rule.line, Fault.DEAD_RULE, Severity.ERROR, why, mend)
-            continue
-        over = [o for o in rules[:at] if o.first <= rule.last and rule.first <= o.last]
-        if over and entry.collective not in _NO_SIZE:
-            yield Finding(
-                rule.rule.line,
-                Fault.UNSORTED,
-                Severity.WARNING,
-                f"overlaps with the rule on line {over[0].rule.line}, which stands before it and"
-                " wins",
-                "make the ranges of sizes follow each other",
-            )
+        else:
+            reached.append(rule)
+            if taken.meets(rule.first, rule.last) and entry.collective not in _NO_SIZE:
+                other = next(_overlapping(rules, rule))
+                yield Finding(
+                    rule.rule.line,
+                    Fault.UNSORTED,
+                    Severity.WARNING,
+                    f"overlaps with the rule on line {other.rule.line}, which stands before it and"
+                    " wins",
+                    "make the ranges of sizes follow each other",
+                )
+        taken.add(rule.first, rule.last)
+
+
+def _union(rules: Iterable[SizeRule]) -> Union:
+    taken = Union()
+    for rule in rules:
+        taken.add(rule.first, rule.last)
+    return taken
 
 
 def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterator[Finding]:
