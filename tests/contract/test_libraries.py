@@ -134,6 +134,10 @@ def test_every_safe_configuration_survives_writing(
             chosen = parsed.decide(Call(collective, nprocs, 2**24, element_bytes=8)).chosen
             fits = mpi.feasible(release, c, nprocs, 2**24, element_bytes=8)
             runs = fits and mpi.safe(release, c, builtin_operations_only=True, nprocs=nprocs)
-            wanted = mpi.canonical(release, c) if runs else Configuration.default(name, collective)
-            assert chosen == wanted
-            assert bool(written.notes) or runs
+            default = Configuration.default(name, collective)
+            # what is safe under a condition can stand in a file that asks for the condition
+            possible = {mpi.canonical(release, c) if fits else default} | (
+                set() if runs else {default}
+            )
+            assert chosen in possible
+            assert bool(written.notes) or runs or not chosen.is_default

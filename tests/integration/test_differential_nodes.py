@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.differential_nodes import CALLS, NodesComparison, scenarios
-from tests.integration.real_mpi import prepare
+from tests.integration.real_mpi import on_request, prepare
 from tests.integration.virtual_nodes import Namespaces, skip_without
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root, pytest.mark.slow]
@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.root, pytest.mark.slow]
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodesComparison]:
     """Return the comparison on emulated nodes, or skip with the reason."""
     skip_without()
+    on_request("COLLTUNE_TEST_MPI")
     folder = tmp_path_factory.mktemp("nodes")
     mpi = prepare(folder)
     with Namespaces("launcher") as spaces:

@@ -13,6 +13,7 @@ from tests.integration.openmpi_scenarios import (
     scenarios,
 )
 from tests.integration.random_parameters import KINDS, Kind
+from tests.integration.real_mpi import on_request
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """Return the comparison on the MPI under test, or skip with the reason."""
+    on_request("COLLTUNE_TEST_MPI")
     return comparison(tmp_path_factory.mktemp("differential"))
 
 

@@ -12,6 +12,7 @@ from colltune import process
 from colltune.domain import Collective, DecisionTable, Shape
 from colltune.mpi.formats import FORMATS
 from tests.integration import differential_mpich
+from tests.integration.real_mpi import on_request
 from tests.integration.real_mpich import HERE, TIMEOUT_S, RealMpich, prepare
 
 pytestmark = pytest.mark.mpi
@@ -21,7 +22,8 @@ ROUNDS = 15
 
 @pytest.fixture(scope="module")
 def mpich(tmp_path_factory: pytest.TempPathFactory) -> RealMpich:
-    """Return the MPICH under test."""
+    """Return the MPICH under test, or skip with the reason."""
+    on_request("COLLTUNE_TEST_MPICH")
     return prepare(tmp_path_factory.mktemp("mpich"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
@@ -52,7 +53,7 @@ class Listed:
     strange: tuple[int, ...] = ()
     foreign: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def environment(self) -> dict[str, str]:
         """What the list sets."""
         return {found.name: found.value for found in self.assignments}

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from colltune.domain import DecisionTable, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Severity, Written
 from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.functions import functions_of
@@ -49,6 +49,7 @@ _RENAMED = {
     "MPIR_Barrier_intra_k_dissemination": ("MPIR_Barrier_intra_dissemination", ()),
 }
 _OLD = ("4.0", "4.1")
+_COLLECTIVE = re.compile(r'\s*"collective=(\w+)"')
 
 
 class MpichJson(Format):
@@ -145,10 +146,29 @@ class _Conversion:
         found = {name: self.tree(trees[name]) if name in trees else own[name] for name in own}
         if self.parsed.is_ours:
             found = {name: merged(cut(tree, Known())) for name, tree in found.items()}
+        for name, why in self.harmful(rendered(found)).items():
+            found[name] = own[name]
+            self.note(0, f"{name}: left to the library, because the file's {why}")
         texts = {"": rendered(found)}
         if any(leaf.left_to_library for tree in found.values() for _, leaf in leaves(tree)):
             texts[DEVICE] = rendered(self.device(found))
         return Written(NAME, self.release, texts, tuple(self.notes))
+
+    def harmful(self, text: str) -> dict[str, str]:
+        """Return the collectives whose tree would break programs, and how."""
+        wrong = {
+            finding.line: finding.message
+            for finding in MpichJson().parse(text, "the converted file", self.release).findings
+            if finding.severity is Severity.ERROR
+        }
+        found: dict[str, str] = {}
+        name = ""
+        for line, content in enumerate(text.splitlines(), start=1):
+            top = _COLLECTIVE.match(content)
+            name = top[1] if top else name
+            if line in wrong and name:
+                found.setdefault(name, wrong[line])
+        return found
 
     def tree(self, tree: Tree) -> Tree:
         """Return a collective's tree for the release."""
