@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from colltune.domain import Collective, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, ParsedFile
 
 Intervals = tuple[Interval, ...]
@@ -98,3 +99,33 @@ def _normal(intervals: Intervals) -> Intervals:
 
 def _chooses(intervals: Intervals) -> bool:
     return any(not interval.configuration.is_default for interval in intervals)
+
+
+def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
+    """Refuse intervals that leave a gap or are of another collective; `where` begins the message.
+
+    Raises
+    ------
+    LibraryError
+        If they do not start at 0, follow each other, and end without bound.
+    """
+    expected: int | None = 0
+    for interval in intervals:
+        if interval.first_bytes != expected or interval.configuration.collective != collective:
+            break
+        expected = None if interval.last_bytes is None else interval.last_bytes + 1
+        if expected is not None and expected <= interval.first_bytes:
+            break
+    else:
+        if intervals and expected is None:
+            return
+    raise LibraryError(
+        f"{where}: the decision table's intervals must be of this collective, start at 0 bytes,"
+        " follow each other and end without bound"
+    )
+
+
+def span(interval: Interval) -> str:
+    """Return the message sizes of an interval for people."""
+    end = "on" if interval.last_bytes is None else f"to {interval.last_bytes} bytes"
+    return f"from {interval.first_bytes} {end}"

@@ -7,7 +7,7 @@ library's, or cannot be written safely, is left to it as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from colltune.domain import Collective, DecisionTable, Interval, Shape
@@ -15,6 +15,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.grid import SizePart, merged
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.tables import check_intervals, span
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -79,7 +80,7 @@ def _choice(
             preset, why = _preset(release, interval, comm_size, builtin_operations_only)
             # above the largest end nothing but the built-in logic can be written anyway
             if why and interval.first_bytes <= LARGEST_BYTES:
-                choice.left = choice.left or f"{where}, {_span(interval)}: {why}"
+                choice.left = choice.left or f"{where}, {span(interval)}: {why}"
                 choice.refused |= not interval.configuration.is_default
             parts.append(SizePart(interval.last_bytes, preset))
         sizes = _readable(where, merged(parts), choice.notes)
@@ -137,32 +138,3 @@ def _readable(where: str, sizes: Sizes, notes: list[str]) -> Sizes:
     if not kept or kept[-1].last != LARGEST_BYTES:
         kept.append(SizePart(LARGEST_BYTES, sizes[len(kept)].preset))
     return (*kept, SizePart(None, presets.BUILT_IN))
-
-
-def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
-    """Refuse intervals that leave a gap.
-
-    Raises
-    ------
-    LibraryError
-        If they do not start at 0, follow each other, and end without bound.
-    """
-    expected: int | None = 0
-    for interval in intervals:
-        if interval.first_bytes != expected or interval.configuration.collective != collective:
-            break
-        expected = None if interval.last_bytes is None else interval.last_bytes + 1
-        if expected is not None and expected <= interval.first_bytes:
-            break
-    else:
-        if intervals and expected is None:
-            return
-    raise LibraryError(
-        f"{where}: the decision table's intervals must be of this collective, start at 0 bytes,"
-        " follow each other and end without bound"
-    )
-
-
-def _span(interval: Interval) -> str:
-    end = "on" if interval.last_bytes is None else f"to {interval.last_bytes} bytes"
-    return f"from {interval.first_bytes} {end}"

@@ -12,6 +12,7 @@ from colltune.domain import Collective, Configuration, DecisionTable, Interval, 
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi import portfolio
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.tables import check_intervals, span
 
 ELEMENT_BYTES = 8
 """Largest element for which a written algorithm is sure to run as itself: a double."""
@@ -112,13 +113,13 @@ class Chooser:
             return [left]
         why, first_bytes = self._refusal(comm_size, interval)
         if why:
-            self.notes.append(f"{where}, {_span(interval)}: left to the library: {why}")
+            self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
             return [left]
         spelled = portfolio.canonical(self.release, interval.configuration)
         if first_bytes <= interval.first_bytes:
             return [Chosen(interval.first_bytes, spelled)]
         self.notes.append(
-            f"{where}, {_span(interval)}: left to the library below {first_bytes} bytes:"
+            f"{where}, {span(interval)}: left to the library below {first_bytes} bytes:"
             f" {spelled.algorithm} may fall back to another algorithm there"
         )
         return [left, Chosen(first_bytes, spelled)]
@@ -152,32 +153,9 @@ def check_library(table: DecisionTable) -> None:
         raise LibraryError(f"a decision table of {table.library} is no Open MPI configuration")
 
 
-def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
-    """Refuse intervals that leave a gap or are of another collective."""
-    expected: int | None = 0
-    for interval in intervals:
-        if interval.first_bytes != expected or interval.configuration.collective != collective:
-            break
-        expected = None if interval.last_bytes is None else interval.last_bytes + 1
-        if expected is not None and expected <= interval.first_bytes:
-            break
-    else:
-        if intervals and expected is None:
-            return
-    raise LibraryError(
-        f"{where}: the decision table's intervals must be of this"
-        " collective, start at 0 bytes, follow each other and end without bound"
-    )
-
-
 def _merged(steps: Sequence[Chosen]) -> Steps:
     kept: list[Chosen] = []
     for step in steps:
         if not kept or step.configuration != kept[-1].configuration:
             kept.append(step)
     return tuple(kept)
-
-
-def _span(interval: Interval) -> str:
-    end = "on" if interval.last_bytes is None else f"to {interval.last_bytes} bytes"
-    return f"from {interval.first_bytes} {end}"

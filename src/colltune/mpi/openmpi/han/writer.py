@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from colltune.domain import Collective, DecisionTable, Interval
 from colltune.mpi.file_format import Written
-from colltune.mpi.openmpi.choosing import check_intervals, check_library
+from colltune.mpi.openmpi.choosing import check_library
 from colltune.mpi.openmpi.components import HAN, han_serves
 from colltune.mpi.openmpi.han import lint
 from colltune.mpi.openmpi.han.parsed import NAME, HanFile
@@ -24,6 +24,7 @@ from colltune.mpi.openmpi.han.rules import (
 )
 from colltune.mpi.openmpi.matches import HanLevel
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.tables import check_intervals
 
 _NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
 _NO_BLANKS = "Written by colltune. All ranks must read the same file."
