@@ -219,11 +219,14 @@ def _tabulated(
     for switches in found:
         if switches[-1][1] != agreement.default_code:
             switches.append((bound + 1, agreement.default_code))
-        drafts.append(_draft(portfolio, switches))
+        drafts.append(between_switches(portfolio, switches))
     return _described(selector, rules, drafts, bound) if describe else drafts
 
 
-def _draft(portfolio: Sequence[Configuration], switches: Sequence[tuple[int, int]]) -> Intervals:
+def between_switches(
+    portfolio: Sequence[Configuration], switches: Sequence[tuple[int, int]]
+) -> Intervals:
+    """Return the intervals that begin at `switches`: sizes in bytes with codes of `portfolio`."""
     ends: list[int | None] = [first - 1 for first, _ in switches[1:]]
     return tuple(
         Interval(first, last, portfolio[code])

@@ -15,7 +15,13 @@ import numpy as np
 
 from colltune.domain import Collective, DecisionTable, Interval, Shape
 from colltune.selector.argmin import Decisions, ModelSelector
-from colltune.selector.decision_table import Integers, Intervals, communicator_sizes, layouts
+from colltune.selector.decision_table import (
+    Integers,
+    Intervals,
+    between_switches,
+    communicator_sizes,
+    layouts,
+)
 from colltune.selector.switch_points import grid, switch_points
 
 NOT_SLOWER = math.log(1.02)
@@ -71,16 +77,10 @@ def _decided(
         reason = "default kept: no choice for all sizes and communicators is as fast as it"
         return [(Interval(0, None, default, reason=reason),)] * len(asked)
     portfolio = selector.portfolio(collective)
-    found = []
-    for switches in switch_points(fastest, len(asked), sizes):
-        ends: list[int | None] = [first - 1 for first, _ in switches[1:]]
-        found.append(
-            tuple(
-                Interval(first, last, portfolio[code])
-                for (first, code), last in zip(switches, [*ends, None], strict=True)
-            )
-        )
-    return found
+    return [
+        between_switches(portfolio, switches)
+        for switches in switch_points(fastest, len(asked), sizes)
+    ]
 
 
 class _Fastest:

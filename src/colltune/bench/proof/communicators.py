@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from colltune.domain import Shape
@@ -84,8 +84,3 @@ class Layout:
         for nodes in {size, all_nodes, fewest}:
             if (size, nodes) != whole and self.holds(size, nodes):
                 yield Communicator(size, nodes)
-
-
-def layout_of(nodes: Sequence[tuple[str, int]]) -> Layout:
-    """Return the layout of a job from its hosts with their processes."""
-    return Layout(tuple(n for _, n in nodes))

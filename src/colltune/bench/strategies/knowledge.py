@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.bench.strategies.protocol import State
-from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.domain import Collective, Configuration, Instance
 from colltune.models.surrogate import Belief, Surrogate, coordinates
 
 Numbers = NDArray[np.float64]
@@ -84,10 +84,6 @@ class Knowledge:
     def points(self) -> Numbers:
         """Where the instances are for the surrogate, shape (R, 5)."""
         return coordinates(*self.numbers.T)
-
-    def rows_of(self, shape: Shape) -> Flags:
-        """Tell which instances have `shape`."""
-        return np.array([instance.shape == shape for instance in self.instances])
 
     @cached_property
     def surrogate(self) -> Surrogate:

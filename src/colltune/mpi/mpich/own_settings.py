@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from colltune.domain import Collective
+from colltune.mpi.own_settings import honoured
 from colltune.mpi.protocol import Honoured
 
 _PREFIX = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
@@ -17,22 +18,14 @@ _DECIDES = re.compile(
 
 
 def honour_user(environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
-    """Return what may be set beside the user's own environment.
-
-    If the user decides himself which algorithms run, under any of a variable's three names, nothing
-    is set at all: half of our settings with half of his would be a third configuration that nobody
-    measured.
-    """
-    ours = {_stem(name): value for name, value in environment.items()}
-    for name, value in sorted(os_environ.items()):
-        stem = _stem(name)
-        if stem and _DECIDES.fullmatch(stem) and ours.get(stem) != value:
-            return Honoured({}, f"{name}={value} is set already, so nothing else was changed")
-    users = {_stem(name) for name in os_environ} - {""}
-    return Honoured({n: v for n, v in environment.items() if (_stem(n) or n) not in users})
+    """See `colltune.mpi.own_settings.honoured`: each variable can be set by three names."""
+    return honoured(environment, os_environ, _decides, same_variable=_one_name)
 
 
-def _stem(variable: str) -> str:
-    """Return the name of a control variable without its prefix; empty for any other variable."""
+def _decides(variable: str) -> bool:
     prefix = _PREFIX.match(variable)
-    return variable[prefix.end() :] if prefix else ""
+    return prefix is not None and _DECIDES.fullmatch(variable, prefix.end()) is not None
+
+
+def _one_name(variable: str) -> str:
+    return _PREFIX.sub("MPIR_CVAR_", variable, count=1) if _PREFIX.match(variable) else variable

@@ -9,6 +9,7 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi.portfolio import algorithm_of, canonical
 from colltune.mpi.openmpi.releases import catalogue_of, entry_of
+from colltune.mpi.own_settings import honoured
 from colltune.mpi.protocol import Honoured
 
 _PREFIX = "OMPI_MCA_"
@@ -133,16 +134,8 @@ def environment(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def honour_user(new_environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
-    """Return what may be set beside the user's own environment, which always wins.
-
-    If the user decides himself who runs a collective, and how, nothing is set at all: half of our
-    settings with half of his would be a third configuration that nobody measured.
-    """
-    for name, value in sorted(os_environ.items()):
-        ours = new_environment.get(name)
-        if _decides(name) and (ours is None or _plain(value) != _plain(ours)):
-            return Honoured({}, f"{name}={value} is set already, so nothing else was changed")
-    return Honoured({n: v for n, v in new_environment.items() if n not in os_environ})
+    """See `own_settings.honoured`; a flag can be spelled in several ways."""
+    return honoured(new_environment, os_environ, _decides, same_value=_plain)
 
 
 def _decides(variable: str) -> bool:
