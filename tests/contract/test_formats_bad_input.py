@@ -203,6 +203,22 @@ def test_a_damaged_file_is_converted(name: str, release: str, data: st.DataObjec
     parsed = _parsed(name, release, damaged)
     if parsed is None:
         return
+    _convert(name, release, parsed)
+
+
+@newest_reader
+def test_numbers_that_are_no_text_are_converted(name: str, release: str) -> None:
+    """Whichever number became a byte that is no UTF-8: the file is refused or converted."""
+    content = _sample(name, release)
+    for found in list(_NUMBER.finditer(content))[::7]:
+        damaged = content[: found.start()] + b"\xff" + content[found.end() :]
+        parsed = _parsed(name, release, damaged)
+        if parsed is not None:
+            _convert(name, release, parsed)
+
+
+def _convert(name: str, release: str, parsed: ParsedFile) -> None:
+    """Convert a file; without notes, the result must decide the same."""
     try:
         written = FORMATS[name].convert(parsed, release)
     except LibraryError:

@@ -114,7 +114,8 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
             }
         )
     elif out is None:
-        sys.stdout.write(written.text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(_content(written.text))
     else:
         show(f"{written.format} for {library(target.library).title} {written.release}:")
         for path in paths.values():
@@ -130,6 +131,11 @@ def _write(written: Written, out: Path) -> dict[str, str]:
     for end, text in written.texts.items():
         path = out.absolute().with_name(out.name + end)
         with whole(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="")
+            temporary.write_bytes(_content(text))
         paths[end] = str(path)
     return paths
+
+
+def _content(text: str) -> bytes:
+    """Return the bytes of a file; those that are no UTF-8 as they were read."""
+    return text.encode("utf-8", "surrogateescape")

@@ -265,11 +265,13 @@ def rendered(collectives: Mapping[str, Tree]) -> str:
     """Return the text of a file with a tree per collective, in their order.
 
     MPICH maps the file into memory and reads on to the next zero byte, which follows only if the
-    file does not end with a page: one more line end makes sure.
+    file does not end with a page: one more line end makes sure. Bytes that are no UTF-8 count as
+    they were read.
     """
     parts = [f'  "collective={name}": {_object(tree, 2)}' for name, tree in collectives.items()]
     text = "{\n" + ",\n".join(parts) + "\n}\n"
-    return text if len(text.encode()) % _PAGE else text + "\n"
+    size = len(text.encode("utf-8", "surrogateescape"))
+    return text if size % _PAGE else text + "\n"
 
 
 def _object(tree: Tree, depth: int) -> str:
