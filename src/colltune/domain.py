@@ -346,7 +346,8 @@ class Selection:
 
     ``default`` is the prediction for the library's own decision (None if it was never measured);
     ``runners_up`` are the next best candidates, fastest first; `extrapolated` tells that the
-    instance lies outside what was measured.
+    instance lies outside what was measured. ``gain_bound`` is the lower bound of the gain over the
+    default that the choice rests on, None where no gain was predicted.
     """
 
     instance: Instance
@@ -356,6 +357,7 @@ class Selection:
     runners_up: tuple[Candidate, ...]
     extrapolated: bool
     reason: str
+    gain_bound: float | None = None
 
     @property
     def gain(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -43,6 +44,19 @@ def test_what_is_loaded_is_what_was_saved(fitted: Bundle, tmp_path: Path) -> Non
         assert (after.learner, after.feature_set) == (before.learner, before.feature_set)
         for old, new in zip(before.forecast(*ASKED), after.forecast(*ASKED), strict=True):
             np.testing.assert_array_equal(new, old)
+
+
+def test_a_bundle_of_version_1_is_read(small: Path) -> None:
+    """What an earlier colltune wrote still loads, and learned medians."""
+    manifest = json.loads((small / "manifest.json").read_text())
+    old = {k: v for k, v in manifest.items() if k not in ("objective", "evidence")}
+    old["format_version"] = 1
+    covered = {k: v for k, v in old.items() if k not in ("id", "created_utc", "colltune_version")}
+    canonical = json.dumps(covered, sort_keys=True, separators=(",", ":"))
+    old["id"] = hashlib.sha256(canonical.encode()).hexdigest()
+    (small / "manifest.json").write_text(json.dumps(old))
+    bundle = load(small)
+    assert (bundle.id, bundle.objective, bundle.evidence) == (old["id"], "median", {})
 
 
 def test_only_what_is_asked_for_is_read(fitted: Bundle, tmp_path: Path) -> None:
@@ -104,7 +118,7 @@ def edited(small: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": FORMAT_VERSION + 1}, "bundle format 2 is not known .* upgrade"),
+        ({"format_version": FORMAT_VERSION + 1}, "bundle format 3 is not known .* upgrade"),
         ({"format": "else"}, "not the manifest of a colltune bundle"),
         ({"training_shapes": [[1, 1]]}, "its content does not fit its id"),
         ({"collectives": None}, "damaged: AttributeError"),

@@ -9,6 +9,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import BundleError, DataError
 from colltune.models import fitting
+from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
 from tests.models.machines import CONTEXT, configuration, measured
 
@@ -115,3 +116,20 @@ def test_a_learner_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
     assert model.learner != "gam"
     with pytest.raises(DataError, match=r"openmpi\.bcast\.\w+: no convergence"):
         fit(measured(), "gam", jobs=1)
+
+
+def test_slow_cells_are_told_from_unknown_ones() -> None:
+    """What ran into the time limit or was skipped is slow; what is just missing is unknown."""
+    known = measured(nodes=(2, 4), ppn=(1,), msizes=(8, 64), algorithms=("default",))
+    shape = Shape(2, 1)
+    others = [
+        Measurement(Instance(Collective.BCAST, shape, 8), configuration("linear"), "a", status)
+        for status in (RunStatus.TIMEOUT,)
+    ]
+    timed = Measurement(
+        Instance(Collective.BCAST, shape, 64), configuration("linear"), "a", times_s=(1e-3,)
+    )
+    data = PerformanceDataset.of(CONTEXT, [*known.measurements(), *others, timed])
+    (cells,) = cell_matrices(data).values()
+    slow = [(cells.instances()[r], cells.configurations[c]) for r, c in np.argwhere(cells.slow)]
+    assert slow == [(Instance(Collective.BCAST, shape, 8), configuration("linear"))]

@@ -24,6 +24,7 @@ from colltune.errors import DataError
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
 TIME_COLUMNS = ["time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"]
 _TIMED = [status for status in RunStatus if status.is_timed]
+_SLOW = [RunStatus.TIMEOUT, RunStatus.SKIPPED]
 COLUMNS = [*CELL_COLUMNS, "launch", "status", "n_reps", *TIME_COLUMNS, "times_s"]
 
 
@@ -90,6 +91,17 @@ class PerformanceDataset:
             frame["status"].isin(_TIMED) & ~pd.MultiIndex.from_frame(frame[keys]).isin(bad)
         ]
         return usable.groupby(CELL_COLUMNS, sort=True)["time_s"].median().reset_index()
+
+    def slow_cells(self) -> pd.DataFrame:
+        """Return the cells of `CELL_COLUMNS` that were left out because they are slow.
+
+        They ran into a time limit or were skipped as too slow by prediction, and no launch timed
+        them.
+        """
+        frame = self.frame
+        slow = frame.loc[frame["status"].isin(_SLOW), CELL_COLUMNS].drop_duplicates()
+        timed = pd.MultiIndex.from_frame(frame.loc[frame["status"].isin(_TIMED), CELL_COLUMNS])
+        return slow[~pd.MultiIndex.from_frame(slow).isin(timed)].reset_index(drop=True)
 
 
 def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:

@@ -6,7 +6,9 @@ which colltune. Reading one imports numpy and nothing heavier, and unpickles not
 
 Format history
 --------------
-1. one ``<collective>.arrays`` file per collective, see `colltune.models.bundle_files`.
+1. one ``<collective>.arrays`` file per collective, see `colltune.models.bundle_files`;
+2. adds ``objective``, the statistic of the runtime that was learned, and ``evidence``, why the
+   learners were chosen. Bundles of version 1 learned the median of medians.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,9 +30,11 @@ from colltune.models.bundle_files import packed, unpacked
 from colltune.models.runtime_model import CollectiveModel
 
 FORMAT = "colltune-bundle"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MANIFEST = "manifest.json"
 _SUFFIX = ".arrays"
+_OLD_OBJECTIVE = "median"
+_NOT_IN_ID = ("id", "created_utc", "colltune_version")
 _MEND = "fit it again, or copy it again from where it is whole"
 
 
@@ -39,7 +43,9 @@ class Bundle:
     """Fitted models with where they come from.
 
     ``models`` are those in memory, all or the ones asked for; ``collectives`` are all that the
-    bundle has; ``training_shapes`` the shapes measured; ``created_utc`` an ISO time.
+    bundle has; ``training_shapes`` the shapes measured; ``created_utc`` an ISO time; ``objective``
+    the statistic of a cell's times that was learned; ``evidence`` what the choice of learners rests
+    on, JSON-able.
     """
 
     id: str
@@ -49,23 +55,33 @@ class Bundle:
     training_shapes: tuple[Shape, ...]
     created_utc: str
     colltune_version: str
+    objective: str = _OLD_OBJECTIVE
+    evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def new(
-        cls, context: Context, models: Sequence[CollectiveModel], training_shapes: Sequence[Shape]
+        cls,
+        context: Context,
+        models: Sequence[CollectiveModel],
+        training_shapes: Sequence[Shape],
+        *,
+        objective: str = _OLD_OBJECTIVE,
+        evidence: Mapping[str, Any] | None = None,
     ) -> Bundle:
         """Return a bundle of freshly fitted models."""
-        entries = {m.collective.value: _entry(m)[0] for m in models}
-        shapes = tuple(training_shapes)
-        return cls(
-            _content_id(_content(context, shapes, entries)),
+        bundle = cls(
+            "",
             context,
             tuple(models),
             tuple(m.collective for m in models),
-            shapes,
+            tuple(training_shapes),
             datetime.now(UTC).isoformat(timespec="seconds"),
             __version__,
+            objective,
+            dict(evidence or {}),
         )
+        entries = {m.collective.value: _entry(m)[0] for m in models}
+        return replace(bundle, id=_content_id(bundle._content(entries)))
 
     def model(self, collective: Collective) -> CollectiveModel:
         """Return the models of `collective`.
@@ -125,13 +141,21 @@ class Bundle:
             entry, content = _entry(model)
             entries[model.collective.value] = entry
             files[entry["file"]] = content
-        manifest = _content(self.context, self.training_shapes, entries) | {
+        manifest = self._content(entries) | {
             "id": self.id,
             "created_utc": self.created_utc,
             "colltune_version": self.colltune_version,
         }
         files[_MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
         return files
+
+    def _content(self, entries: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the id covers: all but the time and the version that wrote it."""
+        return _content(self.context, self.training_shapes, entries) | {
+            "format_version": FORMAT_VERSION,
+            "objective": self.objective,
+            "evidence": dict(self.evidence),
+        }
 
 
 def load(path: Path, collectives: Collection[Collective] | None = None) -> Bundle:
@@ -188,11 +212,27 @@ def _manifest(path: Path) -> dict[str, Any]:
 def _read_v1(
     path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
 ) -> Bundle:
+    return _read(path, manifest, wanted, _OLD_OBJECTIVE, {})
+
+
+def _read_v2(
+    path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
+) -> Bundle:
+    return _read(path, manifest, wanted, str(manifest["objective"]), dict(manifest["evidence"]))
+
+
+def _read(
+    path: Path,
+    manifest: Mapping[str, Any],
+    wanted: Collection[Collective] | None,
+    objective: str,
+    evidence: Mapping[str, Any],
+) -> Bundle:
     entries = {Collective(name): entry for name, entry in manifest["collectives"].items()}
     context = Context(**manifest["context"])
     shapes = tuple(Shape(n, p) for n, p in manifest["training_shapes"])
-    content = _content(context, shapes, {c.value: e for c, e in entries.items()})
-    if _content_id(content) != manifest["id"]:
+    covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
+    if _content_id(covered) != manifest["id"]:
         raise BundleError(f"{path / _MANIFEST}: its content does not fit its id; {_MEND}")
     bundle = Bundle(
         manifest["id"],
@@ -206,13 +246,15 @@ def _read_v1(
         shapes,
         manifest["created_utc"],
         manifest["colltune_version"],
+        objective,
+        evidence,
     )
     for collective in wanted or ():
         bundle.model(collective)
     return bundle
 
 
-_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1}
+_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2}
 
 
 def _read_collective(
@@ -249,11 +291,10 @@ def _entry(model: CollectiveModel) -> tuple[dict[str, Any], bytes]:
 def _content(
     context: Context, shapes: Sequence[Shape], entries: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what the id covers: all but the time and the version that wrote it."""
+    """Return what all versions of the manifest have."""
     fields = ("machine", "library", "library_version", "fabric")
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
         "context": {name: getattr(context, name) for name in fields},
         "training_shapes": [[shape.nodes, shape.ppn] for shape in shapes],
         "collectives": dict(entries),

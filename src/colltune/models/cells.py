@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from colltune.domain import Collective, Configuration, Instance, Shape, parse_parameters
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from colltune.dataset import PerformanceDataset
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +26,8 @@ class CellMatrix:
     """All cells of one collective.
 
     ``nodes``, ``ppn``, ``msize_bytes`` (n) describe the instances, sorted; ``time_s`` (n, C) holds
-    the median times of ``configurations`` (C, sorted), NaN where nothing was measured.
+    the median times of ``configurations`` (C, sorted), NaN where nothing was measured; ``slow``
+    (n, C) tells which of those were not measured because they are slow.
     """
 
     collective: Collective
@@ -31,6 +36,7 @@ class CellMatrix:
     ppn: Integers
     msize_bytes: Integers
     time_s: Numbers
+    slow: Flags
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -62,12 +68,14 @@ class CellMatrix:
             ppn=self.ppn[mask],
             msize_bytes=self.msize_bytes[mask],
             time_s=time_s[:, seen],
+            slow=self.slow[mask][:, seen],
         )
 
 
 def cell_matrices(dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
     """Return the median times of `dataset`, collectives sorted."""
     cells = dataset.cells()
+    slow = set(dataset.slow_cells().itertuples(index=False, name=None))
     library = dataset.context.library
     matrices = {}
     for name, rows in cells.groupby("collective", sort=True):
@@ -93,5 +101,15 @@ def cell_matrices(dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
             ppn,
             msize,
             table.to_numpy(np.float64)[:, order],
+            _flags(slow, str(name), table)[:, order],
         )
     return matrices
+
+
+def _flags(slow: Collection[tuple[object, ...]], collective: str, table: pd.DataFrame) -> Flags:
+    """Tell which cells of `table` are among the `slow` ones of all collectives."""
+    if not slow:
+        return np.zeros(table.shape, np.bool_)
+    return np.array(
+        [[(collective, *pair, *row) in slow for pair in table.columns] for row in table.index]
+    )

@@ -18,7 +18,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
-from colltune.models.learners import LEARNERS, learner_entry
+from colltune.models.learners import LEARNERS, LearnerEntry, learner_entry
 from colltune.models.predictors import Predictor, predictor_class
 from colltune.models.runtime_model import CollectiveModel
 from colltune.provenance import usable_cores
@@ -89,7 +89,8 @@ def fit_cells(
     progress: Progress | None = None,
 ) -> Bundle:
     """Fit the given cells, measured in `context`; see `fit`."""
-    names = list(LEARNERS) if learner == AUTO else [learner]
+    in_auto = [name for name, entry in LEARNERS.items() if entry.in_auto]
+    names = in_auto if learner == AUTO else [learner]
     features = {n: named_feature_set(feature_set or learner_entry(n).feature_set) for n in names}
     tasks = [
         task
@@ -160,6 +161,8 @@ def _fitted(task: _Task) -> Predictor | DataError:
     cells = task.cells
     features = named_feature_set(task.feature_set).matrix(cells.nodes, cells.ppn, cells.msize_bytes)
     entry = learner_entry(task.learner)
+    if entry.joint:
+        return _jointly_fitted(entry, features, cells)
     predictors = []
     for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):
         rows = np.isfinite(time_s)
@@ -169,6 +172,16 @@ def _fitted(task: _Task) -> Predictor | DataError:
             return DataError(f"{configuration.id}: {error}")
         predictors.append(learned.export())
     return predictor_class(predictors[0].kind).stacked(predictors)
+
+
+def _jointly_fitted(
+    entry: LearnerEntry, features: Numbers, cells: CellMatrix
+) -> Predictor | DataError:
+    """Fit all configurations at once."""
+    try:
+        return entry.create().fit(features, np.where(cells.slow, np.inf, cells.time_s)).export()
+    except ValueError as error:
+        return DataError(f"{cells.collective}: {error}")
 
 
 def _collective_model(

@@ -1,6 +1,10 @@
 """The learners: scikit-learn estimators that leave a numpy predictor behind.
 
 A learner is fitted to features (n, k) and times in seconds (n), all positive, of one configuration.
+A joint learner is fitted to all C configurations of a collective at once: its times have the shape
+(n, C), NaN where a cell was not measured, infinity where it was left out because it is slow; with
+times of the shape (n) it is a learner like the others.
+
 Adding one takes a module with such a class, a line in `LEARNERS`, and, unless an existing predictor
 will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry by themselves.
 """
@@ -38,10 +42,17 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class LearnerEntry:
-    """Where a learner lives (``module:class``) and the feature set it does best with."""
+    """Where a learner lives (``module:class``) and the feature set it does best with.
+
+    ``joint`` learners are fitted to all configurations at once. ``program`` is what must be on PATH
+    for it. ``auto`` considers only learners with ``in_auto``.
+    """
 
     location: str
     feature_set: str
+    joint: bool = False
+    program: str | None = None
+    in_auto: bool = True
 
     def create(self) -> Learner:
         """Return a new, unfitted learner; its library is imported only now."""
