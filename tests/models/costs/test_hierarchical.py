@@ -1,0 +1,190 @@
+"""Hasanov's hierarchical broadcasts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from colltune.errors import DataError
+from colltune.models.cost_model import Link
+from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
+
+ALPHA_S, BETA_S = 3e-6, 1e-9
+
+
+def cost(algorithm: Broadcast, p: int, m: int = 4096, segments: int = 1) -> BroadcastCost:
+    """Return the cost on a machine of 3 us and 1 GB/s."""
+    return BroadcastCost(algorithm, p, m, Link(ALPHA_S, BETA_S), segments)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "starts", "msgs"),
+    [
+        (Broadcast.FLAT, 15, 15),
+        (Broadcast.LINEAR, 15, 15),
+        (Broadcast.PIPELINED, 18, 18 / 4),
+        (Broadcast.BINARY, 2 * (math.log2(17) - 1), 2 * (math.log2(17) - 1)),
+        (Broadcast.SPLIT_BINARY, 2 * math.log2(17) + 1, math.log2(17) / 2 + 1 / 2),
+        (Broadcast.BINOMIAL, 4, 4),
+        (Broadcast.SCATTER_RING_ALLGATHER, 19, 2 * 15 / 16),
+        (Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER, 8, 2 * 15 / 16),
+    ],
+)
+def test_flat_costs(algorithm: Broadcast, starts: float, msgs: float) -> None:
+    """Sec. 2.1 by hand for 16 processes and 4 segments: startups and messages on the way."""
+    expected = starts * ALPHA_S + msgs * 4096 * BETA_S
+    assert cost(algorithm, 16, segments=4).flat_time_s == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "starts", "msgs"),
+    [
+        (Broadcast.FLAT, 8, 8),
+        (Broadcast.LINEAR, 8, 8),
+        (Broadcast.PIPELINED, 14, 14 / 4),
+        (Broadcast.BINARY, 2 * math.log2(24), 2 * math.log2(24)),
+        (Broadcast.SPLIT_BINARY, 2 * math.log2(24) + 2, math.log2(24) / 2 + 1),
+        (Broadcast.BINOMIAL, math.log2(24), math.log2(24)),
+        (Broadcast.SCATTER_RING_ALLGATHER, math.log2(24) + 8, 2 * (2 - 1 / 4 - 4 / 24)),
+        (
+            Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER,
+            2 * math.log2(24),
+            2 * (2 - 1 / 4 - 4 / 24),
+        ),
+    ],
+)
+def test_grouped_costs(algorithm: Broadcast, starts: float, msgs: float) -> None:
+    """Eq. 1, 3, 5 and sec. 3.3, 3.5, 3.6 by hand for 24 processes in 4 groups, 4 segments."""
+    expected = starts * ALPHA_S + msgs * 4096 * BETA_S
+    assert cost(algorithm, 24, segments=4).time_s(4) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("algorithm", Broadcast)
+@pytest.mark.parametrize("p", [1, 2, 12, 64])
+def test_one_level_is_the_flat_algorithm(algorithm: Broadcast, p: int) -> None:
+    """One group, and groups of one process, cost what the flat algorithm does."""
+    broadcast = cost(algorithm, p, segments=8)
+    assert broadcast.time_s(1) == broadcast.time_s(p) == broadcast.flat_time_s
+
+
+@pytest.mark.parametrize("algorithm", [Broadcast.FLAT, Broadcast.LINEAR, Broadcast.PIPELINED])
+def test_root_of_p_is_best(algorithm: Broadcast) -> None:
+    """Eq. 2 and 4: the optimum of 64 processes is 8 groups, and it is a minimum."""
+    broadcast = cost(algorithm, 64, segments=4)
+    best = broadcast.optimum()
+    steps = {Broadcast.PIPELINED: 2 * 4 + 2 * 8 - 4}.get(algorithm, 2 * 8 - 2)
+    size = 4096 / 4 if algorithm is Broadcast.PIPELINED else 4096
+    assert (best.groups, best.continuous_groups) == (8, 8.0)
+    assert best.time_s == best.continuous_time_s
+    assert best.time_s == pytest.approx(steps * (ALPHA_S + size * BETA_S), rel=1e-12)
+    assert best.time_s < min(broadcast.time_s(4), broadcast.time_s(16)) < best.flat_time_s
+
+
+def test_ring_pays_where_latency_counts() -> None:
+    """Eq. 6 and 7: groups pay for scatter-ring-allgather if alpha / beta > 2 m / p only."""
+    edge = int(ALPHA_S / BETA_S * 1024 / 2)
+    small = cost(Broadcast.SCATTER_RING_ALLGATHER, 1024, edge // 2)
+    best = small.optimum()
+    eq7_s = (10 + 64 - 2) * ALPHA_S + 2 * (edge // 2) * (2 - 2 / 32) * BETA_S
+    assert best.groups == 32
+    assert best.time_s == pytest.approx(eq7_s, rel=1e-12)
+    assert best.gain > 1
+    assert "holds" in small.condition
+    large = cost(Broadcast.SCATTER_RING_ALLGATHER, 1024, edge * 2)
+    assert large.optimum().groups == 1
+    assert large.time_s(32) > large.flat_time_s
+    assert "does not hold" in large.condition
+
+
+def test_more_processes_make_the_ring_pay() -> None:
+    """Sec. 4.1: 2 MB that lose by groups on 2048 processes gain on 6142; 512 kB gain on both."""
+    ratio = 2 * 2**21 / 4000
+    costs = {
+        (p, m): BroadcastCost(Broadcast.SCATTER_RING_ALLGATHER, p, m, Link(ratio * 1e-9, 1e-9))
+        for p in (2048, 6142)
+        for m in (2**19, 2**21)
+    }
+    gains = {key: broadcast.optimum().gain > 1 for key, broadcast in costs.items()}
+    assert gains == {
+        (2048, 2**19): True,
+        (2048, 2**21): False,
+        (6142, 2**19): True,
+        (6142, 2**21): True,
+    }
+    assert costs[6142, 2**19].optimum().gain > costs[2048, 2**19].optimum().gain
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        Broadcast.BINARY,
+        Broadcast.BINOMIAL,
+        Broadcast.SPLIT_BINARY,
+        Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER,
+    ],
+)
+@pytest.mark.parametrize("m", [1, 2**20])
+def test_groups_never_pay(algorithm: Broadcast, m: int) -> None:
+    """Sec. 3.7: binary, binomial, split-binary and recursive-doubling ones are best as they are."""
+    broadcast = cost(algorithm, 256, m, segments=4)
+    assert broadcast.optimum().groups == 1
+    assert broadcast.optimum().gain == 1.0
+    flat_s = broadcast.flat_time_s
+    assert all(broadcast.time_s(g) >= flat_s * (1 - 1e-12) for g in (2, 16, 128))
+    assert "never pay" in broadcast.condition
+
+
+def test_a_long_pipeline_gains_nothing() -> None:
+    """With X beyond p - 2 sqrt(p) + 2 segments a second pipeline costs more than it saves."""
+    assert cost(Broadcast.PIPELINED, 64, segments=49).optimum().groups == 8
+    assert cost(Broadcast.PIPELINED, 64, segments=50).optimum().groups == 1
+
+
+def test_optimum_among_divisors() -> None:
+    """Only divisors can be used: 12 processes have their best at 3, a prime number at 1."""
+    assert cost(Broadcast.FLAT, 12).possible_groups() == [1, 2, 3, 4, 6, 12]
+    best = cost(Broadcast.FLAT, 12).optimum()
+    assert (best.groups, best.continuous_groups) == (3, math.sqrt(12))
+    assert best.continuous_time_s < best.time_s
+    assert cost(Broadcast.FLAT, 13).optimum().groups == 1
+
+
+@pytest.mark.parametrize(("p", "m"), [(2**31 - 1, 2**40), (2**30, 2**80), (1, 0)])
+def test_huge_and_tiny(p: int, m: int) -> None:
+    """Any number of processes that MPI has and any message give a finite answer."""
+    for algorithm in Broadcast:
+        best = cost(algorithm, p, m).optimum()
+        assert math.isfinite(best.time_s)
+        assert best.time_s <= best.flat_time_s
+
+
+@pytest.mark.parametrize("groups", [0, -4, 5, 48])
+def test_groups_that_do_not_divide(groups: int) -> None:
+    """A number of groups that does not divide the processes is refused, with those that do."""
+    with pytest.raises(DataError, match=r"24 processes; possible are 1, 2, 3, 4, 6, 8, 12, 24"):
+        cost(Broadcast.FLAT, 24).time_s(groups)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"algorithm": "ring"}, "no hierarchical transformation of 'ring'"),
+        ({"nprocs": 0}, "0 processes"),
+        ({"nprocs": 2**31}, "2147483648 processes"),
+        ({"msize_bytes": -1}, "-1 bytes"),
+        ({"segments": 0}, "0 segments"),
+        ({"link": Link(-1e-6, 1.0)}, "latency_s is -1e-06"),
+        ({"link": Link(1.0, math.nan)}, "s_per_byte is nan"),
+    ],
+)
+def test_wrong_numbers(changed: dict[str, object], told: str) -> None:
+    """Numbers that cannot be are refused by name."""
+    usual: dict[str, object] = {
+        "algorithm": "flat",
+        "nprocs": 8,
+        "msize_bytes": 1,
+        "link": Link(1.0, 1.0),
+    }
+    with pytest.raises(DataError, match=told):
+        BroadcastCost(**(usual | changed))  # type: ignore[arg-type]

@@ -1,0 +1,187 @@
+"""Tran et al.'s allgather for several adapters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from colltune.errors import DataError
+from colltune.models.cost_model import Link, NetworkParameters, Rails
+from colltune.models.costs.multi_hca import (
+    Adapters,
+    Exchange,
+    Memory,
+    MultiAdapterAllgather,
+    one_after_another,
+)
+
+NETWORK = Adapters(Link(2e-6, 8e-11), adapters=2)
+MEMORY = Memory(Link(1e-6, 1e-10), Link(5e-7, 5e-11))
+M = 10**6
+T_C, T_H, T_L = 1.01e-4, 4.2e-5, 5.05e-5
+
+
+def allgather(nodes: int = 8, ppn: int = 4, msize_bytes: int = M) -> MultiAdapterAllgather:
+    """Return the allgather on a machine of two 12.5 GB/s adapters per node."""
+    return MultiAdapterAllgather(nodes, ppn, msize_bytes, NETWORK, MEMORY)
+
+
+def test_transfers() -> None:
+    """T_H, T_C and T_L of a megabyte, by hand."""
+    assert NETWORK.shared_s(M) == pytest.approx(T_H, rel=1e-12)
+    assert MEMORY.transfer_s(M) == pytest.approx(T_C, rel=1e-12)
+    assert replace(MEMORY, concurrency=3.0).transfer_s(M) == pytest.approx(3.01e-4, rel=1e-12)
+    assert MEMORY.copy_s(M) == pytest.approx(T_L, rel=1e-12)
+
+
+def test_sharing_and_binding() -> None:
+    """Sec. 2.2: sharing halves the bytes' time; binding halves contention, so one sender gains 0.
+
+    Neither touches latency.
+    """
+    one = replace(NETWORK, adapters=1)
+    assert NETWORK.shared_s(M) == pytest.approx(2e-6 + 4e-5, rel=1e-12)
+    assert NETWORK.bound_s(M) == one.bound_s(M) == one.shared_s(M)
+    crowded, crowded_one = replace(NETWORK, contention=4.0), replace(one, contention=4.0)
+    assert crowded.bound_s(M) == crowded.shared_s(M) == pytest.approx(2e-6 + 1.6e-4, rel=1e-12)
+    assert crowded_one.bound_s(M) == pytest.approx(2e-6 + 3.2e-4, rel=1e-12)
+    assert crowded.shared_s(0) == crowded.bound_s(0) == 2e-6
+
+
+def test_from_fitted_parameters() -> None:
+    """Adapters and memory read off a fitted network are the ones written down by hand."""
+    network = NetworkParameters(
+        Link(1e-6, 1e-10), Link(2e-6, 8e-11), 0.0, 5e-11, contention=0.5, rails=Rails(2)
+    )
+    assert Adapters.of(network) == NETWORK
+    assert Adapters.of(network, senders=7).contention == 4.0
+    assert Memory.of(network) == replace(MEMORY, copy=Link(0.0, 5e-11))
+
+
+def test_best_offload() -> None:
+    """Eq. 1 and 2 by hand: d = 3 T_C / (4 T_H + T_C) = 1.126, and of 1 and 2 the better is 1."""
+    offload = allgather().optimal_offload()
+    assert offload.continuous == pytest.approx(3 * T_C / (4 * T_H + T_C), rel=1e-12)
+    assert offload.transfers == 1
+    assert offload.time_s == pytest.approx(T_L + max(2 * T_C, 4 * T_H), rel=1e-12)
+    assert offload.without_s == pytest.approx(T_L + 3 * T_C, rel=1e-12)
+
+
+def test_cpu_and_adapters_end_together() -> None:
+    """At the continuous d of eq. 1 both sides of the maximum in eq. 2 are equal."""
+    d = allgather().optimal_offload().continuous
+    assert (3 - d) * T_C == pytest.approx(4 * d * T_H, rel=1e-12)
+    best_s = allgather().intra_s(d)
+    assert best_s < min(allgather().intra_s(d - 0.1), allgather().intra_s(d + 0.1))
+
+
+@pytest.mark.parametrize("msize_bytes", [0, 1, 4096, 10**6, 2**40])
+@pytest.mark.parametrize("ppn", [1, 2, 3, 17, 128])
+def test_best_whole_offload(ppn: int, msize_bytes: int) -> None:
+    """No other whole number of transfers is faster than the one chosen."""
+    gather = allgather(1, ppn, msize_bytes)
+    assert gather.optimal_offload().time_s == min(gather.intra_s(d) for d in range(ppn))
+
+
+def test_more_processes_gain_less() -> None:
+    """Sec. 5.2: with the same adapters the share that can be offloaded falls with processes."""
+    shares = [allgather(1, p).optimal_offload().continuous / (p - 1) for p in (2, 4, 8, 16)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 3 * shares[-1]
+
+
+def test_in_place_leaves_out_the_copy() -> None:
+    """An operation in place does not copy its own block first."""
+    saved_s = allgather().intra_s(1) - replace(allgather(), in_place=True).intra_s(1)
+    assert saved_s == pytest.approx(T_L, rel=1e-12)
+
+
+def test_exchange_between_nodes() -> None:
+    """Eq. 3 and 4: both move 7 blocks of the node; the ring starts 7 transfers, doubling 3."""
+    bytes_s = 7 * 4 * M * 4e-11
+    ring_s = allgather().exchange_s(Exchange.RING)
+    doubling_s = allgather().exchange_s(Exchange.RECURSIVE_DOUBLING)
+    assert ring_s == pytest.approx(7 * 2e-6 + bytes_s, rel=1e-12)
+    assert doubling_s == pytest.approx(3 * 2e-6 + bytes_s, rel=1e-12)
+
+
+def test_network_bound_allgather() -> None:
+    """Eq. 6 and 7, first case: the network hides all broadcasts within the node but the last."""
+    memory = replace(MEMORY, copy=Link(1e-9, 1e-12))
+    gather = replace(allgather(), memory=memory)
+    first_s = gather.optimal_offload().time_s
+    for exchange, last in ((Exchange.RING, 4 * M), (Exchange.RECURSIVE_DOUBLING, 16 * M)):
+        last_s = (1e-9 + last * 1e-12) * (1 + 3)
+        expected_s = first_s + gather.exchange_s(exchange) + last_s
+        assert gather.inter_s(exchange) == pytest.approx(expected_s, rel=1e-12)
+    assert gather.inter_s(Exchange.RING) < gather.inter_s(Exchange.RECURSIVE_DOUBLING)
+
+
+def test_memory_bound_allgather() -> None:
+    """Eq. 6 and 7, second case: one transfer, then N - 1 broadcasts one after another."""
+    memory = replace(MEMORY, copy=Link(5e-7, 1e-9))
+    gather = replace(allgather(), memory=memory)
+    block_s = 2e-6 + 4 * M * 4e-11
+    copy_s = 5e-7 + 4 * M * 1e-9
+    expected_s = gather.optimal_offload().time_s + block_s + 7 * copy_s * (1 + 3)
+    assert gather.inter_s(Exchange.RING) == pytest.approx(expected_s, rel=1e-12)
+    assert gather.inter_s(Exchange.RECURSIVE_DOUBLING) == pytest.approx(expected_s, rel=1e-12)
+
+
+def test_cases_of_the_ring_meet() -> None:
+    """Where broadcast and transfer take equally long, both cases of eq. 7 tell the same time."""
+    block_s = NETWORK.shared_s(4 * M)
+    below, above = (
+        replace(
+            allgather(),
+            memory=replace(MEMORY, copy=Link(block_s / 4 * f, 0.0)),
+        ).inter_s(Exchange.RING)
+        for f in (1 - 1e-9, 1 + 1e-9)
+    )
+    assert below == pytest.approx(above, rel=1e-7)
+
+
+def test_measured_congestion() -> None:
+    """The congestion of the readers is the caller's; without one they wait for each other."""
+    assert one_after_another(1.0, 31) == 31.0
+    memory = replace(MEMORY, congestion=lambda size, readers: 1 + size / 1e6 * readers / 10)
+    assert memory.broadcast_s(1e6, 5) == pytest.approx(T_L * (1 + 1.4), rel=1e-12)
+    assert memory.broadcast_s(1e6, 1) == 0.0
+
+
+def test_one_node_has_the_first_phase_only() -> None:
+    """On one node the allgather between nodes is the one within the node."""
+    gather = allgather(nodes=1)
+    expected_s = gather.optimal_offload().time_s
+    assert [gather.inter_s(e) for e in Exchange] == [expected_s, expected_s]
+
+
+def test_more_adapters_are_never_slower() -> None:
+    """Times fall with adapters, and for large blocks towards the limit of the memory."""
+    times = [
+        replace(allgather(), network=replace(NETWORK, adapters=h)).inter_s(Exchange.RING)
+        for h in (1, 2, 4, 8)
+    ]
+    assert times == sorted(times, reverse=True)
+
+
+def test_wrong_numbers() -> None:
+    """Zero rails, negative times, shapes that are none and too many transfers are refused."""
+    with pytest.raises(DataError, match="0 rails"):
+        replace(NETWORK, adapters=0)
+    with pytest.raises(DataError, match="latency_s is nan"):
+        replace(NETWORK, link=Link(math.nan, 1.0))
+    with pytest.raises(DataError, match=r"contention C_H is 0\.5"):
+        replace(NETWORK, contention=0.5)
+    with pytest.raises(DataError, match="s_per_byte is -1"):
+        replace(MEMORY, copy=Link(0.0, -1.0))
+    with pytest.raises(DataError, match="concurrency b is inf"):
+        replace(MEMORY, concurrency=math.inf)
+    with pytest.raises(DataError, match="0 nodes x 4 processes"):
+        allgather(nodes=0)
+    with pytest.raises(DataError, match="4 transfers cannot be offloaded"):
+        allgather().intra_s(4)
+    with pytest.raises(DataError, match="not for 6 nodes; ask for the ring"):
+        allgather(nodes=6).inter_s(Exchange.RECURSIVE_DOUBLING)
