@@ -87,7 +87,7 @@ def test_predictions_of_a_strange_configuration_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"learner": "forest"}, "unknown learner 'forest'; known: knn, gam, xgboost, auto"),
+        ({"learner": "forest"}, "unknown learner 'forest'; known: knn, gam, xgboost"),
         ({"learner": "knn", "feature_set": "poor"}, "unknown feature set 'poor'"),
     ],
 )

@@ -65,6 +65,9 @@ LEARNERS: dict[str, LearnerEntry] = {
     "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log"),
     "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log"),
     "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log"),
+    "interpolation": LearnerEntry(
+        "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
+    ),
 }
 """From the simplest to the most complex: of two that do equally well the first is taken."""
 
