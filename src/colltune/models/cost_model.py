@@ -16,7 +16,7 @@ soon as any of its pairs is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -233,6 +233,15 @@ def traffic_terms(
     ]
     terms = [term(instances, name, coefficient, amount) for name, coefficient, amount in amounts]
     return [t for t in terms if t.amount.any()]
+
+
+def merged(terms: Iterable[CostTerm]) -> list[CostTerm]:
+    """Add up the terms that have name and coefficient in common, in order of appearance."""
+    amounts: dict[tuple[str, Coefficient], Numbers] = {}
+    for one in terms:
+        key = (one.name, one.coefficient)
+        amounts[key] = amounts[key] + one.amount if key in amounts else one.amount
+    return [CostTerm(*key, amount) for key, amount in amounts.items()]
 
 
 def term(instances: Instances, name: str, coefficient: Coefficient, amount: ArrayLike) -> CostTerm:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.cost_model import Instances, Numbers, Traffic
+from colltune.models.cost_model import (
+    CostTerm,
+    Instances,
+    Numbers,
+    Traffic,
+    merged,
+    traffic_terms,
+)
 
 Flags = NDArray[np.bool_]
+Count = Numbers | float
+BlocksAt = Callable[[float], Numbers]
 
 
 def powers(counts: Numbers, radix: float = 2.0) -> Iterator[float]:
@@ -47,18 +56,80 @@ def aligned_on_node(instances: Instances, distance: float, radix: float = 2.0) -
     return np.asarray(fits | ~instances.several_nodes)
 
 
-def in_rounds(
-    on_node: Flags, rounds: Numbers, bytes_per_round: Numbers, senders: Numbers | float = 1.0
-) -> Traffic:
-    """Return `rounds` messages of `bytes_per_round` each, all within nodes where `on_node`."""
+def round_terms(
+    instances: Instances,
+    name: str,
+    on_node: Flags,
+    messages: Numbers,
+    nbytes: Numbers,
+    senders: Count,
+) -> list[CostTerm]:
+    """Return what a round costs: so many messages after one another, of `nbytes` in all.
+
+    They are within nodes where `on_node`, and else between nodes, sent by `senders` processes of
+    each node at a time.
+    """
     between = ~on_node
-    return Traffic(
-        rounds * on_node,
-        rounds * bytes_per_round * on_node,
-        rounds * between,
-        rounds * bytes_per_round * between,
-        senders,
+    traffic = Traffic(
+        messages * on_node, nbytes * on_node, messages * between, nbytes * between, senders
     )
+    return traffic_terms(instances, name, traffic)
+
+
+def neighbour_rounds(
+    instances: Instances, name: str, rounds: Numbers, nbytes: Numbers
+) -> list[CostTerm]:
+    """Return what rounds along a ring of all ranks cost; one process of each node sends to another.
+
+    As a round is over when its slowest pair is, all are between nodes if there are several (Tran et
+    al., sec. 2.2.1, "the slowest links are the bottlenecks").
+    """
+    return round_terms(instances, name, ~instances.several_nodes, rounds, nbytes, 1.0)
+
+
+def exchange_rounds(
+    instances: Instances, name: str, counts: Numbers, blocks: BlocksAt
+) -> list[CostTerm]:
+    """Return what rounds between ranks r and ``r xor 1``, ``r xor 2``, … below `counts` cost.
+
+    ``blocks(d)`` gives the bytes (n) exchanged at distance d.
+    """
+    terms: list[CostTerm] = []
+    for distance in powers(counts):
+        active = distance < counts
+        on_node = aligned_on_node(instances, distance)
+        senders = np.minimum(2.0 * distance, instances.ppn)
+        nbytes = np.where(active, blocks(distance), 0.0)
+        terms += round_terms(instances, name, on_node, np.where(active, 1.0, 0.0), nbytes, senders)
+    return merged(terms)
+
+
+def shift_rounds(
+    instances: Instances, name: str, counts: Numbers, blocks: BlocksAt, radix: float = 2.0
+) -> list[CostTerm]:
+    """Return what rounds from rank r to ``r + d``, d = 1, radix, radix ** 2, …, cost.
+
+    Each has ``radix - 1`` messages, of ``blocks(d)`` bytes in all. Some rank always shifts to the
+    next node, min(d, ppn) on each.
+    """
+    terms: list[CostTerm] = []
+    for distance in powers(counts, radix):
+        active = distance < counts
+        reached = np.minimum(radix - 1.0, np.ceil(counts / distance) - 1.0)
+        messages = np.where(active, reached, 0.0)
+        senders = np.minimum(distance, instances.ppn)
+        nbytes = np.where(active, blocks(distance), 0.0)
+        terms += round_terms(instances, name, ~instances.several_nodes, messages, nbytes, senders)
+    return merged(terms)
+
+
+def spread_traffic(instances: Instances, nbytes: Numbers) -> Traffic:
+    """Return a message of `nbytes` from every process to every other: P - 1 within its node.
+
+    Tran et al., sec. 2.2.1: ``(P - 1) (alpha_C + …) + (N - 1) P (alpha_H + …)``.
+    """
+    local, remote = instances.ppn - 1, instances.nprocs - instances.ppn
+    return Traffic(local, local * nbytes, remote, remote * nbytes, instances.ppn)
 
 
 def segments(msize_bytes: Numbers, segsize_bytes: int | None) -> Numbers:
