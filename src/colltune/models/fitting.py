@@ -18,7 +18,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
-from colltune.models.learners import LEARNERS, LearnerEntry, learner_entry
+from colltune.models.learners import LEARNERS, Learner, learner_entry
 from colltune.models.predictors import Predictor, predictor_class
 from colltune.models.runtime_model import CollectiveModel
 from colltune.provenance import usable_cores
@@ -159,10 +159,12 @@ def _run(
 def _fitted(task: _Task) -> Predictor | DataError:
     """Fit every configuration of a task and put the predictors side by side, or say why not."""
     cells = task.cells
-    features = named_feature_set(task.feature_set).matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+    feature_set = named_feature_set(task.feature_set)
+    features = feature_set.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
     entry = learner_entry(task.learner)
     if entry.joint:
-        return _jointly_fitted(entry, features, cells)
+        learner = entry.create_for(cells.configurations, feature_set.columns)
+        return _jointly_fitted(learner, features, cells)
     predictors = []
     for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):
         rows = np.isfinite(time_s)
@@ -175,11 +177,11 @@ def _fitted(task: _Task) -> Predictor | DataError:
 
 
 def _jointly_fitted(
-    entry: LearnerEntry, features: Numbers, cells: CellMatrix
+    learner: Learner, features: Numbers, cells: CellMatrix
 ) -> Predictor | DataError:
     """Fit all configurations at once."""
     try:
-        return entry.create().fit(features, np.where(cells.slow, np.inf, cells.time_s)).export()
+        return learner.fit(features, np.where(cells.slow, np.inf, cells.time_s)).export()
     except ValueError as error:
         return DataError(f"{cells.collective}: {error}")
 

@@ -3,7 +3,8 @@
 A learner is fitted to features (n, k) and times in seconds (n), all positive, of one configuration.
 A joint learner is fitted to all C configurations of a collective at once: its times have the shape
 (n, C), NaN where a cell was not measured, infinity where it was left out because it is slow; with
-times of the shape (n) it is a learner like the others.
+times of the shape (n) it is a learner like the others. An informed learner is told before it is fitted which
+configurations these are and what the features are called; untold, it does without.
 
 Adding one takes a module with such a class, a line in `LEARNERS`, and, unless an existing predictor
 will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry by themselves.
@@ -12,12 +13,14 @@ will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.domain import Configuration
 from colltune.errors import DataError
 from colltune.models.predictors import Predictor
 
@@ -40,12 +43,21 @@ class Learner(Protocol):
         ...
 
 
+class InformedLearner(Learner, Protocol):
+    """A learner to which configurations are more than columns of times."""
+
+    def inform(self, configurations: Sequence[Configuration], columns: Sequence[str]) -> Self:
+        """Tell which configurations the columns of times, and which features those of X, are."""
+        ...
+
+
 @dataclass(frozen=True)
 class LearnerEntry:
     """Where a learner lives (``module:class``) and the feature set it does best with.
 
-    ``joint`` learners are fitted to all configurations at once. ``program`` is what must be on PATH
-    for it. ``auto`` considers only learners with ``in_auto``.
+    ``joint`` learners are fitted to all configurations at once, of which ``informed`` ones are told
+    which they are. ``program`` is what must be on PATH for it. ``auto`` considers only learners with
+    ``in_auto``.
     """
 
     location: str
@@ -53,11 +65,21 @@ class LearnerEntry:
     joint: bool = False
     program: str | None = None
     in_auto: bool = True
+    informed: bool = False
 
     def create(self) -> Learner:
         """Return a new, unfitted learner; its library is imported only now."""
         module, _, name = self.location.partition(":")
         learner: Learner = getattr(importlib.import_module(module), name)()
+        return learner
+
+    def create_for(
+        self, configurations: Sequence[Configuration], columns: Sequence[str]
+    ) -> Learner:
+        """Return a new learner, informed if it wants to be."""
+        learner = self.create()
+        if self.informed:
+            return cast(InformedLearner, learner).inform(configurations, columns)
         return learner
 
 
