@@ -27,14 +27,14 @@ class Attentive:
         self.told.append((tuple(configurations), tuple(columns)))
         return self
 
-    def fit(self, X: Numbers, y: Numbers) -> Self:
+    def fit(self, features: Numbers, times: Numbers) -> Self:
         """Fit nearest neighbours to each column."""
-        self.fitted = [NearestNeighbours().fit(X, times) for times in y.T]
+        self.fitted = [NearestNeighbours().fit(features, column) for column in times.T]
         return self
 
-    def predict(self, X: Numbers) -> Numbers:
+    def predict(self, features: Numbers) -> Numbers:
         """Return the first column's prediction."""
-        return self.fitted[0].predict(X)
+        return self.fitted[0].predict(features)
 
     def export(self) -> Predictor:
         """Return all columns' predictors side by side."""

@@ -3,8 +3,8 @@
 A learner is fitted to features (n, k) and times in seconds (n), all positive, of one configuration.
 A joint learner is fitted to all C configurations of a collective at once: its times have the shape
 (n, C), NaN where a cell was not measured, infinity where it was left out because it is slow; with
-times of the shape (n) it is a learner like the others. An informed learner is told before it is fitted which
-configurations these are and what the features are called; untold, it does without.
+times of the shape (n) it is a learner like the others. An informed learner is told before it is
+fitted which configurations these are and what the features are called; untold, it does without.
 
 Adding one takes a module with such a class, a line in `LEARNERS`, and, unless an existing predictor
 will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry by themselves.
@@ -55,8 +55,8 @@ class InformedLearner(Learner, Protocol):
 class LearnerEntry:
     """Where a learner lives (``module:class``) and the feature set it does best with.
 
-    ``joint`` learners are fitted to all configurations at once, of which ``informed`` ones are told
-    which they are. ``program`` is what must be on PATH for it. ``auto`` considers only learners with
+    ``joint`` learners are fitted to all configurations at once; ``informed`` ones are told which
+    these are. ``program`` is what must be on PATH for it. ``auto`` considers only learners with
     ``in_auto``.
     """
 
