@@ -90,6 +90,7 @@ LEARNERS: dict[str, LearnerEntry] = {
     "interpolation": LearnerEntry(
         "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
     ),
+    "regret_trees": LearnerEntry("colltune.models.regret_trees:RegretTrees", "rich", joint=True),
 }
 """From the simplest to the most complex: of two that do equally well the first is taken."""
 

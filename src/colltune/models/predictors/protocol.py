@@ -45,6 +45,7 @@ class Predictor(Protocol):
 
 
 PREDICTORS: dict[str, str] = {
+    "forest": "colltune.models.predictors.forest:Forest",
     "grid": "colltune.models.predictors.grid:Grids",
     "neighbours": "colltune.models.predictors.neighbours:Neighbours",
     "spline": "colltune.models.predictors.spline:Splines",

@@ -1,0 +1,255 @@
+"""Extremely randomised trees that learn what each configuration loses against the best.
+
+Decisions need differences of configurations, not their times: the trees are fitted to all
+configurations of a collective at once, to the log of their time over the best one's, clipped, since
+it does not matter how much too slow a slow configuration is. The trees are those of Geurts, Ernst
+and Wehenkel (Machine Learning 63, 2006).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from colltune.features import feature_set
+from colltune.models.predictors.forest import STEP, Forest
+from colltune.models.predictors.level import Level
+from colltune.models.regressor import RuntimeRegressor, validated
+from colltune.models.shared_process import Inputs, SharedProcess
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+_RICH = feature_set("rich").columns
+_INPUTS = (
+    "log2_msize",
+    "log2_nodes",
+    "log2_ppn",
+    "nprocs_is_power_of_two",
+    "nodes_is_power_of_two",
+)
+_CHILDREN = ("left", "right")
+_MOST_EXCESS = 10.0
+
+
+class RegretTrees(RuntimeRegressor):
+    """Extra-trees on clipped log regrets, with a Gaussian process for the level of the times.
+
+    Parameters
+    ----------
+    n_trees, max_features, min_samples_leaf, random_state
+        As for scikit-learn's ``ExtraTreesRegressor``.
+    clip
+        Largest log regret that is learned; configurations left out because they are slow have it.
+    impute
+        Whether cells that were not measured are predicted by Gaussian processes; else they count as
+        slow.
+    least_noise
+        Least variance of the noise of log times, in units of the processes' variance.
+    fill_points, level_points
+        Measured instances at most that cells, and the level, are predicted from.
+    """
+
+    predictor_: Forest
+
+    def __init__(  # noqa: PLR0913
+        self,
+        n_trees: int = 300,
+        max_features: float = 0.6,
+        clip: float = 1.0,
+        min_samples_leaf: int = 1,
+        random_state: int = 0,
+        *,
+        impute: bool = True,
+        least_noise: float = 0.01,
+        fill_points: int = 600,
+        level_points: int = 1500,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_features = max_features
+        self.clip = clip
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
+        self.impute = impute
+        self.least_noise = least_noise
+        self.fill_points = fill_points
+        self.level_points = level_points
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n).
+
+        Parameters
+        ----------
+        X
+            Of the feature set ``rich``; any others will do.
+        y
+            Seconds; with the shape (n, C) NaN is a cell that was not measured, infinity one that
+            was left out because it is slow.
+
+        Raises
+        ------
+        ValueError
+            If a time is not positive, or a configuration has no time at all.
+        """
+        features, time_s = self._validated(X, y)
+        timed = np.isfinite(time_s).any(axis=1)
+        features, time_s = features[timed], time_s[timed]
+        rng = np.random.default_rng(self.random_state)
+        slow = np.isposinf(time_s)
+        log_times = np.log(np.where(slow, np.nan, time_s))
+        inputs = Inputs.of(features, _input_columns(features.shape[1]))
+        process = SharedProcess.chosen(inputs, log_times, self.least_noise, rng)
+        best, regret = self._targets(process, log_times, slow, rng)
+        level = process.level(best, self.level_points, rng)
+        self.predictor_ = self._grown(features, regret, level)
+        return self
+
+    def predict(self, X: ArrayLike) -> Numbers:
+        """Return times for features `X` (n, k), of the shape that those fitted to had."""
+        check_is_fitted(self)
+        features: Numbers = validate_data(self, X, dtype=np.float64, reset=False)
+        predicted = self.predictor_.predict(features)
+        return predicted[:, 0] if self.n_dim_ < 2 else predicted
+
+    def export(self) -> Forest:
+        """Return the numpy predictor that `predict` itself uses."""
+        check_is_fitted(self)
+        return self.predictor_
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that several configurations can be fitted at once."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[Numbers, Numbers]:
+        given = np.asarray(y)
+        self.n_dim_ = given.ndim
+        if self.n_dim_ < 2:
+            features, times = validated(self, X, y)
+            return features, times[:, None]
+        features = validate_data(self, X, dtype=np.float64)
+        times = check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="y")
+        if len(times) != len(features):
+            raise ValueError(f"{len(features)} instances have {len(times)} rows of times")
+        if (times <= 0).any():
+            raise ValueError(f"RegretTrees models runtimes, which are positive; got {times.min()}")
+        untimed = np.flatnonzero(~np.isfinite(times).any(axis=0))
+        if len(untimed):
+            raise ValueError(f"configuration {untimed[0]} has no time at all")
+        return features, times
+
+    def _targets(
+        self, process: SharedProcess, log_times: Numbers, slow: Flags, rng: np.random.Generator
+    ) -> tuple[Numbers, Numbers]:
+        """Return the log times of each row's best (n) and log regrets (n, C) without gaps."""
+        best = np.nanmin(log_times, axis=1, keepdims=True)
+        # nobody knows how slow what was left out is; the slowest seen of its kind is a guess
+        slowest = np.maximum(np.nanmax(log_times - best, axis=0), self.clip)
+        known = np.where(slow, best + slowest, log_times)
+        if self.impute:
+            known = process.filled(known, self.fill_points, rng)
+            best = known.min(axis=1, keepdims=True)
+        regret = np.where(np.isnan(known), slowest, known - best)
+        # in whole steps, so that rounding errors of times do not make other trees
+        steps = np.rint(np.minimum(regret, self.clip + _MOST_EXCESS) / STEP)
+        return best[:, 0], steps * STEP
+
+    def _grown(self, X: Numbers, regret: Numbers, level: Level) -> Forest:
+        """Grow the trees and take them out of scikit-learn."""
+        clipped = np.minimum(regret, self.clip)
+        trees = ExtraTreesRegressor(
+            self.n_trees,
+            max_features=self.max_features,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=self.random_state,
+            n_jobs=1,
+        ).fit(X, clipped if clipped.shape[1] > 1 else clipped[:, 0])
+        names, table = _leaves(trees.apply(X), np.concatenate([clipped, regret - clipped], axis=1))
+        return Forest(
+            **_nodes(trees, names),
+            regrets=table[:, : regret.shape[1]],
+            excess=table[:, regret.shape[1] :],
+            clip=np.array([self.clip]),
+            level=level,
+        )
+
+
+def _input_columns(n_features: int) -> list[int]:
+    """Return which features the Gaussian processes see."""
+    if n_features != len(_RICH):
+        return list(range(n_features))
+    return [_RICH.index(name) for name in _INPUTS]
+
+
+def _leaves(leaf_of: Integers, regret: Numbers) -> tuple[list[Integers], NDArray[np.int32]]:
+    """Return what the leaves stand for.
+
+    Parameters
+    ----------
+    leaf_of
+        Node that each of n instances ends in, for T trees, shape (n, T).
+    regret
+        Regrets, and anything else to be averaged, shape (n, K).
+
+    Returns
+    -------
+    Per tree the row of the table by node, -1 where a node is no leaf, and the table, (R, K) in
+    `STEP`: the instances, and the means of those that share a leaf.
+    """
+    rng = np.random.default_rng(0)
+    marks = rng.integers(0, 1 << 63, len(regret), dtype=np.uint64)
+    rows = np.arange(len(regret))
+    numbers: dict[int, int] = dict(zip(marks.tolist(), rows.tolist(), strict=True))
+    means: list[Numbers] = [regret]
+    names = []
+    for leaf in leaf_of.T:
+        order = np.argsort(leaf, kind="stable")
+        nodes, starts, counts = np.unique(leaf[order], return_index=True, return_counts=True)
+        # a set of instances is told by the sum of their marks, which wraps around
+        sets = np.add.reduceat(marks[order], starts).tolist()
+        for at in np.flatnonzero(counts > 1).tolist():
+            if sets[at] not in numbers:
+                members = order[starts[at] : starts[at] + counts[at]]
+                numbers[sets[at]] = len(regret) + len(means) - 1
+                means.append(regret[members].mean(axis=0, keepdims=True))
+        named = np.full(int(leaf.max()) + 1, -1)
+        named[nodes] = [numbers[found] for found in sets]
+        names.append(named)
+    table = np.concatenate(means)
+    return names, np.rint(table / STEP).astype(np.int32)
+
+
+def _nodes(trees: ExtraTreesRegressor, names: Sequence[Integers]) -> dict[str, Any]:
+    """Return the arrays of a `Forest`'s nodes: inner nodes only, all trees in turn."""
+    parts: dict[str, list[NDArray[Any]]] = {n: [] for n in ("features", "thresholds", *_CHILDREN)}
+    roots, first = [], 0
+    for estimator, named in zip(trees.estimators_, names, strict=True):
+        tree = estimator.tree_
+        inner = np.flatnonzero(tree.children_left >= 0)
+        # where a child goes: to an inner node by its new number, or to a row of the table
+        target = np.full(tree.node_count, 0, np.int64)
+        target[inner] = first + np.arange(len(inner))
+        ends = np.flatnonzero(tree.children_left < 0)
+        target[ends] = -1 - named[ends]
+        roots.append(target[0])
+        first += len(inner)
+        parts["features"].append(tree.feature[inner].astype(np.uint8))
+        parts["thresholds"].append(_rounded_down(tree.threshold[inner]))
+        parts["left"].append(target[tree.children_left[inner]].astype(np.int32))
+        parts["right"].append(target[tree.children_right[inner]].astype(np.int32))
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()} | {
+        "roots": np.array(roots, np.int32)
+    }
+
+
+def _rounded_down(thresholds: Numbers) -> NDArray[np.float32]:
+    """Return the largest float32 up to each threshold: a float32 exceeds both or none."""
+    nearest = thresholds.astype(np.float32)
+    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)

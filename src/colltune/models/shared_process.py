@@ -1,0 +1,189 @@
+"""Gaussian processes that share one kernel: all configurations of a collective, and their level.
+
+One process per configuration over few inputs: a linear mean with a wide prior and a product of
+Matérn 5/2 functions with one length per input, noise on top (Rasmussen and Williams, *Gaussian
+Processes for Machine Learning*, 2006, sec. 2.7, 4.2 and 5.4.1). Lengths and noise are the same for
+all configurations and maximise their common marginal likelihood, the variance being eliminated.
+Costs are bounded: the kernel is chosen on few points and cells are predicted from some hundreds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from colltune.models.predictors.level import Level, distinct, matern
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+_LENGTHS = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
+_START = 3
+_NOISES = (0.01, 0.03, 0.1, 0.3)
+_SWEEPS = 2
+_POINTS_TO_CHOOSE_ON = 150
+_PATTERNS_TO_CHOOSE_ON = 3
+_OFFSET_VARIANCE = 100.0
+_SLOPE_VARIANCE = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Standardised inputs (n, d) made of ``columns`` (d) of a feature matrix.
+
+    ``linear`` (d) tells which of them the mean is linear in: those with more than two values.
+    """
+
+    columns: NDArray[np.int64]
+    center: Numbers
+    scale: Numbers
+    values: Numbers
+    linear: Flags
+
+    @classmethod
+    def of(cls, X: Numbers, columns: Sequence[int]) -> Inputs:
+        """Standardise `columns` of the features `X` (n, k); what never varies is left out."""
+        chosen = np.array(columns, np.int64)
+        chosen = chosen[np.ptp(X[:, chosen], axis=0) > 0]
+        center, scale = X[:, chosen].mean(axis=0), X[:, chosen].std(axis=0)
+        linear = np.array([len(distinct(X[:, c])[0]) > 2 for c in chosen.tolist()], np.bool_)
+        return cls(chosen, center, scale, (X[:, chosen] - center) / scale, linear)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedProcess:
+    """A kernel in units of the processes' variance: ``lengths`` (d) and a ``noise`` variance."""
+
+    inputs: Inputs
+    lengths: Numbers
+    noise: float
+
+    @classmethod
+    def chosen(
+        cls, inputs: Inputs, log_times: Numbers, least_noise: float, rng: np.random.Generator
+    ) -> SharedProcess:
+        """Return the kernel most likely given log seconds (n, C), NaN where unknown.
+
+        Every length is tried on a grid in turn, the noise after them, twice.
+        """
+        process = cls(inputs, np.full(len(inputs.columns), _LENGTHS[_START]), least_noise)
+        patterns = list(_common_patterns(log_times, rng))
+        likelihood = process._likelihood(patterns)
+        for _ in range(_SWEEPS):
+            before = process
+            for candidates in process._axes(least_noise):
+                for candidate in candidates(process):
+                    found = candidate._likelihood(patterns)
+                    if found > likelihood:
+                        process, likelihood = candidate, found
+            if process is before:
+                break
+        return process
+
+    def _axes(self, least_noise: float) -> Iterator[_Axis]:
+        for axis in range(len(self.lengths)):
+            yield _Axis(axis, _LENGTHS)
+        yield _Axis(None, tuple(n for n in _NOISES if n > least_noise) or (least_noise,))
+
+    def filled(self, log_times: Numbers, most_points: int, rng: np.random.Generator) -> Numbers:
+        """Return `log_times` (n, C) with every NaN predicted from the column's known cells."""
+        result = log_times.copy()
+        for known, columns in _patterns(log_times):
+            if known.all():
+                continue
+            rows = _sampled(np.flatnonzero(known), most_points, rng)
+            center = log_times[np.ix_(rows, columns)].mean(axis=0)
+            residuals = log_times[np.ix_(rows, columns)] - center
+            weights = cho_solve(self._factor(rows), residuals)
+            holes = np.flatnonzero(~known)
+            result[np.ix_(holes, columns)] = self._covariance(holes, rows) @ weights + center
+        return result
+
+    def level(self, log_times: Numbers, most_points: int, rng: np.random.Generator) -> Level:
+        """Return the process after log seconds (n) as a predictor."""
+        rows = _sampled(np.arange(len(log_times)), most_points, rng)
+        center = log_times[rows].mean()
+        points = self.inputs.values[rows]
+        weights = cho_solve(self._factor(rows), log_times[rows] - center)
+        slopes = np.where(self.inputs.linear, _SLOPE_VARIANCE * points.T @ weights, 0.0)
+        offset = center + _OFFSET_VARIANCE * weights.sum()
+        columns, scaling = self.inputs.columns, (self.inputs.center, self.inputs.scale)
+        return Level(columns, *scaling, self.lengths, points, weights, slopes, np.array([offset]))
+
+    def _covariance(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Numbers:
+        """Return the prior covariances of two sets of rows."""
+        a, b = self.inputs.values[left], self.inputs.values[right]
+        result = np.ones((len(a), len(b)))
+        for column, length in enumerate(self.lengths.tolist()):
+            result *= _looked_up(a[:, column], b[:, column], length)
+        linear = self.inputs.linear
+        return np.asarray(
+            result + _OFFSET_VARIANCE + _SLOPE_VARIANCE * (a[:, linear] @ b[:, linear].T)
+        )
+
+    def _factor(self, rows: NDArray[np.int64]) -> tuple[Numbers, bool]:
+        covariance = self._covariance(rows, rows)
+        covariance[np.diag_indices(len(rows))] += self.noise
+        factor: tuple[Numbers, bool] = cho_factor(covariance, lower=True, overwrite_a=True)
+        return factor
+
+    def _likelihood(self, patterns: Sequence[tuple[NDArray[np.int64], Numbers]]) -> float:
+        """Return the log marginal likelihood of centred log seconds, but for a constant."""
+        squares, log_determinants, count = 0.0, 0.0, 0
+        for rows, residuals in patterns:
+            factor = self._factor(rows)
+            squares += float((residuals * cho_solve(factor, residuals)).sum())
+            log_determinants += residuals.shape[1] * 2 * float(np.log(np.diag(factor[0])).sum())
+            count += residuals.size
+        return float(-0.5 * (count * np.log(max(squares / count, 1e-12)) + log_determinants))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One hyper-parameter, the noise if ``length`` is None, and the values to be tried for it."""
+
+    length: int | None
+    values: tuple[float, ...]
+
+    def __call__(self, process: SharedProcess) -> Iterator[SharedProcess]:
+        for value in self.values:
+            if self.length is None:
+                yield replace(process, noise=value)
+            else:
+                lengths = process.lengths.copy()
+                lengths[self.length] = value
+                yield replace(process, lengths=lengths)
+
+
+def _looked_up(left: Numbers, right: Numbers, length: float) -> Numbers:
+    (rows, row_of), (columns, column_of) = distinct(left), distinct(right)
+    return matern(rows, columns, length)[row_of][:, column_of]
+
+
+def _patterns(log_times: Numbers) -> Iterator[tuple[Flags, NDArray[np.int64]]]:
+    """Yield the sets of known rows (n) with the columns that share them, the commonest first."""
+    known = np.isfinite(log_times)
+    patterns, pattern_of, counts = np.unique(known, axis=1, return_inverse=True, return_counts=True)
+    for number in np.argsort(-counts, kind="stable").tolist():
+        rows = patterns[:, number]
+        if rows.any():
+            yield rows, np.flatnonzero(pattern_of.ravel() == number)
+
+
+def _common_patterns(
+    log_times: Numbers, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[np.int64], Numbers]]:
+    """Yield a sample of rows and their centred log seconds, for the commonest patterns."""
+    for _, (known, columns) in zip(
+        range(_PATTERNS_TO_CHOOSE_ON), _patterns(log_times), strict=False
+    ):
+        rows = _sampled(np.flatnonzero(known), _POINTS_TO_CHOOSE_ON, rng)
+        values = log_times[np.ix_(rows, columns)]
+        yield rows, values - values.mean(axis=0)
+
+
+def _sampled(rows: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))

@@ -1,0 +1,116 @@
+"""Predicting with forests of deep trees, in numpy alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
+from colltune.errors import BundleError
+from colltune.features import feature_set
+from colltune.models.predictors import PREDICTORS, predictor_class
+from colltune.models.predictors.forest import STEP, Forest
+from colltune.models.regret_trees import RegretTrees
+
+Numbers = np.typing.NDArray[np.float64]
+NODES, PPN, MSIZES = (2, 3, 4, 6, 8, 12), (1, 4, 6), tuple(4**k for k in range(11))
+
+
+def _grid() -> tuple[Numbers, Numbers]:
+    """Return rich features of a grid and noisy times of three configurations."""
+    nodes, ppn, msize = (v.ravel() for v in np.meshgrid(NODES, PPN, MSIZES, indexing="ij"))
+    p = nodes * ppn
+    times = np.column_stack(
+        [
+            3e-6 * np.log2(p + 1) + 5e-10 * msize * np.log2(p + 1),
+            2e-6 * p + 2e-10 * msize,
+            1e-6 * p + 2e-9 * msize,
+        ]
+    )
+    noise = np.random.default_rng(1).lognormal(0, 0.05, times.shape)
+    return feature_set("rich").matrix(nodes, ppn, msize), times * noise
+
+
+def _clipped(times: Numbers) -> Numbers:
+    regret = np.log(times) - np.log(times).min(axis=1, keepdims=True)
+    return np.asarray(np.minimum(np.rint(regret / STEP) * STEP, 1.0))
+
+
+def _asked() -> Numbers:
+    """Return rich features of shapes and sizes in and around the grid, measured ones among them."""
+    rng = np.random.default_rng(2)
+    nodes, ppn = rng.integers(1, 20, 300), rng.integers(1, 10, 300)
+    msize = np.append(rng.integers(0, 1 << 22, 200), np.repeat(MSIZES[:10], 10))
+    return feature_set("rich").matrix(nodes, ppn, msize)
+
+
+def test_regrets_are_those_of_scikit_learn() -> None:
+    """The walk through the exported nodes ends in the leaves that scikit-learn's trees end in."""
+    features, times = _grid()
+    predictor = RegretTrees(n_trees=40).fit(features, times).export()
+    clipped = _clipped(times)
+    reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
+    asked = np.concatenate([features, _asked()])
+    np.testing.assert_allclose(predictor.regret(asked), reference.predict(asked), atol=1e-6)
+
+
+@pytest.mark.parametrize("min_samples_leaf", [1, 4])
+def test_shared_leaves_are_averaged(min_samples_leaf: int) -> None:
+    """Instances alike in all features, or of one leaf, are answered with their mean regret."""
+    features, times = _grid()
+    features, times = np.tile(features, (2, 1)), np.concatenate([times, times[:, ::-1]])
+    learner = RegretTrees(n_trees=20, min_samples_leaf=min_samples_leaf).fit(features, times)
+    clipped = _clipped(times)
+    reference = ExtraTreesRegressor(
+        20, max_features=0.6, min_samples_leaf=min_samples_leaf, random_state=0
+    ).fit(features, clipped)
+    expected = reference.predict(features)
+    np.testing.assert_allclose(learner.export().regret(features), expected, atol=1e-6)
+
+
+def test_one_instance_is_answered_as_among_many() -> None:
+    """Regrets of a batch are, to the last bit, those of its instances asked one by one."""
+    features, times = _grid()
+    predictor = RegretTrees(n_trees=30).fit(features, times).export()
+    asked = _asked()
+    alone = np.concatenate([predictor.regret(asked[[row]]) for row in range(len(asked))])
+    np.testing.assert_array_equal(predictor.regret(asked), alone)
+
+
+def test_a_feature_equal_to_its_threshold_goes_left() -> None:
+    """Features and thresholds are compared as float32, equal ones going to the left."""
+    predictor = _stump(0.1)
+    asked = np.array([[0.1], [np.nextafter(np.float32(0.1), np.float32(1.0))]])
+    np.testing.assert_array_equal(predictor.regret(asked), [[0.0, 0.5], [0.5, 0.0]])
+
+
+def _stump(threshold: float) -> Forest:
+    learner = RegretTrees(n_trees=1).fit(np.zeros((1, 1)), np.ones((1, 2)))
+    half = 1 << 19
+    return Forest(
+        features=np.zeros(1, np.uint8),
+        thresholds=np.array([threshold], np.float32),
+        left=np.array([-1], np.int32),
+        right=np.array([-2], np.int32),
+        roots=np.zeros(1, np.int32),
+        regrets=np.array([[0, half], [half, 0]], np.int32),
+        excess=np.zeros((2, 2), np.int32),
+        clip=np.ones(1),
+        level=learner.export().level,
+    )
+
+
+def test_no_instance_gives_no_prediction() -> None:
+    """Asked for nothing, a forest answers nothing."""
+    features, times = _grid()
+    predictor = RegretTrees(n_trees=3).fit(features, times).export()
+    assert predictor.predict(features[:0]).shape == (0, 3)
+
+
+def test_forests_are_registered_and_whole_from_the_start() -> None:
+    """Bundles find the class by its kind; two forests cannot be put side by side."""
+    assert predictor_class("forest") is Forest
+    with pytest.raises(ValueError, match="all configurations at once"):
+        Forest.stacked([_stump(0.1), _stump(0.2)])
+    with pytest.raises(BundleError, match="known: " + ", ".join(PREDICTORS)):
+        predictor_class("jungle")

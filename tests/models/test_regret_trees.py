@@ -1,0 +1,109 @@
+"""Learning what configurations lose against the best, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective
+from colltune.features import feature_set
+from colltune.models.cells import cell_matrices
+from colltune.models.fitting import fit
+from colltune.models.regret_trees import RegretTrees
+from tests.models.machines import measured
+
+Numbers = np.typing.NDArray[np.float64]
+DATA = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), noise=0.03)
+
+
+def _sample(nodes: tuple[int, ...] | None = None) -> tuple[Numbers, Numbers]:
+    data = DATA if nodes is None else measured(nodes=nodes, ppn=(1, 2, 4))
+    cells = cell_matrices(data)[Collective.BCAST]
+    return feature_set("rich").matrix(cells.nodes, cells.ppn, cells.msize_bytes), cells.time_s
+
+
+def test_decides_well_at_unseen_nodes() -> None:
+    """At node counts not trained on the choice is on average less than 3 % slower than the best."""
+    learner = RegretTrees().fit(*_sample())
+    features, times = _sample((5, 7, 10))
+    chosen = learner.predict(features).argmin(axis=1)
+    regret = times[np.arange(len(times)), chosen] / times.min(axis=1)
+    assert np.exp(np.log(regret).mean()) < 1.03
+
+
+def test_slow_configurations_are_predicted_as_slow_as_they_are() -> None:
+    """Of what is more than 5 times slower than the best, the median error is below a quarter."""
+    learner = RegretTrees().fit(*_sample())
+    features, times = _sample((5, 7, 10))
+    slow = times > 5 * times.min(axis=1, keepdims=True)
+    error = np.abs(np.log(learner.predict(features)[slow] / times[slow]))
+    assert slow.sum() > 20
+    assert np.median(error) < np.log(1.25)
+
+
+def test_ratios_are_those_of_regrets() -> None:
+    """Predicted times of configurations below half of the clip differ by their regrets alone."""
+    features, times = _sample()
+    learner = RegretTrees().fit(features, times)
+    regret, predicted = learner.export().regret(features), learner.predict(features)
+    good = (regret < 0.5) & (regret.argmin(axis=1)[:, None] != np.arange(regret.shape[1]))
+    log_gain = np.log(predicted) - np.log(predicted.min(axis=1, keepdims=True))
+    expected = regret - regret.min(axis=1, keepdims=True)
+    assert good.sum() > 20
+    np.testing.assert_allclose(log_gain[good], expected[good], atol=1e-9)
+
+
+def test_gaps_are_filled_unless_they_count_as_slow() -> None:
+    """A fast configuration that was measured at half of the instances only is predicted fast."""
+    features, times = _sample()
+    best = int((times.argmin(axis=1)[:, None] == np.arange(times.shape[1])).sum(axis=0).argmax())
+    gaps = times.copy()
+    gaps[np.random.default_rng(3).random(len(times)) < 0.5, best] = np.nan
+    unknown = np.isnan(gaps[:, best])
+    filled = RegretTrees(impute=True).fit(features, gaps).export().regret(features)
+    slow = RegretTrees(impute=False).fit(features, gaps).export().regret(features)
+    whole = RegretTrees().fit(features, times).export().regret(features)
+    off = np.abs(filled[unknown, best] - whole[unknown, best])
+    assert np.quantile(off, 0.9) < 0.2
+    assert (slow[unknown, best] > 0.9).all()
+
+
+def test_more_points_than_the_processes_take() -> None:
+    """With few of the points for gaps and level the times are still those measured, roughly."""
+    features, times = _sample()
+    gaps = times.copy()
+    gaps[::5, 0] = np.nan
+    learner = RegretTrees(fill_points=40, level_points=40).fit(features, gaps)
+    error = np.abs(np.log(learner.predict(features) / times))
+    assert np.median(error) < 0.15
+    assert len(learner.export().level.points) == 40
+
+
+def test_rows_without_times_are_left_out() -> None:
+    """An instance of which nothing is known changes nothing."""
+    features, times = _sample()
+    more = np.concatenate([features, features[:2] + 1.0])
+    unknown = np.array([[np.nan] * times.shape[1], [np.inf] * times.shape[1]])
+    without = RegretTrees(n_trees=5).fit(features, times).export()
+    having = RegretTrees(n_trees=5).fit(more, np.concatenate([times, unknown])).export()
+    for name, array in without.arrays().items():
+        np.testing.assert_array_equal(array, having.arrays()[name])
+
+
+def test_fits_a_dataset_into_a_bundle() -> None:
+    """A bundle is fitted with it, its intervals hold, and what was left out as slow stays slow."""
+    model = fit(DATA, "regret_trees", jobs=1).model(Collective.BCAST)
+    cells = cell_matrices(measured(nodes=(5, 7, 10), ppn=(1, 2, 4), noise=0.03))[Collective.BCAST]
+    forecast = model.forecast(cells.nodes, cells.ppn, cells.msize_bytes)
+    inside = (forecast.lower_s <= cells.time_s) & (cells.time_s <= forecast.upper_s)
+    assert (model.learner, model.feature_set) == ("regret_trees", "rich")
+    assert 0.75 <= inside.mean() <= 1.0
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_units_do_not_matter(factor: float) -> None:
+    """Times in another unit give the same predictions in that unit."""
+    features, times = _sample()
+    usual = RegretTrees(n_trees=10).fit(features, times).predict(features)
+    scaled = RegretTrees(n_trees=10).fit(features, times * factor).predict(features)
+    np.testing.assert_allclose(scaled, usual * factor, rtol=1e-6)
