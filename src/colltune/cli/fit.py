@@ -23,6 +23,13 @@ def fit(
             " per collective."
         ),
     ] = "auto",
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What of a runtime is to be small: trimmed-mean (less its fastest and slowest"
+            " tenth), mean, median, p75, p90, p95 or p99."
+        ),
+    ] = "trimmed-mean",
     where: Where = None,
     jobs: Jobs = None,
     json: Json = False,
@@ -33,16 +40,18 @@ def fit(
     """
     from colltune.cli.console import counted_progress, parse_pairs, show, show_json
     from colltune.dataset import read
+    from colltune.dataset.objective import parse_objective
     from colltune.models.fitting import fit as fit_bundle
 
+    statistic = parse_objective(objective)
     dataset = read(data, parse_pairs(where or [], "--where"))
     with counted_progress("fitting", quiet=json) as progress:
-        bundle = fit_bundle(dataset, learner, jobs=jobs, progress=progress)
+        bundle = fit_bundle(dataset, learner, objective=statistic, jobs=jobs, progress=progress)
     bundle.save(out)
     if json:
         show_json({**_facts(bundle), "measurements": len(dataset), "path": str(out)})
         return
-    show(f"bundle {bundle.id[:12]} of {bundle.context} -> {out}")
+    show(f"bundle {bundle.id[:12]} of {bundle.context}, {bundle.objective} times -> {out}")
     for model in bundle.models:
         show(f"  {model.collective}: {len(model.configurations)} configurations, {model.learner}")
 
@@ -51,6 +60,7 @@ def _facts(bundle: Bundle) -> dict[str, object]:
     return {
         "id": bundle.id,
         "context": vars(bundle.context),
+        "objective": bundle.objective,
         "learners": {m.collective.value: m.learner for m in bundle.models},
         "configurations": len(bundle.configurations()),
         "shapes": [str(shape) for shape in bundle.training_shapes],

@@ -196,6 +196,7 @@ def _table(
         show_json(
             {
                 "bundle": bundle.id,
+                "objective": bundle.objective,
                 "shape": {"nodes": shape.nodes, "ppn": shape.ppn},
                 "intervals": [_interval_json(c, interval) for c, interval in found],
             }
@@ -210,7 +211,8 @@ def _table(
         ]
         for collective, interval in found
     ]
-    show(f"{bundle.context}; {shape.nodes} nodes x {shape.ppn} processes")
+    where = f"{shape.nodes} nodes x {shape.ppn} processes"
+    show(f"{bundle.context}; {where}; {bundle.objective} times")
     show(columns(["collective", "bytes", "configuration", "why"], rows))
 
 

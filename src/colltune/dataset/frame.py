@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from colltune.dataset.objective import Objective, launch_times
 from colltune.domain import (
     Collective,
     Configuration,
@@ -77,11 +78,17 @@ class PerformanceDataset:
         """Keep the rows where `mask` holds."""
         return replace(self, frame=self.frame[mask].reset_index(drop=True))
 
-    def cells(self) -> pd.DataFrame:
+    def cells(self, objective: Objective = Objective.MEDIAN) -> pd.DataFrame:
         """Return one row per configuration and instance that was measured well at least once.
 
-        ``time_s`` is the median over launches of the launches' medians, in seconds. A configuration
-        that ever gave a wrong result is left out altogether.
+        ``time_s`` is the median over launches of the launches' `objective`, in seconds; for the
+        objective mean it is the mean over launches. A configuration that ever gave a wrong result
+        is left out altogether.
+
+        Raises
+        ------
+        DataError
+            If a measurement has only a summary, and that lacks the `objective`.
         """
         frame = self.frame
         wrong = frame[frame["status"] == RunStatus.WRONG_RESULT]
@@ -90,7 +97,10 @@ class PerformanceDataset:
         usable = frame[
             frame["status"].isin(_TIMED) & ~pd.MultiIndex.from_frame(frame[keys]).isin(bad)
         ]
-        return usable.groupby(CELL_COLUMNS, sort=True)["time_s"].median().reset_index()
+        times = usable.assign(time_s=launch_times(usable, objective))
+        over_launches = "mean" if objective is Objective.MEAN else "median"
+        cells = times.groupby(CELL_COLUMNS, sort=True)["time_s"].agg(over_launches)
+        return cells.reset_index()
 
     def slow_cells(self) -> pd.DataFrame:
         """Return the cells of `CELL_COLUMNS` that were left out because they are slow.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Configuration, Instance, Shape, parse_parameters
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ class CellMatrix:
     """All cells of one collective.
 
     ``nodes``, ``ppn``, ``msize_bytes`` (n) describe the instances, sorted; ``time_s`` (n, C) holds
-    the median times of ``configurations`` (C, sorted), NaN where nothing was measured; ``slow``
-    (n, C) tells which of those were not measured because they are slow.
+    the times of ``configurations`` (C, sorted), NaN where nothing was measured; ``slow`` (n, C)
+    tells which of those were not measured because they are slow; ``objective`` which statistic of
+    the repetitions the times are.
     """
 
     collective: Collective
@@ -37,6 +39,7 @@ class CellMatrix:
     msize_bytes: Integers
     time_s: Numbers
     slow: Flags
+    objective: Objective = Objective.MEDIAN
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -72,9 +75,11 @@ class CellMatrix:
         )
 
 
-def cell_matrices(dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
-    """Return the median times of `dataset`, collectives sorted."""
-    cells = dataset.cells()
+def cell_matrices(
+    dataset: PerformanceDataset, objective: Objective = Objective.MEDIAN
+) -> dict[Collective, CellMatrix]:
+    """Return the `objective` of the times of `dataset`, collectives sorted; see `cells` there."""
+    cells = dataset.cells(objective)
     slow = set(dataset.slow_cells().itertuples(index=False, name=None))
     library = dataset.context.library
     matrices = {}
@@ -102,6 +107,7 @@ def cell_matrices(dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
             msize,
             table.to_numpy(np.float64)[:, order],
             _flags(slow, str(name), table)[:, order],
+            objective,
         )
     return matrices
 

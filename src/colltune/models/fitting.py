@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, common
 from colltune.domain import Collective, Context, Shape
 from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
@@ -44,6 +45,7 @@ def fit(
     dataset: PerformanceDataset,
     learner: str = AUTO,
     *,
+    objective: Objective = DEFAULT_OBJECTIVE,
     feature_set: str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -53,11 +55,13 @@ def fit(
     Parameters
     ----------
     dataset
-        The measurements; medians over launches are learned.
+        The measurements; what `PerformanceDataset.cells` makes of them is learned.
     learner
         A name of `LEARNERS`, or ``auto``: per collective the learner whose decisions on held-out
         instances have the least log regret, the simpler one of equals; a learner that cannot be
         fitted to every configuration is passed over.
+    objective
+        The statistic of the repetitions that is learned and hence compared.
     feature_set
         A name of `FEATURE_SETS` for all learners; by default each learner's own.
     jobs
@@ -69,9 +73,10 @@ def fit(
     Raises
     ------
     DataError
-        If a name is unknown, nothing was measured well, or no learner can be fitted.
+        If a name is unknown, nothing was measured well, the `objective` is not known of a
+        measurement, or no learner can be fitted.
     """
-    matrices = cell_matrices(dataset)
+    matrices = cell_matrices(dataset, objective)
     if not matrices:
         raise DataError("no measurement is usable: none has status ok; measure again")
     return fit_cells(
@@ -88,7 +93,8 @@ def fit_cells(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
-    """Fit the given cells, measured in `context`; see `fit`."""
+    """Fit the given cells, all of one objective, measured in `context`; see `fit`."""
+    objective = common(cells.objective for cells in matrices.values())
     in_auto = [name for name, entry in LEARNERS.items() if entry.in_auto]
     names = in_auto if learner == AUTO else [learner]
     features = {n: named_feature_set(feature_set or learner_entry(n).feature_set) for n in names}
@@ -104,7 +110,8 @@ def fit_cells(
         for c, cells in matrices.items()
     )
     shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
-    return Bundle.new(context, models, sorted(Shape(int(n), int(p)) for n, p in shapes))
+    trained_on = sorted(Shape(int(n), int(p)) for n, p in shapes)
+    return Bundle.new(context, models, trained_on, objective=objective.value)
 
 
 _WHOLE = -1

@@ -1,0 +1,66 @@
+"""`colltune fit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from colltune.models.bundle import load
+from tests.cli.conftest import Verb
+
+
+@pytest.mark.parametrize(
+    ("words", "objective"),
+    [((), "trimmed-mean"), (("--objective", "median"), "median"), (("--objective", "P90"), "p90")],
+)
+def test_the_objective_is_stated_from_fit_to_select(
+    words: tuple[str, ...], objective: str, colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Manifest, fit and select all name the statistic that was learned."""
+    out = tmp_path / "bundle"
+    answer = colltune("fit", measurements_csv, "--out", out, "--learner", "knn", *words)
+    assert f"{objective} times" in answer.out
+    assert json.loads((out / "manifest.json").read_text())["objective"] == objective
+    assert load(out).objective == objective
+    shape = ("--bundle", out, "--nodes", 8, "--ppn", 4)
+    assert f"{objective} times" in colltune("select", *shape).out
+    assert colltune("select", *shape, "--json").json["objective"] == objective
+
+
+def test_bundles_of_different_objectives_differ(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """The objective is part of a bundle's identity, even where all times are the same."""
+    ids = [
+        colltune(
+            *("fit", measurements_csv, "--out", tmp_path / name, "--learner", "knn"),
+            *("--objective", name, "--json"),
+        ).json["id"]
+        for name in ("mean", "median")
+    ]
+    assert ids[0] != ids[1]
+
+
+def test_an_unknown_objective_is_explained(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """A statistic that does not exist is named with those that do, and nothing is written."""
+    answer = colltune("fit", measurements_csv, "--out", tmp_path / "b", "--objective", "best")
+    assert answer.status != 0
+    assert "unknown objective 'best'; known: trimmed-mean, mean, median, p75" in answer.err
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_statistic_that_the_data_lack_is_explained(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Asked for the mean of summaries without one, fit says which cell lacks it and what to do."""
+    header, *rows = measurements_csv.read_text().splitlines()
+    data = tmp_path / "data.csv"
+    data.write_text("\n".join([f"{header},n_reps", *(f"{row},50" for row in rows)]) + "\n")
+    answer = colltune("fit", data, "--out", tmp_path / "b", "--objective", "mean")
+    assert answer.status != 0
+    assert "the mean is not known of 240 of 240 measurements" in answer.err
+    assert "trimmed-mean and median always are" in answer.err
