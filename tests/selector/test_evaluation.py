@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,13 @@ import pytest
 
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError
-from colltune.selector.evaluation import evaluate, evaluate_leave_one_out
+from colltune.selector.evaluation import Score, evaluate, evaluate_leave_one_out
 from tests.models.machines import FORMULAS, MSIZES, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
 DATA = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), collectives=BOTH)
 TRAIN, TEST = (2, 4, 8, 16), (3, 6, 12)
-METRICS = {
-    "instances",
-    "arithmetic_mean_speedup",
-    "geometric_mean_speedup",
-    "oracle_arithmetic_mean_speedup",
-    "oracle_geometric_mean_speedup",
-    "log_gain_share",
-    "mean_regret",
-    "p95_regret",
-    "slower_share",
-    "default_share",
-    "fit_s",
-    "predict_s",
-}
+METRICS = {field.name for field in fields(Score)}
 
 
 def evaluated(**changes: Any) -> dict[str, Any]:

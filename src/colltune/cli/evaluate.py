@@ -1,103 +1,157 @@
-"""`colltune evaluate`: how good selections are on shapes the models have not seen."""
+"""`colltune evaluate`: how good selections are on what the models have not seen."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from colltune.cli.options import Data, Jobs, Json, Where
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_COLUMNS = (
-    ("instances", "instances", "{:.0f}"),
-    ("gm speed-up", "geometric_mean_speedup", "{:.3f}"),
-    ("am speed-up", "arithmetic_mean_speedup", "{:.3f}"),
-    ("share", "log_gain_share", "{:.3f}"),
-    ("t/t_best", "mean_regret", "{:.3f}"),
-    ("p95", "p95_regret", "{:.3f}"),
-    ("slower >5 %", "slower_share", "{:.1%}"),
-    ("fit s", "fit_s", "{:.2f}"),
-)
-
 
 def evaluate(
     data: Data,
-    train_nodes: Annotated[str, typer.Option(help="Node counts to train on: 4,16,36.")],
-    test_nodes: Annotated[str, typer.Option(help="Node counts to test on: 7,13,19.")],
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="What is left out of training and tested: leave-nodes-out, leave-ppn-out (each"
+            " once), extrapolation (the larger node counts), leave-allocation-out (each launch, on"
+            " its own times), message-sizes (random halves), transfer (--test-data)."
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            help="paper: Table IV and, into --out, figures 4 to 8 of Hunold et al. 2020;"
+            " all: every split that the data allows."
+        ),
+    ] = None,
+    train_nodes: Annotated[
+        str | None, typer.Option(help="Node counts to train on, instead of a split: 4,16,36.")
+    ] = None,
+    test_nodes: Annotated[
+        str | None, typer.Option(help="Node counts to test on, with --train-nodes: 7,13,19.")
+    ] = None,
+    largest: Annotated[
+        int | None,
+        typer.Option(help="extrapolation: test so many node counts; default: the upper third."),
+    ] = None,
+    above: Annotated[
+        int | None, typer.Option(help="extrapolation: test what has more nodes than this.")
+    ] = None,
+    ppn: Annotated[
+        str | None, typer.Option(help="leave-ppn-out: leave out only these: 8,16.")
+    ] = None,
+    test_data: Annotated[
+        list[Path] | None,
+        typer.Option(help="transfer: the other machine's dataset; repeatable.", metavar="DATA"),
+    ] = None,
+    allocation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="leave-allocation-out: regular expression whose first group in a launch's name is"
+            " its allocation; default: what the provenance says, else each launch is its own.",
+        ),
+    ] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(help="knn, gam, xgboost or auto; repeatable; default: all of them."),
+        typer.Option(help="A learner, or auto as `fit` has it; repeatable; default: auto."),
     ] = None,
     guard: Annotated[
         bool,
         typer.Option(
             help="Keep the default unless the predicted gain is beyond the models' error, as"
-            " `select` does; --no-guard gives the learners as published."
+            " `select` does; --no-guard always takes the fastest prediction."
         ),
     ] = True,
     noise: Annotated[
         float, typer.Option(help="Log-normal noise put on training times, 0.05 for 5 %.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of noise, halves and intervals.")] = 0,
     max_nprocs: Annotated[
         int | None, typer.Option(help="Leave out instances with more processes.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write all decisions into this JSON file; with --suite paper, a folder that also"
+            " gets the figures.",
+            metavar="FILE",
+        ),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare", help="DATA are two files of --out: show how their learners differ."
+        ),
+    ] = False,
     where: Where = None,
     jobs: Jobs = None,
     json: Json = False,
 ) -> None:
-    """Train on some node counts, test on others, against default, single best and virtual best.
+    """Train on a part of the data, test on the rest, against default, oracle and other baselines.
 
-    Example: colltune evaluate data.csv.gz --train-nodes 4,16,36 --test-nodes 7,13 --json
+    Baselines are the library's default, the single best configuration, the best one of every
+    instance (virtual_best), the three learners of Hunold et al. (CLUSTER 2020) as published, and
+    log-log interpolation.
+
+    Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out new.json
+
+    colltune evaluate --compare old.json new.json
+
+    colltune evaluate data.csv.gz --train-nodes 4,16,36 --test-nodes 7,13 --json
+
+    colltune evaluate data.csv.gz --suite paper --out figures
     """
-    from colltune.cli.console import counted_progress, parse_pairs, show_json
-    from colltune.dataset import read
-    from colltune.selector.evaluation import evaluate as run
+    from colltune.cli import evaluation_report as report
+    from colltune.cli.console import counted_progress, parse_pairs
+    from colltune.cli.evaluation_request import Request
 
-    dataset = read(data, parse_pairs(where or [], "--where"))
-    with counted_progress("evaluating", quiet=json):
-        evaluation = run(
-            dataset,
-            train_nodes=_node_counts(train_nodes, "--train-nodes"),
-            test_nodes=_node_counts(test_nodes, "--test-nodes"),
-            learners=tuple(learner or ("knn", "gam", "xgboost", "auto")),
-            guard=guard,
-            noise=noise,
-            seed=seed,
-            max_nprocs=max_nprocs,
-            jobs=jobs,
-        )
-    report = evaluation.as_dict()
-    if json:
-        show_json(report)
-    else:
-        _show(report)
+    if compare:
+        report.show_comparison(data, json=json)
+        return
+    request = Request(
+        data=tuple(data),
+        where=parse_pairs(where or [], "--where"),
+        split=split,
+        suite=suite,
+        train_nodes=_counts(train_nodes, "--train-nodes"),
+        test_nodes=_counts(test_nodes, "--test-nodes"),
+        largest=largest,
+        above=above,
+        ppn=_counts(ppn, "--ppn"),
+        test_data=tuple(test_data or ()),
+        allocation=allocation,
+        learners=tuple(learner or ("auto",)),
+        guard=guard,
+        noise=noise,
+        seed=seed,
+        max_nprocs=max_nprocs,
+        jobs=jobs,
+    )
+    with counted_progress("evaluating", quiet=json) as progress:
+        result = request.run(progress)
+    report.show_result(result, out, json=json)
 
 
-def _node_counts(text: str, flag: str) -> tuple[int, ...]:
+def _counts(text: str | None, flag: str) -> tuple[int, ...] | None:
+    """Return the integers of a list such as ``4,16,36``, sorted; None if it was not given."""
     from colltune.errors import DataError
 
+    if text is None:
+        return None
     try:
-        return tuple(int(word) for word in text.split(",") if word.strip())
+        counts = {int(word) for word in text.split(",") if word.strip()}
     except ValueError:
         raise DataError(f"{flag} {text!r} is not a list of integers such as 4,16,36") from None
+    return _sorted(counts, text, flag)
 
 
-def _show(report: Mapping[str, Any]) -> None:
-    from colltune.cli.console import columns, show
+def _sorted(counts: set[int], text: str, flag: str) -> tuple[int, ...]:
+    from colltune.errors import DataError
 
-    collectives = list(next(iter(report["selectors"].values())))
-    for collective in collectives:
-        rows = [
-            [name, *(_cell(metrics[collective].get(key), form) for _, key, form in _COLUMNS)]
-            for name, metrics in report["selectors"].items()
-        ]
-        show(f"\n{collective}")
-        show(columns(["selector", *(title for title, _, _ in _COLUMNS)], rows))
-
-
-def _cell(value: float | None, form: str) -> str:
-    return "" if value is None else form.format(value)
+    if not counts or min(counts) < 1:
+        raise DataError(f"{flag} {text!r} is not a list of counts such as 4,16,36")
+    return tuple(sorted(counts))

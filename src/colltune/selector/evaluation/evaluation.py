@@ -1,0 +1,90 @@
+"""One evaluation: a split of a dataset, what was decided on it, and the figures of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from colltune.domain import Context
+from colltune.selector.evaluation.figures import Score, scores
+from colltune.selector.evaluation.outcomes import Decided, Instances
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an evaluation is of; two with the same setup can be compared instance by instance.
+
+    ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
+    on training times, ``seed`` is that of noise and intervals; ``max_nprocs`` left instances out.
+    """
+
+    data: Context
+    digest: str
+    split: str
+    options: Mapping[str, Any]
+    noise: float = 0.0
+    seed: int = 0
+    max_nprocs: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "context": asdict(self.data),
+            "dataset_digest": self.digest,
+            "split": self.split,
+            "split_options": dict(self.options),
+            "noise": self.noise,
+            "seed": self.seed,
+            "max_nprocs": self.max_nprocs,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What selectors decided on the test instances of one split.
+
+    ``train_nodes`` and ``test_nodes`` are those of any fold; ``decided`` is by selector, baselines
+    first; ``notes`` say what is missing.
+    """
+
+    setup: Setup
+    guard: bool
+    train_nodes: tuple[int, ...]
+    test_nodes: tuple[int, ...]
+    tested: Instances
+    decided: Mapping[str, Decided]
+    colltune_version: str
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, Score]]:
+        """The figures by selector and by collective or ``all``."""
+        return {
+            name: scores(self.tested, one, self.setup.seed) for name, one in self.decided.items()
+        }
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The selectors asked for, without the baselines."""
+        return tuple(name for name, one in self.decided.items() if one.learner)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as a JSON-able dictionary with stable keys."""
+        setup = self.setup
+        return {
+            "data": str(setup.data),
+            "split": setup.split,
+            "split_options": dict(setup.options),
+            "train_nodes": list(self.train_nodes),
+            "test_nodes": list(self.test_nodes),
+            "guard": self.guard,
+            "noise": setup.noise,
+            "seed": setup.seed,
+            "selectors": {
+                selector: {name: score.as_dict() for name, score in rows.items()}
+                for selector, rows in self.scores.items()
+            },
+            "notes": list(self.notes),
+        }

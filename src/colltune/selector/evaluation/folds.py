@@ -1,0 +1,132 @@
+"""What is trained on and what is tested: one collective's cells, twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.frame import CELL_COLUMNS
+from colltune.dataset.noise import allocations_of
+from colltune.domain import Collective
+from colltune.errors import DataError
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.selector.evaluation.cell_noise import CellNoise
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class SplitError(DataError):
+    """A split that cannot be made of the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One decision maker's exercise: learn from ``training``, decide all of ``testing``.
+
+    ``testing`` holds only instances whose default and another configuration were measured;
+    ``variance`` (n, C) is that of the logarithm of its times, NaN where the data do not tell.
+    """
+
+    name: str
+    training: CellMatrix
+    testing: CellMatrix
+    variance: Numbers
+
+    @property
+    def collective(self) -> Collective:
+        """The collective that is learned and decided."""
+        return self.testing.collective
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A dataset with what splits need of it.
+
+    ``allocation_of`` names the allocation of each launch; by default each is one of its own.
+    ``train_noise`` is the standard deviation of the noise, drawn with ``seed``, on the logarithm of
+    times that are learned. Instances of more than ``max_nprocs`` processes are left out.
+    """
+
+    dataset: PerformanceDataset
+    allocation_of: Mapping[str, str] | None = None
+    train_noise: float = 0.0
+    seed: int = 0
+    max_nprocs: int | None = None
+
+    @cached_property
+    def matrices(self) -> dict[Collective, CellMatrix]:
+        """The cells of each collective."""
+        whole = cell_matrices(self.dataset)
+        if self.max_nprocs is None:
+            return whole
+        cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in whole.items()}
+        return {c: m for c, m in cut.items() if len(m)}
+
+    @cached_property
+    def learned(self) -> dict[Collective, CellMatrix]:
+        """The cells of each collective with noise: one noisy measurement of everything."""
+        rng = np.random.default_rng(self.seed)
+        return {
+            c: replace(
+                m, time_s=m.time_s * np.exp(rng.normal(0.0, self.train_noise, m.time_s.shape))
+            )
+            for c, m in self.matrices.items()
+        }
+
+    @cached_property
+    def allocations(self) -> Mapping[str, str]:
+        """The allocation of each launch."""
+        launches = self.dataset.frame["launch"].astype(str)
+        return self.allocation_of or allocations_of(launches, {}).by_launch
+
+    @cached_property
+    def noise(self) -> CellNoise:
+        """How far the times can be trusted."""
+        return CellNoise.of(self.dataset, self.allocations)
+
+    def part(self, mask: pd.Series[bool]) -> Source:
+        """Keep the measurements of `mask`."""
+        return replace(self, dataset=self.dataset.where(mask), allocation_of=self.allocations)
+
+
+def fold(
+    name: str,
+    training: CellMatrix,
+    testing: CellMatrix,
+    noise: CellNoise,
+    *,
+    one_launch: bool = False,
+) -> Fold | None:
+    """Return the fold, or None if nothing can be learned or nothing is to be decided.
+
+    ``one_launch`` tells that the tested times are of a single launch each.
+    """
+    undecided = testing.rows(decidable(testing))
+    if not len(training) or not len(undecided):
+        return None
+    return Fold(name, training, undecided, noise.variance(undecided, one_launch=one_launch))
+
+
+def decidable(cells: CellMatrix) -> Flags:
+    """Tell which instances have a measured default and something to choose instead, shape (n)."""
+    column = cells.default_column
+    if column is None:
+        return np.zeros(len(cells), np.bool_)
+    measured = np.isfinite(cells.time_s)
+    return np.asarray(measured[:, column] & (measured.sum(axis=1) > 1))
+
+
+def digest(dataset: PerformanceDataset) -> str:
+    """Return a SHA-256 of the context and of all times, whatever the order of the rows."""
+    columns = [*CELL_COLUMNS, "launch", "status", "n_reps", "time_s", "time_mean_s"]
+    table = dataset.frame[columns].sort_values(columns[:7], kind="stable")
+    text = f"{dataset.context!r}\n" + table.to_csv(index=False, float_format="%.12g")
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,205 @@
+"""Evaluations on disk: one JSON file with every decision, so that two runs can be compared.
+
+Format history
+--------------
+1. ``format``, ``format_version``, ``colltune_version`` and ``runs``; a run has its setup (context,
+   dataset_digest, split, split_options, noise, seed, max_nprocs), guard, train_nodes, test_nodes,
+   ``tested`` (columns of the tested instances), ``selectors`` (columns of each one's decisions,
+   None for unknown noise), notes, and ``scores``, which are for other programs: reading computes
+   them from the decisions again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune import __version__
+from colltune.domain import Context, parse_collective
+from colltune.errors import DataError
+from colltune.files import whole
+from colltune.selector.evaluation.evaluation import Evaluation, Setup
+from colltune.selector.evaluation.outcomes import Decided, Instances
+
+FORMAT = "colltune-evaluation"
+FORMAT_VERSION = 1
+_MEND = "write it again with `colltune evaluate … --out`, or copy it again from where it is whole"
+
+
+def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
+    """Write `evaluations` to `path`, whole or not at all, and return it.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "colltune_version": __version__,
+        "runs": [_run(evaluation) for evaluation in evaluations],
+    }
+    with whole(path) as temporary:
+        temporary.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[Evaluation]:
+    """Read the evaluations in the file `path`.
+
+    Raises
+    ------
+    DataError
+        If it is missing, cut, damaged, something else, or of a newer format.
+    """
+    content = _content(path)
+    try:
+        runs = [_evaluation(run, str(content["colltune_version"])) for run in content["runs"]]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DataError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{path}: damaged results: {what}; {_MEND}") from error
+    if not runs:
+        raise DataError(f"{path}: results without any run; {_MEND}")
+    return runs
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: cut short or no JSON ({error}); {_MEND}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{path}: not the results of `colltune evaluate … --out FILE.json`")
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"{path}: results of format {version!r} are not known to this colltune ({__version__}),"
+            f" which reads up to {FORMAT_VERSION}; upgrade colltune"
+        )
+    return content
+
+
+def _run(evaluation: Evaluation) -> dict[str, Any]:
+    tested = evaluation.tested
+    return {
+        **evaluation.setup.as_dict(),
+        "guard": evaluation.guard,
+        "train_nodes": list(evaluation.train_nodes),
+        "test_nodes": list(evaluation.test_nodes),
+        "tested": {
+            name: value.tolist() if isinstance(value, np.ndarray) else list(value)
+            for name, value in vars(tested).items()
+        },
+        "selectors": {name: _columns(one) for name, one in evaluation.decided.items()},
+        "notes": list(evaluation.notes),
+        "scores": {
+            name: {c: score.as_dict() for c, score in rows.items()}
+            for name, rows in evaluation.scores.items()
+        },
+    }
+
+
+def _columns(decided: Decided) -> dict[str, Any]:
+    return {
+        "learner": decided.learner,
+        "configuration": list(decided.configuration),
+        "selected_s": decided.selected_s.tolist(),
+        "kept": decided.kept.tolist(),
+        "noise": [x if math.isfinite(x) else None for x in decided.noise.tolist()],
+        "fit_s": dict(decided.fit_s),
+        "predict_s": dict(decided.predict_s),
+    }
+
+
+def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
+    tested = _tested(run["tested"])
+    setup = Setup(
+        Context(**run["context"]),
+        _word(run["dataset_digest"]),
+        _word(run["split"]),
+        dict(run["split_options"]),
+        float(run["noise"]),
+        int(run["seed"]),
+        None if run["max_nprocs"] is None else int(run["max_nprocs"]),
+    )
+    return Evaluation(
+        setup,
+        bool(run["guard"]),
+        tuple(int(n) for n in run["train_nodes"]),
+        tuple(int(n) for n in run["test_nodes"]),
+        tested,
+        {_word(name): _decided(one, name, tested) for name, one in run["selectors"].items()},
+        version,
+        tuple(map(str, run["notes"])),
+    )
+
+
+def _tested(columns: Mapping[str, Any]) -> Instances:
+    words = [tuple(map(_word, columns[name])) for name in ("collective", "fold", "best")]
+    nodes, ppn, sizes = (_integers(columns[name], name) for name in ("nodes", "ppn", "msize_bytes"))
+    default_s, best_s = (_times(columns[name], name) for name in ("default_s", "best_s"))
+    lengths = {len(column) for column in (*words, nodes, ppn, sizes, default_s, best_s)}
+    if len(lengths) != 1 or not len(nodes):
+        raise ValueError("the columns of tested have different lengths, or none")
+    for name in set(words[0]):
+        parse_collective(name)
+    if (best_s > default_s).any():
+        raise ValueError("an instance's best_s is slower than its default_s")
+    return Instances(words[0], words[1], nodes, ppn, sizes, default_s, best_s, words[2])
+
+
+def _decided(columns: Mapping[str, Any], name: str, tested: Instances) -> Decided:
+    selected_s = _times(columns["selected_s"], f"selected_s of {name}")
+    noise = np.array([np.nan if x is None else float(x) for x in columns["noise"]], np.float64)
+    configuration = tuple(map(_word, columns["configuration"]))
+    kept = np.array(columns["kept"])
+    if {len(c) for c in (selected_s, noise, configuration, kept)} != {len(tested)}:
+        raise ValueError(f"the columns of {name} have other lengths than those of tested")
+    if kept.dtype != np.bool_ or (noise < 0).any():
+        raise ValueError(f"kept or noise of {name} is not what it should be")
+    if (selected_s < tested.best_s).any():
+        raise ValueError(f"{name} selects something faster than best_s")
+    return Decided(
+        configuration,
+        selected_s,
+        kept,
+        noise,
+        _seconds(columns["fit_s"]),
+        _seconds(columns["predict_s"]),
+        bool(columns["learner"]),
+    )
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} stands where a text should be")
+    return value
+
+
+def _integers(values: Sequence[Any], name: str) -> NDArray[np.int64]:
+    found = np.array(values, np.int64)
+    if found.ndim != 1 or any(type(value) is not int for value in values) or (found < 0).any():
+        raise ValueError(f"{name} holds something that is no count")
+    return found
+
+
+def _times(values: Sequence[Any], name: str) -> NDArray[np.float64]:
+    found = np.array(values, np.float64)
+    if found.ndim != 1 or not (np.isfinite(found) & (found > 0)).all():
+        raise ValueError(f"{name} holds something that is no positive time")
+    return found
+
+
+def _seconds(spent: Mapping[str, Any]) -> dict[str, float]:
+    return {_word(name): float(seconds) for name, seconds in spent.items()}

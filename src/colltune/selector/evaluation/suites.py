@@ -1,0 +1,66 @@
+"""Several splits at once: every one that the data allows, or those of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from colltune.dataset import PerformanceDataset
+from colltune.errors import DataError
+from colltune.selector.evaluation.evaluation import Evaluation
+from colltune.selector.evaluation.folds import SplitError
+from colltune.selector.evaluation.other_splits import LeaveAllocationOut
+from colltune.selector.evaluation.paper import PaperLarge, PaperSmall
+from colltune.selector.evaluation.splits import (
+    Extrapolation,
+    LeaveNodesOut,
+    LeavePpnOut,
+    MessageSizes,
+    Split,
+)
+
+Run = Callable[[PerformanceDataset, Split], Evaluation]
+
+
+class SuiteRuns(NamedTuple):
+    """The evaluations of a suite, and the splits that the data does not allow, with the reason."""
+
+    runs: list[Evaluation]
+    left_out: Mapping[str, str]
+
+
+def run_all(dataset: PerformanceDataset, run: Run, more: Sequence[Split] = ()) -> SuiteRuns:
+    """Run every split that `dataset` allows, and `more` of them.
+
+    Raises
+    ------
+    DataError
+        If it allows none, or a learner cannot be fitted.
+    """
+    splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes()]
+    runs, left_out = [], {}
+    for split in (*splits, LeaveAllocationOut(), *more):
+        try:
+            runs.append(run(dataset, split))
+        except SplitError as error:
+            left_out[split.name] = str(error)
+    if not runs:
+        raise DataError(f"the data allows no split at all: {'; '.join(left_out.values())}")
+    return SuiteRuns(runs, left_out)
+
+
+def run_paper(
+    datasets: Sequence[PerformanceDataset],
+    run: Run,
+    train_nodes: tuple[int, ...] | None = None,
+    test_nodes: tuple[int, ...] | None = None,
+) -> list[tuple[Evaluation, Evaluation]]:
+    """Evaluate each of `datasets` after the large and after the small training of the paper.
+
+    Raises
+    ------
+    DataError
+        If a dataset has no collective on three node counts, or a learner cannot be fitted.
+    """
+    splits = PaperLarge(train_nodes, test_nodes), PaperSmall(train_nodes, test_nodes)
+    return [(run(d, splits[0]), run(d, splits[1])) for d in datasets]

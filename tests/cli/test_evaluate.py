@@ -1,0 +1,178 @@
+"""`colltune evaluate`: splits, suites, results and their comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verb
+
+LEARNER = ("--learner", "knn")
+LEAVE = ("--split", "leave-nodes-out")
+
+
+def test_a_split_is_run_and_its_decisions_written(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """The table names every baseline; the file holds each decision; both say the same."""
+    out = tmp_path / "results.json"
+    answer = colltune("evaluate", measurements_csv, *LEAVE, *LEARNER, "--out", out)
+    assert answer.status == 0
+    assert "leave-nodes-out on hydra, openmpi 4.1.4: folds: 4" in answer.out
+    for name in ("default", "single_best", "virtual_best", "published_gam", "loglog_interpolation"):
+        assert f"\n{name} " in answer.out
+    assert "knn less the others" in answer.out
+    assert f"-> {out}" in answer.out
+    (run,) = json.loads(out.read_text())["runs"]
+    assert run["scores"]["knn"]["all"]["instances"] == 60
+
+
+@pytest.mark.parametrize(
+    ("split", "instances"),
+    [
+        (("leave-ppn-out",), 60),
+        (("leave-ppn-out", "--ppn", "2"), 20),
+        (("extrapolation",), 15),
+        (("extrapolation", "--largest", "2"), 30),
+        (("extrapolation", "--above", "4"), 30),
+        (("message-sizes",), 60),
+    ],
+)
+def test_splits_and_their_options(
+    colltune: Verb, measurements_csv: Path, split: tuple[str, ...], instances: int
+) -> None:
+    """Each split tests what it says."""
+    answer = colltune("evaluate", measurements_csv, "--split", *split, *LEARNER, "--json")
+    assert answer.status == 0
+    assert answer.json["split"] == split[0]
+    assert answer.json["selectors"]["knn"]["all"]["instances"] == instances
+    assert "published_knn" in answer.json["differences"]["knn"]
+
+
+def test_transfer_between_two_files(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """Another machine's file is tested after training on all of the first."""
+    other = tmp_path / "other.csv"
+    other.write_text(measurements_csv.read_text().replace("hydra,", "kraken,"))
+    answer = colltune(
+        "evaluate",
+        measurements_csv,
+        "--split",
+        "transfer",
+        "--test-data",
+        other,
+        *LEARNER,
+        "--json",
+    )
+    assert answer.json["split_options"]["test_data"] == "kraken, openmpi 4.1.4"
+    assert answer.json["selectors"]["knn"]["all"]["log_gain_share"] == pytest.approx(1.0)
+
+
+def test_launches_are_left_out(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """Two launches of the same grid are two folds, or one allocation if their names say so."""
+    head, *rows = measurements_csv.read_text().splitlines()
+    lines = [f"{head},launch", *(f"{row},{job}" for job in ("m/1", "m/2") for row in rows)]
+    twice = tmp_path / "twice.csv"
+    twice.write_text("\n".join(lines) + "\n")
+    split = ("--split", "leave-allocation-out", *LEARNER, "--json")
+    answer = colltune("evaluate", twice, *split)
+    assert answer.json["selectors"]["knn"]["all"]["instances"] == 120
+    one = colltune("evaluate", twice, *split, "--allocation", "(.*)/")
+    assert one.status == 3
+    assert "at least 2 launches" in one.err
+
+
+def test_the_paper_suite_prints_table_iv_and_draws_its_figures(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Both halves of Table IV are printed, learners in the paper's order; PNG files are written."""
+    out = tmp_path / "figures"
+    answer = colltune(
+        "evaluate", measurements_csv, "--suite", "paper", *LEARNER, "--out", out, "--jobs", 1
+    )
+    assert answer.status == 0
+    assert "d1: bcast on hydra, openmpi 4.1.4, tested on nodes 4" in answer.out
+    large, small = answer.out.split("(b) Small training dataset")
+    for half in (large.split("(a) Large training dataset")[1], small):
+        words = [line.split()[0] for line in half.strip().splitlines()[2:]]
+        assert words[:3] == ["KNN", "GAM", "XGBoost"]
+    drawn = sorted(path.name for path in out.iterdir())
+    stem = "d1_hydra_openmpi_bcast"
+    assert drawn == [f"figure4_{stem}.png", f"figure5_{stem}.png", "results.json"]
+    for name in drawn[:2]:
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_suite_of_all_splits_as_json(colltune: Verb, measurements_csv: Path) -> None:
+    """All splits that one launch allows are run; the other one is left out with the reason."""
+    answer = colltune("evaluate", measurements_csv, "--suite", "all", *LEARNER, "--json")
+    assert answer.status == 0
+    splits = [run["split"] for run in answer.json["runs"]]
+    assert splits == ["leave-nodes-out", "leave-ppn-out", "extrapolation", "message-sizes"]
+    assert list(answer.json["left_out"]) == ["leave-allocation-out"]
+
+
+def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """The paired difference of two runs is printed; results of another split are refused."""
+    files = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    asked = [
+        (*LEAVE, *LEARNER),
+        (*LEAVE, "--learner", "xgboost"),
+        ("--split", "extrapolation", *LEARNER),
+    ]
+    for file, words in zip(files, asked, strict=True):
+        assert colltune("evaluate", measurements_csv, *words, "--out", file).status == 0
+    answer = colltune("evaluate", "--compare", *files[:2])
+    assert answer.status == 0
+    assert "leave-nodes-out: A knn, B xgboost" in answer.out
+    found = colltune("evaluate", "--compare", *files[:2], "--json").json["comparisons"]
+    assert [(c["first"], c["second"]) for c in found] == [("knn", "xgboost")]
+    refused = colltune("evaluate", "--compare", files[0], files[2])
+    assert refused.status == 3
+    assert "no split in common" in refused.err
+    assert colltune("evaluate", "--compare", files[0]).status == 3
+    files[1].write_text(files[1].read_text()[:1000])
+    damaged = colltune("evaluate", "--compare", *files[:2])
+    assert damaged.status == 3
+    assert "b.json: cut short" in damaged.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "say what to test: --split"),
+        (("--split", "leave-one-out"), "unknown --split 'leave-one-out'; known: leave-nodes-out"),
+        (("--suite", "papers"), "unknown --suite 'papers'; known: paper, all"),
+        (("--train-nodes", "2"), "--train-nodes and --test-nodes belong together"),
+        (("--train-nodes", "2", "--test-nodes", "0"), "--test-nodes '0' is not a list of counts"),
+        ((*LEAVE, "--train-nodes", "2", "--test-nodes", "4"), "exclude each other"),
+        ((*LEAVE, "--suite", "all"), "exclude each other"),
+        ((*LEAVE, "--largest", "2"), "--largest belongs to --split extrapolation"),
+        ((*LEAVE, "--ppn", "2"), "--ppn belongs to --split leave-ppn-out"),
+        (("--split", "transfer"), "needs the other machine's data: --test-data"),
+        (("--split", "leave-ppn-out", "--ppn", "64"), "ppn 64 of --ppn is not in the data"),
+        ((*LEAVE, "--learner", "oracle"), "unknown learner 'oracle'"),
+        ((*LEAVE, *LEARNER, *LEARNER), "given twice"),
+        ((*LEAVE, "--noise", "-1"), "noise -1.0 is no standard deviation"),
+        ((*LEAVE, "--noise", "nan"), "noise nan is no standard deviation"),
+        ((*LEAVE, "--seed", "-1"), "seed -1 must not be negative"),
+        ((*LEAVE, "--max-nprocs", "1"), "leaves nothing to evaluate"),
+    ],
+)
+def test_bad_requests_name_the_option_and_the_mend(
+    colltune: Verb, measurements_csv: Path, words: tuple[str, ...], message: str
+) -> None:
+    """Every request that makes no sense ends with one clear error."""
+    answer = colltune("evaluate", measurements_csv, *words)
+    assert answer.status == 3
+    assert message in answer.err
+
+
+def test_results_that_cannot_be_written_are_an_error(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """A folder where the file should be is named."""
+    answer = colltune("evaluate", measurements_csv, *LEAVE, *LEARNER, "--out", tmp_path)
+    assert answer.status == 9
+    assert str(tmp_path) in answer.err
