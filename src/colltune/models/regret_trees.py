@@ -9,11 +9,12 @@ and Wehenkel (Machine Learning 63, 2006).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn import config_context
+from sklearn.tree import ExtraTreeRegressor
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -36,6 +37,20 @@ _INPUTS = (
 )
 _CHILDREN = ("left", "right")
 _MOST_EXCESS = 10.0
+_LEAST_TREES = 50
+
+
+class Tree(Protocol):
+    """A grown tree of scikit-learn: its nodes as arrays, and the leaf of each instance."""
+
+    children_left: Integers
+    children_right: Integers
+    feature: Integers
+    threshold: Numbers
+
+    def apply(self, X: NDArray[np.float32]) -> Integers:
+        """Return the numbers of the leaves (n) that features (n, k) end in."""
+        ...
 
 
 class RegretTrees(RuntimeRegressor):
@@ -50,6 +65,9 @@ class RegretTrees(RuntimeRegressor):
     impute
         Whether cells that were not measured are predicted by Gaussian processes; else they count as
         slow.
+    most_leaves
+        Trees times instances at most, with which the cost grows: of more instances than
+        ``most_leaves / n_trees`` fewer trees are grown, though not less than 50.
     least_noise
         Least variance of the noise of log times, in units of the processes' variance.
     fill_points, level_points
@@ -67,9 +85,10 @@ class RegretTrees(RuntimeRegressor):
         random_state: int = 0,
         *,
         impute: bool = True,
+        most_leaves: int = 200_000,
         least_noise: float = 0.01,
-        fill_points: int = 600,
-        level_points: int = 1500,
+        fill_points: int = 400,
+        level_points: int = 400,
     ) -> None:
         self.n_trees = n_trees
         self.max_features = max_features
@@ -77,6 +96,7 @@ class RegretTrees(RuntimeRegressor):
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
         self.impute = impute
+        self.most_leaves = most_leaves
         self.least_noise = least_noise
         self.fill_points = fill_points
         self.level_points = level_points
@@ -164,21 +184,36 @@ class RegretTrees(RuntimeRegressor):
     def _grown(self, X: Numbers, regret: Numbers, level: Level) -> Forest:
         """Grow the trees and take them out of scikit-learn."""
         clipped = np.minimum(regret, self.clip)
-        trees = ExtraTreesRegressor(
-            self.n_trees,
-            max_features=self.max_features,
-            min_samples_leaf=self.min_samples_leaf,
-            random_state=self.random_state,
-            n_jobs=1,
-        ).fit(X, clipped if clipped.shape[1] > 1 else clipped[:, 0])
-        names, table = _leaves(trees.apply(X), np.concatenate([clipped, regret - clipped], axis=1))
+        X32 = X.astype(np.float32)
+        trees = self._trees(X32, clipped)
+        leaf_of = np.stack([tree.apply(X32) for tree in trees])
+        row_of, table = _leaves(leaf_of, np.concatenate([clipped, regret - clipped], axis=1))
         return Forest(
-            **_nodes(trees, names),
+            **_nodes(trees, leaf_of, row_of),
             regrets=table[:, : regret.shape[1]],
             excess=table[:, regret.shape[1] :],
             clip=np.array([self.clip]),
             level=level,
         )
+
+    def _trees(self, X32: NDArray[np.float32], clipped: Numbers) -> list[Tree]:
+        """Grow the trees of scikit-learn's ``ExtraTreesRegressor``, seed by seed.
+
+        One after another, because the ensemble takes longer to prepare a tree than to grow it.
+        """
+        count = int(np.clip(self.most_leaves // len(X32), _LEAST_TREES, max(self.n_trees, 1)))
+        seeds = np.random.RandomState(self.random_state)
+        targets = clipped if clipped.shape[1] > 1 else clipped[:, 0]
+        trees = []
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            for _ in range(min(count, self.n_trees)):
+                estimator = ExtraTreeRegressor(
+                    max_features=self.max_features,
+                    min_samples_leaf=self.min_samples_leaf,
+                    random_state=seeds.randint(np.iinfo(np.int32).max),
+                )
+                trees.append(estimator.fit(X32, targets, check_input=False).tree_)
+        return trees
 
 
 def _input_columns(n_features: int) -> list[int]:
@@ -188,56 +223,54 @@ def _input_columns(n_features: int) -> list[int]:
     return [_RICH.index(name) for name in _INPUTS]
 
 
-def _leaves(leaf_of: Integers, regret: Numbers) -> tuple[list[Integers], NDArray[np.int32]]:
+def _leaves(leaf_of: Integers, regret: Numbers) -> tuple[Integers, NDArray[np.int32]]:
     """Return what the leaves stand for.
 
     Parameters
     ----------
     leaf_of
-        Node that each of n instances ends in, for T trees, shape (n, T).
+        Node that each of n instances ends in, for T trees, shape (T, n).
     regret
         Regrets, and anything else to be averaged, shape (n, K).
 
     Returns
     -------
-    Per tree the row of the table by node, -1 where a node is no leaf, and the table, (R, K) in
+    Per instance and tree the row of the table for its leaf, shape (T, n), and the table, (R, K) in
     `STEP`: the instances, and the means of those that share a leaf.
     """
-    rng = np.random.default_rng(0)
-    marks = rng.integers(0, 1 << 63, len(regret), dtype=np.uint64)
-    rows = np.arange(len(regret))
-    numbers: dict[int, int] = dict(zip(marks.tolist(), rows.tolist(), strict=True))
-    means: list[Numbers] = [regret]
-    names = []
-    for leaf in leaf_of.T:
-        order = np.argsort(leaf, kind="stable")
-        nodes, starts, counts = np.unique(leaf[order], return_index=True, return_counts=True)
-        # a set of instances is told by the sum of their marks, which wraps around
-        sets = np.add.reduceat(marks[order], starts).tolist()
-        for at in np.flatnonzero(counts > 1).tolist():
-            if sets[at] not in numbers:
-                members = order[starts[at] : starts[at] + counts[at]]
-                numbers[sets[at]] = len(regret) + len(means) - 1
-                means.append(regret[members].mean(axis=0, keepdims=True))
-        named = np.full(int(leaf.max()) + 1, -1)
-        named[nodes] = [numbers[found] for found in sets]
-        names.append(named)
-    table = np.concatenate(means)
-    return names, np.rint(table / STEP).astype(np.int32)
+    n_trees, n = leaf_of.shape
+    marks = np.random.default_rng(0).integers(0, 1 << 63, (n,), dtype=np.uint64)
+    keys = (leaf_of + np.arange(n_trees)[:, None] * (int(leaf_of.max()) + 1)).ravel()
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    counts = np.diff(starts, append=len(keys))
+    instances = order % n
+    # a set of instances is told by the sum of their marks, which wraps around
+    sets = np.add.reduceat(marks[instances], starts)
+    names = instances[starts]
+    shared = np.flatnonzero(counts > 1)
+    _, firsts, numbers = np.unique(sets[shared], return_index=True, return_inverse=True)
+    names[shared] = n + numbers
+    means = [
+        regret[instances[starts[at] : starts[at] + counts[at]]].mean(axis=0, keepdims=True)
+        for at in shared[firsts].tolist()
+    ]
+    row_of = np.empty(len(keys), np.int64)
+    row_of[order] = np.repeat(names, counts)
+    table = np.rint(np.concatenate([regret, *means]) / STEP).astype(np.int32)
+    return row_of.reshape(n_trees, n), table
 
 
-def _nodes(trees: ExtraTreesRegressor, names: Sequence[Integers]) -> dict[str, Any]:
+def _nodes(trees: Sequence[Tree], leaf_of: Integers, row_of: Integers) -> dict[str, Any]:
     """Return the arrays of a `Forest`'s nodes: inner nodes only, all trees in turn."""
     parts: dict[str, list[NDArray[Any]]] = {n: [] for n in ("features", "thresholds", *_CHILDREN)}
     roots, first = [], 0
-    for estimator, named in zip(trees.estimators_, names, strict=True):
-        tree = estimator.tree_
+    for tree, leaves, rows in zip(trees, leaf_of, row_of, strict=True):
         inner = np.flatnonzero(tree.children_left >= 0)
         # where a child goes: to an inner node by its new number, or to a row of the table
-        target = np.full(tree.node_count, 0, np.int64)
+        target = np.zeros(len(tree.children_left), np.int64)
         target[inner] = first + np.arange(len(inner))
-        ends = np.flatnonzero(tree.children_left < 0)
-        target[ends] = -1 - named[ends]
+        target[leaves] = -1 - rows
         roots.append(target[0])
         first += len(inner)
         parts["features"].append(tree.feature[inner].astype(np.uint8))

@@ -10,7 +10,8 @@ Costs are bounded: the kernel is chosen on few points and cells are predicted fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,12 @@ from colltune.models.predictors.level import Level, distinct, matern
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-_LENGTHS = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
-_START = 3
-_NOISES = (0.01, 0.03, 0.1, 0.3)
+_LENGTHS = (0.2, 0.5, 1.2, 3.0, 10.0)
+_START = 1.2
+_NOISES = (0.03, 0.1, 0.3)
 _SWEEPS = 2
-_POINTS_TO_CHOOSE_ON = 150
-_PATTERNS_TO_CHOOSE_ON = 3
+_POINTS_TO_CHOOSE_ON = 120
+_PATTERNS_TO_CHOOSE_ON = 2
 _OFFSET_VARIANCE = 100.0
 _SLOPE_VARIANCE = 3.0
 
@@ -69,24 +70,19 @@ class SharedProcess:
 
         Every length is tried on a grid in turn, the noise after them, twice.
         """
-        process = cls(inputs, np.full(len(inputs.columns), _LENGTHS[_START]), least_noise)
-        patterns = list(_common_patterns(log_times, rng))
-        likelihood = process._likelihood(patterns)
-        for _ in range(_SWEEPS):
-            before = process
-            for candidates in process._axes(least_noise):
-                for candidate in candidates(process):
-                    found = candidate._likelihood(patterns)
-                    if found > likelihood:
-                        process, likelihood = candidate, found
-            if process is before:
-                break
-        return process
-
-    def _axes(self, least_noise: float) -> Iterator[_Axis]:
-        for axis in range(len(self.lengths)):
-            yield _Axis(axis, _LENGTHS)
-        yield _Axis(None, tuple(n for n in _NOISES if n > least_noise) or (least_noise,))
+        samples = [_Sample.of(inputs, *s) for s in _common_patterns(log_times, rng)]
+        noises = (least_noise, *(n for n in _NOISES if n > least_noise))
+        choices = [*([_LENGTHS] * len(inputs.columns)), noises]
+        taken = [*([_LENGTHS.index(_START)] * len(inputs.columns)), 0]
+        best = _likelihood(samples, taken[:-1], noises[0])
+        for axis in [*range(len(choices))] * _SWEEPS:
+            for option in range(len(choices[axis])):
+                tried = [*taken[:axis], option, *taken[axis + 1 :]]
+                if tried != taken:
+                    found = _likelihood(samples, tried[:-1], noises[tried[-1]])
+                    if found > best:
+                        taken, best = tried, found
+        return cls(inputs, np.array([_LENGTHS[k] for k in taken[:-1]]), noises[taken[-1]])
 
     def filled(self, log_times: Numbers, most_points: int, rng: np.random.Generator) -> Numbers:
         """Return `log_times` (n, C) with every NaN predicted from the column's known cells."""
@@ -130,32 +126,39 @@ class SharedProcess:
         factor: tuple[Numbers, bool] = cho_factor(covariance, lower=True, overwrite_a=True)
         return factor
 
-    def _likelihood(self, patterns: Sequence[tuple[NDArray[np.int64], Numbers]]) -> float:
-        """Return the log marginal likelihood of centred log seconds, but for a constant."""
-        squares, log_determinants, count = 0.0, 0.0, 0
-        for rows, residuals in patterns:
-            factor = self._factor(rows)
-            squares += float((residuals * cho_solve(factor, residuals)).sum())
-            log_determinants += residuals.shape[1] * 2 * float(np.log(np.diag(factor[0])).sum())
-            count += residuals.size
-        return float(-0.5 * (count * np.log(max(squares / count, 1e-12)) + log_determinants))
+
+class _Sample(NamedTuple):
+    """Some instances of which the same configurations are known.
+
+    ``residuals`` (n, c) are their centred log seconds; ``correlations`` (d, L, n, n) those of each
+    input for each of `_LENGTHS`, ``linear`` (n, n) the covariances of the linear mean.
+    """
+
+    residuals: Numbers
+    correlations: Numbers
+    linear: Numbers
+
+    @classmethod
+    def of(cls, inputs: Inputs, rows: NDArray[np.int64], residuals: Numbers) -> _Sample:
+        values = inputs.values[rows]
+        correlations = [[_looked_up(v, v, length) for length in _LENGTHS] for v in values.T]
+        sloped = values[:, inputs.linear]
+        linear = _OFFSET_VARIANCE + _SLOPE_VARIANCE * sloped @ sloped.T
+        shape = (len(values.T), len(_LENGTHS), len(rows), len(rows))
+        return cls(residuals, np.reshape(correlations, shape), np.asarray(linear))
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """One hyper-parameter, the noise if ``length`` is None, and the values to be tried for it."""
-
-    length: int | None
-    values: tuple[float, ...]
-
-    def __call__(self, process: SharedProcess) -> Iterator[SharedProcess]:
-        for value in self.values:
-            if self.length is None:
-                yield replace(process, noise=value)
-            else:
-                lengths = process.lengths.copy()
-                lengths[self.length] = value
-                yield replace(process, lengths=lengths)
+def _likelihood(samples: Sequence[_Sample], lengths: Sequence[int], noise: float) -> float:
+    """Return the log marginal likelihood, but for a constant, of lengths by their numbers."""
+    squares, log_determinants, count = 0.0, 0.0, 0
+    for residuals, correlations, linear in samples:
+        covariance = linear + correlations[np.arange(len(lengths)), lengths].prod(axis=0)
+        covariance[np.diag_indices(len(covariance))] += noise
+        factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+        squares += float((residuals * cho_solve(factor, residuals, check_finite=False)).sum())
+        log_determinants += residuals.shape[1] * 2 * float(np.log(np.diag(factor[0])).sum())
+        count += residuals.size
+    return float(-0.5 * (count * np.log(max(squares / count, 1e-12)) + log_determinants))
 
 
 def _looked_up(left: Numbers, right: Numbers, length: float) -> Numbers:
