@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "noise": "colltune.cli.noise:noise",
     "fit": "colltune.cli.fit:fit",
     "evaluate": "colltune.cli.evaluate:evaluate",
+    "report": "colltune.cli.report:report",
     "select": "colltune.cli.select:select",
     "catalog": "colltune.cli.catalog:catalog",
     "lint": "colltune.cli.lint:lint",

@@ -1,0 +1,79 @@
+"""`colltune report`: one HTML file that shows what a bundle decides and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.options import Jobs, Json, Where
+
+if TYPE_CHECKING:
+    from colltune.selector.report.figures import Figures
+
+
+def report(
+    bundle: Annotated[
+        Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.", metavar="BUNDLE")
+    ],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Measurements of the same context to compare with: folder of Parquet, .parquet,"
+            " .csv or .csv.gz; repeatable."
+        ),
+    ] = None,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Also fit again without each node count of the data, and show how decisions and"
+            " intervals hold there; takes as long as so many fits.",
+        ),
+    ] = False,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    where: Where = None,
+    jobs: Jobs = None,
+    json: Json = False,
+) -> None:
+    """Write a report of a bundle that is read offline: decision maps, gains, guard, calibration.
+
+    Examples: what is decided and why; and how that holds on measurements.
+
+    colltune report bundle --out report.html
+
+    colltune report bundle --data measurements.csv.gz --held-out
+    """
+    from colltune.cli.console import counted_progress, parse_pairs, show, show_json
+    from colltune.errors import DataError
+    from colltune.models.bundle import load
+
+    pairs = parse_pairs(where or [], "--where")
+    if held_out and not data:
+        raise DataError("--held-out needs measurements to leave out: give --data")
+    loaded = load(bundle)
+    measured = None
+    if data:
+        from colltune.dataset import read
+
+        measured = read(data, pairs)
+    from colltune.selector.report.figures import figures
+
+    with counted_progress("looking at decisions", quiet=json) as progress:
+        found = figures(loaded, measured, held_out=held_out, jobs=jobs, progress=progress)
+    _write(out, found)
+    if json:
+        from colltune.selector.report.as_json import as_json
+
+        show_json({**as_json(found), "out": str(out)})
+    else:
+        show(f"report on {len(found.collectives)} collectives of {loaded.context} -> {out}")
+
+
+def _write(path: Path, found: Figures) -> None:
+    from colltune.cli.report_page import page
+    from colltune.files import whole
+
+    with whole(path) as temporary:
+        temporary.write_text(page(found), encoding="utf-8")

@@ -1,0 +1,116 @@
+"""The evidence of a bundle, whatever its manifest holds, as tables and lists."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from colltune.cli.report_markup import Child, Markup, element, joined, table
+from colltune.domain import Collective
+from colltune.models.bundle import Bundle
+
+_LEARNERS, _CHOICE = "learners", "choice"
+_DEEPEST = 4
+_MOST_ROWS = 400
+_MOST_TEXT = 2000
+
+
+def number_text(value: float) -> str:
+    """Return a number for people; shares and factors with three digits."""
+    if isinstance(value, bool) or not math.isfinite(value):
+        return str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def learner_evidence(bundle: Bundle, collective: Collective, learner: str) -> Markup:
+    """Return what the choice of one collective's learner rests on, or that nothing is told."""
+    found = _mapping(_mapping(bundle.evidence.get(_LEARNERS)).get(collective.value))
+    chosen = [
+        element("p", f"Why it was chosen: {_leaf(told)}")
+        for told in [_mapping(bundle.evidence.get(_CHOICE)).get(collective.value)]
+        if told is not None
+    ]
+    if not found:
+        text = "The bundle holds no figures of other learners: how they would have decided here is"
+        return joined([*chosen, element("p", f"{text} not known.")])
+    named = {
+        f"{name} (chosen)" if name == learner else str(name): value for name, value in found.items()
+    }
+    caption = "Evidence for the choice of learner, as the bundle holds it"
+    return joined([*chosen, rendered(named, caption, first="learner")])
+
+
+def general_evidence(bundle: Bundle) -> Markup:
+    """Return the part of the evidence that belongs to no single collective."""
+    rest = {key: value for key, value in bundle.evidence.items() if key != _LEARNERS}
+    choice = rest.get(_CHOICE)
+    if isinstance(choice, Mapping) and set(choice) <= {c.value for c in bundle.collectives}:
+        del rest[_CHOICE]
+    if not bundle.evidence:
+        return element(
+            "p",
+            "The bundle states none: why each collective has its learner is not known.",
+            class_="note",
+        )
+    return rendered(rest, "Evidence stated by the bundle") if rest else Markup("")
+
+
+def rendered(value: Any, caption: str, *, first: str = "", depth: int = 0) -> Markup:
+    """Return any JSON-able value as nested tables.
+
+    Parameters
+    ----------
+    value
+        The value.
+    caption
+        What it is.
+    first
+        Title of the column of names.
+    depth
+        How deep it lies; what lies deeper than 4 is shown as JSON.
+    """
+    if not isinstance(value, Mapping) or depth >= _DEEPEST:
+        return element("p", f"{caption}: {_leaf(value)}")
+    flat = {k: v for k, v in value.items() if not isinstance(v, Mapping)}
+    nested = {k: v for k, v in value.items() if isinstance(v, Mapping) and v}
+    parts = []
+    if flat:
+        rows = [[str(k), _leaf(v)] for k, v in flat.items()][:_MOST_ROWS]
+        parts.append(table(caption, [first, "value"], rows, ["value"]))
+    if nested and all(_is_row(v) for v in nested.values()):
+        parts.append(_rows(nested, caption, first))
+    else:
+        for name, inner in list(nested.items())[:_MOST_ROWS]:
+            parts.append(rendered(inner, f"{caption}: {name}", depth=depth + 1))
+    return joined(parts)
+
+
+def _is_row(value: Mapping[str, Any]) -> bool:
+    return not any(isinstance(v, Mapping) for v in value.values())
+
+
+def _rows(nested: Mapping[str, Mapping[str, Any]], caption: str, first: str) -> Markup:
+    columns = list(dict.fromkeys(str(key) for row in nested.values() for key in row))
+    rows: list[list[Child]] = [
+        [str(name), *(_leaf(row[c]) if c in row else "" for c in columns)]
+        for name, row in list(nested.items())[:_MOST_ROWS]
+    ]
+    words = {c for row in nested.values() for c in row if not isinstance(row[c], int | float)}
+    return table(caption, [first, *columns], rows, [c for c in columns if c in words])
+
+
+def _leaf(value: Any) -> str:
+    """Return a value that is no table as text."""
+    if isinstance(value, int | float):
+        return number_text(value)
+    if isinstance(value, str) or value is None:
+        return "–" if value is None else value[:_MOST_TEXT]
+    if isinstance(value, Sequence) and all(isinstance(v, str | int | float) for v in value):
+        return ", ".join(_leaf(v) for v in value)[:_MOST_TEXT]
+    return json.dumps(value, default=str)[:_MOST_TEXT]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,136 @@
+"""All figures of a report, gathered collective by collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective
+from colltune.errors import DataError
+from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.report.calibration import Errors
+from colltune.selector.report.curves import Curve, curves
+from colltune.selector.report.decisions import DecisionMap, decision_map
+from colltune.selector.report.held_out import HeldOut, leave_node_counts_out, node_counts
+from colltune.selector.report.measured import Comparison, compare
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveFigures:
+    """What one collective's part of a report shows.
+
+    ``comparison`` and ``errors`` are None without data of the collective, ``held_out`` unless it
+    was asked for and there are node counts enough.
+    """
+
+    collective: Collective
+    decisions: DecisionMap
+    curves: tuple[Curve, ...]
+    comparison: Comparison | None
+    errors: Errors | None
+    held_out: HeldOut | None
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What a report shows.
+
+    ``not_in_bundle`` are collectives of the data that the bundle has no models of; ``with_data``
+    and ``with_held_out`` tell what was asked for.
+    """
+
+    bundle: Bundle
+    collectives: tuple[CollectiveFigures, ...]
+    not_in_bundle: tuple[Collective, ...]
+    with_data: bool
+    with_held_out: bool
+
+
+def figures(
+    bundle: Bundle,
+    dataset: PerformanceDataset | None = None,
+    *,
+    held_out: bool = False,
+    jobs: int | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> Figures:
+    """Gather the figures of `bundle`, beside the measurements of `dataset` if there are any.
+
+    Parameters
+    ----------
+    bundle
+        Fitted models.
+    dataset
+        Measurements of the same context.
+    held_out
+        Whether to fit again without each node count of `dataset`.
+    jobs
+        Processes at most for that, as for `colltune.models.fitting.fit`.
+    progress
+        Called as ``progress(done, total)``.
+
+    Raises
+    ------
+    DataError
+        If `dataset` is of another context, or has nothing to compare with.
+    BundleError
+        If a model predicts no number.
+    """
+    matrices = {} if dataset is None else _matrices(bundle, dataset)
+    measured = {c: m for c, m in matrices.items() if c in bundle.collectives}
+    fits = sum(len(node_counts(m)) for m in measured.values()) if held_out else 0
+    done, total = 0, len(bundle.models) + fits
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total)
+
+    selector = ModelSelector(bundle)
+    found = []
+    for model in bundle.models:
+        cells = measured.get(model.collective)
+        left_out = None
+        if held_out and cells is not None:
+            left_out = leave_node_counts_out(bundle, cells, jobs=jobs, step=step)
+        found.append(_of_collective(selector, model.collective, cells, left_out))
+        step()
+    missing = tuple(c for c in matrices if c not in measured)
+    return Figures(bundle, tuple(found), missing, dataset is not None, held_out)
+
+
+def _of_collective(
+    selector: ModelSelector,
+    collective: Collective,
+    cells: CellMatrix | None,
+    held_out: HeldOut | None,
+) -> CollectiveFigures:
+    decisions = decision_map(selector, collective)
+    comparison = errors = None
+    if cells is not None:
+        comparison = compare(selector, cells)
+        errors = Errors.of(selector.bundle.model(collective), cells)
+    return CollectiveFigures(
+        collective, decisions, curves(decisions, comparison), comparison, errors, held_out
+    )
+
+
+def _matrices(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
+    if dataset.context != bundle.context:
+        raise DataError(
+            f"the data are of another context than the bundle: {dataset.context}, while the bundle"
+            f" learned {bundle.context}; give data of the same context, or fit a bundle to these"
+        )
+    matrices = cell_matrices(dataset)
+    if not set(matrices) & set(bundle.collectives):
+        has = ", ".join(matrices) or "nothing that was measured well"
+        raise DataError(
+            f"the data have {has}, and the bundle has models of {', '.join(bundle.collectives)}:"
+            " nothing to compare"
+        )
+    return matrices
