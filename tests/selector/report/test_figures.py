@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from colltune.domain import Collective, Context
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import Objective
+from colltune.domain import Collective, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.selector.report.as_json import as_json
 from colltune.selector.report.figures import figures
-from tests.models.machines import measured
+from tests.models.machines import CONTEXT, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
 
@@ -52,6 +54,24 @@ def test_collectives_without_data_are_shown_without() -> None:
     assert allreduce.comparison is None
     assert not allreduce.curves[0].measured
     assert bcast.errors is not None
+
+
+@pytest.mark.parametrize("objective", [Objective.MEDIAN, Objective.MEAN])
+def test_the_statistic_that_was_learned_is_compared(objective: Objective) -> None:
+    """Measured times are the bundle's objective of the repetitions."""
+    times = (1e-6, 2e-6, 9e-6)
+    cells = [
+        Measurement(
+            Instance(Collective.BCAST, Shape(n, 1), 8), configuration("default"), "one",
+            times_s=times,
+        )
+        for n in (2, 4)
+    ]  # fmt: skip
+    data = PerformanceDataset.of(CONTEXT, cells)
+    comparison = figures(fit(data, "knn", objective=objective), data).collectives[0].comparison
+    assert comparison is not None
+    expected = 2e-6 if objective is Objective.MEDIAN else 4e-6
+    assert comparison.default_s.tolist() == pytest.approx([expected, expected])
 
 
 def test_progress_counts_collectives_and_fits(bundle: Bundle) -> None:

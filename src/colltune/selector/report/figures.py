@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
@@ -66,7 +67,7 @@ def figures(
     bundle
         Fitted models.
     dataset
-        Measurements of the same context.
+        Measurements of the same context; the statistic that the bundle learned is compared.
     held_out
         Whether to fit again without each node count of `dataset`.
     jobs
@@ -77,7 +78,7 @@ def figures(
     Raises
     ------
     DataError
-        If `dataset` is of another context, or has nothing to compare with.
+        If `dataset` is of another context, lacks the bundle's objective, or has nothing to compare.
     BundleError
         If a model predicts no number.
     """
@@ -126,7 +127,7 @@ def _matrices(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, C
             f"the data are of another context than the bundle: {dataset.context}, while the bundle"
             f" learned {bundle.context}; give data of the same context, or fit a bundle to these"
         )
-    matrices = cell_matrices(dataset)
+    matrices = cell_matrices(dataset, parse_objective(bundle.objective))
     if not set(matrices) & set(bundle.collectives):
         has = ", ".join(matrices) or "nothing that was measured well"
         raise DataError(
