@@ -31,6 +31,7 @@ def test_rich_values_of_one_instance() -> None:
         "log2_nprocs": np.log2(48),
         "log2_msize_per_process": np.log2(98304) - np.log2(48),
         "log2_msize_per_node": np.log2(98304) + 2.0,
+        "log2_msize_of_all": np.log2(98304) + np.log2(48),
         "rounds_nprocs": 6.0,
         "rounds_nodes": 4.0,
         "nprocs_is_power_of_two": 0.0,

@@ -9,9 +9,39 @@ from colltune.selector.guard import Guard
 
 def test_required_gain_is_the_largest_of_all_demands() -> None:
     """5 % inside the data, 20 % outside, or the model's own error where that is more."""
-    margin = np.log([1.0, 1.1, 1.3])
-    required = np.exp(Guard().required_log_gain(margin, np.array([False, True])))
-    np.testing.assert_allclose(required, [[1.05, 1.1, 1.3], [1.2, 1.2, 1.3]])
+    margin, distance = np.log([1.0, 1.1, 1.3]), np.array([1.0, 1.5])
+    doubt = Guard().doubt(None, margin, distance)
+    required = Guard().required_log_gain(doubt, distance, 0.01, cautious=False)
+    np.testing.assert_allclose(np.exp(required), [[1.05, 1.1, 1.3], [1.2, 1.2, 1.3]])
+
+
+def test_a_shortfall_counts_more_the_farther_away() -> None:
+    """Half of it inside, all of it outside, half as much again per doubling, and the noise."""
+    shortfall, distance = np.full((3, 2), 0.2), np.array([1.0, 1.0001, 4.0])
+    doubt = Guard().doubt(shortfall, np.zeros(2), distance)
+    np.testing.assert_allclose(doubt[:, 0], [0.1, 0.2, 0.3], rtol=1e-4)
+    required = Guard().required_log_gain(doubt, distance, 0.02, cautious=True)
+    np.testing.assert_allclose(required, doubt + 0.02)
+
+
+def test_caution_is_the_risk_parameter() -> None:
+    """Twice the caution is twice the doubt; without caution only the noise is left."""
+    shortfall, margin, distance = np.full((1, 1), 0.2), np.array([0.3]), np.array([1.0])
+    for own in (shortfall, None):
+        once, twice, never = (
+            Guard(caution=c).doubt(own, margin, distance) for c in (1.0, 2.0, 0.0)
+        )
+        np.testing.assert_allclose(twice, 2 * once)
+        assert never == 0.0
+
+
+def test_cautious_learners_are_followed_farther() -> None:
+    """Sixteen times the most nodes instead of four, but no larger messages."""
+    low, high = np.array([8, 16, 1]), np.array([32, 256, 100])
+    instances = np.array([(512, 1024, 1), (513, 1024, 1), (16, 64, 201)]).T
+    assert Guard().beyond_reach(instances, low, high).tolist() == [True, True, True]
+    reached = Guard().beyond_reach(instances, low, high, cautious=True)
+    assert reached.tolist() == [False, True, True]
 
 
 def test_reach_is_limited_in_messages_and_shapes() -> None:

@@ -102,6 +102,10 @@ class PerformanceDataset:
         cells = times.groupby(CELL_COLUMNS, sort=True)["time_s"].agg(over_launches)
         return cells.reset_index()
 
+    def timed(self) -> pd.DataFrame:
+        """Return the rows that have times."""
+        return self.frame[self.frame["status"].isin(_TIMED)]
+
     def slow_cells(self) -> pd.DataFrame:
         """Return the cells of `CELL_COLUMNS` that were left out because they are slow.
 

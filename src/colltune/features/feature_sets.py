@@ -59,11 +59,11 @@ def _rich(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
     logs = _log(nodes, ppn, msize_bytes)
     log_msize, log_nodes, log_ppn = logs.T
     log_nprocs = np.log2(nprocs)
-    terms = [log_nprocs, log_msize - log_nprocs, log_msize + log_ppn]
+    volumes = [log_msize - log_nprocs, log_msize + log_ppn, log_msize + log_nprocs]
     rounds = [np.ceil(log_nprocs), np.ceil(log_nodes)]
     powers = [_is_power_of_two(count) for count in (nprocs, nodes, ppn)]
     odd = [count % 2 for count in (nprocs, nodes, ppn)]
-    columns: Numbers = np.column_stack([logs, *terms, *rounds, *powers, *odd])
+    columns: Numbers = np.column_stack([logs, log_nprocs, *volumes, *rounds, *powers, *odd])
     return columns
 
 
@@ -80,6 +80,7 @@ _RICH_COLUMNS = (
     "log2_nprocs",
     "log2_msize_per_process",
     "log2_msize_per_node",
+    "log2_msize_of_all",
     "rounds_nprocs",
     "rounds_nodes",
     "nprocs_is_power_of_two",
@@ -98,9 +99,9 @@ FEATURE_SETS: dict[str, FeatureSet] = {
 """``basic`` is the input of Hunold et al. (CLUSTER 2020, sec. III-B): message size, nodes, ppn.
 
 ``log`` is the same on a logarithmic scale. ``rich`` adds what cost models of collectives are made
-of: processes, message per process and per node, rounds of a tree over processes and nodes (the
-ceiling of the binary logarithm), and whether counts are powers of two or odd, on which
-recursive-doubling algorithms depend.
+of: processes, message per process, per node and of all processes together, rounds of a tree over
+processes and nodes (the ceiling of the binary logarithm), and whether counts are powers of two or
+odd, on which recursive-doubling algorithms depend.
 """
 
 

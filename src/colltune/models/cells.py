@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Configuration, Instance, Shape, parse_parameters
+from colltune.models.launch_noise import UNKNOWN, LaunchNoise, launch_noise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ class CellMatrix:
     ``nodes``, ``ppn``, ``msize_bytes`` (n) describe the instances, sorted; ``time_s`` (n, C) holds
     the times of ``configurations`` (C, sorted), NaN where nothing was measured; ``slow`` (n, C)
     tells which of those were not measured because they are slow; ``objective`` which statistic of
-    the repetitions the times are.
+    the repetitions the times are; ``noise`` how they differ from launch to launch.
     """
 
     collective: Collective
@@ -40,6 +41,7 @@ class CellMatrix:
     time_s: Numbers
     slow: Flags
     objective: Objective = Objective.MEDIAN
+    noise: LaunchNoise = UNKNOWN
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -81,6 +83,7 @@ def cell_matrices(
     """Return the `objective` of the times of `dataset`, collectives sorted; see `cells` there."""
     cells = dataset.cells(objective)
     slow = set(dataset.slow_cells().itertuples(index=False, name=None))
+    timed = dataset.timed()
     library = dataset.context.library
     matrices = {}
     for name, rows in cells.groupby("collective", sort=True):
@@ -108,6 +111,7 @@ def cell_matrices(
             table.to_numpy(np.float64)[:, order],
             _flags(slow, str(name), table)[:, order],
             objective,
+            launch_noise(timed[timed["collective"] == name]),
         )
     return matrices
 

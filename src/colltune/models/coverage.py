@@ -13,6 +13,10 @@ candidate for an instance only if
 3. it was measured on a single node if the instance runs on one, and on several if on several:
    shared memory and network are different machines.
 
+Of a learner that sees all configurations at once, that takes missing cells into account and tells
+how badly a choice may turn out, only rule 3 and these are asked: it was measured at two shapes or
+more, or exactly at the instance's shape, and with messages as small and as large.
+
 The default itself is always a candidate.
 """
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from colltune.models.cells import CellMatrix
 
 Integers = NDArray[np.int64]
+Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _MEASURES = ("nodes", "nprocs")
 _NEVER_UP, _NEVER_DOWN = -1, np.iinfo(np.int64).max
@@ -80,15 +85,23 @@ class Coverage(NamedTuple):
             -1 if column is None else column,
         )
 
-    def candidates(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
-        """Return which configurations may be chosen for n instances, shape (n, C)."""
+    def candidates(
+        self, nodes: Integers, ppn: Integers, msize_bytes: Integers, *, cautious: bool = False
+    ) -> Flags:
+        """Return which configurations may be chosen for n instances, shape (n, C).
+
+        ``cautious`` tells that the learner judges what was not measured by itself.
+        """
         exact = (nodes[:, None] == self.shapes[:, 0]) & (ppn[:, None] == self.shapes[:, 1])
         at_shape = (exact.astype(np.int64) @ self.seen.T.astype(np.int64)) > 0
         result: Flags = at_shape | (self.seen.sum(axis=1) >= 2)
         size = np.clip(msize_bytes, self.low[2], self.high[2])
         larger = np.searchsorted(self.sizes, size, side="left")
         smaller = np.searchsorted(self.sizes, size, side="right") - 1
-        for axis, count in enumerate((nodes, nodes * ppn)):
+        if cautious:
+            result &= self.up[0].T[larger] > _NEVER_UP
+            result &= self.down[0].T[smaller] < _NEVER_DOWN
+        for axis, count in enumerate(() if cautious else (nodes, nodes * ppn)):
             inside = np.clip(count, self.low[axis], self.high[axis])[:, None]
             result &= self.up[axis].T[larger] >= inside
             result &= self.down[axis].T[smaller] <= inside
@@ -105,10 +118,19 @@ class Coverage(NamedTuple):
 
     def extrapolated(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
         """Tell which instances lie outside the reference's ranges, shape (n)."""
+        return self.distance(nodes, ppn, msize_bytes) > 1.0
+
+    def distance(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Numbers:
+        """Return how many times beyond the reference's ranges instances lie, shape (n); 1 inside.
+
+        The largest ratio over nodes, processes, message size (0 bytes count as 1) and ppn.
+        """
         values = np.stack([nodes, nodes * ppn, msize_bytes, ppn], axis=1)
         low = np.append(self.low, self.ppn_range[0])
         high = np.append(self.high, self.ppn_range[1])
-        return np.asarray(((values < low) | (values > high)).any(axis=1))
+        above = np.maximum(values, 1) / np.maximum(high, 1)
+        below = np.maximum(low, 1) / np.maximum(values, 1)
+        return np.asarray(np.maximum(np.maximum(above, below), 1.0).max(axis=1))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields as arrays."""

@@ -68,15 +68,18 @@ def empty(cells: CellMatrix) -> HeldOut:
     return HeldOut(np.full(cells.time_s.shape, np.nan), np.zeros(cells.time_s.shape, np.bool_))
 
 
-def fill(held_out: HeldOut, cells: CellMatrix, rows: Flags, predicted_s: Numbers) -> None:
+def fill(
+    held_out: HeldOut, cells: CellMatrix, rows: Flags, predicted_s: Numbers, *, cautious: bool
+) -> None:
     """Enter what a model fitted without `rows` predicts for them.
 
-    `predicted_s` has one column per configuration that the remaining rows know, in order.
+    `predicted_s` has one column per configuration that the remaining rows know, in order;
+    ``cautious`` is as for `Coverage.candidates`.
     """
     rest = cells.rows(~rows)
     columns = [cells.configurations.index(c) for c in rest.configurations]
     candidates = Coverage.of(rest).candidates(
-        cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows]
+        cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows], cautious=cautious
     )
     where = np.ix_(np.flatnonzero(rows), np.array(columns))
     held_out.predicted_s[where] = predicted_s

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.models.launch_noise import UNKNOWN, LaunchNoise
+
 Numbers = NDArray[np.float64]
 
 INTERVAL = (0.05, 0.95)
@@ -17,6 +19,10 @@ RATIO_QUANTILE = 0.4
 
 A compromise between gain and harm, with its figures in `colltune.selector.guard`.
 """
+LEAST_NOISE = 0.01
+"""Standard deviation of a log gain that is taken for granted, and at least assumed."""
+_MOST_NOISE = 0.1
+_TAIL = 1.645
 _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
 _UNKNOWN_MARGIN = float(np.log(1.2))
@@ -27,16 +33,27 @@ class ErrorModel(NamedTuple):
 
     ``lower`` and ``upper`` are the `INTERVAL` quantiles of log(measured / predicted) time.
     ``margin`` is what a predicted log gain over the default must exceed: minus the
-    `RATIO_QUANTILE` of log(measured gain / predicted gain), at least 0.
+    `RATIO_QUANTILE` of log(measured gain / predicted gain), at least 0. ``noise`` is the standard
+    deviation of a measured log gain from launch to launch, at least 0.01 and at most 0.1.
     """
 
     lower: Numbers
     upper: Numbers
     margin: Numbers
+    noise: float = LEAST_NOISE
 
     @classmethod
-    def of(cls, measured_s: Numbers, predicted_s: Numbers, default_column: int | None) -> Self:
+    def of(
+        cls,
+        measured_s: Numbers,
+        predicted_s: Numbers,
+        default_column: int | None,
+        launches: LaunchNoise = UNKNOWN,
+    ) -> Self:
         """Estimate from measured and out-of-fold predicted seconds, both (n, C), NaN if unknown.
+
+        Times of several launches are steadier than what one launch will see; by what `launches`
+        tells the interval is widened, the errors being independent of a launch's luck.
 
         A configuration with fewer than 10 errors borrows those of all; without any error at all
         the interval is a factor of 2 either way and the margin 20 %.
@@ -48,20 +65,27 @@ class ErrorModel(NamedTuple):
         else:
             gains = errors[:, [default_column]] - errors
             margin = -_quantiles(gains, RATIO_QUANTILE, default_column)
+        lower = np.where(np.isnan(lower), -_UNKNOWN_SPREAD, lower)
+        upper = np.where(np.isnan(upper), _UNKNOWN_SPREAD, upper)
+        half = (upper - lower) / 2.0
+        more = np.hypot(half, _TAIL * launches.averaged_away) - half
         return cls(
-            np.where(np.isnan(lower), -_UNKNOWN_SPREAD, lower),
-            np.where(np.isnan(upper), _UNKNOWN_SPREAD, upper),
+            lower - more,
+            upper + more,
             np.where(np.isnan(margin), _UNKNOWN_MARGIN, np.maximum(margin, 0.0)),
+            float(np.clip(launches.of_gain, LEAST_NOISE, _MOST_NOISE)),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields."""
-        return {"lower": self.lower, "upper": self.upper, "margin": self.margin}
+        bounds = {"lower": self.lower, "upper": self.upper, "margin": self.margin}
+        return bounds | {"noise": np.array([self.noise])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `arrays`."""
-        return cls(arrays["lower"], arrays["upper"], arrays["margin"])
+        """Rebuild from `arrays`; bundles of version 1 know no noise."""
+        noise = float(arrays["noise"][0]) if "noise" in arrays else LEAST_NOISE
+        return cls(arrays["lower"], arrays["upper"], arrays["margin"], noise)
 
 
 def _quantiles(errors: Numbers, quantile: float, excluded: int | None) -> Numbers:

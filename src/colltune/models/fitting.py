@@ -20,7 +20,7 @@ from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
 from colltune.models.learners import LEARNERS, Learner, learner_entry
-from colltune.models.predictors import Predictor, predictor_class
+from colltune.models.predictors import CautiousPredictor, Predictor, predictor_class
 from colltune.models.runtime_model import CollectiveModel
 from colltune.provenance import usable_cores
 
@@ -209,7 +209,7 @@ def _collective_model(
         task.feature_set,
         predictor,
         Coverage.of(cells),
-        ErrorModel.of(cells.time_s, held_out[name].predicted_s, cells.default_column),
+        ErrorModel.of(cells.time_s, held_out[name].predicted_s, cells.default_column, cells.noise),
     )
 
 
@@ -224,5 +224,8 @@ def _held_out(
             features = named_feature_set(task.feature_set).matrix(
                 cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows]
             )
-            cross_validation.fill(result, cells, rows, predictor.predict(features))
+            cautious = isinstance(predictor, CautiousPredictor)
+            cross_validation.fill(
+                result, cells, rows, predictor.predict(features), cautious=cautious
+            )
     return result

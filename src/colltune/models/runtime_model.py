@@ -13,7 +13,7 @@ from colltune.errors import BundleError
 from colltune.features import feature_set
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
-from colltune.models.predictors import Predictor
+from colltune.models.predictors import CautiousPredictor, Predictor
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -24,7 +24,8 @@ class Forecast(NamedTuple):
 
     ``time_s``, ``lower_s``, ``upper_s`` (n, C) are seconds; ``candidate`` (n, C) tells which
     configurations may be chosen there; ``extrapolated`` (n) which instances lie outside the
-    measured range.
+    measured range; ``shortfall`` (n, C) by which log ratio a configuration may fall behind the
+    default, None where the learner tells no such thing for single instances.
     """
 
     time_s: Numbers
@@ -32,6 +33,7 @@ class Forecast(NamedTuple):
     upper_s: Numbers
     candidate: Flags
     extrapolated: Flags
+    shortfall: Numbers | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +64,20 @@ class CollectiveModel:
             time_s,
             time_s * np.exp(self.error.lower),
             time_s * np.exp(self.error.upper),
-            self.coverage.candidates(*instances),
+            self.coverage.candidates(*instances, cautious=self.is_cautious),
             self.coverage.extrapolated(*instances),
+            self._shortfall(features),
         )
+
+    @property
+    def is_cautious(self) -> bool:
+        """Whether the learner tells how badly a choice may turn out."""
+        return isinstance(self.predictor, CautiousPredictor)
+
+    def _shortfall(self, features: Numbers) -> Numbers | None:
+        if self.default_column is None or not isinstance(self.predictor, CautiousPredictor):
+            return None
+        return self.predictor.shortfall(features, self.default_column)
 
     def model(self, configuration: Configuration) -> RuntimeModel:
         """Return the model of one configuration.

@@ -38,13 +38,15 @@ class Decisions(NamedTuple):
     ``chosen`` (n) are columns of `ModelSelector.portfolio`; ``fastest`` (n) what would be chosen
     without a guard, -1 where nothing was measured near enough; ``rank_s`` (n, C) the predicted
     times that were compared, infinite where a configuration must not be chosen; ``required`` (n, C)
-    the log gain the guard asked for; ``beyond`` (n) where a message is out of the guard's reach.
+    the log gain the guard asked for; ``doubt`` (n, C) by how much predicted log gains may be too
+    high; ``beyond`` (n) where a message is out of the guard's reach.
     """
 
     chosen: Integers
     fastest: Integers
     rank_s: Numbers
     required: Numbers
+    doubt: Numbers
     beyond: Flags
     forecast: Forecast
 
@@ -128,7 +130,7 @@ class ModelSelector:
         vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
         forecast = model.forecast(*vectors)
         rank_s = self._ranked(model, forecast, vectors)
-        required, beyond = self._limits(model, forecast, vectors)
+        required, doubt, beyond = self._limits(model, forecast, vectors)
         default = model.default_column
         fastest = self._argmin(model, rank_s, vectors)
         if default is None:
@@ -140,7 +142,7 @@ class ModelSelector:
             blocked[:, default] = False
             guarded = np.where(blocked, np.inf, rank_s)
             chosen = self._argmin(model, guarded, vectors)
-        return Decisions(chosen, fastest, rank_s, required, beyond, forecast)
+        return Decisions(chosen, fastest, rank_s, required, doubt, beyond, forecast)
 
     def _ranked(
         self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
@@ -178,15 +180,21 @@ class ModelSelector:
 
     def _limits(
         self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
-    ) -> tuple[Numbers, Flags]:
-        if self.guard is None:
-            n = len(forecast.time_s)
-            return np.full(forecast.time_s.shape, -np.inf), np.zeros(n, np.bool_)
+    ) -> tuple[Numbers, Numbers, Flags]:
+        """Return `Decisions.required`, `Decisions.doubt` and `Decisions.beyond`."""
         nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
+        coverage, error = model.coverage, model.error
+        guard = self.guard or Guard()
+        cautious = forecast.shortfall is not None
+        distance = coverage.distance(nodes, ppn, msize_bytes)
+        doubt = guard.doubt(forecast.shortfall, error.margin, distance)
+        if self.guard is None:
+            free = np.full(forecast.time_s.shape, -np.inf)
+            return free, doubt, np.zeros(len(free), np.bool_)
+        required = guard.required_log_gain(doubt, distance, error.noise, cautious=cautious)
         counts = np.stack([nodes, nodes * ppn, msize_bytes])
-        required = self.guard.required_log_gain(model.error.margin, forecast.extrapolated)
-        coverage = model.coverage
-        return required, self.guard.beyond_reach(counts, coverage.low, coverage.high)
+        beyond = guard.beyond_reach(counts, coverage.low, coverage.high, cautious=cautious)
+        return required, doubt, beyond
 
     def _argmin(
         self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
@@ -259,7 +267,16 @@ class _Descriptions:
             self._runners_up(row, chosen, instance),
             bool(self._decisions.forecast.extrapolated[row]),
             self._reason(row, chosen, instance),
+            self._bound(row, chosen),
         )
+
+    def _bound(self, row: int, chosen: int) -> float | None:
+        """Return the lower bound of the gain of what was chosen, or would have been."""
+        default, fastest = self._model.default_column, int(self._decisions.fastest[row])
+        column = fastest if chosen == default else chosen
+        if default is None or column in (default, -1):
+            return None
+        return self._gain(row, default, column) / float(np.exp(self._decisions.doubt[row, column]))
 
     def _prediction(self, row: int, column: int) -> Prediction | None:
         if column >= len(self._model.configurations):

@@ -1,30 +1,26 @@
-"""Do no harm: the library's own decision is kept unless a gain is beyond the model's own error.
+"""Do no harm: the library's own decision is kept unless a gain is beyond the model's own doubt.
 
-A configuration must be predicted faster than the default by more than
+Where the learner tells for each instance how far a configuration may fall behind the default
+(`colltune.models.predictors.CautiousPredictor`), a configuration must be predicted faster by more
+than
+
+* half of that shortfall times the risk parameter ``caution``; outside the measured range twice as
+  much, and half as much again with every doubling of the distance, and
+* the noise of a measured gain (`ErrorModel.noise`, at least 1 %).
+
+What is left of the predicted gain after the shortfall is its lower bound. Other learners' gains
+must exceed
 
 * 5 %, and
 * what the model's held-out predictions of that very ratio were off by (`ErrorModel.margin`: the
-  gain must survive the 40 % quantile of the ratio's error), and
+  gain must survive the 40 % quantile of the ratio's error), times ``caution``, and
 * 20 % where the shape or message lies outside the measured range.
 
 Far from everything measured the default is kept always: beyond twice the largest measured message,
-and on four times the most, or a quarter of the fewest, nodes or processes measured.
+on four times the most, or a quarter of the fewest, nodes or processes measured; learners that tell
+their shortfall are followed upwards to sixteen times the most.
 
-Share of the oracle's log gain (and share of decisions more than 5 % slower than the default),
-without and with this rule, on unseen node counts of a simulated 36-node fat tree, trained on 6 and
-on 3 node counts (340 instances each), and on Leonardo, one node count left out at a time (151):
-
-=======  ==========================  ==========================  ========================
-learner  6 node counts               3 node counts               Leonardo
-=======  ==========================  ==========================  ========================
-auto     .899 (4.4 %)  .901 (1.5 %)  .879 (5.3 %)  .858 (4.1 %)  .68 (11 %)  .67 (4.0 %)
-xgboost  .938 (2.1 %)  .941 (0.3 %)  .881 (2.6 %)  .830 (0.9 %)  .51 (14 %)  .58 (5.3 %)
-gam      .885 (5.3 %)  .871 (2.4 %)  .886 (5.9 %)  .878 (4.7 %)  .54 (14 %)  .47 (8.6 %)
-knn      .902 (2.1 %)  .883 (1.8 %)  .877 (3.8 %)  .809 (3.2 %)  .56 (14 %)  .40 (1.3 %)
-=======  ==========================  ==========================  ========================
-
-The quantile was chosen among some thirty rules on these same splits, so the figures flatter it. A
-one-sided bound at 90 % instead of 60 % lost 15 to 78 % of the gain.
+How far `caution` trades gain for harm, learner ``regret_trees``, stands in docs/selection.md.
 """
 
 from __future__ import annotations
@@ -35,36 +31,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_SHORTFALLS = 0.5
 
 
 class Guard(NamedTuple):
-    """Least predicted gain over the default, as a ratio, and how far instances may exceed the data.
+    """How much doubt a predicted gain over the default must survive.
 
-    ``min_gain`` holds everywhere, ``min_gain_extrapolated`` outside the measured range. ``reach``
-    is the largest message for which anything but the default is chosen, in multiples of the largest
-    measured; ``shape_reach`` is the same for nodes and processes, upwards and downwards.
+    ``caution`` is the risk parameter: 0 follows every predicted gain beyond the noise, 1 is the
+    default, 2 doubles the allowance for the model's errors. ``min_gain`` and
+    ``min_gain_extrapolated`` are ratios, asked of learners that do not tell their shortfall.
+    ``reach`` is the largest message for which anything but the default is chosen, in multiples of
+    the largest measured; ``shape_reach`` the same for nodes and processes, upwards and downwards,
+    and ``cautious_reach`` upwards for learners that tell their shortfall.
     """
 
     min_gain: float = 1.05
     min_gain_extrapolated: float = 1.2
     reach: float = 2.0
     shape_reach: float = 4.0
+    cautious_reach: float = 16.0
+    caution: float = 1.0
 
-    def required_log_gain(self, margin: Numbers, extrapolated: NDArray[np.bool_]) -> Numbers:
+    def doubt(
+        self,
+        shortfall: Numbers | None,
+        margin: Numbers,
+        distance: Numbers,
+    ) -> Numbers:
+        """Return by how much a predicted log gain may be too high, shape (n, C).
+
+        Parameters
+        ----------
+        shortfall
+            The models' own, shape (n, C), or None.
+        margin
+            The models' error of the predicted log gain, shape (C), which counts if there is none.
+        distance
+            How many times beyond the measured range instances lie, shape (n); 1 inside.
+        """
+        if shortfall is None:
+            return np.broadcast_to(self.caution * margin, (len(distance), len(margin)))
+        outside = np.where(distance > 1.0, 2.0 + 0.5 * np.log2(distance), 1.0)
+        return np.asarray(self.caution * _SHORTFALLS * outside[:, None] * shortfall)
+
+    def required_log_gain(
+        self, doubt: Numbers, distance: Numbers, noise: float, *, cautious: bool
+    ) -> Numbers:
         """Return the log gain that a configuration must exceed, shape (n, C).
 
         Parameters
         ----------
-        margin
-            The models' error of the predicted log gain, shape (C).
-        extrapolated
-            Which instances lie outside the measured range, shape (n).
+        doubt, distance
+            As for `doubt`, and what it returned.
+        noise
+            Of a measured log gain.
+        cautious
+            Whether the learner told its shortfall.
         """
-        least = np.where(extrapolated, self.min_gain_extrapolated, self.min_gain)
-        return np.maximum(np.log(least)[:, None], margin)
+        if cautious:
+            return np.asarray(doubt + noise)
+        least = np.where(distance > 1.0, self.min_gain_extrapolated, self.min_gain)
+        return np.maximum(np.log(least)[:, None], doubt)
 
     def beyond_reach(
-        self, counts: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
+        self, counts: Integers, low: Integers, high: Integers, *, cautious: bool = False
     ) -> NDArray[np.bool_]:
         """Tell which instances are too far from everything measured, shape (n).
 
@@ -74,8 +105,11 @@ class Guard(NamedTuple):
             Nodes, processes and message size in bytes of n instances, shape (3, n).
         low, high
             The measured ranges of the same, shape (3).
+        cautious
+            Whether the learner told its shortfall.
         """
-        upwards = np.array([self.shape_reach, self.shape_reach, self.reach])
+        up = self.cautious_reach if cautious else self.shape_reach
+        upwards = np.array([up, up, self.reach])
         downwards = np.array([self.shape_reach, self.shape_reach, np.inf])
         too_high = counts > (upwards * high)[:, None]
         too_low = counts < (low / downwards)[:, None]

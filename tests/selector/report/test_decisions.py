@@ -50,7 +50,7 @@ def test_every_field_is_what_the_selector_selects(
         assert found.default_s[at] == pytest.approx(selection.default.time_s)
         if found.replaced[at]:
             bound = np.nan if selection.gain_bound is None else selection.gain_bound
-            np.testing.assert_equal(found.bound[at], bound)
+            np.testing.assert_allclose(found.bound[at], bound)
 
 
 def test_reasons_agree_with_the_words_of_select(

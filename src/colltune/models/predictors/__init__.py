@@ -3,6 +3,12 @@
 Nothing here imports more than numpy, and nothing is unpickled.
 """
 
-from colltune.models.predictors.protocol import PREDICTORS, Arrays, Predictor, predictor_class
+from colltune.models.predictors.protocol import (
+    PREDICTORS,
+    Arrays,
+    CautiousPredictor,
+    Predictor,
+    predictor_class,
+)
 
-__all__ = ["PREDICTORS", "Arrays", "Predictor", "predictor_class"]
+__all__ = ["PREDICTORS", "Arrays", "CautiousPredictor", "Predictor", "predictor_class"]

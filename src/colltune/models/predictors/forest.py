@@ -61,6 +61,17 @@ class Forest:
         """Return the mean clipped log regrets, shape (n, C)."""
         return self._means(X)[0]
 
+    def shortfall(self, X: Numbers, default_column: int) -> Numbers:
+        """Return how far behind the default each configuration may fall, shape (n, C).
+
+        The root of the mean square of the log ratio by which it is slower than the default on the
+        instances that the trees name, 0 where it is faster.
+        """
+        behind = np.maximum(self.regrets - self.regrets[:, [default_column]], 0) * STEP
+        X32 = X.astype(np.float32)
+        squares = self._weights(X32) @ (behind**2) / len(self.roots)
+        return np.asarray(np.sqrt(squares))
+
     def _means(self, X: Numbers) -> tuple[Numbers, Numbers]:
         X32 = X.astype(np.float32)
         table = np.concatenate([self.regrets, self.excess], axis=1).astype(np.float64)

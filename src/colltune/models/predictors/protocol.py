@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,18 @@ class Predictor(Protocol):
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
         """Return one predictor with the outputs of `predictors` side by side."""
+        ...
+
+
+@runtime_checkable
+class CautiousPredictor(Protocol):
+    """A predictor that knows for each instance how badly a choice may turn out."""
+
+    def shortfall(self, X: Numbers, default_column: int) -> Numbers:
+        """Return how far behind the default each configuration may fall, shape (n, C).
+
+        Natural logarithms of ratios, 0 or more; a semi-deviation, not a bound.
+        """
         ...
 
 
