@@ -15,7 +15,7 @@ from colltune.models.learners import LEARNERS
 from colltune.models.predictors import PREDICTORS, predictor_class
 
 Numbers = np.typing.NDArray[np.float64]
-JOINT = [name for name, entry in LEARNERS.items() if entry.joint]
+JOINT = [name for name, entry in LEARNERS.items() if entry.joint and not entry.informed]
 SINGLE = [name for name, entry in LEARNERS.items() if not entry.joint]
 
 

@@ -91,6 +91,20 @@ LEARNERS: dict[str, LearnerEntry] = {
         "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
     ),
     "regret_trees": LearnerEntry("colltune.models.regret_trees:RegretTrees", "rich", joint=True),
+    "cost_model": LearnerEntry(
+        "colltune.models.cost_learner:CostModel",
+        "basic",
+        joint=True,
+        in_auto=False,
+        informed=True,
+    ),
+    "cost_prior": LearnerEntry(
+        "colltune.models.cost_prior:CostPrior",
+        "rich",
+        joint=True,
+        in_auto=False,
+        informed=True,
+    ),
 }
 """From the simplest to the most complex: of two that do equally well the first is taken."""
 

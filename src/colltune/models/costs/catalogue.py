@@ -56,6 +56,8 @@ class Family(NamedTuple):
 
 
 GENERIC = "generic"
+FORMULAS_VERSION = 1
+"""To be raised whenever a term of any family changes, since fitted parameters belong to them."""
 
 
 def _family(name: str, cost: CostFunction, **defaults: int) -> Family:
@@ -359,6 +361,13 @@ def family_of(configuration: Configuration) -> Family:
     return Family(GENERIC, basis)
 
 
+def terms_of(configuration: Configuration, instances: Instances) -> list[CostTerm]:
+    """Return the terms of a configuration's cost; its parameters go before its family's."""
+    family = family_of(configuration)
+    given = {name: value for name, value in configuration.parameters if value > 0}
+    return list(family.cost(instances, {**dict(family.defaults), **given}))
+
+
 def cost_terms(
     configuration: Configuration,
     nodes: ArrayLike,
@@ -377,7 +386,5 @@ def cost_terms(
     rails
         Adapters per node and how they are used.
     """
-    family = family_of(configuration)
     instances = Instances.of(nodes, ppn, msize_bytes, rails)
-    given = {name: value for name, value in configuration.parameters if value > 0}
-    return instances, list(family.cost(instances, {**dict(family.defaults), **given}))
+    return instances, terms_of(configuration, instances)

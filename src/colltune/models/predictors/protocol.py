@@ -58,6 +58,8 @@ class CautiousPredictor(Protocol):
 
 PREDICTORS: dict[str, str] = {
     "forest": "colltune.models.predictors.forest:Forest",
+    "corrected_costs": "colltune.models.predictors.corrected_costs:CorrectedCosts",
+    "costs": "colltune.models.predictors.costs:Costs",
     "grid": "colltune.models.predictors.grid:Grids",
     "neighbours": "colltune.models.predictors.neighbours:Neighbours",
     "spline": "colltune.models.predictors.spline:Splines",

@@ -1,0 +1,135 @@
+"""Costs of algorithms with fitted parameters; see `colltune.models.costs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.domain import Configuration
+from colltune.models.cost_model import (
+    COEFFICIENTS,
+    Coefficient,
+    CostTerm,
+    Instances,
+    seconds,
+    term,
+    term_matrix,
+)
+from colltune.models.costs.catalogue import FORMULAS_VERSION, terms_of
+from colltune.models.predictors.protocol import Arrays, Numbers
+
+_NAMES = ("nodes", "ppn", "msize")
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Seconds of C configurations: the amounts of their costs' terms times ``vectors`` (C, k).
+
+    ``columns`` are the names of the features, among them those of nodes, ppn and message size.
+    """
+
+    kind: ClassVar[str] = "costs"
+    configurations: tuple[Configuration, ...]
+    columns: tuple[str, ...]
+    vectors: Numbers
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of configurations."""
+        return len(self.configurations)
+
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds, shape (n, C)."""
+        instances = instances_of(X, self.columns)
+        result = np.empty((len(X), self.n_outputs))
+        for column, configuration in enumerate(self.configurations):
+            result[:, column] = amounts(configuration, instances) @ self.vectors[column]
+        return result
+
+    def breakdown(
+        self, configuration: Configuration, instances: Instances
+    ) -> list[tuple[str, Numbers]]:
+        """Return what each part of a configuration's cost takes, in seconds (n).
+
+        Raises
+        ------
+        ValueError
+            If it was not fitted.
+        """
+        vector = self.vectors[self.configurations.index(configuration)]
+        return seconds(_all_terms(configuration, instances), vector)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields, and the version of the formulas that the parameters belong to."""
+        return {
+            "configurations": np.array([c.id for c in self.configurations]),
+            "columns": np.array(self.columns),
+            "coefficients": np.array(COEFFICIENTS, dtype=np.str_),
+            "vectors": self.vectors,
+            "formulas_version": np.array([FORMULAS_VERSION]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Rebuild from `arrays`; ValueError if they were fitted with other formulas."""
+        version = int(arrays["formulas_version"][0])
+        known = tuple(arrays["coefficients"].tolist()) == COEFFICIENTS
+        if version != FORMULAS_VERSION or not known:
+            raise ValueError(
+                f"its costs were fitted with version {version} of the formulas, and this colltune"
+                f" has version {FORMULAS_VERSION}; fit again"
+            )
+        configurations = tuple(map(Configuration.parse, arrays["configurations"].tolist()))
+        columns = tuple(arrays["columns"].tolist())
+        if arrays["vectors"].shape != (len(configurations), len(COEFFICIENTS)):
+            raise ValueError("one row of parameters per configuration is needed")
+        return cls(configurations, columns, arrays["vectors"])
+
+    @classmethod
+    def stacked(cls, predictors: Sequence[Self]) -> Self:
+        """Put the outputs of predictors with the same features side by side."""
+        return cls(
+            tuple(c for p in predictors for c in p.configurations),
+            predictors[0].columns,
+            np.concatenate([p.vectors for p in predictors]),
+        )
+
+
+def amounts(configuration: Configuration, instances: Instances) -> Numbers:
+    """Return the amounts of a configuration's cost by coefficient, (n, k); one setup each."""
+    return term_matrix(instances, _all_terms(configuration, instances))
+
+
+def _all_terms(configuration: Configuration, instances: Instances) -> list[CostTerm]:
+    return [
+        term(instances, "each call", Coefficient.SETUP, 1.0),
+        *terms_of(configuration, instances),
+    ]
+
+
+def instances_of(X: Numbers, columns: Sequence[str]) -> Instances:
+    """Return the instances that features (n, k) describe.
+
+    Raises
+    ------
+    ValueError
+        If a feature for nodes, ppn or message size is missing.
+    """
+    found = {}
+    for name in _NAMES:
+        for column, values in zip(columns, X.T, strict=True):
+            if column in (name, f"{name}_bytes"):
+                found[name] = values
+                break
+            if column == f"log2_{name}":
+                found[name] = np.round(np.exp2(values))
+                break
+        else:
+            raise ValueError(
+                f"a cost model needs {name} among the features, not {', '.join(columns)}"
+            )
+    return Instances.of(found["nodes"], found["ppn"], found["msize"])

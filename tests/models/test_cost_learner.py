@@ -1,0 +1,162 @@
+"""The cost models as learners: alone, and as prior means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.features import FEATURE_SETS, feature_set
+from colltune.models.cells import cell_matrices
+from colltune.models.cost_learner import CostModel
+from colltune.models.cost_model import Link, NetworkParameters, term_matrix
+from colltune.models.cost_parts import LEARNED, breakdown
+from colltune.models.cost_prior import CostPrior
+from colltune.models.costs.catalogue import cost_terms
+from colltune.models.fitting import fit
+from colltune.models.predictors import predictor_class
+from colltune.models.predictors.costs import Costs
+from tests.models.machines import measured
+
+Numbers = np.typing.NDArray[np.float64]
+NETWORK = NetworkParameters(
+    Link(5e-7, 8e-11), Link(2e-6, 1e-10), reduction_s_per_byte=2e-10, contention=0.3
+)
+ALGORITHMS = ("recursive_doubling", "ring", "rabenseifner")
+CONFIGURATIONS = tuple(Configuration("openmpi", Collective.ALLREDUCE, a) for a in ALGORITHMS)
+
+
+def _grid(nodes: tuple[int, ...]) -> Numbers:
+    cells = [(m, n, p) for n in nodes for p in (1, 4, 16) for m in (8, 1024, 65536, 4194304)]
+    return np.array(cells, np.float64)
+
+
+def _times(instances: Numbers, noise: float = 0.0) -> Numbers:
+    rng = np.random.default_rng(1)
+    msize, nodes, ppn = instances.T
+    exact = np.column_stack(
+        [term_matrix(*cost_terms(c, nodes, ppn, msize)) @ NETWORK.vector() for c in CONFIGURATIONS]
+    )
+    return np.asarray((exact + 1e-7) * rng.lognormal(0, noise, exact.shape))
+
+
+def _features(name: str, instances: Numbers) -> Numbers:
+    msize, nodes, ppn = instances.T
+    return FEATURE_SETS[name].matrix(nodes, ppn, msize)
+
+
+@pytest.mark.parametrize("features", FEATURE_SETS)
+def test_extrapolates_a_machine_that_follows_the_formulas(features: str) -> None:
+    """Fitted to up to 8 nodes, 512 nodes are predicted to 10 %, from whatever features."""
+    training, test = _grid((2, 3, 4, 6, 8)), _grid((100, 512))
+    learner = CostModel().inform(CONFIGURATIONS, feature_set(features).columns)
+    learner.fit(_features(features, training), _times(training, 0.02))
+    predicted = learner.export().predict(_features(features, test))
+    assert np.abs(np.log(predicted / _times(test))).max() < 0.1
+
+
+@pytest.mark.parametrize("learner", [CostModel(), CostPrior(), CostPrior(trust=1.0)])
+def test_gaps_slow_cells_and_a_round_trip(learner: CostModel | CostPrior) -> None:
+    """Fitted with cells missing and slow ones, the rebuilt predictor predicts the same numbers."""
+    instances = _grid((2, 4, 8, 16))
+    times = _times(instances, 0.05)
+    times[::7, 0] = np.nan
+    times[instances[:, 0] > 1e6, 1] = np.inf
+    features = _features("rich", instances)
+    learner.inform(CONFIGURATIONS, feature_set("rich").columns).fit(features, times)
+    exported = learner.export()
+    rebuilt = predictor_class(exported.kind).from_arrays(exported.arrays())
+    predicted = exported.predict(features)
+    np.testing.assert_array_equal(rebuilt.predict(features), predicted)
+    assert (predicted > 0).all()
+    assert np.isfinite(predicted).all()
+    stacked = type(exported).stacked([exported, exported])
+    np.testing.assert_array_equal(stacked.predict(features), np.tile(predicted, 2))
+
+
+def test_trusts_costs_that_hold_and_not_those_that_mislead() -> None:
+    """On few node counts of a machine of the formulas costs are trusted, elsewhere they are not.
+
+    The other machine's times do not depend on nodes in any way that the formulas know.
+    """
+    cells = [
+        (m, n, p) for n in (4, 7, 32, 100, 512) for p in (1, 16) for m in 4 ** np.arange(2, 12)
+    ]
+    instances = np.array(cells, np.float64)
+    features, columns = _features("rich", instances), feature_set("rich").columns
+    good = CostPrior().inform(CONFIGURATIONS, columns).fit(features, _times(instances, 0.05))
+    rng = np.random.default_rng(2)
+    slopes = np.array([0.1, 0.2, -0.1])
+    strange = np.exp(features[:, :1] * slopes + rng.normal(0, 0.05, (len(features), 3)))
+    bad = CostPrior().inform(CONFIGURATIONS, columns).fit(features, 1e-6 * strange)
+    assert good.trust_ > 0
+    assert bad.trust_ == 0
+
+
+@pytest.mark.parametrize("learner", [CostModel(), CostPrior()])
+def test_impossible_data_is_an_error_that_names_the_configuration(
+    learner: CostModel | CostPrior,
+) -> None:
+    """A time of 0 and a configuration without a time are told, not fitted."""
+    instances = _grid((2, 4))
+    features, times = _features("basic", instances), _times(instances)
+    learner.inform(CONFIGURATIONS, feature_set("basic").columns)
+    for wrong in (0.0, np.nan):
+        broken = times.copy()
+        broken[:, 1] = wrong
+        with pytest.raises(ValueError, match=r"openmpi\.allreduce\.ring"):
+            learner.fit(features, broken)
+
+
+def test_features_without_nodes_are_an_error() -> None:
+    """A cost model says which feature it misses."""
+    learner = CostModel().inform(CONFIGURATIONS[:1], ("msize_bytes", "ppn"))
+    with pytest.raises(ValueError, match="needs nodes among the features, not msize_bytes, ppn"):
+        learner.fit(np.ones((3, 2)), np.ones((3, 1)))
+
+
+def test_parameters_of_other_formulas_are_refused() -> None:
+    """A bundle fitted with another version of the formulas has to be fitted again."""
+    predictor = Costs(CONFIGURATIONS[:1], feature_set("basic").columns, np.ones((1, 10)))
+    arrays = predictor.arrays() | {"formulas_version": np.array([0])}
+    with pytest.raises(ValueError, match="fit again"):
+        Costs.from_arrays(arrays)
+
+
+def _breakdown(trust: float | None) -> tuple[list[tuple[str, float]], float]:
+    """Return the parts of one predicted time, and the time; a prior of that trust if given."""
+    model = fit(measured(), "cost_model", jobs=1).model(Collective.BCAST)
+    configuration = next(c for c in model.configurations if c.algorithm == "binomial")
+    if trust is not None:
+        cells = cell_matrices(measured())[Collective.BCAST]
+        features = feature_set("rich")
+        matrix = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+        learner = CostPrior(trust).inform(cells.configurations, features.columns)
+        model = replace(model, predictor=learner.fit(matrix, cells.time_s).export())
+    instance = Instance(Collective.BCAST, Shape(8, 4), 65536)
+    predicted = model.model(configuration).predict(8, 4, 65536)[0][0]
+    return breakdown(model, configuration, instance), float(predicted)
+
+
+@pytest.mark.parametrize("trust", [None, 1.0])
+def test_the_parts_of_a_prediction_add_up_to_it(trust: float | None) -> None:
+    """Named parts in seconds sum to the predicted time; a process on top is the last part."""
+    parts, predicted = _breakdown(trust)
+    np.testing.assert_allclose(sum(seconds for _, seconds in parts), predicted)
+    assert "rounds of the tree, between nodes" in dict(parts)
+    assert (parts[-1][0] == LEARNED) == (trust is not None)
+
+
+def test_a_cost_that_is_not_wholly_trusted_has_no_parts() -> None:
+    """Half a cost explains nothing, nor does none."""
+    assert _breakdown(0.5)[0] == []
+    assert _breakdown(0.0)[0] == []
+
+
+def test_learners_without_costs_have_no_parts() -> None:
+    """A model that knows no costs gives an empty breakdown."""
+    model = fit(measured(), "knn", jobs=1).model(Collective.BCAST)
+    instance = Instance(Collective.BCAST, Shape(8, 4), 65536)
+    assert breakdown(model, model.configurations[0], instance) == []
