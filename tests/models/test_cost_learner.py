@@ -134,7 +134,8 @@ def _breakdown(trust: float | None) -> tuple[list[tuple[str, float]], float]:
         features = feature_set("rich")
         matrix = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
         learner = CostPrior(trust).inform(cells.configurations, features.columns)
-        model = replace(model, predictor=learner.fit(matrix, cells.time_s).export())
+        predictor = learner.fit(matrix, cells.time_s).export()
+        model = replace(model, predictor=predictor, feature_set="rich")
     instance = Instance(Collective.BCAST, Shape(8, 4), 65536)
     predicted = model.model(configuration).predict(8, 4, 65536)[0][0]
     return breakdown(model, configuration, instance), float(predicted)
