@@ -45,13 +45,56 @@ def _asked() -> Numbers:
 
 
 def test_regrets_are_those_of_scikit_learn() -> None:
-    """The walk through the exported nodes ends in the leaves that scikit-learn's trees end in."""
+    """Instances grown on end in the leaves that scikit-learn's trees end in; others nearly do."""
     features, times = _grid()
     predictor = RegretTrees(n_trees=40).fit(features, times).export()
     clipped = _clipped(times)
     reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
-    asked = np.concatenate([features, _asked()])
+    np.testing.assert_allclose(predictor.regret(features), reference.predict(features), atol=1e-6)
+    off = np.abs(predictor.regret(_asked()) - reference.predict(_asked()))
+    assert off.mean() < 0.01
+
+
+def test_other_features_are_answered_as_by_scikit_learn() -> None:
+    """Of features that are not a message size's, no threshold is rounded."""
+    features, times = _grid()
+    features = features[:, [0, 3, 8]]
+    predictor = RegretTrees(n_trees=40).fit(features, times).export()
+    clipped = _clipped(times)
+    reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
+    asked = _asked()[:, [0, 3, 8]]
     np.testing.assert_allclose(predictor.regret(asked), reference.predict(asked), atol=1e-6)
+
+
+def test_lines_are_what_walking_the_trees_gives() -> None:
+    """At any size of any shape the step functions equal a walk from node to node."""
+    features, times = _grid()
+    predictor = RegretTrees(n_trees=25).fit(features, times).export()
+    asked = _asked()
+    walked = np.array([_walked(predictor, row) for row in asked.astype(np.float32)])
+    np.testing.assert_allclose(predictor.regret(asked), walked, atol=1e-6)
+
+
+def _walked(forest: Forest, row: np.typing.NDArray[np.float32]) -> Numbers:
+    total = np.zeros(forest.n_outputs)
+    for root in forest.roots.tolist():
+        node = root
+        while node >= 0:
+            below = row[forest.features[node]] <= forest.thresholds[node]
+            node = int((forest.left if below else forest.right)[node])
+        total += forest.regrets[-1 - node]
+    return np.asarray(total * STEP / len(forest.roots))
+
+
+def test_shortfall_is_the_root_mean_square_of_what_is_lost() -> None:
+    """Of one tree it is what the instance in the leaf loses against the default, else nothing."""
+    features, times = _grid()
+    predictor = RegretTrees(n_trees=1).fit(features, times).export()
+    before = predictor.predict(features)
+    clipped = _clipped(times)
+    expected = np.maximum(clipped - clipped[:, [1]], 0.0)
+    np.testing.assert_allclose(predictor.shortfall(features, 1), expected, atol=1e-3)
+    np.testing.assert_array_equal(predictor.predict(features), before)
 
 
 @pytest.mark.parametrize("min_samples_leaf", [1, 4])
@@ -95,6 +138,7 @@ def _stump(threshold: float) -> Forest:
         roots=np.zeros(1, np.int32),
         regrets=np.array([[0, half], [half, 0]], np.int32),
         excess=np.zeros((2, 2), np.int32),
+        along=np.zeros(0, np.int64),
         clip=np.ones(1),
         level=learner.export().level,
     )

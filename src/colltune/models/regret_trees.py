@@ -185,11 +185,13 @@ class RegretTrees(RuntimeRegressor):
         """Grow the trees and take them out of scikit-learn."""
         clipped = np.minimum(regret, self.clip)
         X32 = X.astype(np.float32)
+        along = _columns_along_size(X.shape[1])
         trees = self._trees(X32, clipped)
         leaf_of = np.stack([tree.apply(X32) for tree in trees])
         row_of, table = _leaves(leaf_of, np.concatenate([clipped, regret - clipped], axis=1))
         return Forest(
-            **_nodes(trees, leaf_of, row_of),
+            **_nodes(trees, leaf_of, row_of, Rounding(X32, along)),
+            along=np.array(along, np.int64),
             regrets=table[:, : regret.shape[1]],
             excess=table[:, regret.shape[1] :],
             clip=np.array([self.clip]),
@@ -221,6 +223,36 @@ def _input_columns(n_features: int) -> list[int]:
     if n_features != len(_RICH):
         return list(range(n_features))
     return [_RICH.index(name) for name in _INPUTS]
+
+
+def _columns_along_size(n_features: int) -> list[int]:
+    """Return which features rise with the message size, its own logarithm first."""
+    if n_features != len(_RICH):
+        return []
+    return [place for place, name in enumerate(_RICH) if name.startswith("log2_msize")]
+
+
+class Rounding:
+    """Rounds thresholds along message size, so that shapes have hundreds of steps, not thousands.
+
+    To odd sixteenths of an octave, or to the middle between the instances that a threshold lies
+    between if there is none: each of the instances grown on stays in its leaf.
+    """
+
+    def __init__(self, X32: NDArray[np.float32], along: Sequence[int]) -> None:
+        self._values = {f: np.unique(X32[:, f].astype(np.float64)) for f in along}
+
+    def __call__(self, features: Integers, thresholds: Numbers) -> NDArray[np.float32]:
+        """Return the thresholds (n) of `features` (n) as float32."""
+        result = thresholds.copy()
+        for feature, values in self._values.items():
+            at = np.flatnonzero(features == feature)
+            above = np.searchsorted(values, thresholds[at], side="right")
+            low, high = values[above - 1], values[above]
+            rounded = (np.floor(thresholds[at] * 8) + 0.5) / 8
+            fits = (low <= rounded) & (rounded < high)
+            result[at] = np.where(fits, rounded, (low + high) / 2)
+        return _rounded_down(result)
 
 
 def _leaves(leaf_of: Integers, regret: Numbers) -> tuple[Integers, NDArray[np.int32]]:
@@ -261,7 +293,9 @@ def _leaves(leaf_of: Integers, regret: Numbers) -> tuple[Integers, NDArray[np.in
     return row_of.reshape(n_trees, n), table
 
 
-def _nodes(trees: Sequence[Tree], leaf_of: Integers, row_of: Integers) -> dict[str, Any]:
+def _nodes(
+    trees: Sequence[Tree], leaf_of: Integers, row_of: Integers, rounded: Rounding
+) -> dict[str, Any]:
     """Return the arrays of a `Forest`'s nodes: inner nodes only, all trees in turn."""
     parts: dict[str, list[NDArray[Any]]] = {n: [] for n in ("features", "thresholds", *_CHILDREN)}
     roots, first = [], 0
@@ -274,7 +308,7 @@ def _nodes(trees: Sequence[Tree], leaf_of: Integers, row_of: Integers) -> dict[s
         roots.append(target[0])
         first += len(inner)
         parts["features"].append(tree.feature[inner].astype(np.uint8))
-        parts["thresholds"].append(_rounded_down(tree.threshold[inner]))
+        parts["thresholds"].append(rounded(tree.feature[inner], tree.threshold[inner]))
         parts["left"].append(target[tree.children_left[inner]].astype(np.int32))
         parts["right"].append(target[tree.children_right[inner]].astype(np.int32))
     return {name: np.concatenate(arrays) for name, arrays in parts.items()} | {

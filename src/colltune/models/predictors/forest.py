@@ -8,18 +8,18 @@ small step and their sums therefore exact: a prediction does not depend on how i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltune.models.predictors.level import Level
+from colltune.models.predictors.lines import Lines, Nodes
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 STEP = 2.0**-20
 """Of a stored log regret."""
-_CHUNK_ELEMENTS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,8 @@ class Forest:
     names row r of the table, as does a root. ``roots`` (T). ``regrets`` (R, C) are log regrets in
     `STEP`, up to a clip; ``excess`` (R, C) is what was clipped off. The excess counts from half of
     ``clip`` on, so that slow configurations are predicted as slow as they are, and the order of
-    good ones is that of the clipped regrets.
+    good ones is that of the clipped regrets. ``along`` are the features that rise with the message
+    size: the first is its logarithm, the others add to it what the shape fixes.
     """
 
     kind: ClassVar[str] = "forest"
@@ -42,8 +43,10 @@ class Forest:
     roots: NDArray[np.int32]
     regrets: NDArray[np.int32]
     excess: NDArray[np.int32]
+    along: NDArray[np.int64]
     clip: Numbers
     level: Level
+    _asked: list[Any] = field(default_factory=list, init=False, repr=False)
 
     @property
     def n_outputs(self) -> int:
@@ -52,14 +55,14 @@ class Forest:
 
     def predict(self, X: Numbers) -> Numbers:
         """Return seconds, shape (n, C)."""
-        regret, excess = self._means(X)
+        means, level = self._averaged(X)
+        regret, excess = means[:, : self.n_outputs], means[:, self.n_outputs : 2 * self.n_outputs]
         counted = np.clip(2.0 * regret / self.clip[0] - 1.0, 0.0, 1.0)
-        log_times = self.level.log_time(X)[:, None] + regret + counted * excess
-        return np.asarray(np.exp(log_times))
+        return np.asarray(np.exp(level[:, None] + regret + counted * excess))
 
     def regret(self, X: Numbers) -> Numbers:
         """Return the mean clipped log regrets, shape (n, C)."""
-        return self._means(X)[0]
+        return self._averaged(X)[0][:, : self.n_outputs]
 
     def shortfall(self, X: Numbers, default_column: int) -> Numbers:
         """Return how far behind the default each configuration may fall, shape (n, C).
@@ -67,46 +70,29 @@ class Forest:
         The root of the mean square of the log ratio by which it is slower than the default on the
         instances that the trees name, 0 where it is faster.
         """
-        behind = np.maximum(self.regrets - self.regrets[:, [default_column]], 0) * STEP
-        X32 = X.astype(np.float32)
-        squares = self._weights(X32) @ (behind**2) / len(self.roots)
-        return np.asarray(np.sqrt(squares))
+        if self._asked[:1] != [default_column]:
+            self._asked[:] = [default_column, self._lines(default_column)]
+        return np.asarray(np.sqrt(self._averaged(X)[0][:, 2 * self.n_outputs :]))
 
-    def _means(self, X: Numbers) -> tuple[Numbers, Numbers]:
-        X32 = X.astype(np.float32)
-        table = np.concatenate([self.regrets, self.excess], axis=1).astype(np.float64)
-        rows = max(1, _CHUNK_ELEMENTS // max(len(self.roots), len(table)))
-        sums = np.empty((len(X), table.shape[1]))
-        for first in range(0, len(X), rows):
-            part = slice(first, first + rows)
-            sums[part] = self._weights(X32[part]) @ table
-        sums *= STEP / len(self.roots)
-        return sums[:, : self.n_outputs], sums[:, self.n_outputs :]
+    def _averaged(self, X: Numbers) -> tuple[Numbers, Numbers]:
+        """Return regrets, excesses and, once asked for, squared shortfalls, and the log level."""
+        if not self._asked:
+            self._asked[:] = [None, self._lines(None)]
+        means, level = self._asked[1].means(np.asarray(X, np.float64))
+        return STEP * means.astype(np.float64), level
 
-    def _weights(self, X32: NDArray[np.float32]) -> Numbers:
-        """Return how many trees name each row of the table, (n, R)."""
-        n_rows = len(self.regrets)
-        leaf = -1 - self._leaves(X32) + n_rows * np.arange(len(X32))[:, None]
-        counts = np.bincount(leaf.ravel(), minlength=n_rows * len(X32))
-        return counts.reshape(len(X32), n_rows).astype(np.float64)
-
-    def _leaves(self, X32: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Walk all trees at once, one level at a time; return leaves (n, T) as negative numbers."""
-        values, n_features = X32.ravel(), X32.shape[1]
-        node = np.tile(self.roots.astype(np.int64), len(X32))
-        rows = np.repeat(np.arange(len(X32)) * n_features, len(self.roots))
-        pending = np.flatnonzero(node >= 0)
-        while len(pending):
-            at = node[pending]
-            below = values[rows[pending] + self.features[at]] <= self.thresholds[at]
-            at = np.where(below, self.left[at], self.right[at])
-            node[pending] = at
-            pending = pending[at >= 0]
-        return node.reshape(len(X32), len(self.roots))
+    def _lines(self, default_column: int | None) -> Lines:
+        regrets = self.regrets.astype(np.int64)
+        table = [regrets, self.excess.astype(np.int64)]
+        if default_column is not None:
+            behind = np.maximum(regrets - regrets[:, [default_column]], 0)
+            table.append(np.rint(behind.astype(np.float64) ** 2 * STEP).astype(np.int64))
+        nodes = Nodes(self.features, self.thresholds, self.left, self.right, self.roots)
+        return Lines(nodes, np.concatenate(table, axis=1), self.along.tolist(), self.level)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields, those of the level with a prefix."""
-        own = {name: value for name, value in self.__dict__.items() if name != "level"}
+        own = {name: a for name, a in self.__dict__.items() if isinstance(a, np.ndarray)}
         return own | {f"level_{name}": value for name, value in self.level.arrays().items()}
 
     @classmethod

@@ -8,7 +8,7 @@ of the inputs (Rasmussen and Williams, *Gaussian Processes for Machine Learning*
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,35 @@ def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
     ordered = np.sort(column)
     values = ordered[np.append(True, np.diff(ordered) > 0)[: len(ordered)]]
     return values, np.searchsorted(values, column)
+
+
+class LevelLines(NamedTuple):
+    """Levels of L lines along one input ``(position - center) / scale``.
+
+    ``offsets`` (L); ``slope``; ``points`` (S) and ``weights`` (L, S) of the correlations along it.
+    """
+
+    offsets: Numbers
+    weights: Numbers
+    points: Numbers
+    center: float
+    scale: float
+    length: float
+    slope: float
+
+    def log_time(self, line: NDArray[np.int64], position: Numbers) -> Numbers:
+        """Return log seconds (n) at positions on lines."""
+        inputs = (position - self.center) / self.scale
+        near = matern(inputs, self.points, self.length)
+        rest = np.einsum("ij,ij->i", near, self.weights[line])
+        return np.asarray(self.offsets[line] + self.slope * inputs + rest)
+
+    def and_also(self, other: LevelLines) -> LevelLines:
+        """Return the lines of both."""
+        return self._replace(
+            offsets=np.append(self.offsets, other.offsets),
+            weights=np.concatenate([self.weights, other.weights]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +91,32 @@ class Level:
             result[part] += np.einsum("ij,j->i", self._correlations(inputs[part]), self.weights)
         return result
 
-    def _correlations(self, inputs: Numbers) -> Numbers:
+    def lines(self, X: Numbers, column: int | None) -> LevelLines:
+        """Return the levels along feature `column` through instances with features (L, k)."""
+        at = np.flatnonzero(self.columns == (-1 if column is None else column)).tolist()
+        if not at:
+            return LevelLines(self.log_time(X), np.zeros((len(X), 0)), np.zeros(0), 0, 1, 1, 0)
+        axis = at[0]
+        inputs = (X[:, self.columns] - self.center) / self.scale
+        others = np.arange(len(self.columns)) != axis
+        points, place = distinct(self.points[:, axis])
+        weights = np.zeros((len(X), len(points)))
+        shares = self._correlations(inputs, others) * self.weights
+        np.add.at(weights.T, place, shares.T)
+        return LevelLines(
+            inputs[:, others] @ self.slopes[others] + self.offset[0],
+            weights,
+            points,
+            float(self.center[axis]),
+            float(self.scale[axis]),
+            float(self.lengths[axis]),
+            float(self.slopes[axis]),
+        )
+
+    def _correlations(self, inputs: Numbers, among: NDArray[np.bool_] | None = None) -> Numbers:
         result = np.ones((len(inputs), len(self.points)))
-        for column, point, length in zip(inputs.T, self.points.T, self.lengths, strict=True):
+        for axis in range(len(self.columns)) if among is None else np.flatnonzero(among).tolist():
+            column, point, length = inputs[:, axis], self.points[:, axis], self.lengths[axis]
             queries, query_of = distinct(column)
             values, value_of = distinct(point)
             result *= matern(queries, values, float(length))[:, value_of][query_of]
