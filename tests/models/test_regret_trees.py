@@ -107,3 +107,18 @@ def test_units_do_not_matter(factor: float) -> None:
     usual = RegretTrees(n_trees=10).fit(features, times).predict(features)
     scaled = RegretTrees(n_trees=10).fit(features, times * factor).predict(features)
     np.testing.assert_allclose(scaled, usual * factor, rtol=1e-6)
+
+
+def test_folds_grow_fewer_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For errors out of fold fewer trees are grown than for the model itself."""
+    grown = []
+    fitted = RegretTrees.fit
+
+    def noted(self: RegretTrees, features: Numbers, times: Numbers) -> RegretTrees:
+        grown.append(self.n_trees)
+        return fitted(self, features, times)
+
+    monkeypatch.setattr(RegretTrees, "fit", noted)
+    fit(measured(), "regret_trees", jobs=1)
+    assert len(grown) == 5
+    assert grown[0] > max(grown[1:])

@@ -170,7 +170,8 @@ def _fitted(task: _Task) -> Predictor | DataError:
     features = feature_set.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
     entry = learner_entry(task.learner)
     if entry.joint:
-        learner = entry.create_for(cells.configurations, feature_set.columns)
+        in_fold = task.fold != _WHOLE
+        learner = entry.create_for(cells.configurations, feature_set.columns, in_fold=in_fold)
         return _jointly_fitted(learner, features, cells)
     predictors = []
     for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):

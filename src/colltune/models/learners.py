@@ -13,8 +13,8 @@ will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, Self, cast
 
 import numpy as np
@@ -51,13 +51,22 @@ class InformedLearner(Learner, Protocol):
         ...
 
 
+class AdjustableLearner(Learner, Protocol):
+    """A learner with parameters, as all of scikit-learn's kind have."""
+
+    def set_params(self, **parameters: object) -> Self:
+        """Set parameters of the constructor."""
+        ...
+
+
 @dataclass(frozen=True)
 class LearnerEntry:
     """Where a learner lives (``module:class``) and the feature set it does best with.
 
     ``joint`` learners are fitted to all configurations at once; ``informed`` ones are told which
     these are. ``program`` is what must be on PATH for it. ``auto`` considers only learners with
-    ``in_auto``.
+    ``in_auto``. ``in_folds`` are parameters that make it cheaper where only its errors are of
+    interest.
     """
 
     location: str
@@ -66,6 +75,7 @@ class LearnerEntry:
     program: str | None = None
     in_auto: bool = True
     informed: bool = False
+    in_folds: Mapping[str, object] = field(default_factory=dict)
 
     def create(self) -> Learner:
         """Return a new, unfitted learner; its library is imported only now."""
@@ -74,10 +84,16 @@ class LearnerEntry:
         return learner
 
     def create_for(
-        self, configurations: Sequence[Configuration], columns: Sequence[str]
+        self,
+        configurations: Sequence[Configuration],
+        columns: Sequence[str],
+        *,
+        in_fold: bool = False,
     ) -> Learner:
-        """Return a new learner, informed if it wants to be."""
+        """Return a new learner, informed if it wants to be, cheaper if it is for a fold."""
         learner = self.create()
+        if in_fold and self.in_folds:
+            cast(AdjustableLearner, learner).set_params(**self.in_folds)
         if self.informed:
             return cast(InformedLearner, learner).inform(configurations, columns)
         return learner
@@ -90,7 +106,9 @@ LEARNERS: dict[str, LearnerEntry] = {
     "interpolation": LearnerEntry(
         "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
     ),
-    "regret_trees": LearnerEntry("colltune.models.regret_trees:RegretTrees", "rich", joint=True),
+    "regret_trees": LearnerEntry(
+        "colltune.models.regret_trees:RegretTrees", "rich", joint=True, in_folds={"n_trees": 100}
+    ),
     "cost_model": LearnerEntry(
         "colltune.models.cost_learner:CostModel",
         "basic",
