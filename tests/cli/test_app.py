@@ -12,7 +12,7 @@ from tests.cli.conftest import Verb
 
 VERBS = (
     *("tune", "measure", "submit", "import", "export", "fit", "evaluate", "select", "catalog"),
-    *("lint", "explain", "convert"),
+    *("lint", "explain", "convert", "what-if"),
 )
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from colltune.cli.calls import CallersOf
+from colltune.dataset import read
 from colltune.domain import Shape
 from colltune.errors import LibraryError
+from colltune.models.fitting import fit
 from colltune.mpi.formats import FORMATS
 from tests.cli.conftest import Verb
 from tests.mpi.plain_format import PlainFormat
@@ -124,3 +126,53 @@ def test_too_many_callers() -> None:
     """A job has no communicator larger than itself."""
     with pytest.raises(LibraryError, match="12 processes only"):
         _ = CallersOf(Shape(3, 4), comm_size=13).comm_size_and_nodes
+
+
+def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements_csv: Path) -> None:
+    """With a bundle and measurements, time and terms of what runs and of the default are shown."""
+    words = ("--collective", "bcast", "--msize", 512, "--bundle", bundle_path)
+    out = colltune("explain", rules, *JOB, *words, "--data", measurements_csv).out
+    head, table = out.split("\n\n", 1)
+    assert "runs binomial" in head
+    assert table.startswith("Predicted by the bundle's models on 2x4:\n")
+    assert f"Cost terms by a cost model fitted to {measurements_csv}:" in table
+    assert "latency between nodes" in table
+    assert "which algorithm the default runs is not known" in table
+    found = colltune("explain", rules, *JOB, *words, "--data", measurements_csv, "--json").json
+    parts = found["costs"]["configurations"]
+    assert [p["configuration"] for p in parts] == [
+        "openmpi.bcast.binomial",
+        "openmpi.bcast.default",
+    ]
+    for part in parts:
+        assert sum(term["share"] for term in part["terms"]) == pytest.approx(1.0)
+        assert part["prediction"]["lower_s"] <= part["prediction"]["time_s"]
+
+
+def test_cost_terms_that_are_not_known(colltune: Verb, rules: Path, bundle_path: Path) -> None:
+    """Without a cost model, and of what was not measured, nothing is invented."""
+    words = ("--collective", "bcast", "--msize", 4096, "--bundle", bundle_path)
+    out = colltune("explain", rules, *JOB, *words).out
+    assert "takes a cost model: name measurements with --data" in out
+    assert "not known" in out.split("\n\n")[1]
+    default = colltune("explain", rules, *JOB, *words, "-e", "PLAIN_ON=1", "--json").json
+    assert [c["configuration"] for c in default["costs"]["configurations"]] == [
+        "openmpi.bcast.default"
+    ]
+
+
+def test_wrong_bundles(
+    colltune: Verb, rules: Path, bundle_path: Path, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """A bundle that is none, lacks the collective or is of another library is one clear error."""
+    words = (*JOB, "--msize", 0, "--bundle")
+    assert colltune("explain", rules, *words, tmp_path, "--collective", "bcast").status == 7
+    lacks = colltune("explain", rules, *words, bundle_path, "--collective", "scan")
+    assert (lacks.status, "no models of scan" in lacks.err) == (7, True)
+    other = tmp_path / "mpich.csv"
+    other.write_text(measurements_csv.read_text().replace("openmpi", "mpich"))
+    bundle = fit(read([other]), "knn").save(tmp_path / "bundle")
+    strange = colltune("explain", rules, *words, bundle, "--collective", "bcast")
+    assert (strange.status, "a bundle of mpich" in strange.err) == (7, True)
+    alone = colltune("explain", rules, *JOB, "--msize", 0, "--collective", "bcast", "--data", other)
+    assert (alone.status, "--data needs --bundle" in alone.err) == (2, True)

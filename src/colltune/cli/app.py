@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "evaluate": "colltune.cli.evaluate:evaluate",
     "report": "colltune.cli.report:report",
     "select": "colltune.cli.select:select",
+    "what-if": "colltune.cli.what_if:what_if",
     "catalog": "colltune.cli.catalog:catalog",
     "lint": "colltune.cli.lint:lint",
     "explain": "colltune.cli.explain:explain",

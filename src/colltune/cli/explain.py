@@ -46,16 +46,29 @@ def explain(
     element_bytes: Annotated[int, typer.Option(help="Size of the datatype.", min=1)] = 1,
     environment: Environment = None,
     parameters: Parameters = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(help="Bundle to predict times and cost terms of what runs and the default."),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Measurements to fit a cost model to, where the bundle has none; repeatable.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say in one paragraph which algorithm a call runs with a configuration file, and why.
 
     Without --environment and --parameters the job is taken to set exactly what puts the file into
-    effect. MPI need not be installed.
+    effect. MPI need not be installed. With --bundle it also says what the call takes and what that
+    time is made of: latency and bandwidth between and within nodes, reduction, and so on.
 
     Example: colltune explain rules.conf --release openmpi@5.0.8 --nodes 4 --ppn 32 --collective
     bcast --msize 65536
     """
+    from colltune.cli import explained_costs
     from colltune.cli.calls import CallersOf, call_of
     from colltune.cli.configuration_file import open_file
     from colltune.cli.console import printable, show, show_json
@@ -75,7 +88,15 @@ def explain(
     parsed = opened.parse()
     variables = job_variables(environment, parameters)
     outcome = parsed.decide(call, variables)
+    costs = None
+    if data and bundle is None:
+        raise typer.BadParameter("--data needs --bundle")
+    if bundle is not None and not outcome.ends_program:
+        costs = explained_costs.explained_costs(bundle, data or [], call, outcome.configuration)
     if json:
-        show_json(as_json(opened, parsed, call, outcome))
+        added = {"costs": explained_costs.as_json(costs)} if costs else {}
+        show_json(as_json(opened, parsed, call, outcome) | added)
     else:
         show(printable(paragraph(opened, parsed, call, outcome, given=variables is not None)))
+        if costs:
+            show(f"\n{explained_costs.text(costs)}")

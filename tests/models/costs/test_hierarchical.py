@@ -7,8 +7,10 @@ import math
 import pytest
 
 from colltune.errors import DataError
-from colltune.models.cost_model import Link
+from colltune.models.cost_model import Instances, Link, NetworkParameters, total_seconds
+from colltune.models.costs import scatter_allgather, trees
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
+from colltune.models.costs.two_level import two_level
 
 ALPHA_S, BETA_S = 3e-6, 1e-9
 
@@ -157,6 +159,36 @@ def test_huge_and_tiny(p: int, m: int) -> None:
         best = cost(algorithm, p, m).optimum()
         assert math.isfinite(best.time_s)
         assert best.time_s <= best.flat_time_s
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "segments"),
+    [
+        (Broadcast.FLAT, "flat", 1),
+        (Broadcast.PIPELINED, "pipeline", 4),
+        (Broadcast.BINOMIAL, "binomial", 1),
+        (Broadcast.SCATTER_RING_ALLGATHER, "scatter_ring_allgather", 1),
+        (Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER, "scatter_doubling_allgather", 1),
+    ],
+)
+def test_same_costs_as_those_that_are_fitted(
+    algorithm: Broadcast, name: str, segments: int
+) -> None:
+    """With one kind of link, the fitted cost functions say the same, flat and in two levels.
+
+    Groups are the 4 nodes of 8 processes there.
+    """
+    function = getattr(trees, name, None) or getattr(scatter_allgather, name)
+    link = Link(ALPHA_S, BETA_S)
+    network = NetworkParameters(link, link)
+    instances = Instances.of(4, 8, 4096)
+    segsize = {"segsize": 4096 // segments}
+    flat_s, grouped_s = (
+        float(total_seconds(instances, f(instances, segsize), network)[0])
+        for f in (function, two_level([function], [function]))
+    )
+    assert flat_s == pytest.approx(cost(algorithm, 32, segments=segments).flat_time_s)
+    assert grouped_s == pytest.approx(cost(algorithm, 32, segments=segments).time_s(4))
 
 
 @pytest.mark.parametrize("groups", [0, -4, 5, 48])

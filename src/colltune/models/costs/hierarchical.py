@@ -10,6 +10,13 @@ With G = 1 or G = p one of the two levels has a single process and sends nothing
 that of the flat algorithm; the printed formulas of sec. 3.2, 3.3 and 3.6 hold for 1 < G < p only.
 The cost of making the two communicators is not in the model (sec. 4.1 finds that it can outweigh
 the gain); it is paid once per communicator, not per broadcast.
+
+Tried on a simulated 36-node fat tree with nodes as groups, where a pipelined chain was measured
+flat and in two levels (SimGrid's NTSL and SMP_linear, both in segments of 8 KiB, 314 instances on
+4, 8 and 16 processes per node): eq. 3 says which is faster in 92 %, and the logarithms of the
+speed-ups correlate at .95; geometric means 2.06, 3.36, 5.15 predicted and 2.12, 3.44, 5.36 found.
+Where it errs, two levels gain on longer messages than it says, for their pipelines overlap. A
+binomial tree in two levels takes the same time as the flat one, as sec. 3.3 says.
 """
 
 from __future__ import annotations

@@ -1,0 +1,184 @@
+"""`colltune what-if`: the selection with other nodes, processes per node or network adapters."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.options import Json, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from colltune.domain import Collective, Shape
+    from colltune.models.bundle import Bundle
+    from colltune.models.cost_breakdown import Costs
+    from colltune.models.cost_model import Rails
+    from colltune.selector.what_if import Situation, WhatIf
+
+
+class RailUse(StrEnum):
+    """How processes use several adapters: all of them for each message, or one each."""
+
+    SHARING = "sharing"
+    BINDING = "binding"
+
+
+def what_if(
+    bundle: Annotated[Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.")],
+    collective: Annotated[str, typer.Option(help="bcast, allreduce, …")],
+    msize: Annotated[
+        str,
+        typer.Option(help="Message size: 65536, 64K, 1M; the buffer, or the block per process."),
+    ],
+    nodes: Annotated[int | None, typer.Option(help="Nodes then; default: as now.", min=1)] = None,
+    ppn: Annotated[
+        int | None, typer.Option(help="Processes per node then; default: as now.", min=1)
+    ] = None,
+    rails: Annotated[
+        int | None, typer.Option(help="Network adapters per node then; default: as now.", min=1)
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODESxPPN",
+            help="The job now; default: the measured shape that is nearest to the one asked for.",
+        ),
+    ] = None,
+    now_rails: Annotated[
+        int | None, typer.Option(help="Adapters per node as measured; 1 if not given.", min=1)
+    ] = None,
+    rail_use: Annotated[
+        RailUse,
+        typer.Option(help="Messages are striped over all rails, or processes bound to one each."),
+    ] = RailUse.SHARING,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Measurements to fit the cost model to, where the bundle has none; repeatable.",
+        ),
+    ] = None,
+    where: Where = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="PNG to draw predicted times over nodes and rails into.")
+    ] = None,
+    guard: Annotated[
+        bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Say what would be selected with more nodes, other processes per node, or more adapters.
+
+    Nodes, ppn and size are asked of the bundle's models; adapters of a cost model, which the bundle
+    has (learner cost_model) or which is fitted to --data.
+
+    Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
+    """
+    from colltune.cli.console import show, show_json
+    from colltune.cli.sizes import parse_size
+    from colltune.cli.what_if_report import as_json, text
+    from colltune.domain import parse_collective
+    from colltune.models.bundle import load
+    from colltune.models.cost_model import Rails
+    from colltune.models.cost_model import RailUse as Use
+    from colltune.selector.what_if import WhatIf
+
+    if where and not data:
+        raise typer.BadParameter("--where needs --data")
+    wanted = parse_collective(collective)
+    loaded = load(bundle, (wanted,))
+    costs, source = _costs(loaded, wanted, data or [], where or [])
+    measured = Rails(now_rails or 1, Use(rail_use))
+    asked = WhatIf(loaded, measured, costs, guard=guard)
+    shapes = _shapes(asked, now, nodes, ppn)
+    then = measured if rails is None else measured._replace(adapters=rails)
+    pair = _situations(shapes, (measured, then), wanted, parse_size(msize))
+    answers = [asked.answer(situation) for situation in pair]
+    notes = list(_notes(asked, pair, assumed=now_rails is None))
+    if plot is not None:
+        from colltune.cli.what_if_picture import draw
+
+        draw(asked, loaded, pair[0], pair[1], plot)
+    if json:
+        show_json(as_json(loaded, answers, notes, source))
+    else:
+        show(text(loaded, answers, notes, source))
+
+
+def _costs(
+    bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str]
+) -> tuple[Costs, str | None]:
+    """Return the fitted costs and what they were fitted to."""
+    from colltune.cli.fitted_costs import costs_of
+
+    return costs_of(bundle, collective, data, where)
+
+
+def _shapes(
+    asked: WhatIf, now: str | None, nodes: int | None, ppn: int | None
+) -> tuple[Shape, Shape]:
+    """Return the shape now and then."""
+    from colltune.domain import Shape
+
+    if now is not None:
+        before = _shape(now)
+        return before, Shape(nodes or before.nodes, ppn or before.ppn)
+    if nodes is None or ppn is None:
+        raise typer.BadParameter("name --nodes and --ppn, or the job now with --now NODESxPPN")
+    after = Shape(nodes, ppn)
+    return asked.nearest_measured(after), after
+
+
+def _shape(text: str) -> Shape:
+    from colltune.domain import Shape
+
+    nodes, _, ppn = text.lower().partition("x")
+    if not all(part.isascii() and part.isdigit() and len(part) < 11 for part in (nodes, ppn)):
+        raise typer.BadParameter(f"--now {text!r} is not NODESxPPN, such as 16x32")
+    return Shape(int(nodes), int(ppn))
+
+
+def _situations(
+    shapes: Sequence[Shape], rails: Sequence[Rails], collective: Collective, msize_bytes: int
+) -> list[Situation]:
+    from colltune.domain import Instance
+    from colltune.selector.what_if import Situation
+
+    return [
+        Situation(Instance(collective, shape, msize_bytes), there)
+        for shape, there in zip(shapes, rails, strict=True)
+    ]
+
+
+def _notes(asked: WhatIf, pair: Sequence[Situation], *, assumed: bool) -> Iterator[str]:
+    """Yield what the answers rest on and what cannot be known."""
+    now, then = pair
+    if now == then:
+        yield "nothing differs between now and then"
+    if any(asked.outside(situation) for situation in pair):
+        yield "an interval rests on errors at measured shapes; outside of them it may be too narrow"
+    if now.rails == then.rails:
+        return
+    if assumed:
+        yield (
+            "the data do not tell how many adapters the measured nodes have; 1 is taken for granted"
+            " (say it with --now-rails)"
+        )
+    if then.instance.shape.nodes == 1:
+        yield "a single node does not use its adapters, so that rails change nothing"
+    yield (
+        "times with other rails are the models' predictions times what the cost model makes of"
+        " them; nothing was measured there, and the intervals reach to no effect at all"
+    )
+    yield (
+        "which algorithm the default runs is not known; it is supposed to gain as much from the"
+        " rails as the configuration that gains most"
+    )
+    unknown = asked.unknown(then.instance.collective)
+    if unknown:
+        names = ", ".join(c.id for c in unknown)
+        yield f"no cost formula is known, so not considered with other rails: {names}"

@@ -1,0 +1,238 @@
+"""What would be selected with more nodes, other processes per node, or more network adapters.
+
+Nodes, processes and message size go through the bundle's own models. The adapters of a node (rails)
+are no input of theirs, since a machine has the ones that it has; a fitted cost model tells by what
+factor each configuration's time changes, and the models' predictions are scaled by it.
+
+Nothing is measured of other rails, so that they count as outside the measured range, and the answer
+leans towards the library's own decision: its algorithm is not known, and it is supposed to gain as
+much as the configuration that gains most. On a single node rails change nothing.
+
+Intervals reach from the scaled prediction to the one without any effect of the rails (Tran et al.,
+Concurrency Computat. Pract. Exper. 2023, table 2, find none for about half of the algorithms).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colltune.domain import Collective, Configuration, Instance, Selection, Shape
+from colltune.errors import DataError
+from colltune.models import fitted_costs
+from colltune.models.bundle import Bundle
+from colltune.models.cost_breakdown import Costs, Share, shares
+from colltune.models.cost_model import Instances, Rails
+from colltune.models.costs.designs import Design, designs
+from colltune.models.runtime_model import CollectiveModel, Forecast
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.guard import Guard
+
+Numbers = NDArray[np.float64]
+_MOST = 2**31 - 1
+_MOST_RAILS = 64
+_LARGEST_MESSAGE = 2**62
+
+
+class Situation(NamedTuple):
+    """An instance, and the adapters of each node."""
+
+    instance: Instance
+    rails: Rails
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is selected in a situation, and what it is made of.
+
+    ``outside`` says in words which counts are out of the measured range; ``chosen_terms`` and
+    ``default_terms`` are the cost model's, empty where it knows no such algorithm, or its
+    rounds are not known and hence neither what other adapters make of it. ``designs`` are what
+    published designs would take, see `colltune.models.costs.designs`.
+    """
+
+    situation: Situation
+    selection: Selection
+    outside: tuple[str, ...]
+    chosen_terms: tuple[Share, ...]
+    default_terms: tuple[Share, ...]
+    designs: tuple[Design, ...] = ()
+
+
+class WhatIf:
+    """Answers what would be selected in situations of one collective.
+
+    Parameters
+    ----------
+    bundle
+        Fitted models.
+    measured
+        The adapters of the machine that was measured.
+    costs
+        Fitted costs by configuration; without any, situations with other adapters are refused.
+    guard
+        As of `ModelSelector`.
+    """
+
+    def __init__(
+        self, bundle: Bundle, measured: Rails, costs: Costs | None = None, *, guard: bool = True
+    ) -> None:
+        self._bundle = bundle
+        self._measured = measured
+        self._costs = costs or {}
+        self._guard = guard
+
+    def answer(self, situation: Situation) -> Answer:
+        """Return the selection with its cost terms.
+
+        Raises
+        ------
+        DataError
+            If MPI has no such job or message, or nothing is known of other adapters.
+        BundleError
+            If the bundle has no models of the collective.
+        """
+        instance = situation.instance
+        _check(situation)
+        model = self._bundle.model(instance.collective)
+        used = situation.rails if instance.shape.nodes > 1 else self._measured
+        selection = self._selector(model, used).select(instance)
+        default = Configuration.default(self._bundle.context.library, instance.collective)
+        return Answer(
+            situation,
+            selection,
+            self.outside(situation),
+            self._terms(selection.configuration, situation),
+            self._terms(default, situation),
+            self._designs(situation),
+        )
+
+    def _designs(self, situation: Situation) -> tuple[Design, ...]:
+        network = fitted_costs.network(self._costs, self._measured, situation.rails)
+        return tuple(designs(situation.instance, network)) if network else ()
+
+    def outside(self, situation: Situation) -> tuple[str, ...]:
+        """Return which counts are out of the measured ranges, in words."""
+        instance = situation.instance
+        return tuple(_outside(self._bundle.model(instance.collective), instance))
+
+    def nearest_measured(self, shape: Shape) -> Shape:
+        """Return the measured shape that is nearest to `shape` in octaves of nodes and ppn."""
+
+        def distance(other: Shape) -> tuple[float, Shape]:
+            nodes, ppn = math.log2(other.nodes / shape.nodes), math.log2(other.ppn / shape.ppn)
+            return abs(nodes) + abs(ppn), other
+
+        return min(self._bundle.training_shapes, key=distance)
+
+    def unknown(self, collective: Collective) -> tuple[Configuration, ...]:
+        """Return the configurations whose costs are not known, the default aside."""
+        configurations = self._bundle.model(collective).configurations
+        return tuple(c for c in configurations if not self._is_known(c) and not c.is_default)
+
+    def _is_known(self, configuration: Configuration) -> bool:
+        cost = self._costs.get(configuration)
+        return cost is not None and not cost.is_generic
+
+    def _selector(self, model: CollectiveModel, rails: Rails) -> ModelSelector:
+        if rails == self._measured:
+            return ModelSelector(self._bundle, guard=self._guard)
+        if not any(self._is_known(c) for c in model.configurations):
+            raise DataError(
+                f"nothing is known of {rails.adapters} rails: that takes a cost model of"
+                f" {model.collective}; name measurements with --data, or a bundle of the learner"
+                " cost_model"
+            )
+        given = {f.name: getattr(model, f.name) for f in fields(CollectiveModel)}
+        scaled = _OtherRails(**given, costs=self._costs, measured=self._measured, rails=rails)
+        models = tuple(scaled if m is model else m for m in self._bundle.models)
+        guard = _outside_guard(model) if self._guard else False
+        return ModelSelector(replace(self._bundle, models=models), guard=guard)
+
+    def _terms(self, configuration: Configuration, situation: Situation) -> tuple[Share, ...]:
+        cost = self._costs.get(configuration)
+        if cost is None or (cost.is_generic and situation.rails != self._measured):
+            return ()
+        instance = situation.instance
+        at = Instances.of(instance.shape.nodes, instance.shape.ppn, instance.msize_bytes)
+        return shares(cost.by_coefficient_s(at, self._measured, situation.rails)[0])
+
+
+def _outside_guard(model: CollectiveModel) -> Guard:
+    """Return the guard for other rails, which asks for as much as outside the measured range."""
+    usual = Guard()
+    if model.is_cautious:
+        return usual._replace(caution=2 * usual.caution)
+    return usual._replace(min_gain=usual.min_gain_extrapolated)
+
+
+def _outside(model: CollectiveModel, instance: Instance) -> list[str]:
+    shape, coverage = instance.shape, model.coverage
+    low, high = [*coverage.low, coverage.ppn_range[0]], [*coverage.high, coverage.ppn_range[1]]
+    counts = (
+        (shape.nodes, "nodes"),
+        (shape.nprocs, "processes"),
+        (instance.msize_bytes, "bytes"),
+        (shape.ppn, "processes per node"),
+    )
+    return [
+        f"{count} {what}, measured {least} to {most}"
+        for (count, what), least, most in zip(counts, low, high, strict=True)
+        if not max(least, 1) <= max(count, 1) <= max(most, 1)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _OtherRails(CollectiveModel):
+    """The models of a collective, scaled to other adapters than the measured ones."""
+
+    costs: Costs = field(kw_only=True)
+    measured: Rails = field(kw_only=True)
+    rails: Rails = field(kw_only=True)
+
+    def forecast(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Forecast:
+        """Predict; what has no known cost is no candidate, except the default."""
+        forecast = super().forecast(nodes, ppn, msize_bytes)
+        ratio = self._ratios(Instances.of(nodes, ppn, msize_bytes))
+        least, most = np.nanmin(ratio, axis=1), np.nanmax(ratio, axis=1)
+        known = np.isfinite(ratio)
+        down = np.where(known, ratio, 1.0)
+        up = down.copy()
+        if self.default_column is not None and not known[:, self.default_column].any():
+            down[:, self.default_column], up[:, self.default_column] = least, most
+            known[:, self.default_column] = True
+        return forecast._replace(
+            time_s=forecast.time_s * down,
+            lower_s=forecast.lower_s * np.minimum(down, 1.0),
+            upper_s=forecast.upper_s * np.maximum(up, 1.0),
+            candidate=forecast.candidate & known,
+            extrapolated=np.ones_like(forecast.extrapolated),
+        )
+
+    def _ratios(self, instances: Instances) -> Numbers:
+        """Return the factors on the times of all configurations, (n, C); NaN where not known."""
+        ratios = np.full((len(instances), len(self.configurations)), np.nan)
+        for column, configuration in enumerate(self.configurations):
+            cost = self.costs.get(configuration)
+            if cost is not None and not cost.is_generic:
+                before_s = cost.time_s(instances, self.measured)
+                after_s = cost.time_s(instances, self.measured, self.rails)
+                positive = before_s > 0
+                ratios[:, column] = np.where(
+                    positive, after_s / np.where(positive, before_s, 1.0), 1.0
+                )
+        return ratios
+
+
+def _check(situation: Situation) -> None:
+    shape, msize_bytes = situation.instance.shape, situation.instance.msize_bytes
+    if shape.nprocs > _MOST:
+        raise DataError(f"{shape.nodes} nodes x {shape.ppn}: MPI has up to {_MOST} processes")
+    if not 0 <= msize_bytes <= _LARGEST_MESSAGE:
+        raise DataError(f"no message has {msize_bytes} bytes; name 0 to {_LARGEST_MESSAGE}")
+    if not 1 <= situation.rails.adapters <= _MOST_RAILS:
+        raise DataError(f"{situation.rails.adapters} rails: a node has 1 to {_MOST_RAILS}")

@@ -1,0 +1,162 @@
+"""`colltune what-if`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.dataset import read
+from colltune.models.fitting import fit
+from tests.cli.conftest import Verb
+
+ASKED = ("--collective", "bcast", "--nodes", 32, "--ppn", 4, "--msize", "32K")
+
+
+@pytest.fixture(scope="session")
+def cost_bundle(measurements_csv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bundle whose learner is a cost model."""
+    path = tmp_path_factory.mktemp("fitted") / "costs"
+    return fit(read([measurements_csv]), "cost_model").save(path)
+
+
+def test_more_nodes(colltune: Verb, bundle_path: Path) -> None:
+    """Now is the nearest measured shape; what lies outside the data is said."""
+    answer = colltune("what-if", bundle_path, *ASKED)
+    assert answer.status == 0
+    lines = answer.out.splitlines()
+    assert lines[0] == "MPI_Bcast of 32 KiB; hydra, openmpi 4.1.4"
+    table = {line[:18].strip(): line[19:] for line in lines[2:10]}
+    assert table["job"].split() == ["16", "nodes", "x", "4", "32", "nodes", "x", "4"]
+    assert table["rails per node"].split() == ["1", "1"]
+    assert table["chosen"].split() == ["binomial", "binomial"]
+    assert table["extrapolated"].split() == ["no", "yes"]
+    assert (
+        "outside what was measured, then: 32 nodes, measured 2 to 16; 128 processes, measured 2 to"
+        " 64"
+    ) in lines
+    assert "cost terms" not in answer.out
+
+
+def test_more_rails(colltune: Verb, bundle_path: Path, measurements_csv: Path) -> None:
+    """Rails scale times by a cost model fitted to --data; the notes tell what is assumed."""
+    words = (*ASKED, "--now", "16x4", "--rails", 4, "--data", measurements_csv, "--json")
+    found = colltune("what-if", bundle_path, *words).json
+    assert (found["now"]["rails"], found["then"]["rails"]) == (1, 4)
+    assert found["then"]["rail_use"] == "sharing"
+    assert found["cost_model"] == f"a cost model fitted to {measurements_csv}"
+    for when in ("now", "then"):
+        assert sum(term["share"] for term in found[when]["terms"]) == pytest.approx(1.0)
+    plain = colltune("what-if", bundle_path, *words[:-5], "--json").json
+    assert plain["notes"] == [
+        "an interval rests on errors at measured shapes; outside of them it may be too narrow"
+    ]
+    del plain["then"]["rails"], found["then"]["rails"]
+    before, after = plain["then"]["prediction"], found["then"]["prediction"]
+    assert after["time_s"] < before["time_s"]
+    assert after["upper_s"] == before["upper_s"]
+    assert [note.split(";")[0] for note in found["notes"][1:]] == [
+        "the data do not tell how many adapters the measured nodes have",
+        "times with other rails are the models' predictions times what the cost model makes of"
+        " them",
+        "which algorithm the default runs is not known",
+    ]
+    told = colltune("what-if", bundle_path, *words, "--now-rails", 2).json
+    assert not any("take" in note for note in told["notes"])
+    assert told["then"]["prediction"]["time_s"] > after["time_s"]
+
+
+def test_a_bundle_with_a_cost_model(colltune: Verb, cost_bundle: Path) -> None:
+    """A bundle of the learner cost_model needs no --data, and shows its terms as tables."""
+    answer = colltune("what-if", cost_bundle, *ASKED, "--rails", 2)
+    assert answer.status == 0
+    assert "by the bundle's cost model:" in answer.out
+    assert "latency between nodes" in answer.out
+    assert "2, sharing" in answer.out
+    assert "generic basis" in answer.out
+    assert "hierarchical pipelined" in answer.out
+    found = colltune("what-if", cost_bundle, *ASKED, "--rails", 2, "--json").json
+    assert [d["name"] for d in found["then"]["designs"]][:1] == ["hierarchical linear"]
+
+
+def test_rails_without_a_cost_model(colltune: Verb, bundle_path: Path) -> None:
+    """Nothing is invented about rails where no cost model is at hand."""
+    answer = colltune("what-if", bundle_path, *ASKED, "--rails", 2)
+    assert answer.status == 3
+    assert "nothing is known of 2 rails" in answer.err
+    assert "--data" in answer.err
+
+
+def test_measurements_of_another_machine(
+    colltune: Verb, bundle_path: Path, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """A cost model of another machine says nothing about this one."""
+    other = tmp_path / "other.csv"
+    other.write_text(measurements_csv.read_text().replace("hydra", "lumi"))
+    answer = colltune("what-if", bundle_path, *ASKED, "--rails", 2, "--data", other)
+    assert answer.status == 3
+    assert "measured on lumi, openmpi 4.1.4, but the bundle is of hydra" in answer.err
+
+
+def test_a_library_without_cost_formulas(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Where no algorithm's rounds are known, other rails are refused; shapes still are answered."""
+    strange = tmp_path / "strange.csv"
+    text = measurements_csv.read_text().replace("openmpi,", "acme,")
+    for number, name in enumerate((",binomial,", ",chain,", ",ring,")):
+        text = text.replace(name, f",secret{number},")
+    strange.write_text(text)
+    bundle = fit(read([strange]), "knn").save(tmp_path / "bundle")
+    assert colltune("what-if", bundle, *ASKED).status == 0
+    answer = colltune("what-if", bundle, *ASKED, "--rails", 2, "--data", strange)
+    assert (answer.status, "nothing is known of 2 rails" in answer.err) == (3, True)
+
+
+@pytest.mark.parametrize("rails", [(), ("--rails", 3)])
+def test_picture(colltune: Verb, cost_bundle: Path, tmp_path: Path, rails: tuple[object]) -> None:
+    """--plot writes a PNG over nodes, wider with a second panel over rails."""
+    path = tmp_path / "picture.png"
+    assert colltune("what-if", cost_bundle, *ASKED, *rails, "--plot", path).status == 0
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert int.from_bytes(content[16:20], "big") == (1352 if rails else 676)
+    wrong = colltune("what-if", cost_bundle, *ASKED, "--plot", path / "picture.png")
+    assert wrong.status == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (("--nodes", 0, "--ppn", 1, "--msize", 1), 2, "--nodes"),
+        (("--nodes", 2, "--ppn", 1, "--msize", 1, "--rails", 0), 2, "--rails"),
+        (("--nodes", 2, "--msize", 1), 2, "--now"),
+        (("--now", "2*3", "--msize", 1), 2, "NODESxPPN"),
+        (("--now", "٢x٣", "--msize", 1), 2, "NODESxPPN"),
+        (("--now", "0x3", "--msize", 1), 3, "at least 1 node"),
+        (("--nodes", 2, "--ppn", 1, "--msize", "lots"), 3, "not a message size"),
+        (("--nodes", 2, "--ppn", 1, "--msize", "9000000000G"), 3, "no message has"),
+        (("--nodes", 2**70, "--ppn", 2**70, "--msize", 1), 3, "2147483647 processes"),
+        (("--nodes", 2, "--ppn", 1, "--msize", 1, "--rails", 65), 3, "a node has 1 to 64"),
+        (("--nodes", 2, "--ppn", 1, "--msize", 1, "--now-rails", 2**70), 3, "1 to 64"),
+        (("--nodes", 2, "--ppn", 1, "--msize", 1, "--where", "a=b"), 2, "needs --data"),
+    ],
+)
+def test_wrong_questions(
+    colltune: Verb, cost_bundle: Path, words: tuple[object, ...], status: int, told: str
+) -> None:
+    """Numbers that cannot be are one clear error."""
+    answer = colltune("what-if", cost_bundle, "--collective", "bcast", *words)
+    assert answer.status == status
+    assert told in answer.err
+
+
+def test_far_away_and_unknown(colltune: Verb, cost_bundle: Path, tmp_path: Path) -> None:
+    """2^40 bytes on a million processes per node leave the default, and say why; others fail."""
+    far = ("--nodes", 2, "--ppn", 10**6, "--msize", "1024G", "--json")
+    found = colltune("what-if", cost_bundle, "--collective", "bcast", *far).json
+    assert found["then"]["configuration"] == "openmpi.bcast.default"
+    assert "far from what was measured" in found["then"]["reason"]
+    assert colltune("what-if", cost_bundle, "--collective", "scan", *far).status == 7
+    assert colltune("what-if", cost_bundle, "--collective", "frobnicate", *far).status == 3
+    assert colltune("what-if", tmp_path, "--collective", "bcast", *far).status == 7
