@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from colltune.cli.report_lines import MOST_POINTS, calibration_picture, gain_scatter
 from colltune.cli.report_markup import Child, Markup, beside, element, figure, joined, table
 from colltune.selector.report.calibration import Calibration, Errors, GainBin, gain_bins
@@ -21,6 +23,7 @@ def calibration_part(found: CollectiveFigures) -> Markup:
             " and with --held-out to see it on node counts left out of the fit."
         )
         return joined([*parts, element("p", text)])
+    parts += _held_out(found)
     trained = found.comparison.trained
     if trained.any():
         share = f"{trained.mean():.0%} of the data's instances lie"
@@ -33,7 +36,6 @@ def calibration_part(found: CollectiveFigures) -> Markup:
             )
         )
     parts += _beside_data(found.comparison, found.errors, "the data")
-    parts += _held_out(found)
     return joined(parts)
 
 
@@ -45,8 +47,8 @@ def percent(share: float | None) -> str:
 def _held_out(found: CollectiveFigures) -> list[Markup]:
     if found.held_out is not None:
         comparison, errors = found.held_out.comparison, found.held_out.errors
-        title = element("h3", "Calibration on node counts left out of the fit, one at a time")
-        return [title, *_beside_data(comparison, errors, "node counts not fitted to")]
+        again = element("p", "And with the bundle as it is:")
+        return [*_beside_data(comparison, errors, "node counts left out of the fit"), again]
     text = (
         "Not shown on node counts left out of the fit: that takes --held-out, data of at least"
         f" {LEAST_NODE_COUNTS} node counts, and a learner that can be fitted to the rest."
@@ -88,7 +90,7 @@ def _sentence(summary: Summary) -> str:
 
 
 def _calibration_table(rows: tuple[Calibration, ...], where: str) -> Markup:
-    header = ["nodes", "times", "inside", "faster than", "slower than", "typical error"]
+    header = ["nodes", "times", "inside", "faster", "slower", "typical error"]
     return table(
         f"On {where}: measured times inside the predicted 90 % interval, faster than all of it,"
         " slower than all of it; median factor between measured and predicted time",
@@ -126,6 +128,12 @@ def _gains(comparison: Comparison, where: str) -> list[Markup]:
     ]
 
 
+def _bin(gains: GainBin) -> str:
+    if not math.isfinite(gains.last):
+        return f"{gains.first:g} and more"
+    return f"{gains.first:g} to {gains.last:g}" if gains.first else f"up to {gains.last:g}"
+
+
 def _gain_table(bins: tuple[GainBin, ...], where: str) -> Markup:
     header = ["predicted gain", "decisions", "median predicted", "median measured",
               "slower > 5 %", "reach the bound"]  # fmt: skip
@@ -134,7 +142,7 @@ def _gain_table(bins: tuple[GainBin, ...], where: str) -> Markup:
         header,
         (
             [
-                f"up to {b.last:g}" if not b.first else f"from {b.first:g}",
+                _bin(b),
                 str(b.decisions),
                 f"{b.median_predicted:.2f}",
                 f"{b.median_measured:.2f}",

@@ -44,7 +44,6 @@ from colltune.selector.report.summaries import (
     ShapeGain,
     decision_runs,
     reason_counts,
-    shape_gains,
     usages,
 )
 
@@ -73,7 +72,7 @@ def collective_section(bundle: Bundle, found: CollectiveFigures) -> Markup:
         _decisions(found.decisions),
         _guard(found.decisions),
         _gains(found),
-        _runtimes(found.curves),
+        _runtimes(found.curves, _judged_on(found)),
         calibration_part(found),
     )
 
@@ -187,7 +186,7 @@ def _guard(decisions: DecisionMap) -> Markup:
 
 
 def _gains(found: CollectiveFigures) -> Markup:
-    rows = shape_gains(found.decisions, found.comparison)
+    rows = found.gains
     measured = [row for row in rows if row.measured or row.outcome]
     bins = [*GAINS[1:], None]
     keys = [element("span", swatch(gain_style(-1)), " default kept")]
@@ -195,8 +194,9 @@ def _gains(found: CollectiveFigures) -> Markup:
         text = f" {low:g} to {high:g}" if high else f" {low:g} and more"
         keys.append(element("span", swatch(gain_style(at), f"{low:g}"), text))
     told = (
-        "; a cross is the measured gain, and dot and bar then stand for the same instances"
-        if found.comparison
+        f"; a cross is the gain measured on {_judged_on(found)}, and dot and bar then stand for the"
+        " same instances and models"
+        if found.judged
         else ""
     )
     return joined(
@@ -217,14 +217,18 @@ def _gains(found: CollectiveFigures) -> Markup:
             ),
             folded(
                 f"Gains of {len(rows)} shapes as a table",
-                _gain_table(rows),
+                _gain_table(rows, _judged_on(found)),
                 opened=len(rows) <= _OPEN_UP_TO,
             ),
         ]
     )
 
 
-def _gain_table(rows: tuple[ShapeGain, ...]) -> Markup:
+def _judged_on(found: CollectiveFigures) -> str:
+    return "node counts left out of the fit, one at a time" if found.held_out else "the data"
+
+
+def _gain_table(rows: tuple[ShapeGain, ...], where: str) -> Markup:
     compared = any(row.outcome for row in rows)
     header = ["shape", "replaced", "predicted gain", "at least", "largest", "at"]
     header += (
@@ -236,7 +240,7 @@ def _gain_table(rows: tuple[ShapeGain, ...]) -> Markup:
         "Per shape, over the measured message sizes: how often the default is replaced, geometric"
         " means of the predicted gain and of its lower bound, the largest predicted gain"
         + (
-            "; on the instances of the data: geometric means of the predicted and the measured gain"
+            f"; on {where}: geometric means of the predicted and the measured gain"
             " and of what the best would gain, the share of that in logarithms, and how many"
             " decisions are more than 5 % slower than the default"
             if compared
@@ -284,12 +288,12 @@ def _range(first: object, last: object) -> str:
     return str(first) if first == last else f"{first} .. {last}"
 
 
-def _runtimes(found: tuple[Curve, ...]) -> Markup:
+def _runtimes(found: tuple[Curve, ...], where: str) -> Markup:
     at = np.unique(np.linspace(0, len(found) - 1, min(len(found), _MOST_PANELS)).round())
     shown = [found[int(i)] for i in at]
     source = (
-        "measured runtimes over the fastest measured one; a line is broken where nothing was"
-        " measured"
+        f"measured runtimes over the fastest measured one, on {where}; a line is broken where"
+        " nothing was measured"
         if shown[0].measured
         else "PREDICTED runtimes over the fastest predicted one: the models' own opinion, no"
         " evidence; give data to see measured ones"

@@ -44,7 +44,9 @@ def learner_evidence(bundle: Bundle, collective: Collective, learner: str) -> Ma
 
 def general_evidence(bundle: Bundle) -> Markup:
     """Return the part of the evidence that belongs to no single collective."""
-    rest = {key: value for key, value in bundle.evidence.items() if key != _LEARNERS}
+    rest = dict(bundle.evidence)
+    if isinstance(rest.get(_LEARNERS), Mapping):
+        del rest[_LEARNERS]
     choice = rest.get(_CHOICE)
     if isinstance(choice, Mapping) and set(choice) <= {c.value for c in bundle.collectives}:
         del rest[_CHOICE]

@@ -32,7 +32,7 @@ def page(found: Figures) -> str:
         "body",
         definitions(),
         element("h1", title),
-        _facts(bundle),
+        _facts(bundle, found.guard),
         _notes(found),
         element("nav", *(_link(f) for f in found.collectives)),
         _overview(found),
@@ -43,13 +43,14 @@ def page(found: Figures) -> str:
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _facts(bundle: Bundle) -> Markup:
+def _facts(bundle: Bundle, guard: str) -> Markup:
     context, shapes = bundle.context, bundle.training_shapes
     facts: list[tuple[str, Child]] = [
         ("machine", context.machine),
         ("library", f"{context.library} {context.library_version}"),
         ("fabric", context.fabric or "not stated"),
         ("objective", f"{bundle.objective} of the runtime"),
+        ("guard", guard),
         ("fitted to", f"{len(shapes)} shapes (nodes x ppn)"),
         ("fitted", f"{bundle.created_utc}, by colltune {bundle.colltune_version}"),
         ("bundle", bundle.id),
@@ -83,7 +84,15 @@ def _link(found: CollectiveFigures) -> Markup:
 
 
 def _overview(found: Figures) -> Markup:
-    header = ["collective", "learner", "configurations", "shapes", "replaced", "predicted gain"]
+    header = [
+        "collective",
+        "learner",
+        "configurations",
+        "shapes",
+        "replaced",
+        "predicted gain",
+        "at least",
+    ]
     compared = found.with_data
     if compared:
         header += ["measured gain", "possible", "of possible", "slower > 5 %", "inside 90 %"]
@@ -95,7 +104,8 @@ def _overview(found: Figures) -> Markup:
     )
     return table(
         "Overview. Replaced: pairs of a measured shape and a measured size on which the default is"
-        f" not kept. Gains: geometric means over the default{told if compared else ''}.",
+        " not kept. Gains: geometric means over the default; at least: of their lower bounds"
+        f"{told if compared else ''}.",
         header,
         (_overview_row(found.bundle, f, compared) for f in found.collectives),
         ["learner"],
@@ -104,13 +114,15 @@ def _overview(found: Figures) -> Markup:
 
 def _overview_row(bundle: Bundle, found: CollectiveFigures, compared: bool) -> list[Child]:
     model, decisions = bundle.model(found.collective), found.decisions
+    gain, bound = predicted_gain(decisions)
     row: list[Child] = [
         _link(found),
         model.learner,
         str(len(model.configurations)),
         str(int(decisions.grid.known.sum()) + decisions.grid.left_out),
         f"{decisions.replaced[decisions.inside].mean():.0%}",
-        f"{predicted_gain(decisions):.2f}",
+        f"{gain:.2f}",
+        _UNKNOWN if bound is None else f"{bound:.2f}",
     ]
     if compared:
         row += _measured(found)

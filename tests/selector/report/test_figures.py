@@ -89,6 +89,8 @@ def test_figures_are_json(bundle: Bundle) -> None:
     assert told["bundle"]["id"] == bundle.id
     assert bcast["learner"] == "knn"
     assert {row["shape"] for row in bcast["gains"]} >= {"2x1", "16x4"}
+    assert bcast["judged_on"] == "held_out"
+    assert not any(curve["trained"] for curve in bcast["runtimes"])
     comparison = found.collectives[0].comparison
     assert comparison is not None
     assert bcast["data"]["decisions"]["speedup"] == comparison.summary().speedup

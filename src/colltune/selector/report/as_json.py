@@ -18,7 +18,6 @@ from colltune.selector.report.measured import Comparison
 from colltune.selector.report.summaries import (
     decision_runs,
     reason_counts,
-    shape_gains,
     usages,
 )
 
@@ -27,6 +26,7 @@ def as_json(found: Figures) -> dict[str, Any]:
     """Return the figures as a JSON-able dictionary; what is not known is null."""
     return {
         "bundle": _bundle(found.bundle),
+        "guard": found.guard,
         "with_data": found.with_data,
         "with_held_out": found.with_held_out,
         "not_in_bundle": [c.value for c in found.not_in_bundle],
@@ -57,18 +57,26 @@ def _collective(bundle: Bundle, found: CollectiveFigures) -> dict[str, Any]:
         "default_measured": model.default_column is not None,
         "shapes_left_out": decisions.grid.left_out,
         "decisions": _rows(decision_runs(decisions)),
+        "judged_on": _judged_on(found),
         "usage": _rows(usages(decisions)),
         "reasons": [
             {"why": why.value, "on_measured": inside, "elsewhere": outside}
             for why, (inside, outside) in reason_counts(decisions).items()
         ],
-        "gains": _rows(shape_gains(decisions, found.comparison)),
+        "gains": _rows(found.gains),
         "runtimes": [_curve(curve) for curve in found.curves],
         "data": _evidence(found.comparison, found.errors),
         "held_out": (
             _evidence(found.held_out.comparison, found.held_out.errors) if found.held_out else None
         ),
     }
+
+
+def _judged_on(found: CollectiveFigures) -> str | None:
+    """Return what measured gains and runtimes are of, None if they are predicted."""
+    if found.held_out is not None:
+        return "held_out"
+    return "data" if found.comparison is not None else None
 
 
 def _evidence(comparison: Comparison | None, errors: Errors | None) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ class Curve:
 
 
 def curves(found: DecisionMap, comparison: Comparison | None) -> tuple[Curve, ...]:
-    """Return one curve per shape: the data's shapes if there are data, else the fitted ones."""
+    """Return one curve per shape: those compared if there are any, else the fitted ones."""
     if comparison is None:
         return _predicted(found)
     pairs = sorted(set(zip(comparison.ppn.tolist(), comparison.nodes.tolist(), strict=True)))

@@ -17,6 +17,7 @@ from colltune.selector.report.curves import Curve, curves
 from colltune.selector.report.decisions import DecisionMap, decision_map
 from colltune.selector.report.held_out import HeldOut, leave_node_counts_out, node_counts
 from colltune.selector.report.measured import Comparison, compare
+from colltune.selector.report.summaries import ShapeGain, shape_gains
 
 Progress = Callable[[int, int], None]
 
@@ -26,26 +27,34 @@ class CollectiveFigures:
     """What one collective's part of a report shows.
 
     ``comparison`` and ``errors`` are None without data of the collective, ``held_out`` unless it
-    was asked for and there are node counts enough.
+    was asked for and there are node counts enough. ``gains`` and ``curves`` hold the decisions of
+    `judged`.
     """
 
     collective: Collective
     decisions: DecisionMap
+    gains: tuple[ShapeGain, ...]
     curves: tuple[Curve, ...]
     comparison: Comparison | None
     errors: Errors | None
     held_out: HeldOut | None
+
+    @property
+    def judged(self) -> Comparison | None:
+        """The most honest comparison at hand: on node counts left out of the fit, else the data."""
+        return self.held_out.comparison if self.held_out else self.comparison
 
 
 @dataclass(frozen=True, eq=False)
 class Figures:
     """What a report shows.
 
-    ``not_in_bundle`` are collectives of the data that the bundle has no models of; ``with_data``
-    and ``with_held_out`` tell what was asked for.
+    ``guard`` holds the limits of the guard; ``not_in_bundle`` are collectives of the data that the
+    bundle has no models of; ``with_data`` and ``with_held_out`` tell what was asked for.
     """
 
     bundle: Bundle
+    guard: str
     collectives: tuple[CollectiveFigures, ...]
     not_in_bundle: tuple[Collective, ...]
     with_data: bool
@@ -102,7 +111,9 @@ def figures(
         found.append(_of_collective(selector, model.collective, cells, left_out))
         step()
     missing = tuple(c for c in matrices if c not in measured)
-    return Figures(bundle, tuple(found), missing, dataset is not None, held_out)
+    return Figures(
+        bundle, str(selector.guard), tuple(found), missing, dataset is not None, held_out
+    )
 
 
 def _of_collective(
@@ -116,8 +127,15 @@ def _of_collective(
     if cells is not None:
         comparison = compare(selector, cells)
         errors = Errors.of(selector.bundle.model(collective), cells)
+    judged = held_out.comparison if held_out else comparison
     return CollectiveFigures(
-        collective, decisions, curves(decisions, comparison), comparison, errors, held_out
+        collective,
+        decisions,
+        shape_gains(decisions, judged),
+        curves(decisions, judged),
+        comparison,
+        errors,
+        held_out,
     )
 
 

@@ -104,9 +104,15 @@ def usages(found: DecisionMap) -> tuple[Usage, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.fields, row.configuration)))
 
 
-def predicted_gain(found: DecisionMap) -> float:
-    """Return the geometric mean of the predicted gain over the measured shapes and sizes."""
-    return float(np.exp(np.log(found.gain[found.inside]).mean()))
+def predicted_gain(found: DecisionMap) -> tuple[float, float | None]:
+    """Return the geometric means of the predicted gain and of its lower bound.
+
+    Over the measured shapes and sizes; the bound is 1 where the default is kept, and None if one is
+    not stated.
+    """
+    bounds = np.where(found.replaced, found.bound, 1.0)
+    gain, bound = (float(np.exp(np.log(v[found.inside]).mean())) for v in (found.gain, bounds))
+    return gain, bound if np.isfinite(bound) else None
 
 
 def reason_counts(found: DecisionMap) -> dict[Why, tuple[int, int]]:
