@@ -148,7 +148,8 @@ def _run_table(runs: list[DecisionRun]) -> Markup:
     header = ["shape", "configuration", "from", "to", "predicted gain", "at least", "why"]
     return table(
         "Decisions by shape and message size: from the first to the last size looked at (two per"
-        " octave and all measured ones). Gains are those of the fastest candidate, used or not.",
+        " octave and all measured ones). Gains are those of what is used or, where that is the"
+        " default, of the fastest candidate; at least: their lower bound.",
         header,
         (
             [

@@ -104,9 +104,11 @@ def guard_picture(found: DecisionMap) -> Markup:
 
     def look(run: Run) -> Look:
         why = REASONS[int(found.why[run.shape, run.first])]
-        missed = found.missed[run.shape, run.first : run.last + 1]
-        gains = f"; fastest predicted {missed.min():.2f} to {missed.max():.2f} times faster"
-        return Look(why_style(why), why_letter(why), why + gains)
+        gains = found.considered[run.shape, run.first : run.last + 1]
+        bound = _least(found.bound[run.shape, run.first : run.last + 1])
+        told = f"; predicted gain {gains.min():.2f} to {gains.max():.2f}{bound}"
+        known = np.isfinite(found.default_s[run.shape, run.first])
+        return Look(why_style(why), why_letter(why), why + (told if known else ""))
 
     return _picture(found, found.why, look, f"{found.collective.mpi_name}: why")
 
@@ -119,13 +121,17 @@ def gain_picture(found: DecisionMap) -> Markup:
     def look(run: Run) -> Look:
         code = int(codes[run.shape, run.first])
         gain = found.gain[run.shape, run.first : run.last + 1]
-        bound = found.bound[run.shape, run.first : run.last + 1]
-        stated = bound[np.isfinite(bound)]
-        text = "default" if code < 0 else f"predicted gain {gain.min():.2f} to {gain.max():.2f}"
-        text += f", at least {stated.min():.2f}" if len(stated) else ""
+        bound = _least(found.bound[run.shape, run.first : run.last + 1])
+        text = f"predicted gain {gain.min():.2f} to {gain.max():.2f}{bound}"
+        text = "default kept" if code < 0 else text
         return Look(gain_style(code), "" if code < 0 else f"{GAINS[max(code, 0)]:g}", text)
 
     return _picture(found, codes, look, f"{found.collective.mpi_name}: predicted gain")
+
+
+def _least(bounds: NDArray[np.float64]) -> str:
+    stated = bounds[np.isfinite(bounds)]
+    return f", at least {stated.min():.2f}" if len(stated) else ""
 
 
 def _picture(

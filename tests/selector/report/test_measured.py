@@ -44,7 +44,9 @@ def test_times_are_the_measured_ones_of_what_select_selects(
         assert found.selected_s[row] == times[selection.configuration]
         assert found.default_s[row] == next(t for c, t in times.items() if c.is_default)
         assert found.best_s[row] == min(times.values())
-        assert found.gain[row] == selection.gain
+        assert found.gain[row] == pytest.approx(selection.gain)
+        bound = np.nan if selection.gain_bound is None else selection.gain_bound
+        assert found.bound[row] == pytest.approx(bound, nan_ok=True)
         assert found.trained[row] == (selection.instance.shape.nodes != 16)
         assert found.replaced[row] != selection.configuration.is_default
 

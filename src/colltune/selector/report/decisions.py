@@ -53,9 +53,8 @@ class DecisionMap:
 
     ``chosen`` are columns of ``portfolio``; ``why`` indices of `REASONS`; ``default_s``,
     ``chosen_s``, ``lower_s``, ``upper_s``, ``best_s`` predicted seconds of the default, of what is
-    chosen, with the 90 % interval, and of the fastest candidate, NaN where there is none; ``gain``
-    the predicted ratio of default to chosen, 1 where the default is kept; ``missed`` the same for
-    the fastest candidate; ``bound`` the lower bound of the gain, NaN where none is stated.
+    chosen, with the 90 % interval, and of the fastest candidate, NaN where there is none; ``bound``
+    the lower bound of the `considered` gain, NaN where none is stated.
     """
 
     collective: Collective
@@ -73,14 +72,14 @@ class DecisionMap:
 
     @property
     def gain(self) -> Numbers:
-        """Predicted gain of what is chosen."""
+        """Predicted ratio of default to chosen, 1 where the default is kept."""
         gain = self.default_s / self.chosen_s
         return np.where(self.replaced & np.isfinite(gain), gain, 1.0)
 
     @property
-    def missed(self) -> Numbers:
-        """Predicted gain of the fastest candidate, chosen or not; at least 1."""
-        return np.fmax(self.default_s / self.best_s, 1.0)
+    def considered(self) -> Numbers:
+        """Gain where the default is replaced, else that of the fastest candidate, at least 1."""
+        return np.where(self.replaced, self.gain, np.fmax(self.default_s / self.best_s, 1.0))
 
     @property
     def replaced(self) -> Flags:
@@ -126,7 +125,7 @@ def decision_map(selector: ModelSelector, collective: Collective) -> DecisionMap
     )
     best_s = np.where(forecast.candidate, forecast.time_s, np.inf).min(axis=1)
     default = -1 if model.default_column is None else model.default_column
-    found = DecisionMap(
+    return DecisionMap(
         collective,
         selector.portfolio(collective),
         grid,
@@ -138,10 +137,8 @@ def decision_map(selector: ModelSelector, collective: Collective) -> DecisionMap
         lower[rows, decisions.chosen].reshape(shape),
         upper[rows, decisions.chosen].reshape(shape),
         np.where(np.isfinite(best_s), best_s, np.nan).reshape(shape),
-        np.full(shape, np.nan),
+        bounds(decisions, model.default_column).reshape(shape),
     )
-    _fill_bounds(found, selector)
-    return found
 
 
 def reasons(decisions: Decisions, default_column: int | None) -> Integers:
@@ -169,10 +166,19 @@ def reasons(decisions: Decisions, default_column: int | None) -> Integers:
     return np.select(conditions, [REASONS.index(kind) for kind in kinds]).astype(np.int64)
 
 
-def _fill_bounds(found: DecisionMap, selector: ModelSelector) -> None:
-    """Ask the selector for the lower bounds of the gains that it relies on."""
-    at = np.argwhere(found.why == REASONS.index(Why.GAIN))
-    asked = [found.grid.instance(found.collective, s, m) for s, m in at.tolist()]
-    for (s, m), selection in zip(at.tolist(), selector.select_many(asked), strict=True):
-        if selection.gain_bound is not None:
-            found.bound[s, m] = selection.gain_bound
+def bounds(decisions: Decisions, default_column: int | None) -> Numbers:
+    """Return the lower bounds of n gains: of what is chosen, or would be without a guard.
+
+    As `Selection.gain_bound`; NaN where no gain is predicted.
+    """
+    if default_column is None:
+        return np.full(len(decisions.chosen), np.nan)
+    kept = decisions.chosen == default_column
+    column = np.where(kept, decisions.fastest, decisions.chosen)
+    rows = np.arange(len(column))
+    time_s = decisions.forecast.time_s
+    with np.errstate(over="ignore"):
+        told = (
+            time_s[:, default_column] / time_s[rows, column] / np.exp(decisions.doubt[rows, column])
+        )
+    return np.where((column == default_column) | (column < 0), np.nan, told)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration
 from colltune.models.cells import CellMatrix
-from colltune.selector.argmin import ModelSelector
-from colltune.selector.report.decisions import REASONS, reasons
+from colltune.selector.argmin import Decisions, ModelSelector
+from colltune.selector.report.decisions import REASONS, bounds, reasons
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,8 +25,9 @@ class Comparison:
     """Decisions of one collective on n measured instances; all fields but the first two (n).
 
     ``chosen`` are columns of ``portfolio``. ``default_s``, ``selected_s``, ``best_s`` are measured
-    seconds, NaN where not measured; ``gain`` is predicted, ``bound`` its lower bound, NaN where
-    none is stated. ``trained`` tells which shapes the models were fitted to.
+    seconds, NaN where not measured; ``gain`` is predicted, 1 where the default is kept, ``bound``
+    its lower bound, NaN where none is stated. ``trained`` tells which shapes the models were fitted
+    to.
     """
 
     collective: Collective
@@ -117,6 +118,15 @@ class Summary:
     mean_regret: float | None
 
 
+def _gains(decisions: Decisions, default_column: int | None) -> Numbers:
+    """Return the predicted gain of n choices, 1 where the default is kept or unknown."""
+    if default_column is None:
+        return np.ones(len(decisions.chosen))
+    time_s = decisions.forecast.time_s
+    rows = np.arange(len(time_s))
+    return np.asarray(time_s[:, default_column] / time_s[rows, decisions.chosen])
+
+
 def _geometric_mean(values: Numbers) -> float | None:
     mean = float(np.exp(np.log(values).mean()))
     return mean if np.isfinite(mean) else None
@@ -128,12 +138,11 @@ def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
     Raises
     ------
     BundleError
-        As `ModelSelector.select`.
+        As `ModelSelector.decide`.
     """
     collective, model = cells.collective, selector.bundle.model(cells.collective)
     portfolio = selector.portfolio(collective)
     decisions = selector.decide(collective, cells.nodes, cells.ppn, cells.msize_bytes)
-    selections = selector.select_many(cells.instances())
     columns = {c: i for i, c in enumerate(cells.configurations)}
     times = np.hstack([cells.time_s, np.full((len(cells), 1), np.nan)])
     chosen = [columns.get(portfolio[c], -1) for c in decisions.chosen.tolist()]
@@ -151,8 +160,8 @@ def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
         times[:, -1 if default is None else default],
         times[np.arange(len(cells)), chosen],
         np.nanmin(cells.time_s, axis=1),
-        np.array([s.gain for s in selections]),
-        np.array([np.nan if s.gain_bound is None else s.gain_bound for s in selections]),
+        _gains(decisions, model.default_column),
+        bounds(decisions, model.default_column),
         decisions.forecast.extrapolated,
         np.array([pair in shapes for pair in pairs], np.bool_),
     )

@@ -16,8 +16,9 @@ from colltune.selector.report.measured import Comparison, Summary
 class DecisionRun:
     """What is decided for one shape from the size ``first_bytes`` to ``last_bytes``.
 
-    ``gains`` are the least and the largest predicted gain of the fastest candidate over the
-    default, ``bound`` the least of the lower bounds; None where there are none.
+    ``gains`` are the least and the largest predicted gain over the default, of what is used or, if
+    that is the default, of the fastest candidate; ``bound`` is the least of the lower bounds; None
+    where there are none.
     """
 
     shape: Shape
@@ -65,10 +66,10 @@ def decision_runs(found: DecisionMap) -> Iterator[DecisionRun]:
     """Yield the runs of equal configuration, reason and side of the measured range."""
     codes = (found.chosen * len(REASONS) + found.why) * 2 + found.extrapolated
     shapes, sizes = found.grid.shapes, found.grid.msize_bytes.tolist()
-    missed = found.missed
+    considered = found.considered
     for shape, first, last in found.runs(codes):
         run = slice(first, last + 1)
-        gains, bounds = missed[shape, run], found.bound[shape, run]
+        gains, bounds = considered[shape, run], found.bound[shape, run]
         known = gains[np.isfinite(found.default_s[shape, run])]
         stated = bounds[np.isfinite(bounds)]
         yield DecisionRun(
