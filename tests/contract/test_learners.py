@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -15,8 +16,17 @@ from colltune.models.learners import LEARNERS
 from colltune.models.predictors import PREDICTORS, predictor_class
 
 Numbers = np.typing.NDArray[np.float64]
-JOINT = [name for name, entry in LEARNERS.items() if entry.joint and not entry.informed]
-SINGLE = [name for name, entry in LEARNERS.items() if not entry.joint]
+USABLE = [name for name, e in LEARNERS.items() if e.program is None or shutil.which(e.program)]
+ALL = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(name not in USABLE, reason=f"{entry.program} is not on PATH"),
+    )
+    for name, entry in LEARNERS.items()
+]
+ENTRIES = list(zip(ALL, LEARNERS.values(), strict=True))
+JOINT = [param for param, entry in ENTRIES if entry.joint and not entry.informed]
+SINGLE = [param for param, entry in ENTRIES if not entry.joint]
 
 
 def _sample(seed: int, n: int = 120) -> tuple[Numbers, Numbers]:
@@ -46,7 +56,7 @@ def _not_for_positive_targets(learner: object) -> dict[str, str]:
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [entry.create() for entry in LEARNERS.values()],
+    [LEARNERS[name].create() for name in USABLE if LEARNERS[name].program is None],
     expected_failed_checks=_not_for_positive_targets,
 )
 def test_keeps_scikit_learns_contract(estimator: object, check: Callable[[object], None]) -> None:
@@ -54,13 +64,25 @@ def test_keeps_scikit_learns_contract(estimator: object, check: Callable[[object
     check(estimator)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.slow
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [LEARNERS[name].create() for name in USABLE if LEARNERS[name].program is not None],
+    expected_failed_checks=_not_for_positive_targets,
+)
+def test_learners_by_other_programs_keep_it_too(
+    estimator: object, check: Callable[[object], None]
+) -> None:
+    """Learners that start a program for every fit pass the same checks."""
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_names_a_known_feature_set(name: str) -> None:
     """A learner's preferred feature set exists."""
     assert LEARNERS[name].feature_set in FEATURE_SETS
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ALL)
 def test_beats_the_trivial_baseline(name: str) -> None:
     """On held-out points every learner's error in log time is below half of the mean's."""
     features, times = _sample(0)
@@ -70,7 +92,7 @@ def test_beats_the_trivial_baseline(name: str) -> None:
     assert error < 0.5 * trivial
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ALL)
 def test_export_predicts_the_same_after_a_round_trip(name: str) -> None:
     """The exported arrays, rebuilt, predict what the learner does, and hold no objects."""
     features, times = _sample(1)
@@ -95,7 +117,7 @@ def test_stacked_outputs_are_the_single_ones(name: str) -> None:
     np.testing.assert_allclose(stacked.predict(features), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_fits_a_handful_of_points(name: str, n: int) -> None:
     """Even one to three measured points give a finite prediction of their magnitude."""
@@ -105,7 +127,7 @@ def test_fits_a_handful_of_points(name: str, n: int) -> None:
     np.testing.assert_allclose(predicted, times, rtol=0.02)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ALL)
 def test_fitting_is_deterministic(name: str) -> None:
     """The same data gives the same arrays, byte for byte."""
     features, times = _sample(5)

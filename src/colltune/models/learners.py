@@ -106,6 +106,16 @@ LEARNERS: dict[str, LearnerEntry] = {
     "interpolation": LearnerEntry(
         "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
     ),
+    "mgcv": LearnerEntry(
+        "colltune.models.mgcv:ReferenceAdditiveModel",
+        "log",
+        joint=True,
+        program="Rscript",
+        in_auto=False,
+    ),
+    "gaussian_process": LearnerEntry(
+        "colltune.models.gaussian_process:GaussianProcess", "rich", joint=True, in_auto=False
+    ),
     "regret_trees": LearnerEntry(
         "colltune.models.regret_trees:RegretTrees", "rich", joint=True, in_folds={"n_trees": 100}
     ),

@@ -15,26 +15,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from colltune.features import feature_set
+from colltune.models.joint_regressor import JointRegressor
 from colltune.models.predictors.forest import STEP, Forest
 from colltune.models.predictors.level import Level
-from colltune.models.regressor import RuntimeRegressor, validated
-from colltune.models.shared_process import Inputs, SharedProcess
+from colltune.models.shared_process import Inputs, SharedProcess, input_columns
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _RICH = feature_set("rich").columns
-_INPUTS = (
-    "log2_msize",
-    "log2_nodes",
-    "log2_ppn",
-    "nprocs_is_power_of_two",
-    "nodes_is_power_of_two",
-)
 _CHILDREN = ("left", "right")
 _MOST_EXCESS = 10.0
 _LEAST_TREES = 50
@@ -53,7 +45,7 @@ class Tree(Protocol):
         ...
 
 
-class RegretTrees(RuntimeRegressor):
+class RegretTrees(JointRegressor):
     """Extra-trees on clipped log regrets, with a Gaussian process for the level of the times.
 
     Parameters
@@ -123,47 +115,17 @@ class RegretTrees(RuntimeRegressor):
         rng = np.random.default_rng(self.random_state)
         slow = np.isposinf(time_s)
         log_times = np.log(np.where(slow, np.nan, time_s))
-        inputs = Inputs.of(features, _input_columns(features.shape[1]))
+        inputs = Inputs.of(features, input_columns(features.shape[1]))
         process = SharedProcess.chosen(inputs, log_times, self.least_noise, rng)
         best, regret = self._targets(process, log_times, slow, rng)
         level = process.level(best, self.level_points, rng)
         self.predictor_ = self._grown(features, regret, level)
         return self
 
-    def predict(self, X: ArrayLike) -> Numbers:
-        """Return times for features `X` (n, k), of the shape that those fitted to had."""
-        check_is_fitted(self)
-        features: Numbers = validate_data(self, X, dtype=np.float64, reset=False)
-        predicted = self.predictor_.predict(features)
-        return predicted[:, 0] if self.n_dim_ < 2 else predicted
-
     def export(self) -> Forest:
         """Return the numpy predictor that `predict` itself uses."""
         check_is_fitted(self)
         return self.predictor_
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that several configurations can be fitted at once."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[Numbers, Numbers]:
-        given = np.asarray(y)
-        self.n_dim_ = given.ndim
-        if self.n_dim_ < 2:
-            features, times = validated(self, X, y)
-            return features, times[:, None]
-        features = validate_data(self, X, dtype=np.float64)
-        times = check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="y")
-        if len(times) != len(features):
-            raise ValueError(f"{len(features)} instances have {len(times)} rows of times")
-        if (times <= 0).any():
-            raise ValueError(f"RegretTrees models runtimes, which are positive; got {times.min()}")
-        untimed = np.flatnonzero(~np.isfinite(times).any(axis=0))
-        if len(untimed):
-            raise ValueError(f"configuration {untimed[0]} has no time at all")
-        return features, times
 
     def _targets(
         self, process: SharedProcess, log_times: Numbers, slow: Flags, rng: np.random.Generator
@@ -216,13 +178,6 @@ class RegretTrees(RuntimeRegressor):
                 )
                 trees.append(estimator.fit(X32, targets, check_input=False).tree_)
         return trees
-
-
-def _input_columns(n_features: int) -> list[int]:
-    """Return which features the Gaussian processes see."""
-    if n_features != len(_RICH):
-        return list(range(n_features))
-    return [_RICH.index(name) for name in _INPUTS]
 
 
 def _columns_along_size(n_features: int) -> list[int]:

@@ -34,6 +34,16 @@ def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
     return values, np.searchsorted(values, column)
 
 
+def correlations(inputs: Numbers, points: Numbers, lengths: Numbers) -> Numbers:
+    """Return the products of `matern` over d inputs, of (n, d) with points (P, d), shape (n, P)."""
+    result = np.ones((len(inputs), len(points)))
+    for column, point, length in zip(inputs.T, points.T, lengths.tolist(), strict=True):
+        queries, query_of = distinct(column)
+        values, value_of = distinct(point)
+        result *= matern(queries, values, length)[:, value_of][query_of]
+    return result
+
+
 class LevelLines(NamedTuple):
     """Levels of L lines along one input ``(position - center) / scale``.
 
@@ -114,13 +124,9 @@ class Level:
         )
 
     def _correlations(self, inputs: Numbers, among: NDArray[np.bool_] | None = None) -> Numbers:
-        result = np.ones((len(inputs), len(self.points)))
-        for axis in range(len(self.columns)) if among is None else np.flatnonzero(among).tolist():
-            column, point, length = inputs[:, axis], self.points[:, axis], self.lengths[axis]
-            queries, query_of = distinct(column)
-            values, value_of = distinct(point)
-            result *= matern(queries, values, float(length))[:, value_of][query_of]
-        return result
+        if among is None:
+            return correlations(inputs, self.points, self.lengths)
+        return correlations(inputs[:, among], self.points[:, among], self.lengths[among])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields."""

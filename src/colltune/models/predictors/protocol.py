@@ -61,7 +61,9 @@ PREDICTORS: dict[str, str] = {
     "corrected_costs": "colltune.models.predictors.corrected_costs:CorrectedCosts",
     "costs": "colltune.models.predictors.costs:Costs",
     "grid": "colltune.models.predictors.grid:Grids",
+    "natural_spline": "colltune.models.predictors.natural_spline:NaturalSplines",
     "neighbours": "colltune.models.predictors.neighbours:Neighbours",
+    "processes": "colltune.models.predictors.processes:Processes",
     "spline": "colltune.models.predictors.spline:Splines",
     "trees": "colltune.models.predictors.trees:Trees",
 }

@@ -1,0 +1,72 @@
+"""What learners share that fit all configurations of a collective at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from colltune.models.regressor import RuntimeRegressor, validated
+
+Numbers = NDArray[np.float64]
+_LEAST_SLOWNESS = 1.0
+
+
+class JointRegressor(RuntimeRegressor):
+    """Base of learners whose times have the shape (n, C), or (n) for a single configuration."""
+
+    n_dim_: int
+
+    def predict(self, X: ArrayLike) -> Numbers:
+        """Return times for features `X` (n, k), of the shape that those fitted to had."""
+        check_is_fitted(self)
+        features: Numbers = validate_data(self, X, dtype=np.float64, reset=False)
+        predicted = self.predictor_.predict(features)
+        return predicted[:, 0] if self.n_dim_ < 2 else predicted
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that several configurations can be fitted at once."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[Numbers, Numbers]:
+        """Return features (n, k) and times (n, C), NaN where unknown and infinite where slow.
+
+        Raises
+        ------
+        ValueError
+            If a time is not positive, or a configuration has no time at all.
+        """
+        given = np.asarray(y)
+        self.n_dim_ = given.ndim
+        if self.n_dim_ < 2:
+            features, times = validated(self, X, y)
+            return features, times[:, None]
+        features = validate_data(self, X, dtype=np.float64)
+        times = check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="y")
+        if len(times) != len(features):
+            raise ValueError(f"{len(features)} instances have {len(times)} rows of times")
+        if (times <= 0).any():
+            name = type(self).__name__
+            raise ValueError(f"{name} models runtimes, which are positive; got {np.nanmin(times)}")
+        untimed = np.flatnonzero(~np.isfinite(times).any(axis=0))
+        if len(untimed):
+            raise ValueError(f"configuration {untimed[0]} has no time at all")
+        return features, times
+
+
+def slow_guessed(times_s: Numbers) -> Numbers:
+    """Return times (n, C) with a guess for those that are infinite because they are slow.
+
+    Nobody knows how slow; the guess is the instance's best time, as often as the configuration ever
+    lost against the best, and e times at least. Where nothing else is known it is NaN.
+    """
+    slow = np.isposinf(times_s)
+    if not slow.any():
+        return times_s
+    logs = np.log(np.where(slow, np.nan, times_s))
+    best = np.fmin.reduce(logs, axis=1, keepdims=True)
+    slowness = np.fmax(np.fmax.reduce(logs - best, axis=0), _LEAST_SLOWNESS)
+    return np.asarray(np.where(slow, np.exp(best + slowness), times_s))

@@ -1,0 +1,133 @@
+"""The reference generalised additive model, by R's mgcv."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from colltune import process
+from colltune.errors import ProgramError
+from colltune.models import mgcv
+from colltune.models.gam import GammaAdditiveModel
+from colltune.models.mgcv import ReferenceAdditiveModel
+
+Numbers = np.typing.NDArray[np.float64]
+needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="Rscript is not on PATH")
+
+# as short as a user of mgcv would write it
+_REFERENCE = """
+suppressPackageStartupMessages(library(mgcv))
+folder <- commandArgs(trailingOnly = TRUE)[1]
+data <- read.csv(file.path(folder, "data.csv"))
+new <- read.csv(file.path(folder, "new.csv"))
+model <- gam(y ~ s(m, k = 10) + s(n, k = 5) + p, family = Gamma(link = "log"), data = data)
+cat(sprintf("%.17g", predict(model, new, type = "response")), sep = "\\n")
+"""
+
+
+def _sample(noise: float = 0.05) -> tuple[Numbers, Numbers]:
+    """Return features of a grid of 12 sizes, 5 node counts and 2 ppn, and times."""
+    axes = np.arange(0.0, 24.0, 2.0), np.array([1.0, 2.0, 3.0, 4.0, 5.2]), np.array([0.0, 2.0])
+    points = np.column_stack([c.ravel() for c in np.meshgrid(*axes, indexing="ij")])
+    times = 1e-6 * np.exp(0.002 * points[:, 0] ** 2.4 + 0.3 * points[:, 1] + 0.1 * points[:, 2])
+    return points, times * np.random.default_rng(0).lognormal(0, noise, len(points))
+
+
+def _table(file: Path, header: str, columns: Numbers) -> None:
+    lines = [",".join(map(repr, row)) for row in columns.tolist()]
+    file.write_text("\n".join([header, *lines]) + "\n")
+
+
+@needs_r
+def test_predicts_what_mgcv_predicts(tmp_path: Path) -> None:
+    """Inside, between and beyond the data the exported arrays agree with R's own predictions."""
+    points, times = _sample()
+    new = np.random.default_rng(1).uniform([-8, -1, 0], [32, 9, 4], (300, 3))
+    _table(tmp_path / "data.csv", "y,m,n,p", np.column_stack([times * 1e5, points]))
+    _table(tmp_path / "new.csv", "m,n,p", new)
+    script = tmp_path / "reference.R"
+    script.write_text(_REFERENCE)
+    outcome = process.run(["Rscript", "--vanilla", script, tmp_path], timeout_s=120)
+    expected = 1e-5 * np.array([float(line) for line in process.check(outcome, "R").stdout.split()])
+    exported = ReferenceAdditiveModel().fit(points, times).export()
+    np.testing.assert_allclose(exported.predict(new)[:, 0], expected, rtol=1e-5)
+
+
+@needs_r
+def test_pygam_and_mgcv_agree_where_there_are_data() -> None:
+    """With the same family and link the two implementations are within 5 % at the data."""
+    points, times = _sample()
+    ours = GammaAdditiveModel().fit(points, times).predict(points)
+    reference = ReferenceAdditiveModel().fit(points, times).predict(points)
+    np.testing.assert_allclose(ours, reference, rtol=0.05)
+
+
+@needs_r
+def test_configurations_are_fitted_as_if_alone() -> None:
+    """One process of R for three configurations with gaps gives what three processes give."""
+    points, times = _sample()
+    together = times[:, None] * np.exp2(points[:, [0]] * [0.0, 0.1, -0.05])
+    together[points[:, 0] > 16, 1] = np.nan
+    joint = ReferenceAdditiveModel().fit(points, together).predict(points)
+    for column, seconds in enumerate(together.T):
+        known = np.isfinite(seconds)
+        alone = ReferenceAdditiveModel().fit(points[known], seconds[known]).predict(points)
+        np.testing.assert_allclose(joint[:, column], alone, rtol=1e-9)
+
+
+@needs_r
+def test_equal_times_are_a_level_model() -> None:
+    """Times without any variation, where mgcv's criterion is undefined, are predicted as such."""
+    points, _ = _sample()
+    times = np.full((len(points), 2), 3e-6)
+    times[:, 1] = _sample()[1]
+    predicted = ReferenceAdditiveModel().fit(points, times).predict(points)
+    np.testing.assert_allclose(predicted[:, 0], 3e-6, rtol=1e-12)
+
+
+def test_without_r_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no Rscript is on PATH, the message names it and the packages."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(ProgramError, match=r"program 'Rscript' not found; install R.*mgcv"):
+        ReferenceAdditiveModel().fit(*_sample())
+
+
+def test_without_the_package_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where R has no mgcv, the message says so."""
+    _program(monkeypatch, tmp_path, "exit 3")
+    with pytest.raises(ProgramError, match=r"R has no package mgcv; install R"):
+        ReferenceAdditiveModel().fit(*_sample())
+
+
+def test_a_failure_of_r_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What R printed before it failed is in the message."""
+    _program(monkeypatch, tmp_path, "echo 'cannot allocate vector' >&2; exit 1")
+    with pytest.raises(ProgramError, match=r"(?s)fitting with mgcv failed.*cannot allocate vector"):
+        ReferenceAdditiveModel().fit(*_sample())
+
+
+def test_a_configuration_that_cannot_be_fitted_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """R's reason is told with the number of the configuration."""
+    _program(monkeypatch, tmp_path, 'printf "output,message\\n1,no luck\\n" > "$3/errors.csv"')
+    with pytest.raises(ValueError, match="mgcv cannot fit configuration 0: no luck"):
+        ReferenceAdditiveModel().fit(*_sample())
+
+
+def test_the_script_is_installed_with_the_package() -> None:
+    """The R script lies beside its module."""
+    assert mgcv.SCRIPT.read_text().startswith("# Fits one generalised additive model")
+
+
+def _program(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:
+    """Put a program called Rscript first on PATH."""
+    fake = folder / "Rscript"
+    fake.write_text(f"#!/bin/sh\n{body}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
