@@ -14,6 +14,7 @@ from benchmarks import (
     one_launch_speedup,
     render_shape_ms,
     reprompi_agreement,
+    selection_quality,
     timed_share,
 )
 from benchmarks.figure import Figure
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "one_launch_speedup": one_launch_speedup.run,
     "render_shape_ms": render_shape_ms.run,
     "reprompi_agreement": reprompi_agreement.run,
+    "selection_quality": selection_quality.run,
     "timed_share": timed_share.run,
     "tune_timed_share": timed_share.run_tune,
 }

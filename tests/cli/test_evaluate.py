@@ -154,6 +154,8 @@ def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_pa
         (("--split", "leave-ppn-out", "--ppn", "64"), "ppn 64 of --ppn is not in the data"),
         ((*LEAVE, "--learner", "oracle"), "unknown learner 'oracle'"),
         ((*LEAVE, *LEARNER, *LEARNER), "given twice"),
+        ((*LEAVE, "--objective", "best"), "unknown objective 'best'; known: trimmed-mean, mean"),
+        ((*LEAVE, "--judge", "worst"), "unknown objective 'worst'"),
         ((*LEAVE, "--noise", "-1"), "noise -1.0 is no standard deviation"),
         ((*LEAVE, "--noise", "nan"), "noise nan is no standard deviation"),
         ((*LEAVE, "--seed", "-1"), "seed -1 must not be negative"),

@@ -66,6 +66,13 @@ def evaluate(
             " `select` does; --no-guard always takes the fastest prediction."
         ),
     ] = True,
+    objective: Annotated[
+        str, typer.Option(help="What of a runtime is learned to be small, as `fit` has it.")
+    ] = "trimmed-mean",
+    judge: Annotated[
+        str | None,
+        typer.Option(help="What of a runtime decisions are judged by; default: the objective."),
+    ] = None,
     noise: Annotated[
         float, typer.Option(help="Log-normal noise put on training times, 0.05 for 5 %.")
     ] = 0.0,
@@ -108,6 +115,7 @@ def evaluate(
     from colltune.cli import evaluation_report as report
     from colltune.cli.console import counted_progress, parse_pairs
     from colltune.cli.evaluation_request import Request
+    from colltune.dataset.objective import parse_objective
 
     if compare:
         report.show_comparison(data, json=json)
@@ -126,6 +134,8 @@ def evaluate(
         allocation=allocation,
         learners=tuple(learner or ("auto",)),
         guard=guard,
+        objective=parse_objective(objective),
+        judged_by=parse_objective(judge or objective),
         noise=noise,
         seed=seed,
         max_nprocs=max_nprocs,

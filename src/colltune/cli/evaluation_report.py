@@ -99,9 +99,9 @@ def _written(result: Result, out: Path | None) -> list[Path]:
         return []
     if not result.paper:
         return [write(result.runs, out)]
-    from colltune.cli import evaluation_picture
+    from colltune.cli.evaluation_picture import draw_all
 
-    return [write(result.runs, out / RESULTS), *evaluation_picture.draw_all(result.paper, out)]
+    return [write(result.runs, out / RESULTS), *draw_all(result.paper, out)]
 
 
 def _as_dict(result: Result) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import join
 from colltune.dataset.noise import allocations_of
+from colltune.dataset.objective import Objective
 from colltune.dataset.reading import read_launch_provenances
 from colltune.domain import Context
 from colltune.errors import DataError
@@ -58,6 +59,8 @@ class Request:
     allocation: str | None
     learners: tuple[str, ...]
     guard: bool
+    objective: Objective
+    judged_by: Objective
     noise: float
     seed: int
     max_nprocs: int | None
@@ -138,6 +141,8 @@ class Request:
                 split,
                 learners=self.learners,
                 guard=self.guard,
+                objective=self.objective,
+                judged_by=self.judged_by,
                 noise=self.noise,
                 seed=self.seed,
                 max_nprocs=self.max_nprocs,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import Objective
 from colltune.errors import DataError
 from colltune.selector.evaluation import (
     Evaluation,
@@ -64,6 +65,7 @@ def test_only_common_splits_are_compared() -> None:
         ({"data": replace(DATA, context=replace(DATA.context, machine="other"))}, "the context"),
         ({"seed": 2}, "seed 0 in the former and 2 in the latter"),
         ({"noise": 0.1}, "noise 0.0 in the former"),
+        ({"judged_by": Objective.MEDIAN}, "--judge trimmed-mean"),
         ({"max_nprocs": 32}, "--max-nprocs None"),
         ({"split": Extrapolation()}, "no split in common.*leave-nodes-out.*extrapolation"),
     ],

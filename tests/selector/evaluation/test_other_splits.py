@@ -19,7 +19,9 @@ def launched(name: str, factor: float, **changes: object) -> PerformanceDataset:
     """Return the made-up machine, measured in the launch `name`, slower by `factor`."""
     data = measured(**changes)  # type: ignore[arg-type]
     times = {c: data.frame[c] * factor for c in TIME_COLUMNS}
-    return replace(data, frame=data.frame.assign(launch=name, **times))
+    frame = data.frame.assign(launch=name, **times)
+    frame["times_s"] = [()] * len(data)
+    return replace(data, frame=frame)
 
 
 def on_machine(

@@ -193,6 +193,7 @@ _MUST_AGREE = {
     "noise": "noise",
     "seed": "seed",
     "max_nprocs": "--max-nprocs",
+    "judged_by": "--judge",
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from colltune.dataset.objective import Objective
 from colltune.domain import Context
 from colltune.selector.evaluation.figures import Score, scores
 from colltune.selector.evaluation.outcomes import Decided, Instances
@@ -17,7 +18,8 @@ class Setup:
     """What an evaluation is of; two with the same setup can be compared instance by instance.
 
     ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
-    on training times, ``seed`` is that of noise and intervals; ``max_nprocs`` left instances out.
+    on training times, ``seed`` is that of noise and intervals; ``max_nprocs`` left instances out;
+    ``judged_by`` is the statistic of the repetitions that the tested times are.
     """
 
     data: Context
@@ -27,6 +29,7 @@ class Setup:
     noise: float = 0.0
     seed: int = 0
     max_nprocs: int | None = None
+    judged_by: str = Objective.MEDIAN.value
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
@@ -38,6 +41,7 @@ class Setup:
             "noise": self.noise,
             "seed": self.seed,
             "max_nprocs": self.max_nprocs,
+            "judged_by": self.judged_by,
         }
 
 
@@ -46,11 +50,12 @@ class Evaluation:
     """What selectors decided on the test instances of one split.
 
     ``train_nodes`` and ``test_nodes`` are those of any fold; ``decided`` is by selector, baselines
-    first; ``notes`` say what is missing.
+    first; ``objective`` is the statistic that was learned; ``notes`` say what is missing.
     """
 
     setup: Setup
     guard: bool
+    objective: str
     train_nodes: tuple[int, ...]
     test_nodes: tuple[int, ...]
     tested: Instances
@@ -82,6 +87,8 @@ class Evaluation:
             "guard": self.guard,
             "noise": setup.noise,
             "seed": setup.seed,
+            "objective": self.objective,
+            "judged_by": setup.judged_by,
             "selectors": {
                 selector: {name: score.as_dict() for name, score in rows.items()}
                 for selector, rows in self.scores.items()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise import allocations_of
+from colltune.dataset.objective import Objective
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix, cell_matrices
@@ -52,7 +53,8 @@ class Source:
 
     ``allocation_of`` names the allocation of each launch; by default each is one of its own.
     ``train_noise`` is the standard deviation of the noise, drawn with ``seed``, on the logarithm of
-    times that are learned. Instances of more than ``max_nprocs`` processes are left out.
+    times that are learned. Instances of more than ``max_nprocs`` processes are left out. Learned is
+    the ``objective`` of the repetitions; decisions are judged by ``judged_by``.
     """
 
     dataset: PerformanceDataset
@@ -60,25 +62,24 @@ class Source:
     train_noise: float = 0.0
     seed: int = 0
     max_nprocs: int | None = None
+    objective: Objective = Objective.MEDIAN
+    judged_by: Objective = Objective.MEDIAN
 
     @cached_property
     def matrices(self) -> dict[Collective, CellMatrix]:
-        """The cells of each collective."""
-        whole = cell_matrices(self.dataset)
-        if self.max_nprocs is None:
-            return whole
-        cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in whole.items()}
-        return {c: m for c, m in cut.items() if len(m)}
+        """The cells of each collective as they are judged."""
+        return self._cells(self.judged_by)
 
     @cached_property
     def learned(self) -> dict[Collective, CellMatrix]:
         """The cells of each collective with noise: one noisy measurement of everything."""
         rng = np.random.default_rng(self.seed)
+        cells = self.matrices if self.objective is self.judged_by else self._cells(self.objective)
         return {
             c: replace(
                 m, time_s=m.time_s * np.exp(rng.normal(0.0, self.train_noise, m.time_s.shape))
             )
-            for c, m in self.matrices.items()
+            for c, m in cells.items()
         }
 
     @cached_property
@@ -91,6 +92,13 @@ class Source:
     def noise(self) -> CellNoise:
         """How far the times can be trusted."""
         return CellNoise.of(self.dataset, self.allocations)
+
+    def _cells(self, objective: Objective) -> dict[Collective, CellMatrix]:
+        whole = cell_matrices(self.dataset, objective)
+        if self.max_nprocs is None:
+            return whole
+        cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in whole.items()}
+        return {c: m for c, m in cut.items() if len(m)}
 
     def part(self, mask: pd.Series[bool]) -> Source:
         """Keep the measurements of `mask`."""

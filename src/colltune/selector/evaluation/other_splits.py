@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from colltune.dataset import PerformanceDataset
@@ -87,7 +87,7 @@ class Transfer:
                 f"--test-data has the same context as the data, {mine}; transfer is between two"
                 " machines; for one, choose another --split"
             )
-        tested = Source(self.test, max_nprocs=source.max_nprocs)
+        tested = replace(source, dataset=self.test, allocation_of=None)
         found = [
             fold(theirs.machine, cells, tested.matrices[collective], tested.noise)
             for collective, cells in source.learned.items()

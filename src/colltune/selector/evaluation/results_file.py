@@ -3,7 +3,8 @@
 Format history
 --------------
 1. ``format``, ``format_version``, ``colltune_version`` and ``runs``; a run has its setup (context,
-   dataset_digest, split, split_options, noise, seed, max_nprocs), guard, train_nodes, test_nodes,
+   dataset_digest, split, split_options, noise, seed, max_nprocs, judged_by), guard, objective,
+   train_nodes, test_nodes,
    ``tested`` (columns of the tested instances), ``selectors`` (columns of each one's decisions,
    None for unknown noise), notes, and ``scores``, which are for other programs: reading computes
    them from the decisions again.
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune import __version__
+from colltune.dataset.objective import Objective
 from colltune.domain import Context, parse_collective
 from colltune.errors import DataError
 from colltune.files import whole
@@ -95,6 +97,7 @@ def _run(evaluation: Evaluation) -> dict[str, Any]:
     return {
         **evaluation.setup.as_dict(),
         "guard": evaluation.guard,
+        "objective": evaluation.objective,
         "train_nodes": list(evaluation.train_nodes),
         "test_nodes": list(evaluation.test_nodes),
         "tested": {
@@ -132,10 +135,12 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
         float(run["noise"]),
         int(run["seed"]),
         None if run["max_nprocs"] is None else int(run["max_nprocs"]),
+        Objective(run["judged_by"]).value,
     )
     return Evaluation(
         setup,
         bool(run["guard"]),
+        _word(run["objective"]),
         tuple(int(n) for n in run["train_nodes"]),
         tuple(int(n) for n in run["test_nodes"]),
         tested,

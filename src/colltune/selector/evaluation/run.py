@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from colltune import __version__
 from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Configuration, Context
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
@@ -43,6 +44,8 @@ def evaluate_split(  # noqa: PLR0913
     seed: int = 0,
     max_nprocs: int | None = None,
     feature_set: str | None = None,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    judged_by: Objective | None = None,
     allocation_of: Mapping[str, str] | None = None,
     with_references: bool = True,
     jobs: int | None = None,
@@ -68,6 +71,10 @@ def evaluate_split(  # noqa: PLR0913
         Leave out instances with more processes, in training and test.
     feature_set
         A name of `FEATURE_SETS` for all learners; by default each learner's own.
+    objective
+        The statistic of the repetitions that is learned.
+    judged_by
+        The statistic by which decisions are judged, by default the one that is learned.
     allocation_of
         The allocation of each launch, by default one of its own.
     with_references
@@ -90,14 +97,24 @@ def evaluate_split(  # noqa: PLR0913
     others, notes = references() if with_references else ((), ())
     asked = learned(learners, guard=guard, feature_set=feature_set)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
-    folds = split.folds(Source(dataset, allocation_of, noise, seed, max_nprocs))
+    judge = judged_by or objective
+    source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
+    folds = split.folds(source)
     choices = _decided(dataset.context, folds, recipes, jobs, progress)
     setup = Setup(
-        dataset.context, digest(dataset), split.name, split.options(), noise, seed, max_nprocs
+        dataset.context,
+        digest(dataset),
+        split.name,
+        split.options(),
+        noise,
+        seed,
+        max_nprocs,
+        judge.value,
     )
     return Evaluation(
         setup,
         guard,
+        objective.value,
         _node_counts(f.training.nodes for f in folds),
         _node_counts(f.testing.nodes for f in folds),
         _tested(folds),
@@ -118,6 +135,8 @@ def evaluate(  # noqa: PLR0913
     seed: int = 0,
     max_nprocs: int | None = None,
     feature_set: str | None = None,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    judged_by: Objective | None = None,
     jobs: int | None = None,
 ) -> Evaluation:
     """Train on some node counts and test on others; see `evaluate_split`.
@@ -136,6 +155,8 @@ def evaluate(  # noqa: PLR0913
         seed=seed,
         max_nprocs=max_nprocs,
         feature_set=feature_set,
+        objective=objective,
+        judged_by=judged_by,
         with_references=False,
         jobs=jobs,
     )
@@ -147,6 +168,8 @@ def evaluate_leave_one_out(
     learners: Sequence[str] = ("knn", "gam", "xgboost"),
     guard: bool = True,
     feature_set: str | None = None,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    judged_by: Objective | None = None,
     jobs: int | None = None,
 ) -> Evaluation:
     """Leave one node count out at a time and pool the decisions on all; see `evaluate_split`.
@@ -162,6 +185,8 @@ def evaluate_leave_one_out(
         learners=learners,
         guard=guard,
         feature_set=feature_set,
+        objective=objective,
+        judged_by=judged_by,
         with_references=False,
         jobs=jobs,
     )
