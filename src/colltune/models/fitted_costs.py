@@ -12,6 +12,7 @@ from colltune.models.cells import CellMatrix
 from colltune.models.cost_breakdown import Costs, FittedCost
 from colltune.models.cost_model import NetworkParameters, Rails, RailUse
 from colltune.models.learners import learner_entry
+from colltune.models.predictors.corrected_costs import CorrectedCosts
 from colltune.models.predictors.costs import Costs as CostPredictor
 from colltune.models.runtime_model import CollectiveModel
 
@@ -19,9 +20,17 @@ _LEARNER = "cost_model"
 
 
 def of_model(model: CollectiveModel) -> Costs | None:
-    """Return the costs that `model` consists of, None if it was learned otherwise."""
+    """Return the costs that `model` rests on, None if it was learned otherwise.
+
+    Costs under a correction are those that it trusts wholly; what it corrects is not in them.
+    """
     predictor = model.predictor
-    return _costs(predictor) if isinstance(predictor, CostPredictor) else None
+    if isinstance(predictor, CostPredictor):
+        return _costs(predictor)
+    if isinstance(predictor, CorrectedCosts):
+        trusted = [p.costs for p in predictor.parts if p.costs is not None and p.trust == 1.0]
+        return {c: f for costs in trusted for c, f in _costs(costs).items()} or None
+    return None
 
 
 def of_cells(cells: CellMatrix) -> Costs:
