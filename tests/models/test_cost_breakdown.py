@@ -68,6 +68,13 @@ def test_every_parameter_is_of_a_kind() -> None:
     assert one == (Share(Kind.SETUP, 1.0, 1.0),)
 
 
+def test_bytes_of_a_generic_basis() -> None:
+    """Where an algorithm's rounds are not known, its bytes are not said to be copies."""
+    seconds = [1.0 if c is Coefficient.COPY else 0.0 for c in COEFFICIENTS]
+    assert shares(seconds) == (Share(Kind.COPIES, 1.0, 1.0),)
+    assert shares(seconds, generic=True) == (Share(Kind.BYTES, 1.0, 1.0),)
+
+
 def test_adapters_shared_by_all() -> None:
     """Four adapters instead of one: bytes between nodes and contention take a quarter."""
     before = FITTED.by_coefficient_s(AT, sharing(1))[0]

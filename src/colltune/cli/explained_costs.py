@@ -94,7 +94,8 @@ def _part(
     if cost is None:
         return Part(configuration, prediction, ())
     at = Instances.of(shape.nodes, shape.ppn, call.msize_bytes)
-    return Part(configuration, prediction, shares(cost.by_coefficient_s(at, ONE_RAIL)[0]))
+    seconds = cost.by_coefficient_s(at, ONE_RAIL)[0]
+    return Part(configuration, prediction, shares(seconds, generic=cost.is_generic))
 
 
 def text(costs: ExplainedCosts) -> str:

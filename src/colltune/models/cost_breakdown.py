@@ -32,6 +32,7 @@ class Kind(StrEnum):
     BANDWIDTH_WITHIN = "bandwidth within nodes"
     REDUCTION = "reduction"
     COPIES = "copies"
+    BYTES = "bytes of each process"
     SETUP = "start of the call"
 
 
@@ -108,16 +109,22 @@ Costs = Mapping[Configuration, FittedCost]
 """Fitted costs by configuration; what is not in it could not be fitted."""
 
 
-def shares(seconds_by_coefficient: Sequence[float] | Numbers) -> tuple[Share, ...]:
+def shares(
+    seconds_by_coefficient: Sequence[float] | Numbers, *, generic: bool = False
+) -> tuple[Share, ...]:
     """Return the kinds of cost that are not nothing, in the order of `Kind`.
 
     Parameters
     ----------
     seconds_by_coefficient
         Seconds of each of `COEFFICIENTS` for one instance, shape (k).
+    generic
+        Whether they are those of a generic basis, whose bytes of each process may be copied or
+        sent.
     """
+    kinds = _KINDS | {Coefficient.COPY: Kind.BYTES} if generic else _KINDS
     seconds = dict.fromkeys(Kind, 0.0)
     for coefficient, time_s in zip(COEFFICIENTS, seconds_by_coefficient, strict=True):
-        seconds[_KINDS[coefficient]] += float(time_s)
+        seconds[kinds[coefficient]] += float(time_s)
     total_s = sum(seconds.values())
     return tuple(Share(k, s, s / total_s) for k, s in seconds.items() if s > 0)

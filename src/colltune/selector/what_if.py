@@ -159,7 +159,8 @@ class WhatIf:
             return ()
         instance = situation.instance
         at = Instances.of(instance.shape.nodes, instance.shape.ppn, instance.msize_bytes)
-        return shares(cost.by_coefficient_s(at, self._measured, situation.rails)[0])
+        seconds = cost.by_coefficient_s(at, self._measured, situation.rails)[0]
+        return shares(seconds, generic=cost.is_generic)
 
 
 def _outside_guard(model: CollectiveModel) -> Guard:
