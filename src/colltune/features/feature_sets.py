@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.errors import DataError
+from colltune.features import step_counts
 
 Numbers = NDArray[np.float64]
 
@@ -67,6 +68,11 @@ def _rich(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
     return columns
 
 
+def _cost(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
+    counts = step_counts.step_counts(nodes, ppn, msize_bytes)
+    return np.concatenate([_rich(nodes, ppn, msize_bytes), counts], axis=1)
+
+
 def _is_power_of_two(count: Numbers) -> Numbers:
     whole = count.astype(np.int64)
     flags: Numbers = ((whole & (whole - 1)) == 0).astype(np.float64)
@@ -95,13 +101,15 @@ FEATURE_SETS: dict[str, FeatureSet] = {
     "basic": FeatureSet("basic", ("msize_bytes", "nodes", "ppn"), _basic),
     "log": FeatureSet("log", ("log2_msize", "log2_nodes", "log2_ppn"), _log),
     "rich": FeatureSet("rich", _RICH_COLUMNS, _rich),
+    "cost": FeatureSet("cost", (*_RICH_COLUMNS, *step_counts.COLUMNS), _cost),
 }
 """``basic`` is the input of Hunold et al. (CLUSTER 2020, sec. III-B): message size, nodes, ppn.
 
 ``log`` is the same on a logarithmic scale. ``rich`` adds what cost models of collectives are made
 of: processes, message per process, per node and of all processes together, rounds of a tree over
 processes and nodes (the ceiling of the binary logarithm), and whether counts are powers of two or
-odd, on which recursive-doubling algorithms depend.
+odd, on which recursive-doubling algorithms depend. ``cost`` adds to ``rich`` where the costs of the
+classic algorithms cross on a plain network; see `colltune.features.step_counts`.
 """
 
 

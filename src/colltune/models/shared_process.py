@@ -44,8 +44,8 @@ _CHOSEN = (
 
 
 def input_columns(n_features: int) -> list[int]:
-    """Return which features are inputs: few of the feature set ``rich``, all of any other."""
-    if n_features != len(_RICH):
+    """Return which features are inputs: few of ``rich`` or a set that begins with it, else all."""
+    if n_features < len(_RICH):
         return list(range(n_features))
     return [_RICH.index(name) for name in _CHOSEN]
 
