@@ -54,13 +54,17 @@ class HeldOut:
         The default can always be chosen. Instances that leave nothing to choose are passed over;
         NaN if none is left.
         """
+        rows, selected_s, best_s = self.decisions(cells)
+        return float(np.log(selected_s / best_s).mean()) if len(rows) else float("nan")
+
+    def decisions(self, cells: CellMatrix) -> tuple[NDArray[np.int64], Numbers, Numbers]:
+        """Return the rows that leave something to choose, and their chosen and best times."""
         eligible = self.candidate & np.isfinite(self.predicted_s) & np.isfinite(cells.time_s)
         rows = np.flatnonzero(eligible.any(axis=1))
         if not len(rows):
-            return float("nan")
+            return rows, np.zeros(0), np.zeros(0)
         chosen = np.where(eligible, self.predicted_s, np.inf).argmin(axis=1)[rows]
-        best = np.nanmin(cells.time_s[rows], axis=1)
-        return float(np.log(cells.time_s[rows, chosen] / best).mean())
+        return rows, cells.time_s[rows, chosen], np.nanmin(cells.time_s[rows], axis=1)
 
 
 def empty(cells: CellMatrix) -> HeldOut:

@@ -17,6 +17,7 @@ from colltune.features import feature_set as named_feature_set
 from colltune.models import cross_validation
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.choice import Choice, choose, evidence
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
 from colltune.models.learners import LEARNERS, Learner, learner_entry
@@ -57,11 +58,8 @@ def fit(
     dataset
         The measurements; what `PerformanceDataset.cells` makes of them is learned.
     learner
-        A name of `LEARNERS`, or ``auto``: per collective the learner whose decisions on held-out
-        instances have the least log regret, the simpler one of equals; a learner that cannot be
+        A name of `LEARNERS`, or ``auto``, see `colltune.models.choice`; a learner that cannot be
         fitted to every configuration is passed over.
-    objective
-        The statistic of the repetitions that is learned and hence compared.
     feature_set
         A name of `FEATURE_SETS` for all learners; by default each learner's own.
     jobs
@@ -105,13 +103,19 @@ def fit_cells(
         for task in _tasks(cells, name, features[name].name)
     ]
     fitted = list(zip(tasks, _run(tasks, jobs, progress), strict=True))
-    models = tuple(
-        _collective_model(cells, _whole_learners([f for f in fitted if f[0].collective == c]))
+    chosen = {
+        c: _chosen(cells, _whole_learners([f for f in fitted if f[0].collective == c]))
         for c, cells in matrices.items()
-    )
+    }
     shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
     trained_on = sorted(Shape(int(n), int(p)) for n, p in shapes)
-    return Bundle.new(context, models, trained_on, objective=objective.value)
+    return Bundle.new(
+        context,
+        [model for model, _ in chosen.values()],
+        trained_on,
+        objective=objective.value,
+        evidence=evidence({c.value: choice for c, (_, choice) in chosen.items()}),
+    )
 
 
 _WHOLE = -1
@@ -194,24 +198,30 @@ def _jointly_fitted(
         return DataError(f"{cells.collective}: {error}")
 
 
-def _collective_model(
+def _chosen(
     cells: CellMatrix, fitted: Sequence[tuple[_Task, Predictor]]
-) -> CollectiveModel:
+) -> tuple[CollectiveModel, Choice]:
     """Choose the learner by its held-out decisions and estimate its errors."""
-    held_out = {}
-    for name in dict.fromkeys(task.learner for task, _ in fitted):
-        held_out[name] = _held_out(cells, [(t, p) for t, p in fitted if t.learner == name])
-    name = cross_validation.best_learner({n: h.regret(cells) for n, h in held_out.items()})
+    held_out = {
+        name: _held_out(cells, [(t, p) for t, p in fitted if t.learner == name])
+        for name in dict.fromkeys(task.learner for task, _ in fitted)
+    }
+    choice = choose(held_out, cells)
+    name = choice.learner
     task, predictor = next((t, p) for t, p in fitted if t.learner == name and t.fold == _WHOLE)
-    return CollectiveModel(
+    error = ErrorModel.of(
+        cells.time_s, held_out[name].predicted_s, cells.default_column, cells.noise
+    )
+    model = CollectiveModel(
         cells.collective,
         cells.configurations,
         name,
         task.feature_set,
         predictor,
         Coverage.of(cells),
-        ErrorModel.of(cells.time_s, held_out[name].predicted_s, cells.default_column, cells.noise),
+        error,
     )
+    return model, choice
 
 
 def _held_out(

@@ -100,9 +100,9 @@ class LearnerEntry:
 
 
 LEARNERS: dict[str, LearnerEntry] = {
-    "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log"),
-    "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log"),
-    "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log"),
+    "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log", in_auto=False),
+    "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log", in_auto=False),
+    "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log", in_auto=False),
     "interpolation": LearnerEntry(
         "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
     ),
