@@ -10,7 +10,7 @@ from colltune.features import feature_set
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
 from colltune.models.regret_trees import RegretTrees
-from tests.models.machines import measured
+from tests.models.machines import configuration, measured
 
 Numbers = np.typing.NDArray[np.float64]
 DATA = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), noise=0.03)
@@ -122,3 +122,25 @@ def test_folds_grow_fewer_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     fit(measured(), "regret_trees", jobs=1)
     assert len(grown) == 5
     assert grown[0] > max(grown[1:])
+
+
+def test_a_cell_that_was_not_measured_never_beats_one_that_was() -> None:
+    """Known at two large node counts alone, a configuration is not predicted absurdly fast below.
+
+    The processes that fill cells extrapolate its steep growth; decisions must not follow them.
+    """
+    left_out = measured(
+        nodes=(4, 32, 200, 254, 256, 1024),
+        ppn=(1,),
+        left_out=lambda algorithm, instance: (
+            algorithm == "linear" and instance.shape.nodes not in (254, 256)
+        ),
+    )
+    (cells,) = cell_matrices(left_out).values()
+    time_s = cells.time_s.copy()
+    steep = cells.configurations.index(configuration("linear"))
+    time_s[cells.nodes == 256, steep] *= 3.0
+    features = feature_set("rich").matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+    predicted = RegretTrees().fit(features, time_s).predict(features)
+    best = np.nanmin(time_s, axis=1)
+    assert (predicted[:, steep] > 0.7 * best).all()

@@ -137,8 +137,8 @@ class RegretTrees(JointRegressor):
         known = np.where(slow, best + slowest, log_times)
         if self.impute:
             known = process.filled(known, self.fill_points, rng)
-            best = known.min(axis=1, keepdims=True)
-        regret = np.where(np.isnan(known), slowest, known - best)
+        # a prediction never beats what was measured on the same instance
+        regret = np.where(np.isnan(known), slowest, np.maximum(known - best, 0.0))
         # in whole steps, so that rounding errors of times do not make other trees
         steps = np.rint(np.minimum(regret, self.clip + _MOST_EXCESS) / STEP)
         return best[:, 0], steps * STEP
