@@ -100,3 +100,27 @@ def test_extrapolation_is_told() -> None:
     nodes, ppn, msize = [16, 17, 1, 8, 8, 8], [4, 4, 4, 5, 4, 2], [64, 64, 64, 64, 4194305, 4194304]
     got = coverage.extrapolated(*map(cells_of, (nodes, ppn, msize)))
     assert got.tolist() == [False, True, True, True, True, False]
+
+
+def test_borrowed_coverage_extrapolates_where_the_machine_was_not_measured() -> None:
+    """Others' cells allow configurations, but only own ones make an instance known."""
+    matrix = cells(nodes=(2, 4, 8, 16))
+    everything = Coverage.of(matrix)
+    few = Coverage.of(matrix.rows(matrix.nodes <= 4))
+    at = [cells_of(v) for v in ([2, 8, 16], [1, 1, 1], [64, 64, 64])]
+    assert not everything.extrapolated(*at).any()
+    for borrowed, expected in (
+        (everything.borrowed(few), [False, True, True]),
+        (everything.borrowed(None), [True, True, True]),
+    ):
+        again = Coverage.from_arrays(borrowed.arrays())
+        assert again.extrapolated(*at).tolist() == expected
+        np.testing.assert_array_equal(again.candidates(*at), everything.candidates(*at))
+
+
+def test_borrowed_coverage_reaches_twice_as_far_in_nodes() -> None:
+    """Half to twice the nodes and processes of other machines count as near, sizes as they are."""
+    own = Coverage.of(cells(nodes=(4, 16), ppn=(1,)))
+    assert [list(side) for side in own.reach] == [[4, 4, 1], [16, 16, 4194304]]
+    low, high = own.borrowed(None).reach
+    assert [list(low), list(high)] == [[2, 2, 1], [32, 32, 4194304]]

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Data, Jobs, Json, Where
+from colltune.cli.options import Jobs, Json, OwnData, Where
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from colltune.models.bundle import Bundle
 
 
 def fit(
-    data: Data,
+    data: OwnData = None,
+    *,
     out: Annotated[Path, typer.Option(help="Bundle folder to write.")],
     learner: Annotated[
         str,
@@ -31,33 +34,67 @@ def fit(
         ),
     ] = "trimmed-mean",
     where: Where = None,
+    prior: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="OTHER", help="Dataset of another machine to learn from, too; repeatable."
+        ),
+    ] = None,
+    prior_where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="As --where, for the CSV rows of priors."),
+    ] = None,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="machine=NAME,…",
+            help="Without DATA: the machine the bundle is for, machine=NAME, and where they differ"
+            " from the priors' also library_version= and fabric=.",
+        ),
+    ] = None,
+    any_library: Annotated[
+        bool,
+        typer.Option("--any-library", help="Take priors of other libraries, matched by name."),
+    ] = False,
     jobs: Jobs = None,
     json: Json = False,
 ) -> None:
-    """Fit one runtime model per configuration and write them as a bundle.
+    """Fit runtime models of all configurations and write them as a bundle.
 
     Example: colltune fit measurements.csv.gz --out bundle --learner auto
+
+    Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
     """
-    from colltune.cli.console import counted_progress, parse_pairs, show, show_json
-    from colltune.dataset import read
+    from colltune.cli.console import counted_progress, parse_pairs, show, show_json, warn
+    from colltune.cli.prior_options import Borrowing
     from colltune.dataset.objective import parse_objective
-    from colltune.models.fitting import fit as fit_bundle
 
     statistic = parse_objective(objective)
-    dataset = read(data, parse_pairs(where or [], "--where"))
+    own = parse_pairs(where or [], "--where")
+    theirs = parse_pairs(prior_where or [], "--prior-where")
+    work = Borrowing.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
     with counted_progress("fitting", quiet=json) as progress:
-        bundle = fit_bundle(dataset, learner, objective=statistic, jobs=jobs, progress=progress)
+        bundle = work.fit(learner, statistic, jobs=jobs, progress=progress)
     bundle.save(out)
+    transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
+    for collective, why in transfer.get("left_out", {}).items():
+        warn(f"nothing is learned from the priors for {collective}: {why}")
     if json:
-        show_json({**_facts(bundle), "measurements": len(dataset), "path": str(out)})
+        show_json({**_facts(bundle), "measurements": work.n_measurements, "path": str(out)})
         return
     show(f"bundle {bundle.id[:12]} of {bundle.context}, {bundle.objective} times -> {out}")
     for model in bundle.models:
-        show(f"  {model.collective}: {len(model.configurations)} configurations, {model.learner}")
+        trust = transfer.get("trust", {}).get(model.collective.value)
+        borrowed = "" if trust is None else f", priors trusted by {trust}"
+        show(
+            f"  {model.collective}: {len(model.configurations)} configurations,"
+            f" {model.learner}{borrowed}"
+        )
 
 
 def _facts(bundle: Bundle) -> dict[str, object]:
-    return {
+    facts: dict[str, object] = {
         "id": bundle.id,
         "context": vars(bundle.context),
         "objective": bundle.objective,
@@ -65,3 +102,6 @@ def _facts(bundle: Bundle) -> dict[str, object]:
         "configurations": len(bundle.configurations()),
         "shapes": [str(shape) for shape in bundle.training_shapes],
     }
+    if "transfer" in bundle.evidence:
+        facts["transfer"] = bundle.evidence["transfer"]
+    return facts

@@ -13,6 +13,13 @@ Data = Annotated[
         help="Datasets: folders of Parquet, .parquet, .csv or .csv.gz.", metavar="DATA…"
     ),
 ]
+OwnData = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Datasets of the machine: folders of Parquet, .parquet, .csv or .csv.gz.",
+        metavar="DATA…",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Jobs = Annotated[int | None, typer.Option(help="Processor cores to use; default: all.")]
 Where = Annotated[

@@ -35,6 +35,8 @@ Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _MEASURES = ("nodes", "nprocs")
+_BORROWED_REACH = 2
+_BORROWED_DISTANCE = 2.0
 _NEVER_UP, _NEVER_DOWN = -1, np.iinfo(np.int64).max
 
 
@@ -46,7 +48,9 @@ class Coverage(NamedTuple):
     that a configuration was measured on with messages of at least that size, -1 if none; ``down``
     (2, C, M) the fewest with messages of at most that size. ``low``, ``high`` (3) are the
     reference's ranges of nodes, processes and message size, ``ppn_range`` (2) of ppn;
-    ``default_column`` is -1 without a default.
+    ``default_column`` is -1 without a default. ``own`` (2, 4), lowest and highest nodes, processes,
+    message size and ppn, is what was measured on the machine itself where the rest is borrowed from
+    other machines (the highest below the lowest if nothing was), None where it is all its own.
     """
 
     shapes: Integers
@@ -58,6 +62,7 @@ class Coverage(NamedTuple):
     high: Integers
     ppn_range: Integers
     default_column: int
+    own: Integers | None = None
 
     @classmethod
     def of(cls, cells: CellMatrix) -> Self:
@@ -121,16 +126,42 @@ class Coverage(NamedTuple):
         return self.distance(nodes, ppn, msize_bytes) > 1.0
 
     def distance(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Numbers:
-        """Return how many times beyond the reference's ranges instances lie, shape (n); 1 inside.
+        """Return how many times beyond what was measured instances lie, shape (n); 1 inside.
 
-        The largest ratio over nodes, processes, message size (0 bytes count as 1) and ppn.
+        The largest ratio over nodes, processes, message size (0 bytes count as 1) and ppn. Where
+        data is borrowed it is that to the machine's own range, or twice that to the range of all
+        machines if that is nearer.
         """
         values = np.stack([nodes, nodes * ppn, msize_bytes, ppn], axis=1)
-        low = np.append(self.low, self.ppn_range[0])
-        high = np.append(self.high, self.ppn_range[1])
-        above = np.maximum(values, 1) / np.maximum(high, 1)
-        below = np.maximum(low, 1) / np.maximum(values, 1)
-        return np.asarray(np.maximum(np.maximum(above, below), 1.0).max(axis=1))
+        from_all = _times_beyond(values, self._measured())
+        if self.own is None:
+            return from_all
+        borrowed = _BORROWED_DISTANCE * from_all
+        if (self.own[1] < self.own[0]).any():
+            return borrowed
+        return np.minimum(_times_beyond(values, self.own), borrowed)
+
+    def _measured(self) -> Integers:
+        """Return the reference's ranges in the layout of ``own``."""
+        ends = ((self.low, self.ppn_range[0]), (self.high, self.ppn_range[1]))
+        return np.stack([np.append(end, ppn) for end, ppn in ends])
+
+    def borrowed(self, own: Coverage | None) -> Coverage:
+        """Return this coverage as one of several machines, `own` being what this one has of it."""
+        nothing = np.array([[np.iinfo(np.int64).max] * 4, [-1] * 4], np.int64)
+        return self._replace(own=nothing if own is None else own._measured())
+
+    @property
+    def reach(self) -> tuple[Integers, Integers]:
+        """The ranges (3), (3) of nodes, processes and message size that a guard measures from.
+
+        Those of the reference; where data is borrowed, half as many to twice as many nodes and
+        processes, since what is few on one machine can be many on another.
+        """
+        if self.own is None:
+            return self.low, self.high
+        wider = np.array([_BORROWED_REACH, _BORROWED_REACH, 1])
+        return self.low // wider, self.high * wider
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields as arrays."""
@@ -144,14 +175,21 @@ class Coverage(NamedTuple):
             "high": self.high,
             "ppn_range": self.ppn_range,
             "default_column": np.array([self.default_column]),
-        }
+        } | ({} if self.own is None else {"own": self.own})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild from `arrays`."""
         names = ("shapes", "seen", "sizes", "up", "down", "low", "high", "ppn_range")
         fields = {name: arrays[name] for name in names}
-        return cls(**fields, default_column=int(arrays["default_column"][0]))
+        return cls(**fields, default_column=int(arrays["default_column"][0]), own=arrays.get("own"))
+
+
+def _times_beyond(values: Integers, ranges: Integers) -> Numbers:
+    """Return the largest ratio by which values (n, K) lie outside the `ranges` (2, K)."""
+    low, high = np.maximum(ranges, 1)
+    above, below = np.maximum(values, 1) / high, low / np.maximum(values, 1)
+    return np.asarray(np.maximum(np.maximum(above, below), 1.0).max(axis=1))
 
 
 def _staircases(cells: CellMatrix, measured: Flags, sizes: Integers) -> tuple[Integers, Integers]:

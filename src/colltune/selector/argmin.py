@@ -29,6 +29,7 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 _RUNNERS_UP = 3
+_BORROWED = "; judged by other machines' measurements"
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -193,7 +194,7 @@ class ModelSelector:
             return free, doubt, np.zeros(len(free), np.bool_)
         required = guard.required_log_gain(doubt, distance, error.noise, cautious=cautious)
         counts = np.stack([nodes, nodes * ppn, msize_bytes])
-        beyond = guard.beyond_reach(counts, coverage.low, coverage.high, cautious=cautious)
+        beyond = guard.beyond_reach(counts, *coverage.reach, cautious=cautious)
         return required, doubt, beyond
 
     def _argmin(
@@ -266,9 +267,14 @@ class _Descriptions:
             None if default is None else self._prediction(row, default),
             self._runners_up(row, chosen, instance),
             bool(self._decisions.forecast.extrapolated[row]),
-            self._reason(row, chosen, instance),
+            self._reason(row, chosen, instance) + self._hint(row),
             self._bound(row, chosen),
         )
+
+    def _hint(self, row: int) -> str:
+        """Return where the decision comes from if not from this machine."""
+        elsewhere = self._decisions.forecast.extrapolated[row]
+        return _BORROWED if elsewhere and self._model.coverage.own is not None else ""
 
     def _bound(self, row: int, chosen: int) -> float | None:
         """Return the lower bound of the gain of what was chosen, or would have been."""

@@ -1,0 +1,331 @@
+"""Learning for a machine from measurements of other machines.
+
+What a configuration loses against the best (its log regret) carries over from machine to machine;
+times do not, and neither do all regrets. So the corpus is not pooled with the machine's own cells:
+
+1. A model of the corpus predicts the regrets of the cells measured here. *Trust* is the slope of
+   the measured ones on the predicted ones, between 0 and 1: all collectives together decide first,
+   then each by itself, drawn to what all say. Without cells here it is how machines of the corpus
+   predict each other, drawn to 0.6: Leonardo and MareNostrum 5 (Open MPI 4.1) predict each other
+   with slopes of 0.60 and 0.76, Fugaku both with 0.63 and 0.42.
+2. The corpus's regrets times the trust, plus the differences measured here, interpolated by a
+   Gaussian process (kriging), are what the corpus says of this machine. Distrust thus shrinks
+   predicted gains, and the guard keeps the default; a corpus that contradicts what was measured
+   here is worth nothing and says nothing.
+3. A learner is fitted to these rows and those measured here.
+
+Configurations seen at a single shape of the corpus are left out: what they do elsewhere is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.domain import Collective, Configuration, Context, Shape
+from colltune.errors import DataError
+from colltune.features import feature_set as named_feature_set
+from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.coverage import Coverage
+from colltune.models.fitting import AUTO, Progress, fit_cells
+from colltune.models.kriging import interpolated
+from colltune.models.learners import learner_entry
+from colltune.models.prior import Prior, corpus, stacked, with_configurations
+from colltune.models.runtime_model import CollectiveModel
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+LEARNER = "regret_trees"
+"""Models the corpus, and is what ``auto`` means with a prior."""
+TRUST = 0.6
+"""How far machines that were never compared are trusted to predict each other."""
+_TRUST_WEIGHT = 2.0
+_CLIP = 1.0
+_FAR_OCTAVES = 1.0
+_LEAST_SPREAD = float(np.log(2.0))
+_REGRETS_IN_COMMON, _LEVEL_IN_COMMON = 0.3, 10.0
+
+
+class Agreement(NamedTuple):
+    """How measured log regrets follow predicted ones, both less their mean over configurations.
+
+    ``products`` sums predicted times measured, ``squares`` predicted times predicted.
+    """
+
+    products: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, predicted: Numbers, measured: Numbers) -> Agreement:
+        """Compare clipped log regrets (n, C), NaN where unknown."""
+        both = np.isfinite(predicted) & np.isfinite(measured)
+        counts = np.maximum(both.sum(axis=1, keepdims=True), 1)
+        sides = [np.where(both, side, 0.0) for side in (predicted, measured)]
+        left, right = (np.where(both, s - s.sum(axis=1, keepdims=True) / counts, 0) for s in sides)
+        return cls(float((left * right).sum()), float((left**2).sum()))
+
+    @classmethod
+    def together(cls, agreements: Sequence[Agreement]) -> Agreement:
+        """Return the agreement over all rows of several."""
+        return cls(sum(a.products for a in agreements), sum(a.squares for a in agreements))
+
+    def trust(self, towards: float) -> float:
+        """Return the slope between 0 and 1, drawn to `towards` where little is known."""
+        slope = (self.products + _TRUST_WEIGHT * towards) / (self.squares + _TRUST_WEIGHT)
+        return float(np.clip(slope, 0.0, 1.0))
+
+
+class CorpusModel:
+    """Predicts what the corpus's machines would do at any instance of one collective.
+
+    Parameters
+    ----------
+    cells
+        The corpus's rows; at least one configuration must have a time.
+    """
+
+    def __init__(self, cells: CellMatrix) -> None:
+        self._known: Flags = np.asarray(np.isfinite(cells.time_s).any(axis=0))
+        entry = learner_entry(LEARNER)
+        self._features = named_feature_set(entry.feature_set)
+        time_s = np.where(cells.slow, np.inf, cells.time_s)[:, self._known]
+        seen = [c for c, known in zip(cells.configurations, self._known, strict=True) if known]
+        learner = entry.create_for(seen, self._features.columns)
+        self._predictor = learner.fit(self._matrix(cells), time_s).export()
+
+    def time_s(self, at: CellMatrix) -> Numbers:
+        """Return seconds for the instances of `at`, (n, C), NaN where the corpus knows nothing."""
+        result = np.full((len(at), len(self._known)), np.nan)
+        result[:, self._known] = self._predictor.predict(self._matrix(at))
+        return result
+
+    def _matrix(self, cells: CellMatrix) -> Numbers:
+        return self._features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+
+
+def fit_with_priors(  # noqa: PLR0913
+    dataset: PerformanceDataset | None,
+    priors: Sequence[PerformanceDataset],
+    context: Context,
+    learner: str = AUTO,
+    *,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    any_library: bool = False,
+    feature_set: str | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Bundle:
+    """Fit a bundle for `context` from its measurements, if there are any, and those of others.
+
+    Parameters
+    ----------
+    dataset
+        Measurements of the machine itself; None if it was never measured.
+    priors
+        At least one dataset of another context each.
+    context
+        What the bundle is for; that of `dataset`.
+    learner, objective, feature_set, jobs, progress
+        As for `colltune.models.fitting.fit`; ``auto`` means `LEARNER`.
+    any_library
+        Whether priors of other libraries are taken, their algorithms matched by name.
+
+    Returns
+    -------
+    A bundle whose ``evidence["transfer"]`` names the priors, how far each collective's are trusted,
+    and why collectives were left out. Instances outside what was measured here count as
+    extrapolated: all of them, if nothing was.
+
+    Raises
+    ------
+    DataError
+        If a prior cannot be used, or nothing can be learned from any.
+    """
+    found = [Prior.of(prior, context, objective, any_library=any_library) for prior in priors]
+    measured = {} if dataset is None else cell_matrices(dataset, objective)
+    machines, left_out = _usable(found, measured)
+    trust = _trust(machines, measured)
+    matrices = dict(measured)
+    for collective, cells in machines.items():
+        matrices[collective] = _pooled(cells, measured.get(collective), trust[collective])
+    name = LEARNER if learner == AUTO else learner
+    ordered = {c: matrices[c] for c in sorted(matrices)}
+    fitted = fit_cells(
+        context, ordered, name, feature_set=feature_set, jobs=jobs, progress=progress
+    )
+    models = [_marked(m, measured) if m.collective in machines else m for m in fitted.models]
+    facts = {
+        "measured_here": dataset is not None,
+        "priors": [prior.facts() for prior in found],
+        "trust": {c.value: round(t, 4) for c, t in trust.items()},
+        "left_out": {c.value: why for c, why in left_out.items()},
+    }
+    return Bundle.new(
+        context,
+        models,
+        _shapes(measured),
+        objective=fitted.objective,
+        evidence={**fitted.evidence, "transfer": facts},
+    )
+
+
+def _usable(
+    priors: Sequence[Prior], measured: Mapping[Collective, CellMatrix]
+) -> tuple[dict[Collective, tuple[CellMatrix, ...]], dict[Collective, str]]:
+    """Return the corpus of each collective, and why there is none of others.
+
+    Raises
+    ------
+    DataError
+        If there is none at all.
+    """
+    machines, left_out = {}, {}
+    for collective in sorted({c for prior in priors for c in prior.cells}):
+        found, why = corpus(priors, collective)
+        here = measured.get(collective)
+        if found and here is not None and not _in_common(found[0], here):
+            why = "the priors and the measurements share no configuration but the default"
+        if why:
+            left_out[collective] = why
+        else:
+            machines[collective] = found
+    if not machines:
+        reasons = "; ".join(f"{c}: {why}" for c, why in left_out.items())
+        raise DataError(f"nothing can be learned from the priors: {reasons}")
+    return machines, left_out
+
+
+def _in_common(cells: CellMatrix, other: CellMatrix) -> set[Configuration]:
+    return {c for c in cells.configurations if not c.is_default} & set(other.configurations)
+
+
+def _trust(
+    machines: Mapping[Collective, Sequence[CellMatrix]], measured: Mapping[Collective, CellMatrix]
+) -> dict[Collective, float]:
+    """Return by collective how far the corpus is trusted; see the top of this module."""
+    among = {c: _agreement_among(cells) for c, cells in machines.items()}
+    overall = Agreement.together(list(among.values())).trust(TRUST)
+    here = {
+        c: _agreement_with(stacked(cells), measured[c])
+        for c, cells in machines.items()
+        if c in measured
+    }
+    ours = Agreement.together(list(here.values())).trust(overall)
+    return {
+        c: here.get(c, Agreement()).trust(among[c].trust(overall) * _ratio(ours, overall))
+        for c in machines
+    }
+
+
+def _ratio(ours: float, overall: float) -> float:
+    return ours / overall if overall > 0 else 1.0
+
+
+def _agreement_among(machines: Sequence[CellMatrix]) -> Agreement:
+    """Return how the machines' regrets follow from those of the others, one left out in turn."""
+    if len(machines) < 2:
+        return Agreement()
+    return Agreement.together(
+        [
+            _agreement_with(stacked([*machines[:k], *machines[k + 1 :]]), cells)
+            for k, cells in enumerate(machines)
+        ]
+    )
+
+
+def _agreement_with(cells: CellMatrix, measured: CellMatrix) -> Agreement:
+    aligned = with_configurations(measured, cells.configurations)
+    if not len(aligned):
+        return Agreement()
+    predicted_s = CorpusModel(cells).time_s(aligned)
+    return Agreement.of(_regret(predicted_s), _regret(aligned.time_s))
+
+
+def _regret(time_s: Numbers) -> Numbers:
+    """Return clipped log regrets of times (n, C); every row has a time."""
+    best = np.nanmin(time_s, axis=1, keepdims=True)
+    return np.asarray(np.minimum(np.log(time_s / best), _CLIP))
+
+
+def _pooled(machines: Sequence[CellMatrix], here: CellMatrix | None, trust: float) -> CellMatrix:
+    """Return the rows that a learner is fitted to: the corpus's, adapted, and those from here."""
+    cells = stacked(machines)
+    if here is None:
+        return replace(cells, time_s=_shrunk(cells.time_s, trust))
+    known = sorted({*cells.configurations, *here.configurations})
+    cells, here = (with_configurations(c, known) for c in (cells, here))
+    model = CorpusModel(cells)
+    cells = stacked([cells, _at_shapes_of(here, cells, model)])
+    return stacked([here, _adapted(cells, here, model, trust)])
+
+
+def _at_shapes_of(here: CellMatrix, cells: CellMatrix, model: CorpusModel) -> CellMatrix:
+    """Return what the corpus predicts at shapes measured here, for sizes far from those measured.
+
+    Otherwise a single message size measured at a shape would speak for all others there.
+    """
+    sizes = np.unique(cells.msize_bytes)
+    instances = []
+    for nodes, ppn in sorted(set(zip(here.nodes.tolist(), here.ppn.tolist(), strict=True))):
+        measured = here.msize_bytes[(here.nodes == nodes) & (here.ppn == ppn)]
+        apart = np.abs(np.log2(np.maximum(sizes, 1))[:, None] - np.log2(np.maximum(measured, 1)))
+        far = sizes[apart.min(axis=1) >= _FAR_OCTAVES]
+        instances += [(nodes, ppn, size) for size in far.tolist()]
+    asked = np.array(instances, np.int64).reshape(-1, 3)
+    empty = np.zeros((len(asked), len(cells.configurations)), np.bool_)
+    nodes, ppn, msize_bytes = asked.T
+    result = replace(
+        cells,
+        nodes=nodes,
+        ppn=ppn,
+        msize_bytes=msize_bytes,
+        time_s=empty.astype(np.float64),
+        slow=empty,
+    )
+    return replace(result, time_s=model.time_s(result)) if len(asked) else result
+
+
+def _shrunk(time_s: Numbers, trust: float) -> Numbers:
+    """Return times (n, C) with log regrets multiplied by `trust`."""
+    best = np.nanmin(time_s, axis=1, keepdims=True)
+    return np.asarray(best * (time_s / best) ** trust)
+
+
+def _adapted(cells: CellMatrix, here: CellMatrix, model: CorpusModel, trust: float) -> CellMatrix:
+    """Return the corpus's rows as they would be on this machine.
+
+    Log regrets are shrunk by the trust, and both they and the level of the times, the best of each
+    row, are moved by what they were found to differ by at the instances measured here.
+    """
+    predicted_s = model.time_s(here)
+    differing = _regret(here.time_s) - trust * np.nan_to_num(_regret(predicted_s))
+    level = np.log(np.nanmin(here.time_s, axis=1) / np.nanmin(predicted_s, axis=1))[:, None]
+    regret = interpolated(here, differing, cells, common=_REGRETS_IN_COMMON)
+    moved = interpolated(here, level, cells, common=_LEVEL_IN_COMMON)
+    return replace(cells, time_s=_shrunk(cells.time_s, trust) * np.exp(regret + moved))
+
+
+def _marked(model: CollectiveModel, measured: Mapping[Collective, CellMatrix]) -> CollectiveModel:
+    """Return `model` knowing what of its data was measured here, and no surer than that allows."""
+    here = measured.get(model.collective)
+    error = model.error
+    return replace(
+        model,
+        coverage=model.coverage.borrowed(None if here is None else Coverage.of(here)),
+        error=error._replace(
+            lower=np.minimum(error.lower, -_LEAST_SPREAD),
+            upper=np.maximum(error.upper, _LEAST_SPREAD),
+        ),
+    )
+
+
+def _shapes(measured: Mapping[Collective, CellMatrix]) -> list[Shape]:
+    pairs = {(n, p) for m in measured.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
+    return sorted(Shape(int(n), int(p)) for n, p in pairs)
