@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from colltune.dataset import read
+from colltune.models.bundle import load
 from tests.cli.conftest import Verb
 
 
@@ -103,3 +104,63 @@ def test_evaluate_refuses_a_split_that_is_not_in_the_data(
     words = colltune("evaluate", measurements_csv, "--train-nodes", "two", "--test-nodes", "8")
     assert words.status == 3
     assert "--train-nodes" in words.err
+
+
+def test_fit_for_a_machine_that_was_never_measured(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """A prior and a name are enough; the answer and the bundle say what they rest on."""
+    answer = colltune(
+        "fit",
+        *("--prior", measurements_csv, "--for", "machine=leo", "--learner", "knn"),
+        *("--out", tmp_path / "b", "--json"),
+    )
+    assert answer.status == 0
+    assert answer.json["context"]["machine"] == "leo"
+    assert answer.json["context"]["library"] == "openmpi"
+    assert (answer.json["measurements"], answer.json["shapes"]) == (0, [])
+    assert answer.json["transfer"]["measured_here"] is False
+    assert answer.json["transfer"]["priors"][0]["measurements"] == 240
+    selected = colltune("select", "--bundle", tmp_path / "b", "--nodes", 4, "--ppn", 2, "--json")
+    assert selected.status == 0
+
+
+def test_fit_takes_measurements_and_priors(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Own rows stay those of the machine; the prior is read and named apart from them."""
+    other = tmp_path / "other.csv"
+    other.write_text(measurements_csv.read_text().replace("hydra", "lernaea"))
+    answer = colltune(
+        "fit", measurements_csv, "--prior", other, "--learner", "knn", "--out", tmp_path / "b"
+    )
+    assert answer.status == 0
+    assert "priors trusted by" in answer.out
+    facts = load(tmp_path / "b").evidence["transfer"]
+    assert facts["measured_here"] is True
+    assert facts["priors"][0]["context"]["machine"] == "lernaea"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--for", "machine=x"], "name DATA, or for a machine that was never measured both"),
+        (["DATA", "--for", "machine=x"], "leave out it or DATA"),
+        (["DATA", "--prior", "DATA"], "give it as data"),
+        (["--prior", "DATA"], "name DATA, or for a machine that was never measured both"),
+        (["--prior", "DATA", "--for", "release=4"], "'release=4' is not one of machine=…"),
+        (["--prior", "DATA", "--for", "fabric=ib"], "names no machine"),
+        (["--prior", "DATA", "--for", "machine=x,library=mpich"], "only with --any-library"),
+        (["--prior", "DATA", "--for", "machine=x,machine=y"], "each once"),
+        (["--prior", "nowhere.csv", "--for", "machine=x"], "no such file"),
+    ],
+)
+def test_fit_refuses_what_does_not_fit_together(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
+    """Options that contradict each other end with status 3 and the mend."""
+    words = [str(measurements_csv) if word == "DATA" else word for word in options]
+    answer = colltune("fit", *words, "--learner", "knn", "--out", tmp_path / "b")
+    assert answer.status == 3
+    assert message in answer.err
+    assert not (tmp_path / "b").exists()

@@ -124,3 +124,14 @@ def test_borrowed_coverage_reaches_twice_as_far_in_nodes() -> None:
     assert [list(side) for side in own.reach] == [[4, 4, 1], [16, 16, 4194304]]
     low, high = own.borrowed(None).reach
     assert [list(low), list(high)] == [[2, 2, 1], [32, 32, 4194304]]
+
+
+def test_other_machines_are_twice_as_far() -> None:
+    """Distances count from own cells, or doubled from those of all machines if that is less."""
+    matrix = cells(nodes=(2, 4, 8, 16, 32), ppn=(1,))
+    own = Coverage.of(matrix.rows(matrix.nodes <= 4))
+    borrowed = Coverage.of(matrix).borrowed(own)
+    at = [cells_of(v) for v in ([4, 6, 32, 64], [1] * 4, [64] * 4)]
+    assert borrowed.distance(*at).tolist() == [1.0, 1.5, 2.0, 4.0]
+    nothing = Coverage.of(matrix).borrowed(None)
+    assert nothing.distance(*at).tolist() == [2.0, 2.0, 2.0, 4.0]

@@ -59,3 +59,10 @@ def test_reach_is_limited_in_messages_and_shapes() -> None:
     ]
     expected = [False, True, False, True, True, False, True, True]
     assert Guard().beyond_reach(np.array(instances).T, low, high).tolist() == expected
+
+
+def test_learners_that_borrow_are_asked_for_the_least_gains_too() -> None:
+    """What a cautious learner doubts counts, but not less than 5 and, outside, 20 %."""
+    doubt, distance = np.log([[1.01, 1.5], [1.01, 1.5]]), np.array([1.0, 2.0])
+    required = Guard().required_log_gain(doubt, distance, 0.0, cautious=True, borrowed=True)
+    np.testing.assert_allclose(np.exp(required), [[1.05, 1.5], [1.2, 1.5]])

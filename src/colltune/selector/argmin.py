@@ -192,7 +192,9 @@ class ModelSelector:
         if self.guard is None:
             free = np.full(forecast.time_s.shape, -np.inf)
             return free, doubt, np.zeros(len(free), np.bool_)
-        required = guard.required_log_gain(doubt, distance, error.noise, cautious=cautious)
+        required = guard.required_log_gain(
+            doubt, distance, error.noise, cautious=cautious, borrowed=coverage.own is not None
+        )
         counts = np.stack([nodes, nodes * ppn, msize_bytes])
         beyond = guard.beyond_reach(counts, *coverage.reach, cautious=cautious)
         return required, doubt, beyond

@@ -16,6 +16,9 @@ must exceed
   gain must survive the 40 % quantile of the ratio's error), times ``caution``, and
 * 20 % where the shape or message lies outside the measured range.
 
+Those 5 and 20 % are asked of every learner that rests on other machines' measurements, too, since
+what such a learner does not tell is how machines differ (`colltune.models.transfer`).
+
 Far from everything measured the default is kept always: beyond twice the largest measured message,
 on four times the most, or a quarter of the fewest, nodes or processes measured; learners that tell
 their shortfall are followed upwards to sixteen times the most.
@@ -40,7 +43,8 @@ class Guard(NamedTuple):
 
     ``caution`` is the risk parameter: 0 follows every predicted gain beyond the noise, 1 is the
     default, 2 doubles the allowance for the model's errors. ``min_gain`` and
-    ``min_gain_extrapolated`` are ratios, asked of learners that do not tell their shortfall.
+    ``min_gain_extrapolated`` are ratios, asked of learners that do not tell their shortfall or that
+    rest on other machines' measurements.
     ``reach`` is the largest message for which anything but the default is chosen, in multiples of
     the largest measured; ``shape_reach`` the same for nodes and processes, upwards and downwards,
     and ``cautious_reach`` upwards for learners that tell their shortfall.
@@ -76,7 +80,13 @@ class Guard(NamedTuple):
         return np.asarray(self.caution * _SHORTFALLS * outside[:, None] * shortfall)
 
     def required_log_gain(
-        self, doubt: Numbers, distance: Numbers, noise: float, *, cautious: bool
+        self,
+        doubt: Numbers,
+        distance: Numbers,
+        noise: float,
+        *,
+        cautious: bool,
+        borrowed: bool = False,
     ) -> Numbers:
         """Return the log gain that a configuration must exceed, shape (n, C).
 
@@ -88,11 +98,14 @@ class Guard(NamedTuple):
             Of a measured log gain.
         cautious
             Whether the learner told its shortfall.
+        borrowed
+            Whether it rests on other machines' measurements, too.
         """
-        if cautious:
-            return np.asarray(doubt + noise)
+        survived = doubt + noise if cautious else doubt
+        if cautious and not borrowed:
+            return np.asarray(survived)
         least = np.where(distance > 1.0, self.min_gain_extrapolated, self.min_gain)
-        return np.maximum(np.log(least)[:, None], doubt)
+        return np.maximum(np.log(least)[:, None], survived)
 
     def beyond_reach(
         self, counts: Integers, low: Integers, high: Integers, *, cautious: bool = False
