@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.cli.console import bytes_text
+from colltune.cli.console import bytes_text, printable
 from colltune.domain import Configuration
 from colltune.files import whole
 from colltune.selector.evaluation import Evaluation
@@ -66,7 +66,12 @@ def _saved(figure: Figure, path: Path) -> Path:
 
 
 def _title(dataset: PaperDataset, what: str) -> str:
-    return f"{what} for {dataset.collective.mpi_name}; {dataset.context}"
+    return _plain(f"{what} for {dataset.collective.mpi_name}; {dataset.context}")
+
+
+def _plain(text: str) -> str:
+    """Return `text` such that nothing in it, which any file may say, is taken for a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def _shapes(run: Evaluation, rows: Flags) -> list[Shape]:
@@ -175,7 +180,7 @@ def _decisions(dataset: PaperDataset) -> Figure:
         panel.set_title(_NAMES.get(name, name), fontsize="small")
     for panel in panels.flat[len(chosen) :]:
         panel.set_axis_off()
-    patches = [Patch(color=colour[name], label=name) for name in names]
+    patches = [Patch(color=colour[name], label=_plain(name)) for name in names]
     columns = max(1, min(len(names), int(width // 1.9)))
     figure.legend(handles=patches, loc="outside lower center", ncols=columns, fontsize="small")
     figure.suptitle(_title(dataset, "Selected algorithm by nodes x ppn"))

@@ -133,7 +133,8 @@ def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
 
 def _show_run(run: Evaluation) -> None:
     folds = len(set(zip(run.tested.collective, run.tested.fold, strict=True)))
-    show(f"\n{run.setup.split} on {run.setup.data}: folds: {folds}")
+    show()
+    show(printable(f"{run.setup.split} on {run.setup.data}: folds: {folds}"))
     for collective in (*run.tested.collectives, ALL):
         rows = [[name, *_cells(scores[collective])] for name, scores in run.scores.items()]
         score = run.scores["default"][collective]
@@ -197,7 +198,8 @@ def _table_iv(result: Result) -> str:
     lines = []
     for label, what in described(result.paper).items():
         nodes = ", ".join(map(str, what["test_nodes"]))
-        lines.append(f"{label}: {what['collective']} on {what['context']}, tested on nodes {nodes}")
+        on = f"{what['collective']} on {what['context']}, tested on nodes {nodes}"
+        lines.append(printable(f"{label}: {on}"))
     lines.append("arithmetic mean of t_default / t_selected")
     for (size, rows), letter in zip(table_iv(result.paper).items(), "ab", strict=True):
         ordered = sorted((name for name in rows if name != "default"), key=_paper_order)

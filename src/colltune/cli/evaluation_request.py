@@ -79,7 +79,8 @@ class Request:
             return self._run_paper(progress)
         dataset = read(self.data, self.where)
         if self.suite == "all":
-            runs, left_out = run_all(dataset, self._evaluate(progress), self._extra_splits())
+            run = self._evaluate(progress)
+            runs, left_out = run_all(dataset, run, self._extra_splits(), self.seed)
             return Result(runs, left_out, suite=self.suite)
         return Result([self._evaluate(progress)(dataset, self._split())])
 

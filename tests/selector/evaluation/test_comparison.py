@@ -51,6 +51,13 @@ def test_the_same_evaluation_differs_in_nothing() -> None:
     assert {d.speedup for d in found.differences} == {1.0}
 
 
+def test_runs_of_several_machines_find_their_counterparts() -> None:
+    """Two runs of one split are told apart by their data, in whatever order."""
+    other = replace(DATA, context=replace(DATA.context, machine="other"))
+    both = [evaluated("knn"), evaluated("knn", other)]
+    assert len(compare(both, both[::-1], NAMES)) == 2
+
+
 def test_only_common_splits_are_compared() -> None:
     """Of two suites the splits that both have are compared."""
     more = evaluated("knn", split=Extrapolation())

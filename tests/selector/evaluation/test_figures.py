@@ -83,6 +83,14 @@ def test_intervals_resample_shapes_and_not_instances() -> None:
     assert few.slower_share_interval[0] < few.slower_share < few.slower_share_interval[1]
 
 
+def test_harm_that_was_never_seen_has_no_interval() -> None:
+    """Without a slow-down the interval of harm is unknown, not 0 to 0, which would flatter."""
+    score = scores(instances(), decided(np.ones(12)), 0)[ALL]
+    assert score.slower_share == 0
+    assert score.slower_share_interval is None
+    assert score.log_gain_share_interval == (1.0, 1.0)
+
+
 def test_fewer_than_three_shapes_have_no_interval() -> None:
     """Two shapes are no sample to draw from."""
     score = scores(instances(2, 9), decided(np.ones(18)), 0)[ALL]

@@ -25,7 +25,7 @@ class Difference:
     share of log gain, and share of slow-downs, less the first's (share: None if there is nothing to
     gain). ``better`` and ``worse`` are the shares of instances on which the second is faster, or
     slower, than the first by more than 5 %. ``*_interval`` are 95 % bootstrap intervals of the
-    paired difference, None for fewer than three shapes.
+    paired difference, None for fewer than three shapes, that of harm also without any slow-down.
     """
 
     collective: str
@@ -110,10 +110,11 @@ def _intervals(both: Sequence[bootstrap.Sums], seed: int) -> tuple[Ends, Ends, E
     if counts is None:
         return None, None, None
     one, other = (bootstrap.drawn(counts, sums) for sums in both)
+    any_harm = any(sums.slower.any() for sums in both)
     return (
         bootstrap.interval(other.geometric_mean_speedup / one.geometric_mean_speedup),
         bootstrap.interval(other.log_gain_share - one.log_gain_share),
-        bootstrap.interval(other.slower_share - one.slower_share),
+        bootstrap.interval(other.slower_share - one.slower_share) if any_harm else None,
     )
 
 
@@ -130,13 +131,12 @@ def compare(
     DataError
         If the results have no split in common, or differ in data, noise, seed or instances.
     """
-    theirs = {run.setup.split: run for run in second}
-    common = [(run, theirs[run.setup.split]) for run in first if run.setup.split in theirs]
+    common = [(run, other) for run in first if (other := _counterpart(run, second)) is not None]
     if not common:
+        splits = [_listed(dict.fromkeys(r.setup.split for r in runs)) for runs in (first, second)]
         raise DataError(
-            f"{names[0]} and {names[1]} have no split in common: the former has"
-            f" {_listed(run.setup.split for run in first)}, the latter {_listed(theirs)};"
-            " evaluate with the same --split"
+            f"{names[0]} and {names[1]} have no split in common: the former has {splits[0]}, the"
+            f" latter {splits[1]}; evaluate with the same --split"
         )
     found = []
     for mine, other in common:
@@ -151,6 +151,13 @@ def compare(
                 )
             )
     return found
+
+
+def _counterpart(run: Evaluation, others: Sequence[Evaluation]) -> Evaluation | None:
+    """Return the run of the same split, of the same data if there is one."""
+    same = [other for other in others if other.setup.split == run.setup.split]
+    exact = [other for other in same if other.setup.digest == run.setup.digest]
+    return next(iter((*exact, *same)), None)
 
 
 def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[tuple[str, str]]:

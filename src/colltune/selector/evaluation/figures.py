@@ -35,7 +35,8 @@ class Score:
     ``default_share`` is that of instances left to the default.
 
     ``*_interval`` are the ends of 95 % bootstrap intervals over the ``shapes`` tested, None for
-    fewer than three of them; see `bootstrap`.
+    fewer than three of them; see `bootstrap`. That of ``slower_share`` is None without any
+    slow-down, too: what was never seen cannot be drawn, which does not mean that it never happens.
     """
 
     instances: int
@@ -118,7 +119,7 @@ def _intervals(sums: bootstrap.Sums, seed: int) -> tuple[Ends, Ends, Ends]:
     return (
         bootstrap.interval(drawn.geometric_mean_speedup),
         bootstrap.interval(drawn.log_gain_share),
-        bootstrap.interval(drawn.slower_share),
+        bootstrap.interval(drawn.slower_share) if sums.slower.any() else None,
     )
 
 

@@ -110,12 +110,18 @@ class Plain:
         outputs = features.matrix(asked.nodes, asked.ppn, asked.msize_bytes)
         known = {c: column for column, c in enumerate(cells.configurations)}
         time_s = np.full(asked.time_s.shape, np.nan)
+        problems = []
         for column, configuration in enumerate(asked.configurations):
-            if configuration in known:
-                times = cells.time_s[:, known[configuration]]
-                rows = np.isfinite(times)
+            if configuration not in known:
+                continue
+            times = cells.time_s[:, known[configuration]]
+            rows = np.isfinite(times)
+            try:
                 time_s[:, column] = entry.create().fit(inputs[rows], times[rows]).predict(outputs)
-        return Choice(_least(time_s, asked), time.perf_counter() - started, 0.0)
+            except ValueError as error:
+                problems.append(f"{self.name}: {configuration.id}: {error}")
+        columns = _least(time_s, asked)
+        return Choice(columns, time.perf_counter() - started, 0.0, tuple(problems))
 
 
 @dataclass(frozen=True)

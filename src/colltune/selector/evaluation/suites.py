@@ -29,15 +29,17 @@ class SuiteRuns(NamedTuple):
     left_out: Mapping[str, str]
 
 
-def run_all(dataset: PerformanceDataset, run: Run, more: Sequence[Split] = ()) -> SuiteRuns:
-    """Run every split that `dataset` allows, and `more` of them.
+def run_all(
+    dataset: PerformanceDataset, run: Run, more: Sequence[Split] = (), seed: int = 0
+) -> SuiteRuns:
+    """Run every split that `dataset` allows, and `more` of them; `seed` draws message sizes.
 
     Raises
     ------
     DataError
         If it allows none, or a learner cannot be fitted.
     """
-    splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes()]
+    splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes(seed)]
     runs, left_out = [], {}
     for split in (*splits, LeaveAllocationOut(), *more):
         try:
