@@ -95,9 +95,11 @@ def table(
 
 
 def _cell(at: int, cell: Child) -> str:
-    if at == 0:
-        return f'<th scope="row">{escaped(cell)}</th>'
-    return f"<td>{escaped(cell)}</td>"
+    text = escaped(cell)
+    if not isinstance(cell, Markup):
+        # long names of algorithms may be broken
+        text = text.replace("_", "_<wbr>")
+    return f'<th scope="row">{text}</th>' if at == 0 else f"<td>{text}</td>"
 
 
 def folded(summary: str, *children: Child, opened: bool = False) -> Markup:
