@@ -180,7 +180,7 @@ def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_p
     """Nested figures become tables beside the collective they belong to."""
     evidence = {
         "learners": {"bcast": {"knn": {"share": 0.91234, "harm": 0.01}, "gam": {"share": None}}},
-        "choice": {"bcast": "least harm"},
+        "choice": {"bcast": {"learner": "knn", "reason": "least harm"}},
         "splits": {"a": {"b": {"c": {"d": {"e": 1}}}}, "nodes": [2, 4]},
     }
     shapes = bundle.training_shapes
@@ -188,7 +188,11 @@ def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_p
     page = _page(colltune, tmp_path / "r.html", tmp_path / "b")
     rows = page.table("Evidence for the choice of learner")
     assert rows == [["knn (chosen)", "0.9123", "0.01"], ["gam", "–", ""]]
-    assert "Why it was chosen: least harm" in page.text
+    assert "Why it was chosen: least harm." in page.text
+    assert page.table("The learners chosen") == [
+        ["MPI_Allreduce", "knn", "", "", ""],
+        ["MPI_Bcast", "knn", "0.9123", "0.01", "least harm"],
+    ]
     assert "how they would have decided here is not known" in page.text
     assert '{"e": 1}' in page.text
     assert ["nodes", "2, 4"] in page.table("Evidence stated by the bundle: splits")

@@ -12,6 +12,11 @@ from colltune.domain import Collective
 from colltune.models.bundle import Bundle
 
 _LEARNERS, _CHOICE = "learners", "choice"
+_MEANINGS = {
+    "regret": "mean of log(t_selected / t_best) on held-out instances",
+    "share": "share of the log gain over the default that was to be had",
+    "harm": "share of decisions more than 5 % slower than the default",
+}
 _DEEPEST = 4
 _MOST_ROWS = 400
 _MOST_TEXT = 2000
@@ -27,11 +32,8 @@ def number_text(value: float) -> str:
 def learner_evidence(bundle: Bundle, collective: Collective, learner: str) -> Markup:
     """Return what the choice of one collective's learner rests on, or that nothing is told."""
     found = _mapping(_mapping(bundle.evidence.get(_LEARNERS)).get(collective.value))
-    chosen = [
-        element("p", f"Why it was chosen: {_leaf(told)}")
-        for told in [_mapping(bundle.evidence.get(_CHOICE)).get(collective.value)]
-        if told is not None
-    ]
+    reason = _reason(bundle, collective)
+    chosen = [element("p", f"Why it was chosen: {reason}.")] if reason else []
     if not found:
         text = "The bundle holds no figures of other learners: how they would have decided here is"
         return joined([*chosen, element("p", f"{text} not known.")])
@@ -43,7 +45,7 @@ def learner_evidence(bundle: Bundle, collective: Collective, learner: str) -> Ma
 
 
 def general_evidence(bundle: Bundle) -> Markup:
-    """Return the part of the evidence that belongs to no single collective."""
+    """Return the figures of the chosen learners, and what belongs to no single collective."""
     rest = dict(bundle.evidence)
     if isinstance(rest.get(_LEARNERS), Mapping):
         del rest[_LEARNERS]
@@ -56,7 +58,36 @@ def general_evidence(bundle: Bundle) -> Markup:
             "The bundle states none: why each collective has its learner is not known.",
             class_="note",
         )
-    return rendered(rest, "Evidence stated by the bundle") if rest else Markup("")
+    chosen = {
+        model.collective.mpi_name: {"learner": model.learner, **_figures(bundle, model.collective)}
+        for model in bundle.models
+    }
+    caption = f"The learners chosen, with their figures as the bundle holds them{_meaning(chosen)}"
+    general = [rendered(rest, "Evidence stated by the bundle")] if rest else []
+    return joined([rendered(chosen, caption, first="collective"), *general])
+
+
+def _figures(bundle: Bundle, collective: Collective) -> dict[str, Any]:
+    """Return the chosen learner's own figures, and why it was chosen, as far as told."""
+    learners = _mapping(_mapping(bundle.evidence.get(_LEARNERS)).get(collective.value))
+    own = _mapping(learners.get(bundle.model(collective).learner))
+    reason = _reason(bundle, collective)
+    flat = {k: v for k, v in own.items() if not isinstance(v, Mapping)}
+    return {**flat, **({"reason": reason} if reason else {})}
+
+
+def _reason(bundle: Bundle, collective: Collective) -> str:
+    told = _mapping(bundle.evidence.get(_CHOICE)).get(collective.value)
+    if isinstance(told, Mapping) and "reason" in told:
+        told = told["reason"]
+    return "" if told is None else _leaf(told)
+
+
+def _meaning(rows: Mapping[str, Any]) -> str:
+    """Return what the usual figures in `rows` mean."""
+    names = {name for row in rows.values() for name in _mapping(row)}
+    told = [f"{name}: {text}" for name, text in _MEANINGS.items() if name in names]
+    return f". {'; '.join(told)}" if told else ""
 
 
 def rendered(value: Any, caption: str, *, first: str = "", depth: int = 0) -> Markup:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from colltune.cli.console import printable
 
+_LONG = 20
+
 
 class Markup(str):
     """Text that is HTML already; any other text is escaped where it is put in."""
@@ -96,7 +98,7 @@ def table(
 
 def _cell(at: int, cell: Child) -> str:
     text = escaped(cell)
-    if not isinstance(cell, Markup):
+    if not isinstance(cell, Markup) and len(text) > _LONG:
         # long names of algorithms may be broken
         text = text.replace("_", "_<wbr>")
     return f'<th scope="row">{text}</th>' if at == 0 else f"<td>{text}</td>"
