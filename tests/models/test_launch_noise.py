@@ -47,4 +47,4 @@ def test_intervals_are_widened_by_what_the_median_hides() -> None:
     assert (wide.upper > 1.5 * narrow.upper).all()
     assert (wide.lower < 1.5 * narrow.lower).all()
     assert narrow.noise == 0.01
-    assert wide.noise == pytest.approx(np.sqrt(2) * 0.05)
+    assert wide.noise == pytest.approx(0.05 * np.sqrt(2 / 10), rel=0.01)

@@ -20,8 +20,9 @@ RATIO_QUANTILE = 0.4
 A compromise between gain and harm, with its figures in `colltune.selector.guard`.
 """
 LEAST_NOISE = 0.01
-"""Standard deviation of a log gain that is taken for granted, and at least assumed."""
-_MOST_NOISE = 0.1
+"""Standard error of a log gain that is at least assumed."""
+_MOST_NOISE = 0.03
+_CELLS = 10
 _TAIL = 1.645
 _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
@@ -33,8 +34,9 @@ class ErrorModel(NamedTuple):
 
     ``lower`` and ``upper`` are the `INTERVAL` quantiles of log(measured / predicted) time.
     ``margin`` is what a predicted log gain over the default must exceed: minus the
-    `RATIO_QUANTILE` of log(measured gain / predicted gain), at least 0. ``noise`` is the standard
-    deviation of a measured log gain from launch to launch, at least 0.01 and at most 0.1.
+    `RATIO_QUANTILE` of log(measured gain / predicted gain), at least 0. ``noise`` is the
+    standard error of a log gain that noise between launches leaves where about ten cells tell it,
+    kept between 0.01 and 0.03.
     """
 
     lower: Numbers
@@ -73,7 +75,7 @@ class ErrorModel(NamedTuple):
             lower - more,
             upper + more,
             np.where(np.isnan(margin), _UNKNOWN_MARGIN, np.maximum(margin, 0.0)),
-            float(np.clip(launches.of_gain, LEAST_NOISE, _MOST_NOISE)),
+            float(np.clip(launches.of_gain / np.sqrt(_CELLS), LEAST_NOISE, _MOST_NOISE)),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
