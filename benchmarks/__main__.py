@@ -10,11 +10,13 @@ from benchmarks import (
     cold_select,
     decision_us,
     differential_agreement,
+    fit_everything_s,
     import_colltune,
     one_launch_speedup,
     render_shape_ms,
     reprompi_agreement,
     selection_quality,
+    select_shape_ms,
     timed_share,
 )
 from benchmarks.figure import Figure
@@ -24,11 +26,13 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "cold_select": cold_select.run,
     "decision_us": decision_us.run,
     "differential_agreement": differential_agreement.run,
+    "fit_everything_s": fit_everything_s.run,
     "import_colltune": import_colltune.run,
     "one_launch_speedup": one_launch_speedup.run,
     "render_shape_ms": render_shape_ms.run,
     "reprompi_agreement": reprompi_agreement.run,
     "selection_quality": selection_quality.run,
+    "select_shape_ms": select_shape_ms.run,
     "timed_share": timed_share.run,
     "tune_timed_share": timed_share.run_tune,
 }

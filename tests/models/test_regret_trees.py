@@ -7,6 +7,7 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.features import feature_set
+from colltune.models import regret_trees
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
 from colltune.models.regret_trees import RegretTrees
@@ -143,3 +144,15 @@ def test_a_cell_that_was_not_measured_never_beats_one_that_was(
     known = np.isfinite(times) & (times < 2 * np.nanmin(times, axis=1, keepdims=True))
     assert np.abs(np.log(predicted[known] / times[known])).max() < 0.2
     assert (predicted > 0.8 * np.nanmin(times, axis=1, keepdims=True)).all()
+
+
+def test_many_targets_are_learned_by_their_main_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grown on a few principal components, the trees decide as well as on all configurations."""
+    features, times = _sample()
+    rng = np.random.default_rng(4)
+    many = np.concatenate([times * rng.lognormal(0.3, 0.02, times.shape) for _ in range(5)], axis=1)
+    asked, _ = _sample((5, 7, 10))
+    usual = RegretTrees(n_trees=100).fit(features, many).export().regret(asked)
+    monkeypatch.setattr(regret_trees, "_FEW_TARGETS", 0)
+    faster = RegretTrees(n_trees=100).fit(features, many).export().regret(asked)
+    assert 0 < np.abs(faster - usual).mean() < 0.05

@@ -117,7 +117,10 @@ LEARNERS: dict[str, LearnerEntry] = {
         "colltune.models.gaussian_process:GaussianProcess", "rich", joint=True, in_auto=False
     ),
     "regret_trees": LearnerEntry(
-        "colltune.models.regret_trees:RegretTrees", "rich", joint=True, in_folds={"n_trees": 100}
+        "colltune.models.regret_trees:RegretTrees",
+        "rich",
+        joint=True,
+        in_folds={"n_trees": 100, "most_leaves": 50_000},
     ),
     "cost_model": LearnerEntry(
         "colltune.models.cost_learner:CostModel",
