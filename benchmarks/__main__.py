@@ -15,8 +15,8 @@ from benchmarks import (
     one_launch_speedup,
     render_shape_ms,
     reprompi_agreement,
-    selection_quality,
     select_shape_ms,
+    selection_quality,
     timed_share,
 )
 from benchmarks.figure import Figure
