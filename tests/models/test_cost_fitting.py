@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from colltune.domain import Collective, Configuration
-from colltune.models.cost_fitting import Belief, fit_parameters, with_guesses_of_slow
+from colltune.models.cost_fitting import Belief, fit_parameters
 from colltune.models.cost_model import (
     COEFFICIENTS,
     Coefficient,
@@ -69,10 +69,3 @@ def test_a_belief_decides_where_one_point_cannot() -> None:
     np.testing.assert_allclose(amounts[:1] @ believed, exact[:1] * 2, rtol=0.05)
     overruled = fit_parameters(amounts, amounts @ slower, Belief(NETWORK.vector(), 1.0))
     np.testing.assert_allclose(amounts @ overruled, amounts @ slower, rtol=0.05)
-
-
-def test_slow_cells_are_guessed_from_what_the_configuration_lost_elsewhere() -> None:
-    """A cell left out as slow is at least e times the row's best, or as slow as was seen."""
-    times = np.array([[1.0, 10.0, 2.0], [1.0, np.inf, np.inf], [np.nan, np.inf, np.nan]])
-    expected = [[1.0, 10.0, 2.0], [1.0, 10.0, np.e], [np.nan, np.nan, np.nan]]
-    np.testing.assert_array_equal(with_guesses_of_slow(times), expected)

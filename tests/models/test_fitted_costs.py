@@ -79,12 +79,12 @@ def test_costs_under_a_correction(dataset: PerformanceDataset) -> None:
     """Of a learner that corrects costs, those are told that it trusts wholly."""
     model = fit(dataset, "cost_prior").model(Collective.BCAST)
     assert isinstance(model.predictor, CorrectedCosts)
-    trusted = [p for p in model.predictor.parts if p.costs is not None and p.trust == 1.0]
-    assert trusted
+    trusted = model.predictor.trusted_costs
+    assert trusted is not None
     found = fitted_costs.of_model(model)
     assert found is not None
-    assert len(found) == sum(len(part.outputs) for part in trusted)
-    unsure = CorrectedCosts(tuple(part._replace(trust=0.5) for part in model.predictor.parts))
+    assert list(found) == list(trusted.configurations)
+    unsure = replace(model.predictor, trust=model.predictor.trust / 2)
     assert fitted_costs.of_model(replace(model, predictor=unsure)) is None
 
 

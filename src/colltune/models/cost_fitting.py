@@ -98,20 +98,6 @@ def _huber_weights(error: Numbers) -> Numbers:
     return np.asarray(np.minimum(1.0, limit / np.maximum(np.abs(error), 1e-300)))
 
 
-def with_guesses_of_slow(times_s: Numbers) -> Numbers:
-    """Return times (n, C) with a guess where they are infinite: left out because they are slow.
-
-    Nobody knows how slow; the most that the configuration was seen to lose against the row's best,
-    and at least a factor of e, is a guess. Where nothing else of the row is known it is NaN.
-    """
-    known = np.where(np.isfinite(times_s), times_s, np.nan)
-    with np.errstate(invalid="ignore"):
-        best = np.fmin.reduce(known, axis=1)[:, None]
-        lost = np.maximum(np.fmax.reduce(known / best, axis=0), np.e)
-    lost = np.where(np.isnan(lost), np.e, lost)
-    return np.where(np.isposinf(times_s), best * lost, known)
-
-
 def without_setup(vector: Numbers) -> Numbers:
     """Return a copy whose fixed part is 0: it belongs to an algorithm, not to the machine."""
     copy = vector.copy()

@@ -20,11 +20,11 @@ from colltune.domain import Configuration
 from colltune.models.cost_fitting import (
     Belief,
     fit_parameters,
-    with_guesses_of_slow,
     without_setup,
 )
 from colltune.models.cost_model import COEFFICIENTS
 from colltune.models.costs.catalogue import family_of
+from colltune.models.joint_regressor import slow_guessed
 from colltune.models.predictors import Predictor
 from colltune.models.predictors.costs import Costs, amounts, instances_of
 from colltune.models.predictors.spline import ORDER, Splines, bspline_basis
@@ -121,7 +121,7 @@ def timed(
             raise ValueError(f"{configuration.id} has no time to fit a cost to")
         if (column <= 0).any():
             raise ValueError(f"{configuration.id} has a time that is not positive")
-    return features, with_guesses_of_slow(times)
+    return features, slow_guessed(times)
 
 
 def _loglinear(features: Numbers, times: Numbers) -> Splines:

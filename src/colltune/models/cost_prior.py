@@ -1,11 +1,12 @@
 """Cost models as the prior mean of Gaussian processes on the logarithm of time.
 
 What a cost model leaves unexplained is learned by processes that share one kernel
-(`colltune.models.shared_process`). On some networks a cost model extrapolates worse than the
-processes' own log-linear mean. Therefore how far it is trusted, not at all, by half or wholly, is
-chosen per collective by decisions on left-out node counts, and trust has to win clearly: its mean
-gain over no trust must be larger than the gain's standard error, and it may not lose where the
-largest node count is left out, which is what extrapolation will be.
+(`colltune.models.shared_process`), just as the learner ``gaussian_process`` learns the times
+themselves. On some networks a cost model extrapolates worse than the processes' own log-linear
+mean. Therefore how far it is trusted, not at all, by half or wholly, is chosen per collective by
+decisions on left-out node counts, and trust has to win clearly: its mean gain over no trust must be
+larger than the gain's standard error, and it may not lose where the largest node count is left
+out, which is what extrapolation will be.
 """
 
 from __future__ import annotations
@@ -21,23 +22,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from colltune.domain import Configuration
 from colltune.models.cost_learner import CostModel, timed
 from colltune.models.costs.catalogue import family_of
-from colltune.models.predictors import Predictor
-from colltune.models.predictors.corrected_costs import CorrectedCosts, Corrections, Part
+from colltune.models.predictors.corrected_costs import CorrectedCosts
 from colltune.models.predictors.costs import Costs, instances_of
+from colltune.models.predictors.processes import Processes, Site
 from colltune.models.regressor import Numbers, RuntimeRegressor, validated
-from colltune.models.shared_process import Inputs, SharedProcess
+from colltune.models.shared_process import Inputs, SharedProcess, input_columns
 
 Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 TRUSTS = (0.0, 0.5, 1.0)
-_INPUTS = (
-    "log2_msize",
-    "log2_nodes",
-    "log2_ppn",
-    "nprocs_is_power_of_two",
-    "nodes_is_power_of_two",
-)
-_LEAST_NOISE = 0.01
-_MOST_FOLDS = 5
+_NONE = np.zeros(0, np.int64)
+_LEAST_FOLDS, _MOST_FOLDS = 3, 5
 _TIE = 0.003
 
 
@@ -48,18 +43,21 @@ class CostPrior(RuntimeRegressor):
     ----------
     trust
         Power of the cost model in the prior mean; None: one of `TRUSTS`, by validation.
-    most_points
-        Instances at most that a process remembers.
-    random_state
-        Seed of the choice of those instances.
+    least_noise, most_points, random_state
+        As for `colltune.models.gaussian_process.GaussianProcess`.
     """
 
-    predictor_: Predictor
+    predictor_: CorrectedCosts
 
     def __init__(
-        self, trust: float | None = None, most_points: int = 600, random_state: int = 0
+        self,
+        trust: float | None = None,
+        least_noise: float = 0.01,
+        most_points: int = 1000,
+        random_state: int = 0,
     ) -> None:
         self.trust = trust
+        self.least_noise = least_noise
         self.most_points = most_points
         self.random_state = random_state
 
@@ -83,74 +81,19 @@ class CostPrior(RuntimeRegressor):
         if not hasattr(self, "configurations_"):
             features, times = validated(self, X, y)
             self.trust_ = 0.0
-            part = self._part(features, times[:, None], np.zeros(1, np.int64))
-            self.predictor_ = CorrectedCosts((part,))
+            self.predictor_ = self._fitted(features, times[:, None], 0.0, _NONE)
             return self
         features, times = timed(X, y, self.configurations_)
         self.n_features_in_ = features.shape[1]
         rows = np.isfinite(times).any(axis=1)
         features, times = features[rows], times[rows]
-        self.trust_ = self._chosen_trust(features, times) if self.trust is None else self.trust
-        known = np.array([not family_of(c).is_generic for c in self.configurations_])
-        trusted = known if self.trust_ else np.zeros_like(known)
-        parts = []
-        if trusted.any():
-            costs = self._costs(features, times[:, trusted], np.flatnonzero(trusted).tolist())
-            parts.append(self._part(features, times, np.flatnonzero(trusted), costs))
-        if not trusted.all():
-            parts.append(self._part(features, times, np.flatnonzero(~trusted)))
-        self.predictor_ = CorrectedCosts(tuple(parts))
+        priced = np.array(
+            [k for k, c in enumerate(self.configurations_) if not family_of(c).is_generic], np.int64
+        )
+        given = self.trust
+        self.trust_ = self._chosen_trust(features, times, priced) if given is None else given
+        self.predictor_ = self._fitted(features, times, self.trust_, priced)
         return self
-
-    def _costs(self, features: Numbers, times: Numbers, columns: Sequence[int]) -> Costs:
-        configurations = [self.configurations_[k] for k in columns]
-        model = CostModel().inform(configurations, self.columns_).fit(features, times)
-        predictor = model.export()
-        assert isinstance(predictor, Costs)
-        return predictor
-
-    def _part(
-        self,
-        features: Numbers,
-        times: Numbers,
-        outputs: NDArray[np.int64],
-        costs: Costs | None = None,
-    ) -> Part:
-        logs = np.log(times[:, outputs])
-        inputs = Inputs.of(features, self._input_columns(features))
-        if costs is not None:
-            logs = logs - self.trust_ * np.log(costs.predict(features))
-            # what is left has a level, but no slope that would go on beyond what was measured
-            inputs = replace(inputs, linear=np.zeros_like(inputs.linear))
-        rng = np.random.default_rng(self.random_state)
-        process = SharedProcess.chosen(inputs, logs, _LEAST_NOISE, rng)
-        filled = process.filled(logs, self.most_points, rng)
-        levels = [
-            process.level(column, self.most_points, np.random.default_rng(self.random_state))
-            for column in filled.T
-        ]
-        return Part(outputs, Corrections.of(levels), costs, self.trust_)
-
-    def _input_columns(self, features: Numbers) -> list[int]:
-        names = getattr(self, "columns_", ())
-        if set(_INPUTS) <= set(names):
-            return [names.index(name) for name in _INPUTS]
-        return list(range(features.shape[1]))
-
-    def _chosen_trust(self, features: Numbers, times: Numbers) -> float:
-        regrets: dict[float, list[float]] = {trust: [] for trust in TRUSTS}
-        for held_out in _folds(instances_of(features, self.columns_).nodes):
-            rest = times[~held_out]
-            seen = np.asarray(np.isfinite(rest).any(axis=0))
-            if np.isfinite(times[held_out][:, seen]).sum() == 0:
-                continue
-            for trust in TRUSTS:
-                part = CostPrior(trust, self.most_points, self.random_state)
-                names = [c for c, s in zip(self.configurations_, seen.tolist(), strict=True) if s]
-                part.inform(names, self.columns_).fit(features[~held_out], rest[:, seen])
-                predicted = part.export().predict(features[held_out])
-                regrets[trust].append(_regret(times[held_out][:, seen], predicted))
-        return _clearly_best(regrets)
 
     def predict(self, X: ArrayLike) -> Numbers:
         """Return times for features `X` (n, k): (n), or (n, C) if fitted to C configurations."""
@@ -159,12 +102,93 @@ class CostPrior(RuntimeRegressor):
         predicted = self.predictor_.predict(features)
         return predicted[:, 0] if predicted.shape[1] == 1 else predicted
 
+    def _fitted(
+        self, features: Numbers, times: Numbers, trust: float, priced: Integers
+    ) -> CorrectedCosts:
+        priced = priced if trust else _NONE
+        kernels = self._kernels(features, times, trust, priced)
+        return self._conditioned(features, times, trust, priced, kernels)
+
+    def _kernels(
+        self, features: Numbers, times: Numbers, trust: float, priced: Integers
+    ) -> list[tuple[SharedProcess, Integers]]:
+        """Return the kernels for what has a cost and for what has none, with their outputs."""
+        logs = self._residuals(features, times, trust, self._costs(features, times, priced), priced)
+        inputs = Inputs.of(features, input_columns(features.shape[1]))
+        free = np.setdiff1d(np.arange(times.shape[1]), priced)
+        kernels = []
+        for outputs in (priced, free):
+            if len(outputs):
+                rng = np.random.default_rng(self.random_state)
+                known = logs[:, outputs]
+                process = SharedProcess.chosen(inputs, known, self.least_noise, rng)
+                kernels.append((process, outputs))
+        return kernels
+
+    def _conditioned(
+        self,
+        features: Numbers,
+        times: Numbers,
+        trust: float,
+        priced: Integers,
+        kernels: Sequence[tuple[SharedProcess, Integers]],
+    ) -> CorrectedCosts:
+        """Return the processes with given kernels after times (n, C), NaN where unknown."""
+        costs = self._costs(features, times, priced)
+        logs = self._residuals(features, times, trust, costs, priced)
+        sites: list[Site] = []
+        for process, outputs in kernels:
+            rng = np.random.default_rng(self.random_state)
+            found = process.means(logs[:, outputs], self.most_points, rng)
+            sites += [replace(s, outputs=outputs[s.outputs]) for s in found.sites]
+        trusts = np.full(len(priced), trust)
+        return CorrectedCosts(Processes(tuple(sites)), priced, trusts, costs)
+
+    def _costs(self, features: Numbers, times: Numbers, priced: Integers) -> Costs | None:
+        """Return the costs of the outputs `priced`, None if there are none."""
+        if not len(priced):
+            return None
+        configurations = [self.configurations_[k] for k in priced.tolist()]
+        learner = CostModel().inform(configurations, self.columns_)
+        predictor = learner.fit(features, times[:, priced]).export()
+        assert isinstance(predictor, Costs)
+        return predictor
+
+    def _residuals(
+        self,
+        features: Numbers,
+        times: Numbers,
+        trust: float,
+        costs: Costs | None,
+        priced: Integers,
+    ) -> Numbers:
+        logs = np.log(times)
+        if costs is not None:
+            logs[:, priced] -= trust * np.log(costs.predict(features))
+        return logs
+
+    def _chosen_trust(self, features: Numbers, times: Numbers, priced: Integers) -> float:
+        """Return the trust whose decisions on left-out node counts are clearly best."""
+        nodes = instances_of(features, self.columns_).nodes
+        folds = [f for f in _folds(nodes) if np.isfinite(times[~f]).any(axis=0).all()]
+        if len(folds) < _LEAST_FOLDS or not len(priced):
+            return 0.0
+        regrets: dict[float, list[float]] = {}
+        for trust in TRUSTS:
+            with_cost = priced if trust else _NONE
+            kernels = self._kernels(features, times, trust, with_cost)
+            regrets[trust] = []
+            for held_out in folds:
+                rest = np.where(held_out[:, None], np.nan, times)
+                part = self._conditioned(features, rest, trust, with_cost, kernels)
+                predicted = part.predict(features[held_out])
+                regrets[trust].append(_regret(times[held_out], predicted))
+        return _clearly_best(regrets)
+
 
 def _folds(nodes: Numbers) -> Iterator[Flags]:
     """Yield what to leave out: one of up to 5 node counts at a time, the largest last."""
     counts = np.unique(nodes)
-    if len(counts) < 3:
-        return
     chosen = np.unique(np.linspace(0, len(counts) - 1, min(_MOST_FOLDS, len(counts))).round())
     for count in counts[chosen.astype(np.int64)]:
         yield nodes == count
@@ -181,10 +205,8 @@ def _regret(times: Numbers, predicted: Numbers) -> float:
 
 
 def _clearly_best(regrets: dict[float, list[float]]) -> float:
-    """Return the trust that clearly loses less than none, 0 if there is none such."""
+    """Return the trust that clearly loses less than none does, 0 if there is none such."""
     none = np.array(regrets[0.0])
-    if len(none) < 3:
-        return 0.0
     best, least = 0.0, 0.0
     for trust in TRUSTS[1:]:
         gains = none - np.array(regrets[trust])

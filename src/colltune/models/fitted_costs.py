@@ -28,8 +28,8 @@ def of_model(model: CollectiveModel) -> Costs | None:
     if isinstance(predictor, CostPredictor):
         return _costs(predictor)
     if isinstance(predictor, CorrectedCosts):
-        trusted = [p.costs for p in predictor.parts if p.costs is not None and p.trust == 1.0]
-        return {c: f for costs in trusted for c, f in _costs(costs).items()} or None
+        costs = predictor.trusted_costs
+        return _costs(costs) if costs is not None else None
     return None
 
 
