@@ -23,6 +23,8 @@ _STEPS = 12
 _HUBER = 2.0
 _LEAST_SPREAD = 0.02
 _FURTHEST = 1.0
+_LEAST_RATIO = 1e-6
+_POWERS = (-1.0, -0.5)
 _MAD_TO_SIGMA = 1.4826
 
 
@@ -48,48 +50,72 @@ def fit_parameters(amounts: Numbers, times_s: Numbers, belief: Belief | None = N
     belief
         Deviations from it cost as much as errors of the predicted time on ``points`` average rows.
     """
-    scale = np.abs(amounts / times_s[:, None]).max(axis=0)
-    scale[scale == 0] = 1.0
-    columns = amounts / scale
-    start = Belief(belief.vector * scale, belief.points) if belief else _NOTHING
-    vector = start.vector if start.vector.any() else _first_guess(columns, times_s)
+    held = belief or _NOTHING
+    starts = [_first_guess(amounts, times_s, power) for power in _POWERS]
+    if held.vector.any():
+        starts.append(held.vector)
+    found = [_converged(amounts, times_s, start, held) for start in starts]
+    return min(found, key=lambda vector: _loss(amounts, times_s, vector))
+
+
+def _first_guess(amounts: Numbers, times_s: Numbers, power: float) -> Numbers:
+    """Return the least-squares solution with times weighted by their `power` -1 … 0.
+
+    With -1 errors are relative, and a time that is far too short counts more than all others; the
+    further from that, the more long times count. So one of several guesses is near the solution.
+    """
+    weight = times_s**power
+    return _solved(amounts * weight[:, None], times_s * weight)
+
+
+def _converged(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Belief) -> Numbers:
+    """Return the best of the vectors that linearisation leads to from `vector`."""
     best, least = vector, np.inf
     for _ in range(_STEPS):
-        error = _log_error(columns, times_s, vector)
-        loss = float(np.minimum(error**2, 2 * np.abs(error) - 1).sum())
-        if loss < least - 1e-6:
+        loss = _loss(amounts, times_s, vector)
+        if loss < least:
             best, least = vector, loss
-        previous, vector = vector, _improved(columns, times_s, vector, start)
+        previous, vector = vector, _improved(amounts, times_s, vector, held)
         if np.allclose(vector, previous, rtol=1e-4, atol=0):
-            best = vector
-            break
-    return np.asarray(best / scale)
+            return vector
+    return best
 
 
-def _first_guess(columns: Numbers, times_s: Numbers) -> Numbers:
-    """Return the least-squares solution of the relative error."""
-    vector, _ = nnls(columns / times_s[:, None], np.ones(len(times_s)))
-    return np.asarray(vector)
+def _loss(amounts: Numbers, times_s: Numbers, vector: Numbers) -> float:
+    """Return the mean absolute error of the logarithm; a time of nothing is one of a millionth."""
+    ratio = np.maximum(amounts @ vector / times_s, _LEAST_RATIO)
+    return float(np.abs(np.log(ratio)).mean())
 
 
-def _log_error(columns: Numbers, times_s: Numbers, vector: Numbers) -> Numbers:
-    """Return log(predicted / measured), no further from 0 than a linearisation is good for."""
-    ratio = np.clip(columns @ vector / times_s, np.exp(-_FURTHEST), np.exp(_FURTHEST))
+def _log_error(amounts: Numbers, times_s: Numbers, vector: Numbers) -> Numbers:
+    """Return log(predicted / measured), as if no time were predicted far too short.
+
+    Where next to nothing is predicted the logarithm is too steep to be linearised; where far too
+    much is, it is flat, so that a measured time that is much too short has little weight.
+    """
+    ratio = np.maximum(amounts @ vector / times_s, np.exp(-_FURTHEST))
     return np.asarray(np.log(ratio))
 
 
-def _improved(columns: Numbers, times_s: Numbers, vector: Numbers, start: Belief) -> Numbers:
+def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Belief) -> Numbers:
     """Return the solution of the problem linearised at `vector`."""
-    error = _log_error(columns, times_s, vector)
-    rows = columns / (times_s * np.exp(error))[:, None]
+    error = _log_error(amounts, times_s, vector)
+    rows = amounts / (times_s * np.exp(error))[:, None]
     weight = np.sqrt(_huber_weights(error))
     matrix, right = rows * weight[:, None], (1.0 - error) * weight
-    if start.points > 0:
-        strength = np.sqrt(start.points * (rows**2).mean(axis=0))
+    if held.points > 0:
+        strength = np.sqrt(held.points * (rows**2).mean(axis=0))
         matrix = np.concatenate([matrix, np.diag(strength)])
-        right = np.concatenate([right, strength * start.vector])
-    solution, _ = nnls(matrix, right)
-    return np.asarray(solution)
+        right = np.concatenate([right, strength * held.vector])
+    return _solved(matrix, right)
+
+
+def _solved(matrix: Numbers, right: Numbers) -> Numbers:
+    """Return the non-negative least-squares solution, columns brought to one length for it."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    lengths[lengths == 0] = 1.0
+    solution, _ = nnls(matrix / lengths, right)
+    return np.asarray(solution / lengths)
 
 
 def _huber_weights(error: Numbers) -> Numbers:
