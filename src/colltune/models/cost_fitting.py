@@ -114,7 +114,9 @@ def _solved(matrix: Numbers, right: Numbers) -> Numbers:
     """Return the non-negative least-squares solution, columns brought to one length for it."""
     lengths = np.linalg.norm(matrix, axis=0)
     lengths[lengths == 0] = 1.0
-    solution, _ = nnls(matrix / lengths, right)
+    # the triangle has the same solution, and as few rows as there are parameters
+    q, triangle = np.linalg.qr(matrix / lengths)
+    solution, _ = nnls(triangle, q.T @ right)
     return np.asarray(solution / lengths)
 
 
