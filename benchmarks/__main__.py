@@ -18,6 +18,7 @@ from benchmarks import (
     select_shape_ms,
     selection_quality,
     timed_share,
+    transfer,
 )
 from benchmarks.figure import Figure
 
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "selection_quality": selection_quality.run,
     "select_shape_ms": select_shape_ms.run,
     "timed_share": timed_share.run,
+    "transfer": transfer.run,
     "tune_timed_share": timed_share.run_tune,
 }
 
