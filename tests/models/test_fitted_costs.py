@@ -35,7 +35,7 @@ def dataset() -> PerformanceDataset:
     cells = []
     for name in NAMES:
         configuration = Configuration("openmpi", Collective.BCAST, name)
-        for nodes in (2, 3, 8, 16):
+        for nodes in (2, 3, 8, 16, 64):
             for ppn in (2, 4):
                 for m in (1, 4096, 1048576):
                     instances, terms = cost_terms(configuration, nodes, ppn, m)

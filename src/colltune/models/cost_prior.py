@@ -6,7 +6,8 @@ themselves. On some networks a cost model extrapolates worse than the processes'
 mean. Therefore how far it is trusted, not at all, by half or wholly, is chosen per collective by
 decisions on left-out node counts, and trust has to win clearly: its mean gain over no trust must be
 larger than the gain's standard error, and it may not lose where the largest node count is left
-out, which is what extrapolation will be.
+out, which is what extrapolation will be. With fewer than 5 node counts that would be noise, and
+there is no trust.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 TRUSTS = (0.0, 0.5, 1.0)
 _NONE = np.zeros(0, np.int64)
-_LEAST_FOLDS, _MOST_FOLDS = 3, 5
+_LEAST_FOLDS, _MOST_FOLDS = 5, 5
 _TIE = 0.003
 
 
