@@ -93,6 +93,10 @@ class Synchronisation(StrEnum):
     WINDOW = "window"
 
 
+LARGEST_NUMBER = 2**63 - 1
+"""Of bytes or processes: what a signed integer of 64 bits can hold."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """A job's shape: ``nodes`` x ``ppn`` processes; ``rails`` adapters per node where known."""
@@ -104,6 +108,8 @@ class Shape:
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.ppn < 1:
             raise DataError(f"a shape needs at least 1 node and 1 process per node, not {self}")
+        if self.nprocs > LARGEST_NUMBER:
+            raise DataError(f"a shape of {self} has more processes than 64 bits can count")
 
     @property
     def nprocs(self) -> int:
@@ -124,6 +130,10 @@ class Instance:
     collective: Collective
     shape: Shape
     msize_bytes: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.msize_bytes <= LARGEST_NUMBER:
+            raise DataError(f"a message has 0 to 2^63 - 1 bytes, not {self.msize_bytes}")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, refuse_duplicates
-from colltune.domain import Context, RunStatus, parse_collective, parse_parameters
+from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
 from colltune.errors import DataError
 from colltune.files import whole
 
@@ -31,6 +31,7 @@ _REQUIRED = [
     "msize_bytes",
     "time_s",
 ]
+_MOST_RANKS = 2**31 - 1
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -156,7 +157,7 @@ def _parsed(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     parsed["algorithm"] = reader.mapped("algorithm", _nonempty)
     parsed["parameters"] = _parameters(reader)
     for name in ("nodes", "ppn"):
-        parsed[name] = reader.integers(name, least=1)
+        parsed[name] = reader.integers(name, least=1, most=_MOST_RANKS)
     parsed["msize_bytes"] = reader.integers("msize_bytes", least=0)
     parsed["launch"] = table["launch"]
     parsed["status"] = reader.mapped("status", lambda t: RunStatus(t).value)
@@ -210,14 +211,19 @@ class _Reader:
                     raise self._fail(position, column, f"is wrong: {error}") from None
         return [results[value] for value in self._table[column]]
 
-    def integers(self, column: str, least: int, blank: int | None = None) -> np.ndarray:
+    def integers(
+        self, column: str, least: int, blank: int | None = None, most: int = LARGEST_NUMBER
+    ) -> np.ndarray:
         numbers = pd.to_numeric(self._table[column].str.strip(), errors="coerce").to_numpy(float)
         if blank is not None:
             numbers = np.where(self._table[column].str.strip() == "", blank, numbers)
-        bad = ~(np.isfinite(numbers) & (numbers >= least) & (numbers == np.floor(numbers)))
+        # as a float the largest number is rounded up to one too many
+        inside = (numbers >= least) & (numbers < float(most))
+        bad = ~(np.isfinite(numbers) & inside & (numbers == np.floor(numbers)))
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
-            raise self._fail(at, column, f"is not a whole number of at least {least}")
+            limit = f" and below {most}" if numbers[at] >= most else ""
+            raise self._fail(at, column, f"is not a whole number of at least {least}{limit}")
         return numbers.astype(np.int64)
 
     def times(self, column: str, needed: pd.Series[bool]) -> np.ndarray:
