@@ -22,7 +22,8 @@ def fit(
     learner: Annotated[
         str,
         typer.Option(
-            help="knn, gam, xgboost, or auto: the one with the best held-out decisions,"
+            help="knn, gam, xgboost, interpolation, gaussian_process, mgcv (needs R), regret_trees,"
+            " cost_model, cost_prior, or auto: the one with the best held-out decisions,"
             " per collective."
         ),
     ] = "auto",
