@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from colltune.models.fitting import fit
 from tests.cli.conftest import Verb
+from tests.models.machines import measured
 
 SHAPE = ("--nodes", 8, "--ppn", 4)
 
@@ -169,3 +171,18 @@ def test_a_decision_needs_numpy_alone(bundle_path: Path) -> None:
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_caution_is_how_much_doubt_a_gain_must_survive(colltune: Verb, tmp_path: Path) -> None:
+    """With much caution the default is kept where it was replaced without; the bound is told."""
+    bundle = tmp_path / "bundle"
+    fit(measured(nodes=(2, 4, 8, 16), ppn=(1, 4), noise=0.2), jobs=1).save(bundle)
+    asked = ("--bundle", bundle, "--nodes", 8, "--ppn", 4, "--collective", "bcast", "--json")
+    bold, timid = (
+        colltune("select", *asked, "--msize", 64, "--caution", caution).json for caution in (0, 100)
+    )
+    assert bold["algorithm"] == "binomial"
+    assert timid["algorithm"] == "default"
+    assert bold["gain_bound"] == pytest.approx(bold["gain"])
+    assert timid["gain_bound"] < 1.0
+    assert colltune("select", *asked, "--msize", 64, "--caution", -1).status == 2

@@ -16,6 +16,7 @@ from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, one_choice_table
+from colltune.selector.guard import Guard
 from colltune.selector.whole_table import whole_table
 
 LARGEST_ELEMENT_BYTES = 8
@@ -107,7 +108,7 @@ def write_configuration(
     release: str | None,
     path: Path,
     builtin_operations_only: bool,
-    guard: bool = True,
+    guard: bool | Guard = True,
 ) -> WrittenConfiguration:
     """Select for `shape` and write the library's configuration to `path` and beside it.
 
@@ -132,7 +133,7 @@ def write_configuration(
     return write_table(target, table_for(selector, shape, target, describe=False), path)
 
 
-def selector_for(bundle: Bundle, target: Target, *, guard: bool = True) -> ModelSelector:
+def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:
     """Return the selector among what is safe in a file for `target`."""
     return ModelSelector(bundle, guard=guard, usable_from=_usable_from(target))
 

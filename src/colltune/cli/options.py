@@ -74,3 +74,11 @@ Parameters = Annotated[
         metavar="FILE", help="The job's variables: export lines, MCA parameters or a --tune file."
     ),
 ]
+Caution = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        help="Risk: how much of the models' doubt a predicted gain must survive; 0 believes every"
+        " gain beyond the noise, 2 asks twice as much as usual.",
+    ),
+]

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import BuiltinOperationsOnly, Json
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from colltune.domain import Interval, Selection
     from colltune.models.bundle import Bundle
+    from colltune.selector.guard import Guard
 
 _OUT_COLUMNS = (
     "collective",
@@ -61,6 +62,7 @@ def select(
     guard: Annotated[
         bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
     ] = True,
+    caution: Caution = 1.0,
     json: Json = False,
 ) -> None:
     """Select algorithms for a job's shape.
@@ -76,9 +78,11 @@ def select(
     colltune select --bundle bundle --instances in.csv --out out.csv
     """
     from colltune.domain import Shape, parse_collective
+    from colltune.selector.guard import Guard
 
+    limits = Guard(caution=caution) if guard else False
     if instances is not None:
-        _many(bundle, instances, _needed(out, "--out"), guard, json)
+        _many(bundle, instances, _needed(out, "--out"), limits, json)
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
@@ -93,13 +97,13 @@ def select(
             release=release,
             path=_needed(out, "--out"),
             builtin_operations_only=builtin_operations_only,
-            guard=guard,
+            guard=limits,
         )
         table_out.show(as_json=json)
     elif msize is not None:
-        _one(loaded, shape, wanted or loaded.collectives, msize, guard, json)
+        _one(loaded, shape, wanted or loaded.collectives, msize, limits, json)
     else:
-        _table(loaded, shape, wanted or loaded.collectives, guard, json)
+        _table(loaded, shape, wanted or loaded.collectives, limits, json)
 
 
 def _needed(value: Any, flag: str) -> Any:
@@ -115,7 +119,12 @@ def _load(path: Path, collectives: Sequence[Any] | None = None) -> Bundle:
 
 
 def _one(
-    bundle: Bundle, shape: Any, collectives: Sequence[Any], msize: int, guard: bool, as_json: bool
+    bundle: Bundle,
+    shape: Any,
+    collectives: Sequence[Any],
+    msize: int,
+    guard: bool | Guard,
+    as_json: bool,
 ) -> None:
     from colltune.cli.console import show, show_json
     from colltune.domain import Instance
@@ -155,6 +164,7 @@ def _selection_json(selection: Selection) -> dict[str, Any]:
     return row | {
         "configuration": selection.configuration.id,
         "gain": selection.gain,
+        "gain_bound": selection.gain_bound,
         "extrapolated": selection.extrapolated,
         "runners_up": [
             {"configuration": c.configuration.id, "time_s": c.prediction.time_s}
@@ -184,7 +194,7 @@ def _row(selection: Selection) -> list[Any]:
 
 
 def _table(
-    bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool, as_json: bool
+    bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool | Guard, as_json: bool
 ) -> None:
     from colltune.cli.console import columns, range_text, show, show_json
     from colltune.selector.argmin import ModelSelector
@@ -235,7 +245,7 @@ def _interval_json(collective: Any, interval: Interval) -> dict[str, Any]:
     }
 
 
-def _many(path: Path, source: Path, out: Path, guard: bool, as_json: bool) -> None:
+def _many(path: Path, source: Path, out: Path, guard: bool | Guard, as_json: bool) -> None:
     from colltune.cli.console import show, show_json
     from colltune.cli.instances import read_instances, write_rows
     from colltune.selector.argmin import ModelSelector
