@@ -176,7 +176,7 @@ def test_a_decision_needs_numpy_alone(bundle_path: Path) -> None:
 def test_caution_is_how_much_doubt_a_gain_must_survive(colltune: Verb, tmp_path: Path) -> None:
     """With much caution the default is kept where it was replaced without; the bound is told."""
     bundle = tmp_path / "bundle"
-    fit(measured(nodes=(2, 4, 8, 16), ppn=(1, 4), noise=0.2), jobs=1).save(bundle)
+    fit(measured(nodes=(2, 4, 8, 16), ppn=(1, 4), noise=0.6), jobs=1).save(bundle)
     asked = ("--bundle", bundle, "--nodes", 8, "--ppn", 4, "--collective", "bcast", "--json")
     bold, timid = (
         colltune("select", *asked, "--msize", 64, "--caution", caution).json for caution in (0, 100)

@@ -156,3 +156,18 @@ def test_many_targets_are_learned_by_their_main_directions(monkeypatch: pytest.M
     monkeypatch.setattr(regret_trees, "_FEW_TARGETS", 0)
     faster = RegretTrees(n_trees=100).fit(features, many).export().regret(asked)
     assert 0 < np.abs(faster - usual).mean() < 0.05
+
+
+def test_every_other_tree_does_without_flags() -> None:
+    """Flags of powers of two and odd counts are in half of the trees, or in none if so asked."""
+    features, times = _sample()
+    names = feature_set("rich").columns
+    flags = [names.index(name) for name in names if "_is_" in name]
+    with_flags, without = (
+        RegretTrees(flags=f).fit(features, times).export() for f in (True, False)
+    )
+    assert np.isin(with_flags.features, flags).any()
+    assert not np.isin(without.features, flags).any()
+    ends = np.append(with_flags.roots[1:], len(with_flags.features))
+    second = slice(with_flags.roots[1], ends[1])
+    assert not np.isin(with_flags.features[second], flags).any()

@@ -57,6 +57,10 @@ class RegretTrees(JointRegressor):
         As for scikit-learn's ``ExtraTreesRegressor``.
     clip
         Largest log regret that is learned; configurations left out because they are slow have it.
+    flags
+        Whether every other tree sees whether counts are powers of two or odd. On simulated networks
+        that decides; on real ones, with few node counts measured, it is easily taken for the cause
+        of something else. The other half of the trees never sees it.
     impute
         Whether cells that were not measured are predicted by Gaussian processes; else they count as
         slow.
@@ -79,6 +83,7 @@ class RegretTrees(JointRegressor):
         min_samples_leaf: int = 1,
         random_state: int = 0,
         *,
+        flags: bool = True,
         impute: bool = True,
         most_leaves: int = 200_000,
         least_noise: float = 0.01,
@@ -90,6 +95,7 @@ class RegretTrees(JointRegressor):
         self.clip = clip
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
+        self.flags = flags
         self.impute = impute
         self.most_leaves = most_leaves
         self.least_noise = least_noise
@@ -171,7 +177,9 @@ class RegretTrees(JointRegressor):
         count = int(np.clip(self.most_leaves // len(X32), _LEAST_TREES, max(self.n_trees, 1)))
         seeds = np.random.RandomState(self.random_state)
         targets = _main_directions(clipped)
-        trees = []
+        flagless = X32.copy()
+        flagless[:, _flag_columns(X32.shape[1])] = 0.0
+        trees: list[Tree] = []
         with config_context(assume_finite=True, skip_parameter_validation=True):
             for _ in range(min(count, self.n_trees)):
                 estimator = ExtraTreeRegressor(
@@ -179,7 +187,8 @@ class RegretTrees(JointRegressor):
                     min_samples_leaf=self.min_samples_leaf,
                     random_state=seeds.randint(np.iinfo(np.int32).max),
                 )
-                trees.append(estimator.fit(X32, targets, check_input=False).tree_)
+                seen = X32 if self.flags and len(trees) % 2 == 0 else flagless
+                trees.append(estimator.fit(seen, targets, check_input=False).tree_)
         return trees
 
 
@@ -203,6 +212,13 @@ def _main_directions(clipped: Numbers) -> Numbers:
     share = np.cumsum(variances[::-1]) / max(float(variances.sum()), 1e-300)
     count = max(_FEW_OUTPUTS, 1 + int(np.searchsorted(share, _SHARE_OF_VARIANCE)))
     return np.ascontiguousarray(centered @ directions[:, ::-1][:, :count])
+
+
+def _flag_columns(n_features: int) -> list[int]:
+    """Return which features tell powers of two and odd counts."""
+    if n_features != len(_RICH):
+        return []
+    return [place for place, name in enumerate(_RICH) if "_is_" in name]
 
 
 class Rounding:
