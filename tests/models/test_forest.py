@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from colltune.errors import BundleError
 from colltune.features import feature_set
-from colltune.models.predictors import PREDICTORS, predictor_class
+from colltune.models.predictors import PREDICTORS, lines, predictor_class
 from colltune.models.predictors.forest import STEP, Forest
 from colltune.models.regret_trees import RegretTrees
 
@@ -158,3 +158,27 @@ def test_forests_are_registered_and_whole_from_the_start() -> None:
         Forest.stacked([_stump(0.1), _stump(0.2)])
     with pytest.raises(BundleError, match="known: " + ", ".join(PREDICTORS)):
         predictor_class("jungle")
+
+
+@pytest.mark.parametrize("most", [0, 1 << 30])
+def test_what_is_remembered_changes_nothing(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes asked for again, in parts and in another order, are answered as the first time."""
+    monkeypatch.setattr(lines, "_MOST_REMEMBERED", most)
+    features, times = _grid()
+    predictor = RegretTrees(n_trees=15).fit(features, times).export()
+    asked = _asked()
+    first = predictor.predict(asked)
+    order = np.random.default_rng(5).permutation(len(asked))
+    np.testing.assert_allclose(predictor.predict(asked[order]), first[order], rtol=1e-12)
+    parts = [predictor.predict(part) for part in np.array_split(asked, 7)]
+    np.testing.assert_allclose(np.concatenate(parts), first, rtol=1e-12)
+
+
+def test_many_lines_at_once_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many shapes at once as memory allows: the answers are the same."""
+    features, times = _grid()
+    learner = RegretTrees(n_trees=15).fit(features, times)
+    usual = learner.export().regret(_asked())
+    monkeypatch.setattr(lines, "_MOST_EVENT_ELEMENTS", 1)
+    again = RegretTrees(n_trees=15).fit(features, times).export().regret(_asked())
+    np.testing.assert_array_equal(again, usual)
