@@ -36,7 +36,8 @@ GRID = [Instance(Collective.BCAST, Shape(n, p), m) for n in NODES for p in PPN f
 @pytest.fixture(scope="module", autouse=True)
 def _few_trees() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        entry = replace(LEARNERS[LEARNER], location="tests.models.made_up_corpus:FewTrees")
+        few = "tests.models.made_up_corpus:FewTrees"
+        entry = replace(LEARNERS[LEARNER], location=few, in_folds={})
         patch.setitem(LEARNERS, LEARNER, entry)
         yield
 
