@@ -4,8 +4,8 @@ Where the learner tells for each instance how far a configuration may fall behin
 (`colltune.models.predictors.CautiousPredictor`), a configuration must be predicted faster by more
 than
 
-* half of that shortfall times the risk parameter ``caution``; outside the measured range twice as
-  much, and half as much again with every doubling of the distance, and
+* a quarter of that shortfall times the risk parameter ``caution``; outside the measured range twice
+  as much, and half as much again with every doubling of the distance, and
 * the noise that launches leave in a gain (`ErrorModel.noise`, 1 to 3 %).
 
 What is left of the predicted gain after the shortfall is its lower bound. Other learners' gains
@@ -20,8 +20,8 @@ Those 5 and 20 % are asked of every learner that rests on other machines' measur
 what such a learner does not tell is how machines differ (`colltune.models.transfer`).
 
 Far from everything measured the default is kept always: beyond twice the largest measured message,
-on four times the most, or a quarter of the fewest, nodes or processes measured; learners that tell
-their shortfall are followed upwards to sixteen times the most.
+and beyond four times the most, or a quarter of the fewest, nodes or processes measured; sixteen
+times and a sixteenth for learners that tell their shortfall.
 
 How far `caution` trades gain for harm, learner ``regret_trees``, stands in docs/selection.md.
 """
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_SHORTFALLS = 0.5
+_SHORTFALLS = 0.25
 
 
 class Guard(NamedTuple):
@@ -47,7 +47,7 @@ class Guard(NamedTuple):
     rest on other machines' measurements.
     ``reach`` is the largest message for which anything but the default is chosen, in multiples of
     the largest measured; ``shape_reach`` the same for nodes and processes, upwards and downwards,
-    and ``cautious_reach`` upwards for learners that tell their shortfall.
+    and ``cautious_reach`` for learners that tell their shortfall.
     """
 
     min_gain: float = 1.05
@@ -121,9 +121,9 @@ class Guard(NamedTuple):
         cautious
             Whether the learner told its shortfall.
         """
-        up = self.cautious_reach if cautious else self.shape_reach
-        upwards = np.array([up, up, self.reach])
-        downwards = np.array([self.shape_reach, self.shape_reach, np.inf])
+        shapes = self.cautious_reach if cautious else self.shape_reach
+        upwards = np.array([shapes, shapes, self.reach])
+        downwards = np.array([shapes, shapes, np.inf])
         too_high = counts > (upwards * high)[:, None]
         too_low = counts < (low / downwards)[:, None]
         return np.asarray((too_high | too_low).any(axis=0))
