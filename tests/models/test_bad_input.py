@@ -91,7 +91,7 @@ def test_a_single_measurement(learner: str) -> None:
 def test_one_node_count(learner: str) -> None:
     """Measured on 4 nodes alone, nobody bets on anything but the default on far more."""
     bundle = fit(measured(nodes=(4,), ppn=(1, 4)), learner, jobs=1)
-    far = [_bcast(n, 4, 4096) for n in (65, 256, 4096)]
+    far = [_bcast(n, 4, 4096) for n in (17, 64, 4096)]
     assert all(s.configuration.is_default for s in _selected(bundle, far))
     _selected(bundle, _grid())
 

@@ -37,11 +37,17 @@ def test_caution_is_the_risk_parameter() -> None:
 
 def test_cautious_learners_are_followed_farther() -> None:
     """Sixteen times the most nodes, and a sixteenth of the fewest, but no larger messages."""
-    low, high = np.array([32, 32, 1]), np.array([32, 256, 100])
-    instances = np.array([(512, 1024, 1), (513, 1024, 1), (2, 32, 1), (1, 32, 1), (32, 64, 201)]).T
+    low, high = np.array([32, 32, 1]), np.array([64, 256, 100])
+    instances = np.array(
+        [(1024, 4096, 1), (1025, 4096, 1), (2, 32, 1), (1, 32, 1), (32, 64, 201)]
+    ).T
     assert Guard().beyond_reach(instances, low, high).all()
     beyond = Guard().beyond_reach(instances, low, high, cautious=True)
     assert beyond.tolist() == [False, True, False, True, True]
+    other_counts = np.array([(32, 64, 1), (33, 64, 1), (31, 64, 1)]).T
+    one = np.array([32, 256, 100])
+    one_count = Guard().beyond_reach(other_counts, low, one, cautious=True)
+    assert one_count.tolist() == [False, True, True]
 
 
 def test_reach_is_limited_in_messages_and_shapes() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, common
@@ -168,7 +169,15 @@ def _run(
 
 
 def _fitted(task: _Task) -> Predictor | DataError:
-    """Fit every configuration of a task and put the predictors side by side, or say why not."""
+    """Fit every configuration of a task and put the predictors side by side, or say why not.
+
+    On one thread: linear algebra on matrices as small as these only waits for further ones.
+    """
+    with threadpool_limits(limits=1):
+        return _fitted_alone(task)
+
+
+def _fitted_alone(task: _Task) -> Predictor | DataError:
     cells = task.cells
     feature_set = named_feature_set(task.feature_set)
     features = feature_set.matrix(cells.nodes, cells.ppn, cells.msize_bytes)

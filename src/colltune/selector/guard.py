@@ -21,7 +21,7 @@ what such a learner does not tell is how machines differ (`colltune.models.trans
 
 Far from everything measured the default is kept always: beyond twice the largest measured message,
 and beyond four times the most, or a quarter of the fewest, nodes or processes measured; sixteen
-times and a sixteenth for learners that tell their shortfall.
+times and a sixteenth for learners that tell their shortfall, unless only one count was measured.
 
 How far `caution` trades gain for harm, learner ``regret_trees``, stands in docs/selection.md.
 """
@@ -121,9 +121,11 @@ class Guard(NamedTuple):
         cautious
             Whether the learner told its shortfall.
         """
-        shapes = self.cautious_reach if cautious else self.shape_reach
-        upwards = np.array([shapes, shapes, self.reach])
-        downwards = np.array([shapes, shapes, np.inf])
+        shapes = np.full(2, self.shape_reach)
+        if cautious:
+            # what was measured at one count alone tells nothing of others, whatever trees say
+            shapes = np.where(low[:2] < high[:2], self.cautious_reach, 1.0)
+        upwards, downwards = np.append(shapes, self.reach), np.append(shapes, np.inf)
         too_high = counts > (upwards * high)[:, None]
         too_low = counts < (low / downwards)[:, None]
         return np.asarray((too_high | too_low).any(axis=0))
