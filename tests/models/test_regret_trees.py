@@ -158,16 +158,22 @@ def test_many_targets_are_learned_by_their_main_directions(monkeypatch: pytest.M
     assert 0 < np.abs(faster - usual).mean() < 0.05
 
 
-def test_every_other_tree_does_without_flags() -> None:
-    """Flags of powers of two and odd counts are in half of the trees, or in none if so asked."""
-    features, times = _sample()
+def test_flags_are_believed_where_both_kinds_were_measured() -> None:
+    """Every other tree ignores powers of two and odd counts, unless there are three of each."""
     names = feature_set("rich").columns
     flags = [names.index(name) for name in names if "_is_" in name]
-    with_flags, without = (
-        RegretTrees(flags=f).fit(features, times).export() for f in (True, False)
-    )
-    assert np.isin(with_flags.features, flags).any()
-    assert not np.isin(without.features, flags).any()
-    ends = np.append(with_flags.roots[1:], len(with_flags.features))
-    second = slice(with_flags.roots[1], ends[1])
-    assert not np.isin(with_flags.features[second], flags).any()
+
+    def share(nodes: tuple[int, ...], most_ppn: int, *, believed: bool) -> float:
+        features, times = _sample(nodes)
+        kept = features[:, names.index("log2_ppn")] <= np.log2(most_ppn)
+        grown = RegretTrees(flags=believed).fit(features[kept], times[kept]).export()
+        ends = np.append(grown.roots[1:], len(grown.features))
+        seen = [
+            np.isin(grown.features[first:last], flags).any()
+            for first, last in zip(grown.roots, ends, strict=True)
+        ]
+        return float(np.mean(seen))
+
+    assert 0.3 < share((2, 4, 8, 12), 2, believed=True) <= 0.5
+    assert share((2, 4, 8, 12), 4, believed=True) > 0.6
+    assert share((2, 4, 8, 12), 4, believed=False) == 0.0

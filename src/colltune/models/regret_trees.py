@@ -27,6 +27,7 @@ Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _RICH = feature_set("rich").columns
+_ENOUGH_OF_A_KIND = 3
 _CHILDREN = ("left", "right")
 _MOST_EXCESS = 10.0
 _LEAST_TREES = 20
@@ -58,9 +59,9 @@ class RegretTrees(JointRegressor):
     clip
         Largest log regret that is learned; configurations left out because they are slow have it.
     flags
-        Whether every other tree sees whether counts are powers of two or odd. On simulated networks
-        that decides; on real ones, with few node counts measured, it is easily taken for the cause
-        of something else. The other half of the trees never sees it.
+        Whether trees see if counts are powers of two or odd. On simulated networks that decides; on
+        real ones, with few counts measured, it is easily taken for the cause of something else:
+        every other tree does without, unless three process counts of either kind were measured.
     impute
         Whether cells that were not measured are predicted by Gaussian processes; else they count as
         slow.
@@ -77,7 +78,7 @@ class RegretTrees(JointRegressor):
 
     def __init__(  # noqa: PLR0913
         self,
-        n_trees: int = 300,
+        n_trees: int = 100,
         max_features: float = 0.6,
         clip: float = 1.0,
         min_samples_leaf: int = 1,
@@ -179,6 +180,7 @@ class RegretTrees(JointRegressor):
         targets = _main_directions(clipped)
         flagless = X32.copy()
         flagless[:, _flag_columns(X32.shape[1])] = 0.0
+        every = 1 if _both_kinds_are_seen(X32) else 2
         trees: list[Tree] = []
         with config_context(assume_finite=True, skip_parameter_validation=True):
             for _ in range(min(count, self.n_trees)):
@@ -187,7 +189,7 @@ class RegretTrees(JointRegressor):
                     min_samples_leaf=self.min_samples_leaf,
                     random_state=seeds.randint(np.iinfo(np.int32).max),
                 )
-                seen = X32 if self.flags and len(trees) % 2 == 0 else flagless
+                seen = X32 if self.flags and len(trees) % every == 0 else flagless
                 trees.append(estimator.fit(seen, targets, check_input=False).tree_)
         return trees
 
@@ -219,6 +221,15 @@ def _flag_columns(n_features: int) -> list[int]:
     if n_features != len(_RICH):
         return []
     return [place for place, name in enumerate(_RICH) if "_is_" in name]
+
+
+def _both_kinds_are_seen(X32: NDArray[np.float32]) -> bool:
+    """Tell whether three process counts that are powers of two, and three that are not, occur."""
+    if X32.shape[1] != len(_RICH):
+        return True
+    count, flag = (_RICH.index(name) for name in ("log2_nprocs", "nprocs_is_power_of_two"))
+    kinds = [len(np.unique(X32[X32[:, flag] == kind, count])) for kind in (0.0, 1.0)]
+    return min(kinds) >= _ENOUGH_OF_A_KIND
 
 
 class Rounding:

@@ -6,7 +6,7 @@ than
 
 * a quarter of that shortfall times the risk parameter ``caution``; outside the measured range twice
   as much, and half as much again with every doubling of the distance, and
-* the noise that launches leave in a gain (`ErrorModel.noise`, 1 to 3 %).
+* the noise that launches leave in a gain (`ErrorModel.noise`, 1 to 2 %).
 
 What is left of the predicted gain after the shortfall is its lower bound. Other learners' gains
 must exceed
