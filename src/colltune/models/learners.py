@@ -120,7 +120,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         "colltune.models.regret_trees:RegretTrees",
         "rich",
         joint=True,
-        in_folds={"n_trees": 50, "most_leaves": 50_000},
+        in_folds={"n_trees": 50, "most_leaves": 30_000},
     ),
     "cost_model": LearnerEntry(
         "colltune.models.cost_learner:CostModel",

@@ -86,7 +86,7 @@ class RegretTrees(JointRegressor):
         *,
         flags: bool = True,
         impute: bool = True,
-        most_leaves: int = 200_000,
+        most_leaves: int = 120_000,
         least_noise: float = 0.01,
         fill_points: int = 400,
         level_points: int = 400,

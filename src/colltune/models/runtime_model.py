@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,15 +70,15 @@ class CollectiveModel:
             self._shortfall(features),
         )
 
-    @property
+    @cached_property
     def is_cautious(self) -> bool:
         """Whether the learner tells how badly a choice may turn out."""
         return isinstance(self.predictor, CautiousPredictor)
 
     def _shortfall(self, features: Numbers) -> Numbers | None:
-        if self.default_column is None or not isinstance(self.predictor, CautiousPredictor):
+        if self.default_column is None or not self.is_cautious:
             return None
-        return self.predictor.shortfall(features, self.default_column)
+        return cast(CautiousPredictor, self.predictor).shortfall(features, self.default_column)
 
     def model(self, configuration: Configuration) -> RuntimeModel:
         """Return the model of one configuration.
