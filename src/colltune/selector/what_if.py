@@ -35,7 +35,6 @@ from colltune.selector.guard import Guard
 Numbers = NDArray[np.float64]
 _MOST = 2**31 - 1
 _MOST_RAILS = 64
-_LARGEST_MESSAGE = 2**62
 
 
 class Situation(NamedTuple):
@@ -230,10 +229,8 @@ class _OtherRails(CollectiveModel):
 
 
 def _check(situation: Situation) -> None:
-    shape, msize_bytes = situation.instance.shape, situation.instance.msize_bytes
+    shape = situation.instance.shape
     if shape.nprocs > _MOST:
         raise DataError(f"{shape.nodes} nodes x {shape.ppn}: MPI has up to {_MOST} processes")
-    if not 0 <= msize_bytes <= _LARGEST_MESSAGE:
-        raise DataError(f"no message has {msize_bytes} bytes; name 0 to {_LARGEST_MESSAGE}")
     if not 1 <= situation.rails.adapters <= _MOST_RAILS:
         raise DataError(f"{situation.rails.adapters} rails: a node has 1 to {_MOST_RAILS}")
