@@ -43,8 +43,8 @@ def test_intervals_are_widened_by_what_the_median_hides() -> None:
     """The interval of one more launch is wider than the errors of medians over launches."""
     errors = np.random.default_rng(0).normal(0, 0.1, (200, 2))
     narrow = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0)
-    wide = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0, LaunchNoise(0.2, 0.05, 4.0))
+    wide = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0, LaunchNoise(0.2, 0.03, 4.0))
     assert (wide.upper > 1.5 * narrow.upper).all()
     assert (wide.lower < 1.5 * narrow.lower).all()
     assert narrow.noise == 0.01
-    assert wide.noise == pytest.approx(0.05 * np.sqrt(2 / 10), rel=0.01)
+    assert wide.noise == pytest.approx(0.03 * np.sqrt(2 / 10))
