@@ -16,10 +16,10 @@ def test_required_gain_is_the_largest_of_all_demands() -> None:
 
 
 def test_a_shortfall_counts_more_the_farther_away() -> None:
-    """A quarter of it inside, half outside, more with each doubling, and the noise."""
+    """Half of it inside, all of it outside, more with each doubling, and the noise."""
     shortfall, distance = np.full((3, 2), 0.2), np.array([1.0, 1.0001, 4.0])
     doubt = Guard().doubt(shortfall, np.zeros(2), distance)
-    np.testing.assert_allclose(doubt[:, 0], [0.05, 0.1, 0.15], rtol=1e-4)
+    np.testing.assert_allclose(doubt[:, 0], [0.1, 0.2, 0.3], rtol=1e-4)
     required = Guard().required_log_gain(doubt, distance, 0.02, cautious=True)
     np.testing.assert_allclose(required, doubt + 0.02)
 

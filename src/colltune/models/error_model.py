@@ -21,7 +21,7 @@ A compromise between gain and harm, with its figures in `colltune.selector.guard
 """
 LEAST_NOISE = 0.01
 """Standard error of a log gain that is at least assumed."""
-_MOST_NOISE = 0.02
+_MOST_NOISE = 0.05
 _CELLS = 10
 _TAIL = 1.645
 _ENOUGH = 10
@@ -36,7 +36,7 @@ class ErrorModel(NamedTuple):
     ``margin`` is what a predicted log gain over the default must exceed: minus the
     `RATIO_QUANTILE` of log(measured gain / predicted gain), at least 0. ``noise`` is the
     standard error of a log gain that noise between launches leaves where about ten cells tell it,
-    kept between 0.01 and 0.02.
+    kept between 0.01 and 0.05.
     """
 
     lower: Numbers

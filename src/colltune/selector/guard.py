@@ -4,9 +4,9 @@ Where the learner tells for each instance how far a configuration may fall behin
 (`colltune.models.predictors.CautiousPredictor`), a configuration must be predicted faster by more
 than
 
-* a quarter of that shortfall times the risk parameter ``caution``; outside the measured range twice
+* half of that shortfall times the risk parameter ``caution``; outside the measured range twice
   as much, and half as much again with every doubling of the distance, and
-* the noise that launches leave in a gain (`ErrorModel.noise`, 1 to 2 %).
+* the noise that launches leave in a gain (`ErrorModel.noise`, 1 to 5 %).
 
 What is left of the predicted gain after the shortfall is its lower bound. Other learners' gains
 must exceed
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_SHORTFALLS = 0.25
+_SHORTFALLS = 0.5
 
 
 class Guard(NamedTuple):
