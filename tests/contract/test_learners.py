@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 
@@ -65,6 +66,9 @@ def test_keeps_scikit_learns_contract(estimator: object, check: Callable[[object
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("COLLTUNE_TEST_R"), reason="minutes of R; set COLLTUNE_TEST_R to try it"
+)
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [LEARNERS[name].create() for name in USABLE if LEARNERS[name].program is not None],
     expected_failed_checks=_not_for_positive_targets,
