@@ -7,9 +7,9 @@ import time
 
 from benchmarks.figure import Figure
 from benchmarks.render_shape_ms import ASKED, bundle_of
-from colltune.cli.configuration import Target, selector_for, table_for
 from colltune.domain import Collective, Instance
 from colltune.selector.compiled import CompiledTable
+from colltune.selector.configuration import Target, selector_for, table_for
 
 _RELEASE = "4.1.6"
 _LOOK_UPS, _ROUNDS = 20_000, 15

@@ -14,12 +14,12 @@ import time
 from itertools import zip_longest
 
 from benchmarks.figure import Figure
-from colltune.cli.configuration import Target, selector_for, table_for
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi import LIBRARIES
+from colltune.selector.configuration import Target, selector_for, table_for
 
 _TOTAL = 60
 _PROMISED_MS = 50.0

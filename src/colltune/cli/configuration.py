@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from colltune.domain import Configuration, DecisionTable, Shape
-from colltune.errors import LibraryError
+from colltune.domain import DecisionTable, Shape
 from colltune.files import whole
 from colltune.models.bundle import Bundle
-from colltune.mpi import MpiLibrary, library
-from colltune.mpi.file_format import Format, Written
-from colltune.mpi.formats import format_for
-from colltune.selector.argmin import ModelSelector
-from colltune.selector.decision_table import decision_table, one_choice_table
+from colltune.mpi.file_format import Written
+from colltune.selector.configuration import Rendered, Target, render, rendered, selector_for
 from colltune.selector.guard import Guard
-from colltune.selector.whole_table import whole_table
-
-LARGEST_ELEMENT_BYTES = 8
-"""Of the datatypes for which a written algorithm has to run as itself: a double."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is written for: a format, read by a release of its library."""
-
-    form: Format
-    release: str
-    builtin_operations_only: bool = False
-
-    @property
-    def mpi(self) -> MpiLibrary:
-        """The library."""
-        return library(self.form.library)
-
-    @classmethod
-    def named(cls, name: str, release: str, *, builtin_operations_only: bool = False) -> Target:
-        """Return the target for a format, or for a library's preferred one, called `name`.
-
-        Raises
-        ------
-        LibraryError
-            If there is none, or `release` is not supported or does not read it.
-        """
-        form = format_for(name, release)
-        reason = form.unreadable_by(release)
-        if reason:
-            raise LibraryError(f"{form.name} for {form.library} {release}: {reason}")
-        return cls(form, release, builtin_operations_only)
 
 
 @dataclass(frozen=True)
@@ -124,96 +86,39 @@ def write_configuration(
         release or bundle.context.library_version,
         builtin_operations_only=builtin_operations_only,
     )
-    if bundle.context.library != target.form.library:
-        raise LibraryError(
-            f"the bundle was measured with {bundle.context.library}; it says nothing about"
-            f" {target.form.library}"
-        )
     selector = selector_for(bundle, target, guard=guard)
-    return write_table(target, table_for(selector, shape, target, describe=False), path)
-
-
-def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:
-    """Return the selector among what is safe in a file for `target`."""
-    return ModelSelector(bundle, guard=guard, usable_from=_usable_from(target))
-
-
-def table_for(
-    selector: ModelSelector, shape: Shape, target: Target, *, describe: bool = True
-) -> DecisionTable:
-    """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
-    collectives = selector.bundle.collectives
-    if target.form.one_choice:
-        return one_choice_table(selector, shape, collectives)
-    if not target.form.leaves_parts:
-        return whole_table(selector, shape, collectives, by_layout=target.form.knows_layout)
-    return decision_table(
-        selector,
-        shape,
-        collectives,
-        single_rule=target.mpi.one_rule(target.release),
-        by_layout=target.form.knows_layout,
-        describe=describe,
-    )
-
-
-def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
-    """Return from which message size on a configuration may stand in a file for `target`."""
-    mpi, release = target.mpi, target.release
-
-    def usable_from(configuration: Configuration, nprocs: int) -> int | None:
-        try:
-            spelled = mpi.canonical(release, configuration)
-        except LibraryError:
-            return None
-        if not mpi.safe(
-            release,
-            spelled,
-            builtin_operations_only=target.builtin_operations_only,
-            nprocs=nprocs,
-        ):
-            return None
-        return mpi.running_from(release, spelled, nprocs, LARGEST_ELEMENT_BYTES)
-
-    return usable_from
+    return write_rendered(render(selector, shape, target), path)
 
 
 def write_table(target: Target, table: DecisionTable, path: Path) -> WrittenConfiguration:
-    """Write `table` to `path`, read it back, and write beside it what puts it into effect.
+    """Write `table` to `path`, and beside it what puts it into effect; see `write_rendered`.
 
     Raises
     ------
     LibraryError
         If what was written would not be read as it is meant.
+    """
+    return write_rendered(rendered(target, table), path)
+
+
+def write_rendered(found: Rendered, path: Path) -> WrittenConfiguration:
+    """Write a job's files to `path` and beside it.
+
+    Raises
+    ------
     OutputError
         If a file cannot be written.
     """
-    written = target.form.write(
-        table, target.release, builtin_operations_only=target.builtin_operations_only
-    )
     main = path.absolute()
-    paths = {end: main.with_name(f"{main.name}{end}") for end in written.texts}
-    environment = target.form.activation(
-        target.release, {end: str(file) for end, file in paths.items()}, table.shape
-    )
+    environment = found.environment(str(main))
     parameter_path = main.with_name(f"{main.name}.params")
-    parameters = target.mpi.parameter_file(environment)
-    for end, file in paths.items():
-        _write(file, written.texts[end])
-    _write(parameter_path, parameters)
-    _check(target, main)
-    start_line = target.mpi.start_line(parameter_path)
-    return WrittenConfiguration(table, written, main, parameter_path, environment, start_line)
-
-
-def _check(target: Target, path: Path) -> None:
-    """Read a file back as its release would."""
-    parsed = target.form.parse(path.read_text(encoding="utf-8"), str(path), target.release)
-    if parsed.dropped:
-        raise LibraryError(
-            f"{path}: {target.form.library} {target.release} would not read this file:"
-            f" {parsed.dropped}; do not use it, and report this"
-        )
+    for end, name in found.names(str(main)).items():
+        _write(Path(name), found.written.texts[end])
+    _write(parameter_path, found.parameter_text(environment))
+    start_line = found.target.mpi.start_line(parameter_path)
+    return WrittenConfiguration(
+        found.table, found.written, main, parameter_path, environment, start_line
+    )
 
 
 def _write(path: Path, text: str) -> None:

@@ -14,13 +14,7 @@ from colltune.bench.backends import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli import tune_picture
-from colltune.cli.configuration import (
-    Target,
-    WrittenConfiguration,
-    selector_for,
-    table_for,
-    write_table,
-)
+from colltune.cli.configuration import WrittenConfiguration, write_table
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
@@ -37,6 +31,7 @@ from colltune.models.fitting import fit
 from colltune.mpi import MpiLibrary, trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import Target, selector_for, table_for
 from colltune.selector.decision_table import merged
 
 _LEAST_BUDGET_S = 15.0

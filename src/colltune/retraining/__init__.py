@@ -1,0 +1,1 @@
+"""Nightly retraining: what was measured is fitted, judged against the bundle in force, promoted."""

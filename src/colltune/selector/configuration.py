@@ -1,0 +1,166 @@
+"""A job's configuration as the texts of an MPI library's own files, nothing written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from colltune.domain import Configuration, DecisionTable, Shape
+from colltune.errors import LibraryError
+from colltune.models.bundle import Bundle
+from colltune.mpi import MpiLibrary, library
+from colltune.mpi.file_format import Format, Written
+from colltune.mpi.formats import format_for
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.decision_table import decision_table, one_choice_table
+from colltune.selector.guard import Guard
+from colltune.selector.whole_table import whole_table
+
+LARGEST_ELEMENT_BYTES = 8
+"""Of the datatypes for which a written algorithm has to run as itself: a double."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is written for: a format, read by a release of its library."""
+
+    form: Format
+    release: str
+    builtin_operations_only: bool = False
+
+    @property
+    def mpi(self) -> MpiLibrary:
+        """The library."""
+        return library(self.form.library)
+
+    @classmethod
+    def named(cls, name: str, release: str, *, builtin_operations_only: bool = False) -> Target:
+        """Return the target for a format, or for a library's preferred one, called `name`.
+
+        Raises
+        ------
+        LibraryError
+            If there is none, or `release` is not supported or does not read it.
+        """
+        form = format_for(name, release)
+        reason = form.unreadable_by(release)
+        if reason:
+            raise LibraryError(f"{form.name} for {form.library} {release}: {reason}")
+        return cls(form, release, builtin_operations_only)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The files of a job's configuration as texts, read back as the library would read them.
+
+    ``written.texts`` maps the end of a file's name to its text; the main file has the empty end.
+    """
+
+    target: Target
+    table: DecisionTable
+    written: Written
+
+    def names(self, main: str) -> dict[str, str]:
+        """Return the path of each file, by its end, where the main one is `main`."""
+        return {end: f"{main}{end}" for end in self.written.texts}
+
+    def environment(self, main: str) -> dict[str, str]:
+        """Return the variables that put the files into effect, where the main one is `main`."""
+        return self.target.form.activation(self.target.release, self.names(main), self.table.shape)
+
+    def parameter_text(self, environment: Mapping[str, str]) -> str:
+        """Return a parameter file that does the same as `environment`."""
+        return self.target.mpi.parameter_file(environment)
+
+    @cached_property
+    def changes_anything(self) -> bool:
+        """Whether anything is not left to the library."""
+        return bool(self.environment("/rules"))
+
+
+def render(selector: ModelSelector, shape: Shape, target: Target) -> Rendered:
+    """Select for a job of `shape` and return its configuration for `target`.
+
+    Raises
+    ------
+    LibraryError
+        If what was written would not be read as it is meant.
+    """
+    return rendered(target, table_for(selector, shape, target, describe=False))
+
+
+def rendered(target: Target, table: DecisionTable) -> Rendered:
+    """Return `table` as texts for `target`, checked by reading the main one back.
+
+    Raises
+    ------
+    LibraryError
+        If it would not be read as it is meant.
+    """
+    written = target.form.write(
+        table, target.release, builtin_operations_only=target.builtin_operations_only
+    )
+    parsed = target.form.parse(written.texts[""], "the written text", target.release)
+    if parsed.dropped:
+        raise LibraryError(
+            f"{target.form.library} {target.release} would not read what was written for"
+            f" {table.shape}: {parsed.dropped}; do not use it, and report this"
+        )
+    return Rendered(target, table, written)
+
+
+def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:
+    """Return the selector among what is safe in a file for `target`.
+
+    Raises
+    ------
+    LibraryError
+        If the bundle was measured with another library.
+    """
+    if bundle.context.library != target.form.library:
+        raise LibraryError(
+            f"the bundle was measured with {bundle.context.library}; it says nothing about"
+            f" {target.form.library}"
+        )
+    return ModelSelector(bundle, guard=guard, usable_from=_usable_from(target))
+
+
+def table_for(
+    selector: ModelSelector, shape: Shape, target: Target, *, describe: bool = True
+) -> DecisionTable:
+    """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
+    collectives = selector.bundle.collectives
+    if target.form.one_choice:
+        return one_choice_table(selector, shape, collectives)
+    if not target.form.leaves_parts:
+        return whole_table(selector, shape, collectives, by_layout=target.form.knows_layout)
+    return decision_table(
+        selector,
+        shape,
+        collectives,
+        single_rule=target.mpi.one_rule(target.release),
+        by_layout=target.form.knows_layout,
+        describe=describe,
+    )
+
+
+def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
+    """Return from which message size on a configuration may stand in a file for `target`."""
+    mpi, release = target.mpi, target.release
+
+    def usable_from(configuration: Configuration, nprocs: int) -> int | None:
+        try:
+            spelled = mpi.canonical(release, configuration)
+        except LibraryError:
+            return None
+        if not mpi.safe(
+            release,
+            spelled,
+            builtin_operations_only=target.builtin_operations_only,
+            nprocs=nprocs,
+        ):
+            return None
+        return mpi.running_from(release, spelled, nprocs, LARGEST_ELEMENT_BYTES)
+
+    return usable_from

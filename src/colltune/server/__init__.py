@@ -1,0 +1,1 @@
+"""The service: HTTP endpoints over bundles, and what Slurm runs for a job."""
