@@ -11,7 +11,7 @@ from colltune.mpi import relatives
 from colltune.mpi.intelmpi import IntelMpi
 from colltune.mpi.mpich import Mpich
 from colltune.mpi.openmpi import OpenMpi
-from colltune.mpi.protocol import Honoured, MpiLibrary
+from colltune.mpi.protocol import Honoured, MpiLibrary, UserPatterns
 
 LIBRARIES: dict[str, MpiLibrary] = {
     "openmpi": OpenMpi(),
@@ -40,4 +40,4 @@ def library(name: str) -> MpiLibrary:
         ) from None
 
 
-__all__ = ["LIBRARIES", "Honoured", "MpiLibrary", "library"]
+__all__ = ["LIBRARIES", "Honoured", "MpiLibrary", "UserPatterns", "library"]

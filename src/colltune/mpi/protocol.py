@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +28,33 @@ class Honoured:
 
     environment: Mapping[str, str]
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class UserPatterns:
+    """By which variables users decide themselves which algorithms run.
+
+    ``deciding`` and ``harmless`` are patterns of variables' names as the shell's ``case`` reads
+    them, made of letters, digits, ``_``, ``*`` and ``?``. A variable decides if it matches one of
+    `deciding` and none of `harmless`.
+    """
+
+    deciding: tuple[str, ...]
+    harmless: tuple[str, ...] = ()
+
+    def decides(self, variable: str) -> bool:
+        """Tell whether a variable bears on which algorithms run."""
+        deciding, harmless = self._expressions
+        return deciding.match(variable) is not None and harmless.match(variable) is None
+
+    @cached_property
+    def _expressions(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        return _any_of(self.deciding), _any_of(self.harmless)
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    # an expression that never matches stands for no pattern
+    return re.compile("|".join(map(translate, patterns)) or "(?!)")
 
 
 class MpiLibrary(Protocol):
@@ -160,4 +190,11 @@ class MpiLibrary(Protocol):
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
     ) -> Honoured:
         """Return what may be set beside the user's own environment."""
+        ...
+
+    def user_patterns(self) -> UserPatterns:
+        """Return the variables for which `honour_user` withholds everything.
+
+        A variable that is set to the value that we would set is no reason to.
+        """
         ...

@@ -12,7 +12,7 @@ from colltune.domain import Collective, Configuration, Portfolio
 from colltune.mpi.intelmpi import activation, presets
 from colltune.mpi.intelmpi.presets import OFFER
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary, UserPatterns
 
 __all__ = ["OFFER", "IntelMpi"]
 
@@ -126,3 +126,7 @@ class IntelMpi(MpiLibrary):
     ) -> Honoured:
         """See `activation.honour_user`."""
         return activation.honour_user(environment, os_environ)
+
+    def user_patterns(self) -> UserPatterns:
+        """See `activation.USER_PATTERNS`."""
+        return activation.USER_PATTERNS

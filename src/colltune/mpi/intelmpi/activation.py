@@ -9,9 +9,9 @@ from colltune.errors import LibraryError
 from colltune.mpi.intelmpi.releases import catalogue_of
 from colltune.mpi.intelmpi.tuning_file import TUNING
 from colltune.mpi.own_settings import honoured
-from colltune.mpi.protocol import Honoured
+from colltune.mpi.protocol import Honoured, UserPatterns
 
-_DECIDING = ("I_MPI_ADJUST_", "I_MPI_TUNING")
+USER_PATTERNS = UserPatterns(("I_MPI_ADJUST_*", "I_MPI_TUNING*"))
 
 
 def tuning_environment(release: str, paths: Mapping[str, str]) -> dict[str, str]:
@@ -42,4 +42,4 @@ def absolute(path: str) -> Path:
 
 def honour_user(environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
     """See `own_settings.honoured`: variables of presets and of tuning decide."""
-    return honoured(environment, os_environ, lambda name: name.startswith(_DECIDING))
+    return honoured(environment, os_environ, USER_PATTERNS.decides)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from colltune.domain import Collective, Configuration, Portfolio
 from colltune.mpi.mpich import control, own_settings
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary, UserPatterns
 
 
 class Mpich(MpiLibrary):
@@ -82,6 +82,10 @@ class Mpich(MpiLibrary):
     ) -> Honoured:
         """See `own_settings.honour_user`."""
         return own_settings.honour_user(environment, os_environ)
+
+    def user_patterns(self) -> UserPatterns:
+        """See `own_settings.USER_PATTERNS`."""
+        return own_settings.USER_PATTERNS
 
     def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
         """See `control.force`."""

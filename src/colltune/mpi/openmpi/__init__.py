@@ -9,7 +9,7 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration, Portfolio
 from colltune.mpi.openmpi import activation, portfolio
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary, UserPatterns
 
 
 class OpenMpi(MpiLibrary):
@@ -113,6 +113,10 @@ class OpenMpi(MpiLibrary):
     ) -> Honoured:
         """See `activation.honour_user`."""
         return activation.honour_user(environment, os_environ)
+
+    def user_patterns(self) -> UserPatterns:
+        """See `activation.USER_PATTERNS`."""
+        return activation.USER_PATTERNS
 
     def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
         """Return the function that runs `configuration`; empty for the default, which varies."""

@@ -10,7 +10,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.openmpi.portfolio import algorithm_of, canonical
 from colltune.mpi.openmpi.releases import catalogue_of, entry_of
 from colltune.mpi.own_settings import honoured
-from colltune.mpi.protocol import Honoured
+from colltune.mpi.protocol import Honoured, UserPatterns
 
 _PREFIX = "OMPI_MCA_"
 _USE_RULES = "coll_tuned_use_dynamic_rules"
@@ -21,9 +21,12 @@ _FORCED_NAMES = {
     "fanout": "chain_fanout",
     "requests": "max_requests",
 }
-# variables of these names decide who runs a collective; verbosity and the like do not
-_DECIDING = ("coll_tuned_", "coll_han_", "coll_hcoll_", "coll_ucc_", "coll_adapt_", "coll_sm_")
-_HARMLESS = ("_verbose", "_dump_dynamic_rules", "_max_dynamic_errors")
+# these components decide who runs a collective; verbosity and the like do not
+_COMPONENTS = ("tuned", "han", "hcoll", "ucc", "adapt", "sm")
+USER_PATTERNS = UserPatterns(
+    deciding=(f"{_PREFIX}coll", *(f"{_PREFIX}coll_{name}_*" for name in _COMPONENTS)),
+    harmless=("*_verbose", "*_dump_dynamic_rules", "*_max_dynamic_errors"),
+)
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
 
 
@@ -135,14 +138,7 @@ def environment(parameters: Mapping[str, str]) -> dict[str, str]:
 
 def honour_user(new_environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
     """See `own_settings.honoured`; a flag can be spelled in several ways."""
-    return honoured(new_environment, os_environ, _decides, same_value=_plain)
-
-
-def _decides(variable: str) -> bool:
-    name = variable.removeprefix(_PREFIX)
-    if name == variable or name.endswith(_HARMLESS):
-        return False
-    return name == "coll" or name.startswith(_DECIDING)
+    return honoured(new_environment, os_environ, USER_PATTERNS.decides, same_value=_plain)
 
 
 def _plain(value: str) -> str:
