@@ -44,6 +44,10 @@ class BundleError(ColltuneError):
     exit_status = 7
 
 
+class RegistryConflict(BundleError):  # noqa: N818 - it names what happened
+    """Somebody else changed which bundle is in force; nothing was done."""
+
+
 class LibraryError(ColltuneError):
     """An MPI library, release, algorithm or configuration file that is unknown or invalid."""
 

@@ -1,0 +1,77 @@
+"""What a registry asks of the place that it lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+
+class Store(Protocol):
+    """A tree of small files under ``where``; keys are paths below it, ``history/00000001.json``.
+
+    What cannot be read is a `BundleError`, what cannot be written an `OutputError`.
+    """
+
+    where: str
+
+    def names(self, folder: str, *, fresh: bool = False) -> list[str]:
+        """Return the names in `folder`, sorted, without those being written; none if it is absent.
+
+        `fresh` asks for what is there now even if that costs more, not for what a cache remembers.
+        """
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """Return the content of a file, None if it is absent."""
+        ...
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Make a file that appears whole, unless there is one; tell whether it was made.
+
+        Of any number of writers at once exactly one makes it.
+        """
+        ...
+
+    def remove(self, key: str) -> None:
+        """Remove a file, if it is there."""
+        ...
+
+    def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
+        """Make a folder that appears whole, unless there is one; of the files `last` comes last."""
+        ...
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder of plain files, if it is there."""
+        ...
+
+    def local(self, folder: str) -> Path:
+        """Return a folder on this machine that holds the content of `folder`.
+
+        A folder that is a symbolic link, or holds anything but plain files, is refused.
+        """
+        ...
+
+    def forget_local(self, folder: str) -> bool:
+        """Remove this machine's copy of `folder`; tell whether there was a copy to remove."""
+        ...
+
+    def size_bytes(self, folder: str) -> int:
+        """Return how much the files of `folder` hold."""
+        ...
+
+    def age_s(self, key: str) -> float | None:
+        """Return for how long a file has been as it is, by the store's own clock."""
+        ...
+
+    def touch(self, key: str) -> None:
+        """Make the age of a file 0, if that is permitted."""
+        ...
+
+    def point(self, name: str, bundle_id: str) -> None:
+        """Let ``current/<name>`` stand for a bundle, switched at once."""
+        ...
+
+    def pointed(self, name: str) -> str | None:
+        """Return for which bundle ``current/<name>`` stands, None if for none."""
+        ...

@@ -1,0 +1,195 @@
+"""What jobs asked for, counted, so that the next campaign measures what they need.
+
+A folder holds one file per process that counts, ``demand-<host>-<pid>-<token>.jsonl``; nobody else
+writes to it, and it only grows. A line says how often a shape was asked for within an hour.
+
+Format history of a line
+------------------------
+1. JSON with ``version``, ``hour`` (UTC, ``2026-11-22T05``), ``library``, ``release``, ``nodes``,
+   ``ppn`` and ``count``. The same hour and shape may come again; counts add up.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from colltune.domain import LARGEST_NUMBER, Shape
+from colltune.errors import DataError
+
+FORMAT_VERSION = 1
+MOST_WAITING = 10_000
+"""Different things to be counted between two writes; more are left out."""
+_LOG = logging.getLogger(__name__)
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, order=True)
+class Demand:
+    """How often a shape was asked for, for one release of an MPI library."""
+
+    library: str
+    release: str
+    nodes: int
+    ppn: int
+    count: int
+
+
+class _Key(NamedTuple):
+    hour: str
+    library: str
+    release: str
+    nodes: int
+    ppn: int
+
+
+class DemandLog:
+    """Counts what is asked for and appends it to a file of its own; never raises.
+
+    Parameters
+    ----------
+    folder
+        Where; made by the first `flush`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: Counter[_Key] = Counter()
+        self._lock = Lock()
+        self._writing = Lock()
+        self._file: tuple[int, Path] | None = None
+        self._fails = False
+
+    def note(self, library: str, release: str, shape: Shape) -> None:
+        """Count one request."""
+        hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+        key = _Key(hour, library, release, shape.nodes, shape.ppn)
+        with self._lock:
+            if key in self._waiting or len(self._waiting) < MOST_WAITING:
+                self._waiting[key] += 1
+
+    def flush(self) -> None:
+        """Append what was counted since the last time; what cannot be written is kept for the next.
+
+        The first failure in a row is one line in the log.
+        """
+        with self._writing:
+            with self._lock:
+                taken, self._waiting = self._waiting, Counter()
+            if not taken:
+                return
+            try:
+                _append(self._path(), _lines(taken))
+                self._fails = False
+            except OSError as error:
+                with self._lock:
+                    self._waiting.update(taken)
+                if not self._fails:
+                    _LOG.warning(
+                        "what jobs ask for cannot be written to %s: %s",
+                        self._folder,
+                        error.strerror or error,
+                    )
+                self._fails = True
+
+    def _path(self) -> Path:
+        """Return this process's file; a forked one takes another."""
+        pid = os.getpid()
+        if self._file is None or self._file[0] != pid:
+            host = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:60] or "host"
+            name = f"demand-{host}-{pid}-{secrets.token_hex(4)}.jsonl"
+            self._file = pid, self._folder / name
+        return self._file[1]
+
+
+def _lines(counts: Counter[_Key]) -> bytes:
+    lines = (
+        json.dumps({"version": FORMAT_VERSION, **key._asdict(), "count": count})
+        for key, count in sorted(counts.items())
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _append(path: Path, content: bytes) -> None:
+    """Append all of `content` or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        before = os.fstat(descriptor).st_size
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(descriptor, left) :]
+            # a shared file system may tell only now that it is full
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def read_demand(folder: Path) -> list[Demand]:
+    """Return what jobs asked for, most often first; see `read_demand_counting`."""
+    return read_demand_counting(folder)[0]
+
+
+def read_demand_counting(folder: Path) -> tuple[list[Demand], int]:
+    """Return what jobs asked for, most often first, and how many damaged lines were skipped.
+
+    Raises
+    ------
+    DataError
+        If the folder or one of its files cannot be read.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; the service makes it when it counts demand")
+    sums: Counter[tuple[str, str, int, int]] = Counter()
+    damaged = 0
+    for file in sorted(folder.glob("demand-*.jsonl")):
+        for demand in _file_lines(file):
+            if demand is None:
+                damaged += 1
+            else:
+                sums[demand.library, demand.release, demand.nodes, demand.ppn] += demand.count
+    found = [Demand(*key, count) for key, count in sums.items()]
+    return sorted(found, key=lambda d: (-d.count, d)), damaged
+
+
+def _file_lines(file: Path) -> Iterator[Demand | None]:
+    """Yield the lines of a file, None for one that is damaged."""
+    try:
+        with file.open("rb") as stream:
+            for line in stream:
+                yield _line(line)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _line(text: bytes) -> Demand | None:
+    try:
+        found = json.loads(text)
+        if type(found) is not dict or found["version"] != FORMAT_VERSION:
+            return None
+        demand = Demand(*(found[name] for name in Demand.__dataclass_fields__))
+    except (ValueError, KeyError, RecursionError):
+        return None
+    names = (demand.library, demand.release)
+    numbers = (demand.nodes, demand.ppn, demand.count)
+    good = (
+        all(type(name) is str and 0 < len(name) <= _LONGEST_NAME for name in names)
+        and all(type(number) is int and 0 < number <= LARGEST_NUMBER for number in numbers)
+        and demand.nodes * demand.ppn <= LARGEST_NUMBER
+    )
+    return demand if good else None
