@@ -10,6 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from colltune.selector.report.html.wording import bytes_text, printable, time_text
+
+__all__ = [
+    "bytes_text",
+    "columns",
+    "counted_progress",
+    "parse_pairs",
+    "printable",
+    "range_text",
+    "show",
+    "show_activation",
+    "show_json",
+    "time_text",
+    "timed_progress",
+    "warn",
+]
+
 
 def show_json(value: object) -> None:
     """Print `value` as one JSON document."""
@@ -24,12 +41,6 @@ def show(text: str = "") -> None:
 def warn(text: str) -> None:
     """Print a line on standard error."""
     sys.stderr.write(f"colltune: {text}\n")
-
-
-def printable(text: str) -> str:
-    """Return `text`, which may quote any file, such that no terminal does anything but show it."""
-    shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
 
 
 def show_activation(variables: Mapping[str, str]) -> None:
@@ -55,27 +66,11 @@ def _aligned(cell: str, width: int) -> str:
     return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
 
 
-def bytes_text(n: int) -> str:
-    """Return a message size for people: ``64``, ``4 KiB``, ``1 MiB``."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n >= size and n % size == 0:
-            return f"{n // size} {unit}"
-    return str(n)
-
-
 def range_text(first_bytes: int, last_bytes: int | None) -> str:
     """Return a message-size range for people: ``0 .. 4095``, ``from 1 MiB``."""
     if last_bytes is None:
         return f"from {bytes_text(first_bytes)}"
     return f"{bytes_text(first_bytes)} .. {bytes_text(last_bytes)}"
-
-
-def time_text(seconds: float) -> str:
-    """Return a runtime for people, with three digits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} us"
 
 
 @contextmanager

@@ -72,8 +72,8 @@ def report(
 
 
 def _write(path: Path, found: Figures) -> None:
-    from colltune.cli.report_page import page
     from colltune.files import whole
+    from colltune.selector.report.html.page import page
 
     with whole(path) as temporary:
         temporary.write_text(page(found), encoding="utf-8")

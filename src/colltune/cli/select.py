@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
     from colltune.selector.guard import Guard
 
-_OUT_COLUMNS = (
-    "collective",
-    "nodes",
-    "ppn",
-    "msize_bytes",
-    "algorithm",
-    "parameters",
-    "segsize_bytes",
-    "time_s",
-    "lower_s",
-    "upper_s",
-    "default_time_s",
-    "reason",
-)
-
 
 def select(
     bundle: Annotated[Path, typer.Option(help="Bundle folder that `colltune fit` wrote.")],
@@ -129,11 +114,12 @@ def _one(
     from colltune.cli.console import show, show_json
     from colltune.domain import Instance
     from colltune.selector.argmin import ModelSelector
+    from colltune.selector.selection_json import selection_json
 
     selector = ModelSelector(bundle, guard=guard)
     selections = selector.select_many([Instance(c, shape, msize) for c in collectives])
     if as_json:
-        rows = [_selection_json(selection) for selection in selections]
+        rows = [selection_json(selection) for selection in selections]
         show_json(rows[0] if len(rows) == 1 else rows)
         return
     for selection in selections:
@@ -157,60 +143,16 @@ def _sentence(selection: Selection) -> str:
     return text
 
 
-def _selection_json(selection: Selection) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        k: (v if v != "" else None) for k, v in zip(_OUT_COLUMNS, _row(selection), strict=True)
-    }
-    return row | {
-        "configuration": selection.configuration.id,
-        "gain": selection.gain,
-        "gain_bound": selection.gain_bound,
-        "extrapolated": selection.extrapolated,
-        "runners_up": [
-            {"configuration": c.configuration.id, "time_s": c.prediction.time_s}
-            for c in selection.runners_up
-        ],
-    }
-
-
-def _row(selection: Selection) -> list[Any]:
-    instance, configuration = selection.instance, selection.configuration
-    prediction, default = selection.prediction, selection.default
-    segsize = configuration.segsize_bytes
-    return [
-        instance.collective.value,
-        instance.shape.nodes,
-        instance.shape.ppn,
-        instance.msize_bytes,
-        configuration.algorithm,
-        configuration.parameter_text,
-        "" if segsize is None else segsize,
-        prediction.time_s if prediction else "",
-        prediction.lower_s if prediction else "",
-        prediction.upper_s if prediction else "",
-        default.time_s if default else "",
-        selection.reason,
-    ]
-
-
 def _table(
     bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool | Guard, as_json: bool
 ) -> None:
     from colltune.cli.console import columns, range_text, show, show_json
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.decision_table import intervals
+    from colltune.selector.selection_json import tables, tables_json
 
-    selector = ModelSelector(bundle, guard=guard)
-    found = [(c, interval) for c in collectives for interval in intervals(selector, c, shape)]
+    found = tables(ModelSelector(bundle, guard=guard), collectives, shape)
     if as_json:
-        show_json(
-            {
-                "bundle": bundle.id,
-                "objective": bundle.objective,
-                "shape": {"nodes": shape.nodes, "ppn": shape.ppn},
-                "intervals": [_interval_json(c, interval) for c, interval in found],
-            }
-        )
+        show_json(tables_json(bundle, shape, found))
         return
     rows = [
         [
@@ -232,28 +174,16 @@ def _short(interval: Interval) -> str:
     return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
 
 
-def _interval_json(collective: Any, interval: Interval) -> dict[str, Any]:
-    prediction, default = interval.prediction, interval.default
-    return {
-        "collective": collective,
-        "first_bytes": interval.first_bytes,
-        "last_bytes": interval.last_bytes,
-        "configuration": interval.configuration.id,
-        "time_s": prediction.time_s if prediction else None,
-        "default_time_s": default.time_s if default else None,
-        "reason": interval.reason,
-    }
-
-
 def _many(path: Path, source: Path, out: Path, guard: bool | Guard, as_json: bool) -> None:
     from colltune.cli.console import show, show_json
     from colltune.cli.instances import read_instances, write_rows
     from colltune.selector.argmin import ModelSelector
+    from colltune.selector.selection_json import COLUMNS, selection_row
 
     instances = read_instances(source)
     bundle = _load(path, tuple({instance.collective for instance in instances}))
     selections = ModelSelector(bundle, guard=guard).select_many(instances)
-    write_rows(out, _OUT_COLUMNS, [_row(selection) for selection in selections])
+    write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
     changed = sum(not s.configuration.is_default for s in selections)
     if as_json:
         show_json({"instances": len(selections), "changed": changed, "out": str(out)})

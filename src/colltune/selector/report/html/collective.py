@@ -6,18 +6,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from colltune.cli.console import bytes_text, time_text
-from colltune.cli.report_calibration import calibration_part, percent
-from colltune.cli.report_evidence import learner_evidence
-from colltune.cli.report_lines import gain_ranges, line_key, runtime_panel
-from colltune.cli.report_maps import (
+from colltune.models.bundle import Bundle
+from colltune.selector.report.curves import Curve
+from colltune.selector.report.decisions import DecisionMap
+from colltune.selector.report.figures import CollectiveFigures
+from colltune.selector.report.html.calibration import calibration_part, percent
+from colltune.selector.report.html.evidence import learner_evidence
+from colltune.selector.report.html.lines import gain_ranges, line_key, runtime_panel
+from colltune.selector.report.html.maps import (
     decision_picture,
     gain_picture,
     guard_picture,
     ranks,
     short,
 )
-from colltune.cli.report_markup import (
+from colltune.selector.report.html.markup import (
     Child,
     Markup,
     beside,
@@ -27,7 +30,7 @@ from colltune.cli.report_markup import (
     joined,
     table,
 )
-from colltune.cli.report_style import (
+from colltune.selector.report.html.style import (
     GAINS,
     algorithm_style,
     gain_style,
@@ -35,10 +38,7 @@ from colltune.cli.report_style import (
     why_letter,
     why_style,
 )
-from colltune.models.bundle import Bundle
-from colltune.selector.report.curves import Curve
-from colltune.selector.report.decisions import DecisionMap
-from colltune.selector.report.figures import CollectiveFigures
+from colltune.selector.report.html.wording import bytes_text, time_text
 from colltune.selector.report.summaries import (
     DecisionRun,
     ShapeGain,

@@ -9,18 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.cli.console import bytes_text
-from colltune.cli.report_markup import Markup, element, svg
-from colltune.cli.report_style import (
+from colltune.domain import Configuration
+from colltune.selector.report.decisions import REASONS, DecisionMap, Run
+from colltune.selector.report.grid import Grid
+from colltune.selector.report.html.markup import Markup, element, svg
+from colltune.selector.report.html.style import (
     GAINS,
     algorithm_style,
     gain_style,
     why_letter,
     why_style,
 )
-from colltune.domain import Configuration
-from colltune.selector.report.decisions import REASONS, DecisionMap, Run
-from colltune.selector.report.grid import Grid
+from colltune.selector.report.html.wording import bytes_text
 
 _COLUMN, _GAP, _OCTAVE = 21.0, 12.0, 13.0
 _LEFT, _TOP, _BELOW = 62.0, 8.0, 62.0

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from colltune.cli.report_markup import Child, Markup, element, joined, table
 from colltune.domain import Collective
 from colltune.models.bundle import Bundle
+from colltune.selector.report.html.markup import Child, Markup, element, joined, table
 
 _LEARNERS, _CHOICE = "learners", "choice"
 _MEANINGS = {

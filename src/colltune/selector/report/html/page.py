@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from colltune import __version__
-from colltune.cli.report_calibration import percent
-from colltune.cli.report_collective import collective_section
-from colltune.cli.report_evidence import general_evidence
-from colltune.cli.report_markup import Child, Markup, element, folded, joined, table
-from colltune.cli.report_style import STYLE, definitions
 from colltune.models.bundle import Bundle
 from colltune.selector.report.figures import CollectiveFigures, Figures
+from colltune.selector.report.html.calibration import percent
+from colltune.selector.report.html.collective import collective_section
+from colltune.selector.report.html.evidence import general_evidence
+from colltune.selector.report.html.markup import Child, Markup, element, folded, joined, table
+from colltune.selector.report.html.style import STYLE, definitions
 from colltune.selector.report.summaries import predicted_gain
 
 _UNKNOWN = "–"

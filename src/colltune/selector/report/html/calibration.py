@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 
-from colltune.cli.report_lines import MOST_POINTS, calibration_picture, gain_scatter
-from colltune.cli.report_markup import Child, Markup, beside, element, figure, joined, table
 from colltune.selector.report.calibration import Calibration, Errors, GainBin, gain_bins
 from colltune.selector.report.figures import CollectiveFigures
 from colltune.selector.report.held_out import LEAST_NODE_COUNTS
+from colltune.selector.report.html.lines import MOST_POINTS, calibration_picture, gain_scatter
+from colltune.selector.report.html.markup import (
+    Child,
+    Markup,
+    beside,
+    element,
+    figure,
+    joined,
+    table,
+)
 from colltune.selector.report.measured import Comparison, Summary
 
 _UNKNOWN = "–"

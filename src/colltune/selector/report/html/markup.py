@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from colltune.cli.console import printable
+from colltune.selector.report.html.wording import printable
 
 _LONG = 20
 
