@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "explain": "colltune.cli.explain:explain",
     "convert": "colltune.cli.convert:convert",
     "verify": "colltune.cli.verify:verify",
+    "serve": "colltune.cli.serve:serve",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

@@ -1,0 +1,215 @@
+"""`colltune serve`: answers over HTTP."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from colltune.cli.options import Caution
+
+if TYPE_CHECKING:
+    from colltune.server.settings import Settings
+
+_APP = "colltune.server.app:worker_app"
+_MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_GRACE_S = 10
+_KEEP_ALIVE_S = 30
+
+
+def serve(
+    registry: Annotated[
+        str | None,
+        typer.Option(help="Registry whose promoted bundles are served: a folder or s3://…"),
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="One bundle's folder, instead of a registry.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="TCP port; 0 takes a free one.", min=0, max=65535)
+    ] = 8765,
+    uds: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Listen on a unix socket instead.")
+    ] = None,
+    uds_mode: Annotated[
+        str, typer.Option(metavar="MODE", help="Permissions of the unix socket, octal.")
+    ] = "660",
+    workers: Annotated[int, typer.Option(help="Processes that answer.", min=1, max=256)] = 1,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Dataset that measurements are appended to; default: none are taken."),
+    ] = None,
+    demand: Annotated[
+        Path | None, typer.Option(help="Folder to note in what jobs asked for.")
+    ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="File of hashed tokens of those who may write.")
+    ] = None,
+    munge: Annotated[bool, typer.Option(help="Take MUNGE credentials from those who write.")] = (
+        False
+    ),
+    munge_users: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Users who may write, with commas.")
+    ] = None,
+    caution: Caution = 1.0,
+    ssl_certfile: Annotated[
+        Path | None, typer.Option(help="TLS certificate (PEM, with its chain).")
+    ] = None,
+    ssl_keyfile: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    ssl_ca_certs: Annotated[
+        Path | None, typer.Option(help="Ask clients for a certificate of one of these authorities.")
+    ] = None,
+    access_log: Annotated[bool, typer.Option(help="Log every request.")] = False,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING, ERROR.")] = "INFO",
+) -> None:
+    """Serve decisions and configuration files over HTTP, from the bundles that are in force.
+
+    Settings that have no option here are read from variables COLLTUNE_SERVER_…; an option wins.
+
+    Examples: one bundle on this machine; a site's registry for all nodes, by four processes.
+
+    colltune serve --bundle bundle
+
+    colltune serve --registry /srv/colltune --host 0.0.0.0 --workers 4 --demand /srv/demand
+    """
+    given: dict[str, Any] = {
+        "registry": registry,
+        "bundle": bundle,
+        "data": data,
+        "demand": demand,
+        "tokens": tokens,
+        "munge": munge or None,
+        "munge_users": munge_users,
+        "caution": caution if caution != 1.0 else None,
+        "access_log": access_log or None,
+        "log_level": log_level if log_level != "INFO" else None,
+    }
+    settings = _settings({name: value for name, value in given.items() if value is not None})
+    tls = {
+        "ssl_certfile": ssl_certfile,
+        "ssl_keyfile": ssl_keyfile,
+        "ssl_ca_certs": ssl_ca_certs,
+    }
+    _check_tls(tls)
+    with _listening(host, port, uds, uds_mode) as listening, _counting(workers):
+        os.environ.update(settings.environment())
+        _run(listening, workers, settings, {n: str(p) for n, p in tls.items() if p is not None})
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    try:
+        from pydantic import ValidationError
+
+        from colltune.server.settings import Settings
+    except ImportError as error:
+        raise typer.BadParameter(
+            f"the service needs {error.name}: install colltune[server]"
+        ) from error
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        found = error.errors()[0]
+        what = found["msg"].removeprefix("Value error, ")
+        where = ".".join(map(str, found["loc"]))
+        hint = f"--{where.replace('_', '-')}: " if where else ""
+        raise typer.BadParameter(f"{hint}{what}") from error
+
+
+def _check_tls(files: dict[str, Path | None]) -> None:
+    if files["ssl_keyfile"] and not files["ssl_certfile"]:
+        raise typer.BadParameter("--ssl-keyfile needs --ssl-certfile")
+    if files["ssl_ca_certs"] and not files["ssl_certfile"]:
+        raise typer.BadParameter("--ssl-ca-certs needs --ssl-certfile")
+    if not files["ssl_certfile"]:
+        return
+    import ssl
+
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # without a password here, a key that needs one would be asked for on the terminal
+        context.load_cert_chain(files["ssl_certfile"], files["ssl_keyfile"], lambda: b"")
+        if files["ssl_ca_certs"]:
+            context.load_verify_locations(files["ssl_ca_certs"])
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"TLS: {error}; give certificate and key as PEM files") from error
+
+
+@contextmanager
+def _listening(host: str, port: int, uds: Path | None, mode: str) -> Iterator[socket.socket]:
+    from colltune.server import listening
+
+    if uds is None:
+        found = listening.tcp(host, port)
+    else:
+        try:
+            permissions = int(mode, 8)
+        except ValueError:
+            permissions = -1
+        if not 0 <= permissions <= 0o777:
+            raise typer.BadParameter(f"--uds-mode {mode!r} is not an octal mode such as 660")
+        found = listening.unix(uds, permissions)
+    with found:
+        try:
+            yield found
+        finally:
+            if uds is not None:
+                uds.unlink(missing_ok=True)
+
+
+@contextmanager
+def _counting(workers: int) -> Iterator[None]:
+    """Give several workers a folder in which they count together."""
+    if workers == 1:
+        os.environ.pop(_MULTIPROCESS, None)
+        yield
+        return
+    folder = tempfile.mkdtemp(prefix="colltune-metrics-")
+    os.environ[_MULTIPROCESS] = folder
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[str, Any]) -> None:
+    import structlog
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    from colltune.server import logs
+    from colltune.server.listening import address
+
+    if tls.get("ssl_ca_certs"):
+        import ssl
+
+        tls["ssl_cert_reqs"] = ssl.CERT_REQUIRED
+    logs.configure(settings.log_level)
+    config = uvicorn.Config(
+        _APP,
+        factory=True,
+        workers=workers,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+        **tls,
+    )
+    where = address(listening, tls=bool(tls))
+    structlog.get_logger("colltune").info("listening", address=where, workers=workers)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn stops gracefully, and then sends itself the signal again
+        signal.signal(number, lambda _number, _frame: None)
+    if workers == 1:
+        uvicorn.Server(config).run([listening])
+    else:
+        Multiprocess(config, [listening]).run()

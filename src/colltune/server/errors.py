@@ -1,0 +1,145 @@
+"""Errors as clients see them: ``application/problem+json`` with the message, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, OutputError
+
+PROBLEM = "application/problem+json"
+_LONGEST = 500
+_MOST_FAULTS = 20
+
+
+class ServiceError(Exception):
+    """A request that cannot be answered; `status` is what the client gets.
+
+    No `ColltuneError`, since no verb ends with it.
+    """
+
+    status: ClassVar[int] = 500
+    headers: ClassVar[Mapping[str, str]] = {}
+
+
+class NotThereError(ServiceError):
+    """What was asked for does not exist."""
+
+    status = 404
+
+
+class UnclearError(ServiceError):
+    """A request that can be understood in no way, or in several."""
+
+    status = 422
+
+
+class NotReadyError(ServiceError):
+    """Nothing can be answered yet."""
+
+    status = 503
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
+
+
+class BusyError(ServiceError):
+    """More is waiting to be computed than will be kept."""
+
+    status = 503
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
+
+
+STATUSES: dict[type[ColltuneError], int] = {
+    DataError: 422,
+    LibraryError: 422,
+    BundleError: 404,
+    OutputError: 503,
+}
+"""Of errors that know nothing of HTTP."""
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status for an error."""
+    if isinstance(error, ServiceError):
+        return error.status
+    return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+
+
+def problem(
+    status: int, detail: str, headers: Mapping[str, str] | None = None, **more: Any
+) -> Response:
+    """Return a problem (RFC 9457).
+
+    Parameters
+    ----------
+    status
+        Of HTTP.
+    detail
+        What is wrong, and the mend.
+    headers
+        Beside the usual ones.
+    more
+        Further members.
+    """
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": _short(detail),
+        **more,
+    }
+    text = json.dumps(body).encode()
+    return Response(text, status, dict(headers or {}), PROBLEM)
+
+
+def install(app: FastAPI) -> None:
+    """Make `app` answer every error with a problem."""
+    app.add_exception_handler(ColltuneError, _explained)
+    app.add_exception_handler(ServiceError, _explained)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _explained(_request: Request, error: Exception) -> Response:
+    status = status_of(error)
+    if status >= 500:
+        structlog.get_logger().warning("request failed", status=status, error=str(error))
+    headers = error.headers if isinstance(error, ServiceError) else {}
+    return problem(status, str(error), headers)
+
+
+async def _invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [_fault(found) for found in error.errors()[:_MOST_FAULTS]]
+    detail = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
+    return problem(422, detail, errors=faults)
+
+
+def _fault(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return where and what, without what the client sent."""
+    where: Sequence[Any] = found.get("loc", ())
+    what = str(found.get("msg", "invalid")).removeprefix("Value error, ")
+    return {"where": _short(".".join(map(str, where))), "what": _short(what)}
+
+
+async def _http(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, str(error.detail), error.headers)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    route = getattr(request.scope.get("route"), "path", "")
+    structlog.get_logger().error("unforeseen error", route=route, exc_info=error)
+    return problem(500, "an error in the service itself; its log tells more")
+
+
+def _short(text: str) -> str:
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}…"

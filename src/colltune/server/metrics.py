@@ -1,0 +1,100 @@
+"""What is counted, for Prometheus; with several workers, across all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from colltune.server.answers import Document
+
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OTHER = "other"
+"""The route of requests that have none."""
+_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """Counters of one worker."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "colltune_http_requests",
+            "Requests answered.",
+            ("route", "method", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "colltune_http_request_seconds",
+            "Time to answer a request.",
+            ("route",),
+            registry=self.registry,
+            buckets=_BUCKETS_S,
+        )
+        self.answers = Counter(
+            "colltune_answers",
+            "Answers that depend on a bundle: kept ready (hit), or computed (miss).",
+            ("cache",),
+            registry=self.registry,
+        )
+        self.decisions = Counter(
+            "colltune_decisions",
+            "Collectives in answers: all left to the library's default, or something replaced.",
+            ("collective", "outcome"),
+            registry=self.registry,
+        )
+        self.loads = Counter(
+            "colltune_bundle_loads", "Bundles taken into force.", ("slot",), registry=self.registry
+        )
+        self.refusals = Counter(
+            "colltune_bundle_refusals",
+            "Bundles refused: damaged, of a newer version, a symlink.",
+            ("slot",),
+            registry=self.registry,
+        )
+        self.registry_errors = Counter(
+            "colltune_registry_errors",
+            "Looks at the registry that failed.",
+            registry=self.registry,
+        )
+        self.hit = self.answers.labels("hit")
+        self.miss = self.answers.labels("miss")
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests.labels(route, method, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def answered(self, document: Document, times: int = 1) -> None:
+        """Count the decisions of a document that went out so many times."""
+        for name in document.kept:
+            self.decisions.labels(name, "default").inc(times)
+        for name in document.replaced:
+            self.decisions.labels(name, "replaced").inc(times)
+
+    def text(self, facts: Iterable[Metric]) -> bytes:
+        """Return everything as Prometheus reads it, with `facts` that hold at this moment."""
+        everything = CollectorRegistry()
+        if os.environ.get(MULTIPROCESS):
+            MultiProcessCollector(everything)  # type: ignore[no-untyped-call]
+        else:
+            everything.register(_Several(self.registry.collect()))
+        everything.register(_Several(facts))
+        return generate_latest(everything)
+
+
+class _Several(Collector):
+    """Metrics that were made already."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them."""
+        return self._metrics

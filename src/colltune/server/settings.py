@@ -1,0 +1,100 @@
+"""What a service is told: by variables ``COLLTUNE_SERVER_…``, which `colltune serve` sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "COLLTUNE_SERVER_"
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """All settings of a service.
+
+    Parameters
+    ----------
+    registry
+        Folder or URL of the registry whose promoted bundles are served.
+    bundle
+        One bundle's folder, instead of a registry.
+    data
+        Folder of the dataset that measurements sent in are appended to; None: none are taken.
+    demand
+        Folder in which is noted what jobs asked for; None: nowhere.
+    tokens
+        File of hashed tokens of those who may write; None: no token is good.
+    munge
+        Whether MUNGE credentials are taken from those who write.
+    munge_users
+        Names of the users whose credentials are.
+    max_body_bytes
+        Of a request.
+    rate_per_s, burst
+        Requests that write, per client.
+    header_timeout_s
+        In which a client must have sent the head of its request.
+    caution
+        Of the guard; see `colltune.selector.guard`.
+    poll_s
+        Between looks at the registry.
+    threads
+        That compute answers, per worker.
+    max_pending
+        Computations that may wait for them; more are turned away.
+    cache_entries, cache_bytes
+        Of answers kept ready, per worker.
+    access_log
+        Whether every request is logged.
+    log_level
+        The least level that is logged.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+
+    registry: str | None = None
+    bundle: Path | None = None
+    data: Path | None = None
+    demand: Path | None = None
+    tokens: Path | None = None
+    munge: bool = False
+    munge_users: Annotated[tuple[str, ...], NoDecode] = ()
+    max_body_bytes: Count = 64 << 20
+    rate_per_s: Annotated[float, Field(gt=0)] = 10.0
+    burst: Count = 20
+    header_timeout_s: Seconds = 10.0
+    caution: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    poll_s: Seconds = 1.0
+    threads: Count = 2
+    max_pending: Count = 64
+    cache_entries: Count = 4096
+    cache_bytes: Count = 64 << 20
+    access_log: bool = False
+    log_level: str = "INFO"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names(cls, values: object) -> object:
+        """Take users as one text with commas, as a variable holds them."""
+        if isinstance(values, dict) and isinstance(values.get("munge_users"), str):
+            names = values["munge_users"].split(",")
+            return values | {"munge_users": tuple(n.strip() for n in names if n.strip())}
+        return values
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Settings:
+        if (self.registry is None) == (self.bundle is None):
+            raise ValueError("give either a registry or a bundle to serve")
+        return self
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which a worker gets the same settings."""
+        found = {}
+        for name, value in self.model_dump(exclude_none=True).items():
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            found[f"{PREFIX}{name.upper()}"] = text
+        return found

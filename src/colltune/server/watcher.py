@@ -1,0 +1,149 @@
+"""Takes up what is promoted, without a request being lost, and keeps what is good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+
+import structlog
+
+from colltune.errors import BundleError, ColltuneError
+from colltune.server.answers import Answer, answer_bytes
+from colltune.server.lru import Lru
+from colltune.server.metrics import Metrics
+from colltune.server.settings import Settings
+from colltune.server.source import InForce, Source
+from colltune.server.state import Loaded, State
+
+_AGAIN_S = 30.0
+"""After which a bundle that was refused is looked at again."""
+
+
+class Watcher:
+    """Looks at a source of bundles from time to time, in a thread of its own.
+
+    Parameters
+    ----------
+    source
+        Of bundles.
+    settings
+        How often, and how much is kept.
+    metrics
+        Where loads and refusals are counted.
+    dropped
+        Is called with every answer that is no longer kept.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        settings: Settings,
+        metrics: Metrics,
+        dropped: Callable[[Answer], None] = lambda _answer: None,
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._metrics = metrics
+        self._dropped = dropped
+        self._log = structlog.get_logger()
+        self._refused: dict[tuple[str, str], float] = {}
+        self._ended = Event()
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self.reachable = False
+        self.unreachable_why = "the first look is not over"
+        self.state = State({}, self._answers())
+
+    def _answers(self) -> Lru[tuple[str, bytes], Answer]:
+        settings = self._settings
+        return Lru(settings.cache_entries, settings.cache_bytes, answer_bytes, self._dropped)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._ended.clear()
+        self._thread = Thread(target=self._watch, name="watcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking; waits for a look that is under way."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self.refresh()
+            except Exception:
+                self._log.exception("the look at the registry failed")
+            self._ended.wait(self._settings.poll_s)
+
+    def refresh(self) -> None:
+        """Look once, and take up what has changed."""
+        with self._lock:
+            try:
+                wanted = self._source.current()
+            except (ColltuneError, OSError) as error:
+                self._unreachable(str(error))
+                return
+            if not self.reachable:
+                self._log.info("registry is there", slots=sorted(wanted))
+            self.reachable, self.unreachable_why = True, ""
+            self._take_up(wanted)
+
+    def _unreachable(self, why: str) -> None:
+        self._metrics.registry_errors.inc()
+        if self.reachable or why != self.unreachable_why:
+            kept = sorted(self.state.loaded)
+            self._log.error("registry cannot be read; keeping what is loaded", why=why, kept=kept)
+        self.reachable, self.unreachable_why = False, why
+
+    def _take_up(self, wanted: dict[str, InForce] | object) -> None:
+        assert isinstance(wanted, dict)
+        loaded, problems = dict(self.state.loaded), dict(self.state.problems)
+        for slot, in_force in wanted.items():
+            have = loaded.get(slot)
+            if have is not None and have.bundle.id == in_force.bundle_id:
+                problems.pop(slot, None)
+                continue
+            if not self._is_due(slot, in_force):
+                continue
+            try:
+                loaded[slot] = self._loaded(slot, in_force)
+                problems.pop(slot, None)
+            except Exception as error:
+                problems[slot] = self._refuse(slot, in_force, error, have)
+        if loaded != self.state.loaded:
+            self.state = State(loaded, self._answers(), problems)
+        elif problems != self.state.problems:
+            self.state = State(loaded, self.state.answers, problems)
+
+    def _is_due(self, slot: str, in_force: InForce) -> bool:
+        refused_at = self._refused.get((slot, in_force.bundle_id))
+        return refused_at is None or time.monotonic() - refused_at > _AGAIN_S
+
+    def _loaded(self, slot: str, in_force: InForce) -> Loaded:
+        started = time.monotonic()
+        loaded = Loaded(self._source.load(in_force.bundle_id), in_force)
+        if loaded.slot != slot:
+            raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
+        self._refused.pop((slot, in_force.bundle_id), None)
+        self._metrics.loads.labels(slot).inc()
+        seconds = round(time.monotonic() - started, 3)
+        self._log.info("bundle taken up", slot=slot, bundle=in_force.bundle_id, seconds=seconds)
+        return loaded
+
+    def _refuse(self, slot: str, in_force: InForce, error: Exception, have: Loaded | None) -> str:
+        self._refused[slot, in_force.bundle_id] = time.monotonic()
+        self._metrics.refusals.labels(slot).inc()
+        known = isinstance(error, (ColltuneError, OSError))
+        why = str(error) if known else f"{type(error).__name__}: {error}"
+        self._log.error(
+            "bundle refused",
+            slot=slot,
+            bundle=in_force.bundle_id,
+            why=why,
+            kept=have.bundle.id if have else None,
+        )
+        return f"{slot}: the bundle {in_force.bundle_id[:12]} was refused: {why}"
