@@ -1,0 +1,100 @@
+"""The wheel that is built of this tree holds all of it and runs without it."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src"
+# -I and -S keep the tree out: no PYTHONPATH, and no .pth file of an editable installation
+ALONE = """
+import sys
+wheel, installed = sys.argv[1:3]
+sys.argv = ["colltune", *sys.argv[3:]]
+sys.path += [wheel, installed]
+"""
+IMPORT_ALL = """
+import importlib, pkgutil, colltune
+assert colltune.__file__.startswith(wheel), colltune.__file__
+names = [m.name for m in pkgutil.walk_packages(colltune.__path__, "colltune.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names))
+"""
+COMMAND = "from colltune.cli import main; main()"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel without a network; return the file."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    process.check(process.run(build, cwd=ROOT, timeout_s=60), "building the wheel")
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack the wheel as an installer would; return the folder."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run_alone(unpacked: Path, code: str, *words: str) -> process.Outcome:
+    """Run `code` with the unpacked wheel and what it depends on, and nothing of this tree."""
+    program = [sys.executable, "-I", "-S", "-c", ALONE + code]
+    arguments = [str(unpacked), sysconfig.get_path("purelib"), *words]
+    return process.run([*program, *arguments], cwd=unpacked, timeout_s=60)
+
+
+def test_the_wheel_holds_every_file_of_the_package(unpacked: Path) -> None:
+    """Modules, catalogues, C and R sources, hooks, pages and units are packed as they are here."""
+    here = {
+        str(file.relative_to(SOURCES)): file.read_bytes()
+        for file in (SOURCES / "colltune").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    packed = {
+        str(file.relative_to(unpacked)): file.read_bytes()
+        for file in (unpacked / "colltune").rglob("*")
+        if file.is_file()
+    }
+    assert packed == here
+    assert {Path(name).suffix for name in here} >= {".py", ".c", ".h", ".R", ".toml", ".typed"}
+
+
+def test_the_wheel_holds_nothing_beside_the_package(wheel: Path) -> None:
+    """No test, benchmark or link of the tree is installed into everybody's environment."""
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        (info,) = tops - {"colltune"}
+        assert info.endswith(".dist-info")
+        entries = archive.read(f"{info}/entry_points.txt").decode()
+    assert "colltune = colltune.cli:main" in entries
+
+
+def test_all_of_the_wheel_can_be_imported(unpacked: Path) -> None:
+    """No module looks for something that is only in the tree, and none of them needs the tree."""
+    outcome = process.check(run_alone(unpacked, IMPORT_ALL), "importing")
+    assert int(outcome.stdout) == len(list((unpacked / "colltune").rglob("*.py"))) - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(["--version"], "colltune "), (["--help"], "select"), (["catalog", "openmpi@5.0.8"], "bcast")],
+)
+def test_the_command_runs_from_the_wheel(unpacked: Path, words: list[str], expected: str) -> None:
+    """The command line and the catalogues work where there is nothing but the wheel."""
+    outcome = process.check(run_alone(unpacked, COMMAND, *words), " ".join(words))
+    assert expected in outcome.stdout
