@@ -36,7 +36,11 @@ setup: .venv/.complete
 .venv/.complete: requirements.lock pyproject.toml setup.sh
 	sh setup.sh
 
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
+
+# of the image of the service, the same versions of fewer packages
 lock:
-	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-	  --upgrade -o requirements.lock
+	$(LOCK) pyproject.toml --all-extras -o requirements.lock
+	$(LOCK) requirements-build.in --constraints requirements.lock -o requirements-build.lock
+	$(LOCK) requirements-service.in --constraints requirements.lock -o requirements-service.lock

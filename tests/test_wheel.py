@@ -36,7 +36,7 @@ COMMAND = "from colltune.cli import main; main()"
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel without a network; return the file."""
     folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     process.check(process.run(build, cwd=ROOT, timeout_s=60), "building the wheel")
     (file,) = folder.glob("*.whl")
     return file
