@@ -175,7 +175,7 @@ def test_the_order_is_of_numbers_not_of_clocks(
         def isoformat(timespec: str) -> str:
             return f"1999-01-01T00:00:00+00:00 {timespec}"
 
-    monkeypatch.setattr("colltune.models.registry.registry.datetime", Earlier)
+    monkeypatch.setattr("colltune.models.registry.events.datetime", Earlier)
     second = registry.promote(small(1).id, by="ann")
     assert second.at_utc < first.at_utc
     again = Registry(root(registry))

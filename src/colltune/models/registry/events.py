@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -46,6 +47,22 @@ class Event:
     at_utc: str
     by: str
     note: str = ""
+
+
+def unnumbered(
+    slot: str, bundle_id: str, now: Event | None, action: Action, by: str, note: str
+) -> Event:
+    """Return an event that follows `now` in `slot` and has no number yet: 0.
+
+    Raises
+    ------
+    BundleError
+        If a text is too long.
+    """
+    if max(len(by), len(note)) > LONGEST_TEXT:
+        raise BundleError(f"who did it and why may have {LONGEST_TEXT} characters each")
+    at_utc = datetime.now(UTC).isoformat(timespec="seconds")
+    return Event(0, slot, bundle_id, now.bundle_id if now else None, action, at_utc, by, note)
 
 
 def as_bytes(event: Event) -> bytes:

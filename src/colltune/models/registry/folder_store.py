@@ -32,6 +32,8 @@ from colltune.errors import BundleError, OutputError
 
 _CURRENT = "current"
 _BUNDLES = "bundles"
+_WRITTEN = (".*.tmp", "*/.*.tmp", "reports/*/.*.tmp")
+"""Where names of `_temporary_beside` can be."""
 
 
 class FolderStore:
@@ -94,11 +96,6 @@ class FolderStore:
                 _sync_folder(target.parent)
             return made
 
-    def remove(self, key: str) -> None:
-        """Remove a file."""
-        with _writing(self.root / key):
-            (self.root / key).unlink(missing_ok=True)
-
     def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
         """Make a folder unless there is one."""
         del last
@@ -118,18 +115,16 @@ class FolderStore:
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
 
-    def remove_folder(self, folder: str) -> None:
-        """Remove a folder."""
-        target = self.root / folder
-        doomed = _temporary_beside(target)
+    def remove(self, key: str) -> None:
+        """Remove a file or folder."""
+        target = self.root / key
         with _writing(target):
-            try:
-                target.rename(doomed)
-            except FileNotFoundError:
+            if target.is_symlink() or not target.is_dir():
+                target.unlink(missing_ok=True)
                 return
-            if doomed.is_symlink() or not doomed.is_dir():
-                doomed.unlink()
-            else:
+            doomed = _temporary_beside(target)
+            with suppress(FileNotFoundError):
+                target.rename(doomed)
                 shutil.rmtree(doomed)
 
     def local(self, folder: str) -> Path:
@@ -175,6 +170,11 @@ class FolderStore:
             return now_s - (self.root / key).lstat().st_mtime
         except OSError:
             return None
+
+    def leftovers(self) -> list[str]:
+        """Return what was written under temporary names."""
+        found = (path for pattern in _WRITTEN for path in self.root.glob(pattern))
+        return sorted(path.relative_to(self.root).as_posix() for path in found)
 
     def touch(self, key: str) -> None:
         """Make the age of a file 0."""

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from colltune.domain import Collective
-from colltune.errors import BundleError, OutputError, RegistryConflict
+from colltune.errors import BundleError, RegistryConflict
 from colltune.models.bundle import Bundle, load
 from colltune.models.registry import bundle_folder, reports
 from colltune.models.registry.bundle_folder import Entry
-from colltune.models.registry.events import (
-    LONGEST_TEXT,
-    Action,
-    Event,
-    as_bytes,
-    in_force,
-    parsed,
-    standing,
-)
+from colltune.models.registry.events import Action, Event, in_force, standing, unnumbered
 from colltune.models.registry.folder_store import FolderStore
+from colltune.models.registry.history import History
 from colltune.models.registry.slots import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.models.registry.store import Store
 
 NOTHING = ""
 """As what is expected to be in force: no bundle at all."""
-_EVENT = re.compile(r"(\d{8})\.json")
 _LIST = "`colltune bundles list` shows them"
-Draft = Callable[[tuple[Event, ...]], Event]
 
 
 class Registry:
@@ -50,7 +38,7 @@ class Registry:
 
     def __init__(self, root: str | Path) -> None:
         self.store: Store = _store(root)
-        self._known: dict[int, Event] = {}
+        self._history = History(self.store)
 
     def __str__(self) -> str:
         return self.store.where
@@ -74,7 +62,7 @@ class Registry:
         folder = _folder(whole.id)
         with self._using(whole.id):
             if not self._is_whole(whole.id):
-                self.store.remove_folder(folder)
+                self.store.remove(folder)
                 self.store.put_folder(folder, files, bundle_folder.MANIFEST)
             else:
                 self.store.touch(f"{folder}/{bundle_folder.MANIFEST}")
@@ -181,7 +169,11 @@ class Registry:
         """
         if slot is not None:
             checked_slot(slot)
-        return tuple(e for e in self._events() if slot in (None, e.slot))
+        return tuple(e for e in self._history.events() if slot in (None, e.slot))
+
+    def fresh_history(self) -> tuple[Event, ...]:
+        """Return what happened up to now, past what caches of a shared file system remember."""
+        return self._history.events(fresh=True)
 
     def current(self) -> dict[str, Event]:
         """Return what is in force: of each slot its latest event.
@@ -191,7 +183,7 @@ class Registry:
         BundleError
             If the history cannot be read; what was in force before goes on being so.
         """
-        return in_force(self._events())
+        return in_force(self._history.events())
 
     def promote(
         self, bundle_id: str, *, by: str, note: str = "", expected: str | None = None
@@ -229,9 +221,9 @@ class Registry:
                 _refuse_other(slot, now, expected)
                 if now is not None and now.bundle_id == bundle_id:
                     return now
-                return _event(slot, bundle_id, now, Action.PROMOTE, by, note)
+                return unnumbered(slot, bundle_id, now, Action.PROMOTE, by, note)
 
-            return self._happen(draft)
+            return self._history.append(draft)
 
     def rollback(self, slot: str, *, by: str, note: str = "", expected: str | None = None) -> Event:
         """Bring back what was in force before the latest event that is not itself undone.
@@ -249,11 +241,11 @@ class Registry:
         BundleError, RegistryConflict, OutputError
             As `promote`; `BundleError` also if there is nothing to go back to.
         """
-        seen = in_force(self._events(fresh=True)).get(checked_slot(slot))
+        seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
             raise BundleError(f"{self}: nothing is in force in {slot}, so nothing to roll back")
         _refuse_other(slot, seen, expected)
-        before = standing(self._events(), slot)[:-1]
+        before = standing(self._history.events(), slot)[:-1]
         if not before:
             raise BundleError(
                 f"{self}: {seen.bundle_id[:12]} is the first in {slot}; nothing was in force before"
@@ -266,9 +258,19 @@ class Registry:
                 if now != seen:
                     _refuse_other(slot, now, seen.bundle_id)
                     raise RegistryConflict(f"{slot}: somebody else changed it; look and try again")
-                return _event(slot, before[-1], seen, Action.ROLLBACK, by, note)
+                return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
 
-            return self._happen(draft)
+            return self._history.append(draft)
+
+    def repoint(self) -> tuple[str, ...]:
+        """Put ``current/<slot>`` right where its promoter did not come to it; return which slots.
+
+        Raises
+        ------
+        OutputError
+            If one cannot be written.
+        """
+        return self._history.repoint()
 
     def put_report(self, kind: str, content: Mapping[str, Any]) -> None:
         """Keep a report of one of `reports.KINDS`; `content` is JSON-able.
@@ -291,56 +293,6 @@ class Registry:
             If there is no such kind, or the folder cannot be read.
         """
         return reports.latest(self.store, kind)
-
-    def _events(self, *, fresh: bool = False) -> tuple[Event, ...]:
-        for name in self.store.names("history", fresh=fresh):
-            match = _EVENT.fullmatch(name)
-            if match and int(match[1]) not in self._known:
-                self._read_event(int(match[1]))
-        known = dict(self._known)
-        return tuple(known[sequence] for sequence in sorted(known))
-
-    def _read_event(self, sequence: int) -> None:
-        key = _event_key(sequence)
-        content = self.store.read(key)
-        where = f"{self}/{key}"
-        if content is None:
-            raise BundleError(f"{where}: vanished while the history was read; try again")
-        self._known[sequence] = parsed(content, sequence, where)
-
-    def _happen(self, draft: Draft) -> Event:
-        """Append what `draft` makes of the history as it is, however many others append, too."""
-        while True:
-            events = self._events(fresh=True)
-            event = draft(events)
-            if event.sequence:
-                break
-            event = replace(event, sequence=events[-1].sequence + 1 if events else 1)
-            key = _event_key(event.sequence)
-            if self.store.create(key, as_bytes(event)):
-                self._known[event.sequence] = event
-                break
-            self._read_event(event.sequence)
-        self._point(event)
-        return event
-
-    def _point(self, event: Event) -> None:
-        """Let ``current/<slot>`` stand for what is in force, whoever else does so at once.
-
-        Everybody looks at the history again after switching, so that whoever switches last leaves
-        what the history says.
-        """
-        try:
-            while True:
-                latest = in_force(self._events(fresh=True))[event.slot]
-                self.store.point(event.slot, latest.bundle_id)
-                if in_force(self._events(fresh=True))[event.slot] == latest:
-                    return
-        except OutputError as error:
-            raise OutputError(
-                f"{event.bundle_id[:12]} is in force in {event.slot}, but the link for people was"
-                f" not switched: {error}; then promote it again"
-            ) from error
 
     @contextmanager
     def _using(self, bundle_id: str) -> Iterator[None]:
@@ -365,10 +317,6 @@ def _folder(bundle_id: str) -> str:
     return f"bundles/{bundle_id}"
 
 
-def _event_key(sequence: int) -> str:
-    return f"history/{sequence:08d}.json"
-
-
 def _refuse_other(slot: str, now: Event | None, expected: str | None) -> None:
     found = NOTHING if now is None else now.bundle_id
     if expected not in (None, found):
@@ -377,13 +325,3 @@ def _refuse_other(slot: str, now: Event | None, expected: str | None) -> None:
             f"{slot}: {expected or 'nothing'} was expected to be in force, but it is {there};"
             " nothing was done"
         )
-
-
-def _event(
-    slot: str, bundle_id: str, now: Event | None, action: Action, by: str, note: str
-) -> Event:
-    """Return an event that has no number yet."""
-    if max(len(by), len(note)) > LONGEST_TEXT:
-        raise BundleError(f"who did it and why may have {LONGEST_TEXT} characters each")
-    at_utc = datetime.now(UTC).isoformat(timespec="seconds")
-    return Event(0, slot, bundle_id, now.bundle_id if now else None, action, at_utc, by, note)

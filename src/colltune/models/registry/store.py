@@ -33,16 +33,12 @@ class Store(Protocol):
         """
         ...
 
-    def remove(self, key: str) -> None:
-        """Remove a file, if it is there."""
-        ...
-
     def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
         """Make a folder that appears whole, unless there is one; of the files `last` comes last."""
         ...
 
-    def remove_folder(self, folder: str) -> None:
-        """Remove a folder of plain files, if it is there."""
+    def remove(self, key: str) -> None:
+        """Remove a folder, or a file, if it is there; what goes is gone at once for readers."""
         ...
 
     def local(self, folder: str) -> Path:
@@ -61,7 +57,14 @@ class Store(Protocol):
         ...
 
     def age_s(self, key: str) -> float | None:
-        """Return for how long a file has been as it is, by the store's own clock."""
+        """Return for how long a file or folder has been as it is, by the store's own clock.
+
+        None if it is not there.
+        """
+        ...
+
+    def leftovers(self) -> list[str]:
+        """Return the keys of files and folders whose writing was begun and perhaps never ended."""
         ...
 
     def touch(self, key: str) -> None:

@@ -1,0 +1,115 @@
+"""The events of a registry as its store has them, and ``current/<slot>`` that follows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from colltune.errors import BundleError, OutputError
+from colltune.models.registry.events import Event, as_bytes, in_force, parsed
+from colltune.models.registry.store import Store
+
+Draft = Callable[[tuple[Event, ...]], Event]
+"""Maps what happened so far to what shall happen now, without a number, or to an old event."""
+_FILE = re.compile(r"(\d{8})\.json")
+
+
+class History:
+    """Reads events, each once, and appends them.
+
+    Parameters
+    ----------
+    store
+        Where they lie.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[int, Event] = {}
+
+    def events(self, *, fresh: bool = False) -> tuple[Event, ...]:
+        """Return what happened, the oldest first; `fresh` as for `Store.names`.
+
+        Raises
+        ------
+        BundleError
+            If the folder or a new event cannot be read.
+        """
+        for name in self._store.names("history", fresh=fresh):
+            match = _FILE.fullmatch(name)
+            if match and int(match[1]) not in self._known:
+                self._read(int(match[1]))
+        known = dict(self._known)
+        return tuple(known[sequence] for sequence in sorted(known))
+
+    def append(self, draft: Draft) -> Event:
+        """Append what `draft` makes of the history as it is, however many others append, too.
+
+        Raises
+        ------
+        BundleError
+            As `events`, and whatever `draft` raises.
+        OutputError
+            If it cannot be written.
+        """
+        while True:
+            events = self.events(fresh=True)
+            event = draft(events)
+            if event.sequence:
+                break
+            event = replace(event, sequence=events[-1].sequence + 1 if events else 1)
+            if self._store.create(_key(event.sequence), as_bytes(event)):
+                self._known[event.sequence] = event
+                break
+            # a listing may be late, a name that is taken never is
+            self._read(event.sequence)
+        self._point(event)
+        return event
+
+    def repoint(self) -> tuple[str, ...]:
+        """Put ``current/<slot>`` right where its promoter did not come to it; return which slots.
+
+        Raises
+        ------
+        BundleError, OutputError
+            As `append`.
+        """
+        wrong = [
+            event
+            for slot, event in in_force(self.events(fresh=True)).items()
+            if self._store.pointed(slot) != event.bundle_id
+        ]
+        for event in wrong:
+            self._point(event)
+        return tuple(event.slot for event in wrong)
+
+    def _read(self, sequence: int) -> None:
+        key = _key(sequence)
+        content = self._store.read(key)
+        where = f"{self._store.where}/{key}"
+        if content is None:
+            raise BundleError(f"{where}: vanished while the history was read; try again")
+        self._known[sequence] = parsed(content, sequence, where)
+
+    def _point(self, event: Event) -> None:
+        """Let ``current/<slot>`` stand for what is in force, whoever else does so at once.
+
+        Everybody looks at the history again after switching, so that whoever switches last leaves
+        what the history says.
+        """
+        try:
+            while True:
+                latest = in_force(self.events(fresh=True))[event.slot]
+                self._store.point(event.slot, latest.bundle_id)
+                if in_force(self.events(fresh=True))[event.slot] == latest:
+                    return
+        except OutputError as error:
+            raise OutputError(
+                f"{event.bundle_id[:12]} is in force in {event.slot}, but the link for people was"
+                f" not switched: {error}; then promote it again"
+            ) from error
+
+
+def _key(sequence: int) -> str:
+    return f"history/{sequence:08d}.json"

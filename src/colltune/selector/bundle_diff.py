@@ -1,0 +1,237 @@
+"""What two bundles decide differently, and by how much predicted time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from colltune.domain import Collective, Configuration, Interval, Shape
+from colltune.errors import BundleError, LibraryError
+from colltune.models.bundle import Bundle
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import Target, selector_for
+from colltune.selector.decision_table import decision_table
+from colltune.selector.guard import Guard
+
+Intervals = tuple[Interval, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a bundle's models predict for two choices, in seconds; None for what they do not know.
+
+    The first is what the old bundle chooses, the second what the new one does.
+    """
+
+    old_s: float | None
+    new_s: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """By which factor the new choice is faster; below 1 it is slower."""
+        if self.old_s is None or self.new_s is None:
+            return None
+        return self.old_s / self.new_s
+
+
+@dataclass(frozen=True)
+class Change:
+    """A range of message sizes in which two bundles decide differently.
+
+    ``last_bytes`` is None where the range has no end. Times are predicted at the geometric middle
+    of the range, ``at_bytes``, by either bundle's models.
+    """
+
+    collective: Collective
+    shape: Shape
+    first_bytes: int
+    last_bytes: int | None
+    old: Configuration
+    new: Configuration
+    at_bytes: int
+    by_new: Judged
+    by_old: Judged
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of a collective's decisions was compared and changed, in octaves of message size.
+
+    Octaves of all shapes add up.
+    """
+
+    compared: float
+    changed: float
+
+    @property
+    def share(self) -> float:
+        """How much of what was compared changed, 0 to 1."""
+        return self.changed / self.compared if self.compared else 0.0
+
+
+@dataclass(frozen=True)
+class BundleDiff:
+    """What changes when `new` comes into force instead of `old` (their ids)."""
+
+    old: str
+    new: str
+    shapes: tuple[Shape, ...]
+    extents: dict[Collective, Extent]
+    changes: tuple[Change, ...]
+
+
+def diff(
+    old: Bundle,
+    new: Bundle,
+    shapes: Sequence[Shape] | None = None,
+    collectives: Sequence[Collective] | None = None,
+) -> BundleDiff:
+    """Compare the decisions of two bundles for the communicators of whole jobs.
+
+    Decisions are those that would be written for the release that a bundle was measured with, where
+    colltune knows it. A collective that a bundle lacks is left to the library by it.
+
+    Parameters
+    ----------
+    old, new
+        Bundles, wholly loaded.
+    shapes
+        The jobs' shapes; by default those that either bundle was trained on.
+    collectives
+        Which; by default all of either bundle.
+
+    Raises
+    ------
+    BundleError
+        If they are of different libraries, or a bundle predicts no number.
+    """
+    libraries = [bundle.context.library for bundle in (old, new)]
+    if libraries[0] != libraries[1]:
+        raise BundleError(
+            f"the bundles are of different libraries, {' and '.join(libraries)}, whose"
+            " configurations cannot be compared"
+        )
+    if shapes is None:
+        shapes = sorted({*old.training_shapes, *new.training_shapes})
+    if collectives is None:
+        collectives = sorted({*old.collectives, *new.collectives})
+    sides = _Side(old), _Side(new)
+    extents: dict[Collective, Extent] = {}
+    changes: list[Change] = []
+    for collective in collectives:
+        rows = [side.decisions(collective, shapes) for side in sides]
+        bound = max(side.bound(collective) for side in sides)
+        found = [
+            difference
+            for shape, before, after in zip(shapes, *rows, strict=True)
+            for difference in _differences(shape, before, after)
+        ]
+        octaves = math.log2(bound + 1)
+        extents[collective] = Extent(len(shapes) * octaves, sum(d.octaves(bound) for d in found))
+        changes += _judged(sides, collective, found)
+    return BundleDiff(old.id, new.id, tuple(shapes), extents, tuple(changes))
+
+
+class _Side:
+    """One of the two bundles."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        context = bundle.context
+        try:
+            target = Target.named(context.library, context.library_version)
+            self.selector = selector_for(bundle, target)
+        except LibraryError:
+            self.selector = ModelSelector(bundle)
+
+    def decisions(self, collective: Collective, shapes: Sequence[Shape]) -> list[Intervals]:
+        if collective not in self.bundle.collectives:
+            return [(Interval(0, None, self.selector.default(collective)),)] * len(shapes)
+        tables = (
+            decision_table(
+                self.selector, shape, [collective], comm_sizes=[shape.nprocs], describe=False
+            )
+            for shape in shapes
+        )
+        return [
+            table.rules[collective, shape.nprocs]
+            for shape, table in zip(shapes, tables, strict=True)
+        ]
+
+    def bound(self, collective: Collective) -> int:
+        """Return the largest message that the bundle says anything of."""
+        if collective not in self.bundle.collectives:
+            return 1
+        reach = (self.selector.guard or Guard()).reach
+        return int(reach * int(self.bundle.model(collective).coverage.high[2])) + 1
+
+    def times_s(
+        self, collective: Collective, found: Sequence[_Difference], at_bytes: Sequence[int]
+    ) -> list[dict[Configuration, float]]:
+        """Return for each difference what every configuration is predicted to take."""
+        if collective not in self.bundle.collectives or not found:
+            return [{} for _ in found]
+        model = self.bundle.model(collective)
+        nodes, ppn = ([getattr(d.shape, name) for d in found] for name in ("nodes", "ppn"))
+        rows = model.forecast(nodes, ppn, at_bytes).time_s.tolist()
+        return [dict(zip(model.configurations, row, strict=True)) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Difference:
+    shape: Shape
+    first_bytes: int
+    last_bytes: int | None
+    old: Configuration
+    new: Configuration
+
+    def octaves(self, bound: int) -> float:
+        last = bound if self.last_bytes is None else min(self.last_bytes, bound)
+        return max(0.0, math.log2(last + 1) - math.log2(max(self.first_bytes, 1)))
+
+    def middle_bytes(self, bound: int) -> int:
+        last = max(bound, self.first_bytes) if self.last_bytes is None else self.last_bytes
+        middle = math.isqrt(max(self.first_bytes, 1) * max(last, 1))
+        return min(max(middle, self.first_bytes), last)
+
+
+def _differences(shape: Shape, before: Intervals, after: Intervals) -> Iterator[_Difference]:
+    """Yield the ranges in which two rows of adjacent intervals differ, as long as they can be."""
+    starts = sorted({i.first_bytes for i in (*before, *after)})
+    ends: list[int | None] = [start - 1 for start in starts[1:]]
+    open_: _Difference | None = None
+    for first, last in zip(starts, [*ends, None], strict=True):
+        old, new = (_at(row, first) for row in (before, after))
+        if open_ is not None and (open_.old, open_.new) == (old, new):
+            open_ = _Difference(shape, open_.first_bytes, last, old, new)
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = None if old == new else _Difference(shape, first, last, old, new)
+    if open_ is not None:
+        yield open_
+
+
+def _at(row: Intervals, msize_bytes: int) -> Configuration:
+    return next(i.configuration for i in reversed(row) if i.first_bytes <= msize_bytes)
+
+
+def _judged(
+    sides: tuple[_Side, _Side], collective: Collective, found: Sequence[_Difference]
+) -> Iterator[Change]:
+    bound = max(side.bound(collective) for side in sides)
+    middles = [d.middle_bytes(bound) for d in found]
+    old_rows, new_rows = (side.times_s(collective, found, middles) for side in sides)
+    for d, middle, by_old, by_new in zip(found, middles, old_rows, new_rows, strict=True):
+        yield Change(
+            collective,
+            d.shape,
+            d.first_bytes,
+            d.last_bytes,
+            d.old,
+            d.new,
+            middle,
+            Judged(by_new.get(d.old), by_new.get(d.new)),
+            Judged(by_old.get(d.old), by_old.get(d.new)),
+        )

@@ -1,0 +1,140 @@
+"""`colltune bundles …`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from colltune.models.registry import Registry
+from tests.cli.conftest import Verb
+from tests.models.registry.small import small
+
+SLOT = "openmpi-4.1.4"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a registry of three bundles, the first in force, named by the environment."""
+    registry = Registry(tmp_path / "registry")
+    for number in range(3):
+        registry.add(small(number))
+    registry.promote(small(0).id, by="ann", note="first")
+    monkeypatch.setenv("COLLTUNE_REGISTRY", str(tmp_path / "registry"))
+    return tmp_path / "registry"
+
+
+def short(number: int) -> str:
+    """Return how tables call a bundle."""
+    return small(number).id[:12]
+
+
+def test_the_list_shows_what_is_in_force(colltune: Verb, folder: Path) -> None:
+    """Each bundle is a line; a damaged one is named with the reason."""
+    answer = colltune("bundles", "list")
+    assert answer.status == 0
+    lines = {line[:12]: line for line in answer.out.splitlines()[2:]}
+    assert set(lines) == {short(n) for n in range(3)}
+    assert ("in force" in lines[short(0)], "in force" in lines[short(1)]) == (True, False)
+    (folder / "bundles" / small(1).id / "manifest.json").write_text("{")
+    assert f"damaged: {short(1)}: " in colltune("bundles", "list").out
+    found = colltune("bundles", "list", "--json").json
+    assert found["current"] == {SLOT: small(0).id}
+    assert {b["id"]: b["in_force"] for b in found["bundles"]} == {
+        small(0).id: True,
+        small(2).id: False,
+    }
+    assert [d["id"] for d in found["damaged"]] == [small(1).id]
+
+
+def test_one_is_shown_by_id_or_slot(colltune: Verb, folder: Path) -> None:
+    """A bundle is shown with its history; a slot stands for what is in force in it."""
+    assert f"in force in {SLOT}" in colltune("bundles", "show", SLOT).out
+    found = colltune("bundles", "show", short(0), "--json").json
+    assert found == colltune("bundles", "show", SLOT, "--json").json
+    assert (found["id"], found["in_force"], len(found["events"])) == (small(0).id, True, 1)
+    (folder / "bundles" / small(1).id / "bcast.arrays").write_bytes(b"")
+    answer = colltune("bundles", "show", short(1))
+    assert (answer.status, answer.out) == (7, "")
+
+
+def test_promoting_and_going_back(colltune: Verb, folder: Path) -> None:
+    """Both are told, kept in the history with who and why, and refused when not as expected."""
+    promoted = colltune("bundles", "promote", short(1), "--note", "new\x1b[31m cables")
+    assert promoted.status == 0
+    assert promoted.out.startswith(
+        f"{short(1)} is in force in {SLOT} instead of {short(0)} (event 2: promote by "
+    )
+    refused = colltune("bundles", "promote", short(2), "--expected", short(0))
+    assert (refused.status, "nothing was done" in refused.err) == (7, True)
+    words = ("bundles", "promote", short(2), "--expected", "none", "--by", "bob")
+    assert colltune(*words).status == 7
+    event = colltune("bundles", "rollback", "--by", "bob", "--json").json
+    assert (event["bundle_id"], event["action"], event["by"]) == (small(0).id, "rollback", "bob")
+    assert colltune("bundles", "rollback", SLOT).status == 7
+    shown = colltune("bundles", "history").out
+    assert "\x1b" not in shown
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["1", "2", "3"]
+    events = colltune("bundles", "history", SLOT, "--json").json["events"]
+    assert [e["note"] for e in events] == ["first", "new\x1b[31m cables", ""]
+
+
+def test_adding_makes_the_registry(
+    colltune: Verb, bundle_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first bundle makes the folder; without one, listing says how to begin."""
+    monkeypatch.delenv("COLLTUNE_REGISTRY", raising=False)
+    at = ("--registry", tmp_path / "new")
+    missing = colltune("bundles", "list", *at)
+    assert (missing.status, "make one with `colltune bundles add" in missing.err) == (7, True)
+    added = colltune("bundles", "add", bundle_path, *at, "--json").json["added"]
+    assert [b["id"] for b in colltune("bundles", "list", *at, "--json").json["bundles"]] == added
+    none = colltune("bundles", "rollback", *at)
+    assert (none.status, "none is in use" in none.err) == (2, True)
+    assert colltune("bundles", "list").status == 2
+
+
+def test_a_candidate_is_compared_with_what_is_in_force(
+    colltune: Verb, bundle_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table has the decisions that change with old, new and times; a folder can be named."""
+    registry = Registry(tmp_path / "registry")
+    registry.promote(registry.add(small(0)), by="ann")
+    monkeypatch.setenv("COLLTUNE_REGISTRY", str(tmp_path / "registry"))
+    words = ("bundles", "diff", bundle_path, "--shape", "8x4", "--collective", "bcast")
+    answer = colltune(*words)
+    assert answer.status == 0
+    head, _, *rows = answer.out.split("\n\n")[1].splitlines()
+    assert " ".join(head.split()) == (
+        "collective shape bytes old new old takes new takes faster before"
+    )
+    assert rows
+    assert all(row.startswith("bcast") and "8x4" in row and "binomial" in row for row in rows)
+    assert "% of the decisions change" in answer.out
+    found = colltune(*words, "--json").json
+    assert (found["old"], len(found["changes"])) == (small(0).id, len(rows))
+    same = colltune("bundles", "diff", SLOT, short(0))
+    assert "no decision changes on 2 shapes" in same.out
+    assert colltune("bundles", "diff", SLOT, "--shape", "8by4").status == 3
+    assert colltune("bundles", "diff", "../../etc/").status == 7
+    assert colltune("bundles", "diff", "zzzz").status == 7
+
+
+def test_nothing_is_removed_without_yes(colltune: Verb, folder: Path) -> None:
+    """A dry run shows what would go; with --yes that goes, and stale links are put right."""
+    then = time.time() - 40 * 86400
+    for number in range(2):
+        os.utime(folder / "bundles" / small(number).id / "manifest.json", (then, then))
+    dry = colltune("bundles", "gc")
+    assert "1 to remove" in dry.out
+    assert len(Registry(folder).ids()) == 3
+    assert colltune("bundles", "gc", "--older-than", "60d", "--json").json["to_remove"] == []
+    assert colltune("bundles", "gc", "--older-than", "soon").status == 4
+    (folder / "current" / SLOT).unlink()
+    done = colltune("bundles", "gc", "--yes", "--json").json
+    assert [item["bundle_id"] for item in done["removed"]] == [small(1).id]
+    assert done["repointed"] == [SLOT]
+    assert set(Registry(folder).ids()) == {small(0).id, small(2).id}
+    assert (folder / "current" / SLOT).resolve().name == small(0).id
