@@ -29,4 +29,43 @@ VERBS: dict[str, str] = {
     "explain": "colltune.cli.explain:explain",
     "convert": "colltune.cli.convert:convert",
     "verify": "colltune.cli.verify:verify",
+    "serve": "colltune.cli.serve:serve",
     "bundles": "colltune.cli.bundles:bundles",
+}
+_EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
+
+
+def app(words: Iterable[str]) -> typer.Typer:
+    """Return the command line for `words`: the verb that they begin with, or else all verbs.
+
+    A cold `colltune select` has little time, and every verb costs some.
+    """
+    first = next(iter(words), "")
+    built = typer.Typer(
+        name="colltune",
+        help="Pick the fastest algorithm of every MPI collective, and prove that MPI obeys.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=first not in VERBS,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    built.callback(invoke_without_command=True)(_version)
+    for verb in [first] if first in VERBS else VERBS:
+        module, _, function = VERBS[verb].partition(":")
+        found = getattr(import_module(module), function)
+        if isinstance(found, typer.Typer):
+            built.add_typer(found, name=verb, epilog=_EPILOG)
+        else:
+            built.command(verb, epilog=_EPILOG)(found)
+    return built
+
+
+def _version(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"colltune {__version__}")
+        raise typer.Exit
