@@ -71,13 +71,13 @@ class DemandLog:
         self._file: tuple[int, Path] | None = None
         self._fails = False
 
-    def note(self, library: str, release: str, shape: Shape) -> None:
-        """Count one request."""
+    def note(self, library: str, release: str, shape: Shape, count: int = 1) -> None:
+        """Count so many requests."""
         hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
         key = _Key(hour, library, release, shape.nodes, shape.ppn)
         with self._lock:
             if key in self._waiting or len(self._waiting) < MOST_WAITING:
-                self._waiting[key] += 1
+                self._waiting[key] += count
 
     def flush(self) -> None:
         """Append what was counted since the last time; what cannot be written is kept for the next.

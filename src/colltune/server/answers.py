@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from colltune.domain import Shape
@@ -24,7 +24,8 @@ class Demanded:
 class Document:
     """What a request is answered with.
 
-    ``etag`` is empty where the content is not to be kept; ``headers`` go beside the usual ones;
+    ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
+    ``headers`` go beside the usual ones;
     ``kept`` and ``replaced`` count the collectives whose default was kept or replaced, by name;
     ``demanded`` are the jobs' shapes that it is for.
     """
@@ -32,10 +33,15 @@ class Document:
     body: bytes
     media_type: str
     etag: str = ""
+    bundle_id: str = ""
     headers: Mapping[str, str] | None = None
     kept: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     demanded: tuple[Demanded, ...] = ()
+
+
+Recipe = tuple[Callable[..., Document], tuple[object, ...]]
+"""A function of a state and these arguments."""
 
 
 class Answer:
@@ -47,16 +53,21 @@ class Answer:
         What it is.
     route
         Under which name it is counted.
+    recipe
+        By which another state's answer to the same is made.
     """
 
-    __slots__ = ("body", "document", "etag", "headers", "hits", "route", "short_headers")
+    __slots__ = ("body", "document", "etag", "headers", "hits", "recipe", "route", "short_headers")
 
-    def __init__(self, document: Document, route: str) -> None:
+    def __init__(self, document: Document, route: str, recipe: Recipe | None = None) -> None:
         self.document = document
         self.route = route
+        self.recipe = recipe
         self.body = document.body
         self.etag = document.etag.encode()
-        more = [(k.lower().encode(), v.encode()) for k, v in (document.headers or {}).items()]
+        told = {"X-Colltune-Bundle": document.bundle_id} if document.bundle_id else {}
+        told |= document.headers or {}
+        more = [(name.lower().encode(), value.encode()) for name, value in told.items()]
         kept = [(b"etag", self.etag)] if self.etag else []
         self.short_headers: Headers = (*kept, (b"cache-control", b"no-cache"), *more)
         self.headers: Headers = (
@@ -78,4 +89,4 @@ class Answer:
 
 def answer_bytes(key: tuple[str, bytes], answer: Answer) -> int:
     """Return what an answer weighs in memory, about."""
-    return _OVERHEAD_BYTES + len(key[0]) + len(key[1]) + 2 * len(answer.body)
+    return _OVERHEAD_BYTES + len(key[0]) + len(key[1]) + len(answer.body)

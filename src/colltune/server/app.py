@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import structlog
 from fastapi import FastAPI
 
 from colltune import __version__
 from colltune.server import errors, logs
-from colltune.server.endpoints import health, select
+from colltune.server.endpoints import bundles, config, docs, health, metrics, select
 from colltune.server.front import Front
 from colltune.server.offload import Offload
 from colltune.server.service import Service
 from colltune.server.settings import Settings
 
-ROUTERS = (health.router, select.router)
+ROUTERS = tuple(part.router for part in (health, metrics, select, config, bundles, docs))
+_COUNT_S, _DEMAND_S = 1.0, 10.0
+_SLOW_PENDING = 8
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
 
 
@@ -40,6 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     app.state.offload = Offload(settings.threads, settings.max_pending)
+    app.state.slow = Offload(1, _SLOW_PENDING)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -58,8 +63,28 @@ def worker_app() -> FastAPI:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     service.watcher.start()
+    counting = asyncio.create_task(_count(service))
     try:
         yield
     finally:
+        counting.cancel()
         await asyncio.to_thread(service.watcher.stop)
-        app.state.offload.close()
+        for offload in (app.state.offload, app.state.slow):
+            await asyncio.to_thread(offload.close)
+        service.settle()
+        if service.demand is not None:
+            await asyncio.to_thread(service.demand.flush)
+
+
+async def _count(service: Service) -> None:
+    """Count warm answers from time to time, which costs less than doing so for each."""
+    written_at = time.monotonic()
+    while True:
+        await asyncio.sleep(_COUNT_S)
+        try:
+            service.settle()
+            if service.demand is not None and time.monotonic() - written_at > _DEMAND_S:
+                written_at = time.monotonic()
+                await asyncio.to_thread(service.demand.flush)
+        except Exception:
+            structlog.get_logger().exception("answers could not be counted")

@@ -72,5 +72,10 @@ class Lru(Generic[Key, Value]):
         with self._lock:
             return list(self._found.values())
 
+    def items(self) -> list[tuple[Key, Value]]:
+        """Return all keys and values, the least recently used first."""
+        with self._lock:
+            return list(self._found.items())
+
     def __len__(self) -> int:
         return len(self._found)

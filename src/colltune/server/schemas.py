@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from colltune.domain import LARGEST_NUMBER, Collective, parse_collective
 from colltune.errors import DataError
+from colltune.server import examples
 
 MOST_NODES = 1 << 20
 MOST_PPN = 1 << 12
@@ -127,6 +128,10 @@ class JobQuery(Query):
     format: FormatName | None = None
 
 
+def _example(content: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [content]})
+
+
 class RunnerUp(BaseModel):
     """A candidate that was not chosen."""
 
@@ -136,6 +141,8 @@ class RunnerUp(BaseModel):
 
 class Decision(BaseModel):
     """What to use for one instance, and why."""
+
+    model_config = _example(examples.DECISION)
 
     collective: str
     nodes: int
@@ -178,14 +185,74 @@ class IntervalOf(BaseModel):
 class Table(BaseModel):
     """What to use on a shape, over all message sizes."""
 
+    model_config = _example(examples.TABLE)
+
     bundle: str
     objective: str
     shape: ShapeOf
     intervals: list[IntervalOf]
 
 
+class ContextOf(BaseModel):
+    """Where measurements come from."""
+
+    machine: str
+    library: str
+    library_version: str
+    fabric: str
+
+
+class BundleOf(BaseModel):
+    """A bundle of the registry."""
+
+    id: str
+    context: ContextOf
+    collectives: list[str]
+    objective: str
+    created_utc: str
+    size_bytes: int
+    slot: str
+    in_force: bool
+
+
+class EventOf(BaseModel):
+    """A promotion or a rollback."""
+
+    sequence: int
+    slot: str
+    bundle_id: str
+    previous_id: str | None
+    action: str
+    at_utc: str
+    by: str
+    note: str
+
+
+class Bundles(BaseModel):
+    """All bundles; ``in_force`` names the one of each MPI release that this service answers from.
+
+    A registry's history can be ahead of that for a second.
+    """
+
+    model_config = _example(examples.BUNDLES)
+
+    in_force: dict[str, str]
+    bundles: list[BundleOf]
+    history: list[EventOf]
+
+
+class Liveness(BaseModel):
+    """That the process lives."""
+
+    model_config = _example({"status": "live"})
+
+    status: str
+
+
 class ProblemOf(BaseModel):
     """Why a request was not answered (RFC 9457)."""
+
+    model_config = _example(examples.PROBLEM)
 
     type: str
     title: str
@@ -195,6 +262,8 @@ class ProblemOf(BaseModel):
 
 class Readiness(BaseModel):
     """Whether requests are answered, and why not."""
+
+    model_config = _example(examples.READY)
 
     ready: bool
     bundles: dict[str, str]

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
-from colltune.errors import BundleError
+from colltune.errors import LibraryError
+from colltune.models.registry import Entry
+from colltune.mpi.formats import FORMATS
 from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import Target
+from colltune.selector.demand import DemandLog
 from colltune.selector.guard import Guard
 from colltune.selector.selection_json import selection_json, tables, tables_json
-from colltune.server.answers import Document
+from colltune.server.answers import Answer, Demanded, Document
 from colltune.server.errors import NotThereError, UnclearError
+from colltune.server.job_file import MAIN, job_file, main_file
+from colltune.server.lru import Lru
 from colltune.server.metrics import Metrics
-from colltune.server.schemas import SelectQuery
+from colltune.server.rendering import Rendering, rendering
+from colltune.server.schemas import ConfigQuery, JobQuery, SelectQuery
 from colltune.server.settings import Settings
-from colltune.server.source import BundleFolder, Source
+from colltune.server.source import InForce, Source, source
 from colltune.server.state import Loaded, State
 from colltune.server.watcher import Watcher
 
 JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+_MOST_PINNED = 4
+_MOST_REPORTS, _MOST_REPORT_BYTES = 8, 64 << 20
 
 
 class Service:
@@ -40,9 +53,16 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self.source = _source(settings)
-        self.watcher = Watcher(self.source, settings, self.metrics)
+        self.source: Source = source(settings)
+        self.watcher = Watcher(self.source, settings, self.metrics, self.count)
         self.guard = Guard(caution=settings.caution)
+        self.demand = DemandLog(settings.demand) if settings.demand is not None else None
+        self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
+        self._reports: Lru[str, bytes] = Lru(
+            _MOST_REPORTS, _MOST_REPORT_BYTES, lambda _key, page: len(page)
+        )
+        self._listed: tuple[float, Document] | None = None
+        self._counted: tuple[State, ...] = ()
 
     @property
     def state(self) -> State:
@@ -53,12 +73,38 @@ class Service:
         """Return why nothing can be answered; nothing if it can."""
         if self.state.loaded:
             return []
-        reasons = [*self.state.problems.values(), self.watcher.unreachable_why]
-        return [why for why in reasons if why] or ["no bundle has been promoted yet"]
+        return self.warnings() or ["no bundle has been promoted yet"]
 
     def warnings(self) -> list[str]:
-        """Return what is wrong although requests are answered."""
+        """Return what is wrong, whether requests are answered or not."""
         return [why for why in (*self.state.problems.values(), self.watcher.unreachable_why) if why]
+
+    def count(self, answer: Answer) -> None:
+        """Count how often an answer went out since the last time."""
+        times, answer.hits = answer.hits, 0
+        if times:
+            self.metrics.hit.inc(times)
+            self._went_out(answer.document, times)
+
+    def settle(self) -> None:
+        """Count all answers that went out since the last time; only in the event loop's thread."""
+        states = dict.fromkeys((*self._counted, self.state))
+        for state in states:
+            for answer in state.answers.values():
+                self.count(answer)
+        # a request that began before a swap ends after it
+        self._counted = (self.state,)
+
+    def count_first(self, document: Document) -> None:
+        """Count an answer that was computed."""
+        self.metrics.miss.inc()
+        self._went_out(document, 1)
+
+    def _went_out(self, document: Document, times: int) -> None:
+        self.metrics.answered(document, times)
+        if self.demand is not None:
+            for asked in document.demanded:
+                self.demand.note(asked.library, asked.release, asked.shape, times)
 
     def select(self, state: State, query: SelectQuery) -> Document:
         """Return decisions as JSON: one instance's, or all intervals of message sizes.
@@ -82,8 +128,119 @@ class Service:
             rows = [selection_json(selection) for selection in selections]
             content = rows[0] if query.collective else rows
             decided = [(s.instance.collective, s.configuration.is_default) for s in selections]
-        body = json.dumps(content, allow_nan=False).encode() + b"\n"
-        return self._document(loaded, shape, body, JSON, str(query), decided)
+        replaced = {c.value for c, is_default in decided if not is_default}
+        return Document(
+            _json(content),
+            JSON,
+            self._etag(loaded, shape, "select", query),
+            loaded.bundle.id,
+            None,
+            tuple(sorted({c.value for c in asked} - replaced)),
+            tuple(sorted(replaced)),
+        )
+
+    def configuration(
+        self, state: State, library: str, release: str, query: ConfigQuery
+    ) -> Document:
+        """Return one of the files of a job's configuration.
+
+        Raises
+        ------
+        ServiceError, ColltuneError
+            If there is no bundle for it, or no such file.
+        """
+        loaded = self._loaded(state, query.bundle, library, release)
+        shape = Shape(query.nodes, query.ppn)
+        target = _target(library, release, query.format)
+        found = self._rendering(loaded, shape, target)
+        text = _part(found, query.part, query.folder)
+        parts = [end for end in found.rendered.written.texts if end]
+        is_json = query.part != ".params" and target.form.name.endswith("-json")
+        return Document(
+            text.encode(),
+            JSON if is_json else TEXT,
+            self._etag(loaded, shape, f"config {library} {release}", query),
+            loaded.bundle.id,
+            {
+                "X-Colltune-Format": target.form.name,
+                "X-Colltune-Release": f"{library} {release}",
+                "X-Colltune-Parts": " ".join((*parts, ".params")),
+                "X-Colltune-Replaced": " ".join(found.replaced),
+            },
+            found.kept,
+            found.replaced,
+            (Demanded(library, release, shape),),
+        )
+
+    def job(self, state: State, library: str, release: str, query: JobQuery) -> Document:
+        """Return the job file of one or several shapes; see `colltune.server.job_file`.
+
+        Raises
+        ------
+        ServiceError, ColltuneError
+            If there is no bundle for it.
+        """
+        loaded = self._loaded(state, query.bundle, library, release)
+        target = _target(library, release, query.format)
+        shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
+        found = [self._rendering(loaded, shape, target) for shape in shapes]
+        text = job_file(
+            loaded.bundle.id, target.mpi, release, query.folder, [one.rendered for one in found]
+        )
+        replaced = {name for one in found for name in one.replaced}
+        kept = {name for one in found for name in one.kept}
+        return Document(
+            text.encode(),
+            TEXT,
+            self._etag(loaded, shapes[0], f"job {library} {release}", query),
+            loaded.bundle.id,
+            {"X-Colltune-Format": target.form.name},
+            tuple(sorted(kept - replaced)),
+            tuple(sorted(replaced)),
+            tuple(Demanded(library, release, shape) for shape in shapes),
+        )
+
+    def bundles(self) -> Document:
+        """Return all bundles, what is in force and what was, as JSON.
+
+        It is made anew as often as the registry is looked at.
+        """
+        made = self._listed
+        if made is not None and time.monotonic() - made[0] < self.settings.poll_s:
+            return made[1]
+        loaded = {slot: one.bundle.id for slot, one in self.state.loaded.items()}
+        content = {
+            "in_force": loaded,
+            "bundles": [_entry_json(entry, loaded) for entry in self.source.entries()],
+            "history": [asdict(event) for event in self.source.history()],
+        }
+        document = Document(_json(content), JSON)
+        self._listed = time.monotonic(), document
+        return document
+
+    def report(self, state: State, prefix: str) -> Document:
+        """Return the report of a bundle as a page; it is made once.
+
+        Raises
+        ------
+        ServiceError, BundleError
+            If there is no such bundle.
+        """
+        loaded = self._loaded(state, prefix, None, None)
+        bundle = loaded.bundle
+        content = self._reports.get(bundle.id)
+        if content is None:
+            # they take a second to import, and few ask for a report
+            from colltune.selector.report.figures import figures  # noqa: PLC0415
+            from colltune.selector.report.html.page import page  # noqa: PLC0415
+
+            content = page(figures(bundle)).encode()
+            self._reports.put(bundle.id, content)
+        etag = f'"{bundle.id}-report-{__version__}"'
+        return Document(content, HTML, etag, bundle.id)
+
+    def _rendering(self, loaded: Loaded, shape: Shape, target: Target) -> Rendering:
+        return rendering(loaded.bundle, loaded.renderings, shape, target, self.guard)
 
     def _loaded(
         self, state: State, prefix: str | None, library: str | None, release: str | None
@@ -92,38 +249,67 @@ class Service:
         if prefix is None:
             return state.pick(library, release)
         fit = [one for one in state.loaded.values() if one.bundle.id.startswith(prefix)]
-        if len(fit) > 1:
-            raise UnclearError(f"several bundles' ids begin with {prefix}; give more of it")
-        if not fit:
-            raise NotThereError(f"no bundle {prefix}; see /v1/bundles")
-        return fit[0]
+        bundle_id = fit[0].bundle.id if len(fit) == 1 else self.source.find(prefix)
+        for one in fit:
+            if one.bundle.id == bundle_id:
+                return one
+        pinned = self._pinned.get(bundle_id)
+        if pinned is None:
+            bundle = self.source.load(bundle_id)
+            pinned = Loaded(bundle, InForce(bundle_id, bundle.created_utc))
+            self._pinned.put(bundle_id, pinned)
+        return pinned
 
-    def _document(
-        self,
-        loaded: Loaded,
-        shape: Shape,
-        body: bytes,
-        media_type: str,
-        rest: str,
-        decided: Iterable[tuple[Collective, bool]],
-    ) -> Document:
-        """Return a document whose tag covers everything that its text hangs on."""
-        all_default: dict[str, bool] = {}
-        for collective, is_default in decided:
-            all_default[collective.value] = all_default.get(collective.value, True) and is_default
-        salt = f"{__version__} {self.settings.caution} {media_type} {rest}"
+    def _etag(self, loaded: Loaded, shape: Shape, what: str, query: object) -> str:
+        """Return a tag that covers everything that an answer hangs on."""
+        salt = f"{__version__} {self.settings.caution} {what} {query!r}"
         short = hashlib.sha256(salt.encode()).hexdigest()[:16]
-        return Document(
-            body,
-            media_type,
-            f'"{loaded.bundle.id}-{shape}-{short}"',
-            {"X-Colltune-Bundle": loaded.bundle.id, "X-Colltune-Slot": loaded.slot},
-            tuple(name for name, kept in all_default.items() if kept),
-            tuple(name for name, kept in all_default.items() if not kept),
-        )
+        return f'"{loaded.bundle.id}-{shape}-{short}"'
 
 
-def _source(settings: Settings) -> Source:
-    if settings.bundle is not None:
-        return BundleFolder(settings.bundle)
-    raise BundleError("registries are not known yet; give a bundle")
+def _target(library: str, release: str, format_name: str | None) -> Target:
+    """Return what is written for.
+
+    Raises
+    ------
+    NotThereError
+        If nothing is known of the library or release.
+    LibraryError
+        If the release does not read the format.
+    """
+    try:
+        found = Target.named(format_name or library, release)
+    except LibraryError as error:
+        if format_name is None:
+            raise NotThereError(str(error)) from error
+        raise
+    if found.form.library != library:
+        ours = ", ".join(f.name for f in FORMATS.values() if f.library == library)
+        raise UnclearError(f"query.format: not a format of {library}; there are {ours}")
+    return found
+
+
+def _part(found: Rendering, part: str | None, folder: str | None) -> str:
+    """Return the text of a file, named by the end of its name."""
+    texts = found.rendered.written.texts
+    if part is None:
+        return texts[""]
+    if part in texts:
+        return texts[part]
+    if part != ".params":
+        known = ", ".join((*filter(None, texts), ".params"))
+        raise NotThereError(f"this configuration has no file {part}, only the main one and {known}")
+    if folder is None:
+        raise UnclearError(f"query.folder: {part} names the folder in which the file {MAIN} is")
+    variables = found.rendered.environment(main_file(folder, found.rendered))
+    return found.rendered.parameter_text(variables)
+
+
+def _entry_json(entry: Entry, loaded: Mapping[str, str]) -> dict[str, Any]:
+    names = [collective.value for collective in entry.collectives]
+    told = asdict(entry) | {"collectives": names}
+    return told | {"in_force": loaded.get(entry.slot) == entry.id}
+
+
+def _json(content: Mapping[str, Any] | Iterable[Any]) -> bytes:
+    return json.dumps(content, allow_nan=False).encode() + b"\n"

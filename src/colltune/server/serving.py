@@ -12,7 +12,6 @@ from colltune.server.errors import PROBLEM, UnclearError
 from colltune.server.offload import Offload
 from colltune.server.schemas import ProblemOf
 from colltune.server.service import Service
-from colltune.server.state import State
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"description": what, "model": ProblemOf, "content": {PROBLEM: {}}}
@@ -23,6 +22,10 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 """Answers that every endpoint may give."""
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "What the client has (If-None-Match) is still right."}
+}
+"""Answers of endpoints whose content has an ETag."""
 
 
 def service_of(request: Request) -> Service:
@@ -35,30 +38,30 @@ async def answered(
     request: Request, compute: Callable[..., Document], *arguments: object
 ) -> Response:
     """Return what `compute` makes of the state in force and `arguments`, and keep it ready."""
-    service, offload = service_of(request), _offload(request)
+    service = service_of(request)
     state = service.state
     key = (id(state), compute.__name__, arguments)
-    document = await offload.run(key, lambda: compute(state, *arguments))
-    return _response(request, service, state, document)
+    document = await _offload(request).run(key, lambda: compute(state, *arguments))
+    answer = Answer(document, _route(request), (compute, arguments))
+    service.count_first(document)
+    state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
+    return _response(request, answer)
 
 
 async def computed(
     request: Request, compute: Callable[..., Document], *arguments: object
 ) -> Response:
-    """Return what `compute` makes of `arguments`; nothing is kept."""
-    document = await _offload(request).run(
-        (compute.__name__, arguments), lambda: compute(*arguments)
-    )
-    answer = Answer(document, _route(request))
-    return Response(answer.body, 200, _text(answer.headers))
+    """Return what `compute` makes of `arguments`; nothing is kept.
+
+    It has a thread of its own, since such things take long.
+    """
+    slow: Offload = request.app.state.slow
+    document = await slow.run((compute.__name__, arguments), lambda: compute(*arguments))
+    return _response(request, Answer(document, _route(request)))
 
 
-def _response(request: Request, service: Service, state: State, document: Document) -> Response:
-    answer = Answer(document, _route(request))
-    service.metrics.miss.inc()
-    service.metrics.answered(document)
-    state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
-    if answer.is_known(request.headers.get("if-none-match", "").encode()):
+def _response(request: Request, answer: Answer) -> Response:
+    if answer.is_known(request.headers.get("if-none-match", "").encode("latin-1")):
         return Response(None, 304, _text(answer.short_headers))
     return Response(answer.body, 200, _text(answer.headers))
 
@@ -77,10 +80,23 @@ def _offload(request: Request) -> Offload:
     return offload
 
 
-async def once_each(request: Request) -> None:
-    """Refuse a parameter that is given twice, of which only one would count."""
-    seen = set()
-    for name, _ in request.query_params.multi_items():
-        if name in seen:
-            raise UnclearError(f"query.{name[:40]}: given twice")
-        seen.add(name)
+class OnceEach:
+    """Refuses a parameter that is given twice, of which only one would count.
+
+    Parameters
+    ----------
+    but
+        Parameters that may be given several times.
+    """
+
+    def __init__(self, *but: str) -> None:
+        self._but = but
+
+    async def __call__(self, request: Request) -> None:
+        """See the class."""
+        seen = set()
+        for name, _ in request.query_params.multi_items():
+            if name in seen:
+                raise UnclearError(f"query.{name[:40]}: given twice")
+            if name not in self._but:
+                seen.add(name)

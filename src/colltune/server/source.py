@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from colltune.domain import Context
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle, load
+from colltune.models.registry import Entry, Event, Registry, slot_of
+from colltune.server.settings import Settings
 
 
 class InForce(NamedTuple):
@@ -17,18 +19,6 @@ class InForce(NamedTuple):
 
     bundle_id: str
     since_utc: str
-
-
-class Listed(NamedTuple):
-    """A bundle that can be asked for."""
-
-    id: str
-    slot: str
-    context: Context
-    collectives: tuple[str, ...]
-    objective: str
-    created_utc: str
-    size_bytes: int
 
 
 class Source(Protocol):
@@ -46,18 +36,17 @@ class Source(Protocol):
         """Return the whole id of the one bundle whose id begins so."""
         ...
 
-    def listed(self) -> tuple[Listed, ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """Return all bundles."""
+        ...
+
+    def history(self) -> tuple[Event, ...]:
+        """Return what was promoted and rolled back, the oldest first."""
         ...
 
     def report(self, kind: str) -> dict[str, Any] | None:
         """Return what was last reported of a kind, if anything."""
         ...
-
-
-def slot_of(context: Context) -> str:
-    """Return the name of the place that bundles of one MPI release take in turn."""
-    return f"{context.library}-{context.library_version}"
 
 
 class BundleFolder:
@@ -98,15 +87,63 @@ class BundleFolder:
                 return in_force.bundle_id
         raise BundleError(f"no bundle {prefix}; this service has one bundle and no registry")
 
-    def listed(self) -> tuple[Listed, ...]:
-        """See `Source.listed`."""
-        bundle = load(self._path)
+    def entries(self) -> tuple[Entry, ...]:
+        """See `Source.entries`."""
+        bundle = load(self._path, ())
         size = sum(f.stat().st_size for f in self._path.iterdir() if f.is_file())
-        names = tuple(c.value for c in bundle.collectives)
-        slot = slot_of(bundle.context)
-        facts = (bundle.context, names, bundle.objective, bundle.created_utc, size)
-        return (Listed(bundle.id, slot, *facts),)
+        facts = (bundle.context, bundle.collectives, bundle.objective, bundle.created_utc)
+        return (Entry(bundle.id, *facts, size, slot_of(bundle.context)),)
+
+    def history(self) -> tuple[Event, ...]:
+        """See `Source.history`."""
+        return ()
 
     def report(self, kind: str) -> dict[str, Any] | None:
         """Return None: there is nowhere to report to."""
         return None
+
+
+class BundleRegistry:
+    """The bundles that are promoted in a registry.
+
+    Parameters
+    ----------
+    registry
+        The registry.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def current(self) -> Mapping[str, InForce]:
+        """See `Source.current`."""
+        found = self._registry.current()
+        return {slot: InForce(event.bundle_id, event.at_utc) for slot, event in found.items()}
+
+    def load(self, bundle_id: str) -> Bundle:
+        """See `Source.load`."""
+        return self._registry.load(bundle_id)
+
+    def find(self, prefix: str) -> str:
+        """See `Source.find`."""
+        return self._registry.find(prefix)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """See `Source.entries`."""
+        return self._registry.entries()
+
+    def history(self) -> tuple[Event, ...]:
+        """See `Source.history`."""
+        return self._registry.history()
+
+    def report(self, kind: str) -> dict[str, Any] | None:
+        """See `Source.report`."""
+        return self._registry.latest_report(kind)
+
+
+def source(settings: Settings) -> Source:
+    """Return where the bundles of a service come from."""
+    if settings.bundle is not None:
+        return BundleFolder(settings.bundle)
+    assert settings.registry is not None
+    return BundleRegistry(Registry(settings.registry))

@@ -7,22 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from colltune.models.bundle import Bundle
-from colltune.selector.configuration import Rendered
-from colltune.server.answers import Answer, answer_bytes
+from colltune.models.registry import slot_of
+from colltune.server.answers import Answer
 from colltune.server.errors import NotReadyError, NotThereError, UnclearError
 from colltune.server.lru import Lru
-from colltune.server.source import InForce, slot_of
-
-_RENDERED_ENTRIES, _RENDERED_BYTES = 1024, 32 << 20
-Renderings = Lru[tuple[str, str, str], Rendered]
-
-
-def _rendered_bytes(_key: object, rendered: Rendered) -> int:
-    return 1024 + sum(map(len, rendered.written.texts.values()))
-
-
-def _renderings() -> Renderings:
-    return Lru(_RENDERED_ENTRIES, _RENDERED_BYTES, _rendered_bytes)
+from colltune.server.rendering import Renderings, renderings
+from colltune.server.source import InForce
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +21,7 @@ class Loaded:
 
     bundle: Bundle
     in_force: InForce
-    renderings: Renderings = field(default_factory=_renderings)
+    renderings: Renderings = field(default_factory=renderings)
 
     @property
     def slot(self) -> str:
@@ -101,6 +91,3 @@ def _series(release: str) -> str:
 
 def _numbers(release: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"[0-9]+", release))
-
-
-__all__ = ["Loaded", "State", "answer_bytes"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
+from typing import Any
 
 import structlog
 
@@ -15,7 +17,13 @@ from colltune.server.metrics import Metrics
 from colltune.server.settings import Settings
 from colltune.server.source import InForce, Source
 from colltune.server.state import Loaded, State
+from colltune.server.warming import warmed
 
+REPORTS = ("drift", "verify")
+"""Kinds of reports that are kept at hand."""
+_REPORTS_S = 15.0
+"""Between looks at what was reported to the registry."""
+_STOP_S = 5.0
 _AGAIN_S = 30.0
 """After which a bundle that was refused is looked at again."""
 
@@ -53,6 +61,8 @@ class Watcher:
         self._thread: Thread | None = None
         self.reachable = False
         self.unreachable_why = "the first look is not over"
+        self.reports: Mapping[str, Mapping[str, Any] | None] = {}
+        self._reports_at = -math.inf
         self.state = State({}, self._answers())
 
     def _answers(self) -> Lru[tuple[str, bytes], Answer]:
@@ -66,10 +76,10 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking; waits for a look that is under way."""
+        """Stop looking; waits for a look that is under way, unless it hangs."""
         self._ended.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
     def _watch(self) -> None:
         while not self._ended.is_set():
@@ -91,6 +101,16 @@ class Watcher:
                 self._log.info("registry is there", slots=sorted(wanted))
             self.reachable, self.unreachable_why = True, ""
             self._take_up(wanted)
+            self._look_at_reports()
+
+    def _look_at_reports(self) -> None:
+        if time.monotonic() - self._reports_at < _REPORTS_S:
+            return
+        self._reports_at = time.monotonic()
+        try:
+            self.reports = {kind: self._source.report(kind) for kind in REPORTS}
+        except (ColltuneError, OSError) as error:
+            self._log.warning("reports cannot be read", why=str(error))
 
     def _unreachable(self, why: str) -> None:
         self._metrics.registry_errors.inc()
@@ -99,8 +119,7 @@ class Watcher:
             self._log.error("registry cannot be read; keeping what is loaded", why=why, kept=kept)
         self.reachable, self.unreachable_why = False, why
 
-    def _take_up(self, wanted: dict[str, InForce] | object) -> None:
-        assert isinstance(wanted, dict)
+    def _take_up(self, wanted: Mapping[str, InForce]) -> None:
         loaded, problems = dict(self.state.loaded), dict(self.state.problems)
         for slot, in_force in wanted.items():
             have = loaded.get(slot)
@@ -115,7 +134,9 @@ class Watcher:
             except Exception as error:
                 problems[slot] = self._refuse(slot, in_force, error, have)
         if loaded != self.state.loaded:
-            self.state = State(loaded, self._answers(), problems)
+            new = State(loaded, self._answers(), problems)
+            warmed(self.state, new)
+            self.state = new
         elif problems != self.state.problems:
             self.state = State(loaded, self.state.answers, problems)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from colltune.server.schemas import Readiness
+from colltune.server.schemas import Liveness, Readiness
 from colltune.server.serving import service_of
 
 router = APIRouter(tags=["health"], prefix="/health")
 
 
 @router.get("/live")
-async def live() -> dict[str, str]:
+async def live() -> Liveness:
     """Say that the process lives."""
-    return {"status": "live"}
+    return Liveness(status="live")
 
 
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness}})

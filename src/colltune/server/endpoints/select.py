@@ -7,9 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from colltune.server.schemas import Decision, SelectQuery, Table
-from colltune.server.serving import PROBLEMS, answered, once_each, service_of
+from colltune.server.serving import NOT_MODIFIED, PROBLEMS, OnceEach, answered, service_of
 
-router = APIRouter(tags=["decisions"], dependencies=[Depends(once_each)], responses=PROBLEMS)
+router = APIRouter(
+    tags=["decisions"], dependencies=[Depends(OnceEach())], responses={**PROBLEMS, **NOT_MODIFIED}
+)
 
 
 @router.get("/v1/select", response_model=Decision | list[Decision] | Table)

@@ -1,0 +1,140 @@
+"""The description of the interface as one page without scripts that loads nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from colltune.selector.report.html.markup import Markup, element, folded, joined, table
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;color:#1b1b1b;
+background:#fff}
+h2{margin-top:2.5rem;border-top:1px solid #767676;padding-top:.5rem}
+code,pre{font:14px/1.4 ui-monospace,monospace}
+h2 code{font-size:1.1rem}
+pre{background:#f3f3f3;padding:.7rem;overflow:auto}
+.table{overflow-x:auto}
+table{border-collapse:collapse;width:100%}
+caption{text-align:left;font-weight:600}
+th,td{border:1px solid #b0b0b0;padding:.3rem .5rem;text-align:left;vertical-align:top}
+a{color:#0b57a4}
+@media (prefers-color-scheme:dark){body{background:#161616;color:#eee}pre{background:#262626}
+a{color:#8cc4ff}}
+"""
+
+
+def docs_page(description: Mapping[str, Any]) -> str:
+    """Return the page for an OpenAPI description."""
+    title = f"{description['info']['title']} {description['info']['version']}"
+    operations = list(_operations(description))
+    links = [element("li", element("a", name, href=f"#{at}")) for at, name, _ in operations]
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
+        element("title", title),
+        element("style", Markup(_STYLE)),
+    )
+    machines = element(
+        "p",
+        "The same for machines: ",
+        element("a", "openapi.json", href="openapi.json"),
+        ". Errors are problems (RFC 9457), application/problem+json.",
+    )
+    body = element(
+        "body",
+        element("h1", title),
+        element("p", description["info"].get("description", "")),
+        machines,
+        element("nav", element("ul", *links)),
+        joined(text for _, _, text in operations),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _operations(description: Mapping[str, Any]) -> Iterator[tuple[str, str, Markup]]:
+    """Yield anchor, name and text of every operation."""
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            name = f"{method.upper()} {path}"
+            at = operation["operationId"]
+            yield at, name, _operation(at, name, operation, description)
+
+
+def _operation(
+    at: str, name: str, operation: Mapping[str, Any], description: Mapping[str, Any]
+) -> Markup:
+    access = " Needs authentication." if operation.get("security") else ""
+    return joined(
+        [
+            element("h2", element("code", name), id=at),
+            element("p", " ".join(operation.get("description", "").split()) + access),
+            table(
+                "Parameters",
+                ["name", "in", "needed", "type", "what"],
+                (_parameter(p) for p in operation.get("parameters", ())),
+            ),
+            table(
+                "Answers",
+                ["status", "what", "content"],
+                (
+                    [status, answer.get("description", ""), ", ".join(answer.get("content", {}))]
+                    for status, answer in operation["responses"].items()
+                ),
+            ),
+            *_examples(operation, description),
+        ]
+    )
+
+
+def _parameter(parameter: Mapping[str, Any]) -> list[str]:
+    schema = parameter.get("schema", {})
+    what = parameter.get("description") or schema.get("description", "")
+    needed = "yes" if parameter.get("required") else ""
+    return [parameter["name"], parameter["in"], needed, _type(schema), what]
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        kinds = (_type(kind) for kind in schema["anyOf"] if kind.get("type") != "null")
+        return " or ".join(kinds)
+    if schema.get("type") == "array":
+        return f"several of: {_type(schema.get('items', {}))}"
+    kind = str(schema.get("type", ""))
+    low, high = schema.get("minimum"), schema.get("maximum")
+    return kind if low is None or high is None else f"{kind}, {low} .. {high}"
+
+
+def _examples(operation: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[Markup]:
+    """Yield an example of each kind of content of the good answer."""
+    for status, answer in operation["responses"].items():
+        if not status.startswith("2"):
+            continue
+        for media_type, content in answer.get("content", {}).items():
+            for found in _shown(content, description):
+                text = found if isinstance(found, str) else json.dumps(found, indent=1)
+                shown = element("pre", element("code", Markup(_escaped(text))))
+                yield folded(f"Example: {status}, {media_type}", shown)
+
+
+def _shown(content: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[Any]:
+    if "example" in content:
+        yield content["example"]
+        return
+    for kind in _alternatives(content.get("schema", {})):
+        named = kind.get("$ref", "").rpartition("/")[2]
+        yield from (
+            description.get("components", {}).get("schemas", {}).get(named, {}).get("examples", ())
+        )
+
+
+def _alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(schema.get("anyOf", [schema]))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

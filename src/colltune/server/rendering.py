@@ -1,0 +1,87 @@
+"""Renders configurations for a service: bounded in what it keeps, and counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from colltune.domain import Collective, DecisionTable, Shape
+from colltune.models.bundle import Bundle
+from colltune.selector.configuration import Rendered, Target, render, selector_for
+from colltune.selector.guard import Guard
+from colltune.server.lru import Lru
+
+_MOST_ENTRIES, _MOST_BYTES = 1024, 32 << 20
+_OVERHEAD_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A configuration, without the table that it was made of, which is large.
+
+    ``kept`` and ``replaced`` are the collectives whose default is kept for all messages on the
+    communicator of the whole job, or replaced for some.
+    """
+
+    rendered: Rendered
+    kept: tuple[str, ...]
+    replaced: tuple[str, ...]
+
+
+Renderings = Lru[tuple[str, str, str], Rendering]
+"""By format, release and shape."""
+
+
+def renderings() -> Renderings:
+    """Return a place in which to keep some."""
+    return Lru(_MOST_ENTRIES, _MOST_BYTES, _size_bytes)
+
+
+def _size_bytes(_key: object, found: Rendering) -> int:
+    return _OVERHEAD_BYTES + sum(map(len, found.rendered.written.texts.values()))
+
+
+def rendering(
+    bundle: Bundle, kept: Renderings, shape: Shape, target: Target, guard: Guard
+) -> Rendering:
+    """Return the configuration of a job of `shape` that `bundle` gives.
+
+    Parameters
+    ----------
+    bundle
+        Decides.
+    kept
+        What was rendered from it already.
+    shape, target
+        What for.
+    guard
+        With which limits.
+
+    Raises
+    ------
+    LibraryError
+        As `render` and `selector_for`.
+    """
+    key = (target.form.name, target.release, str(shape))
+    found = kept.get(key)
+    if found is None:
+        # a selector remembers every shape that it was asked for, so each gets its own
+        found = _slim(render(selector_for(bundle, target, guard=guard), shape, target))
+        kept.put(key, found)
+    return found
+
+
+def _slim(rendered: Rendered) -> Rendering:
+    table = rendered.table
+    replaced = {collective for collective in Collective if _is_replaced(table, collective)}
+    asked = {collective for collective, _ in table.rules}
+    without_rules = DecisionTable(table.library, table.shape, {})
+    return Rendering(
+        replace(rendered, table=without_rules),
+        tuple(sorted(c.value for c in asked - replaced)),
+        tuple(sorted(c.value for c in replaced)),
+    )
+
+
+def _is_replaced(table: DecisionTable, collective: Collective) -> bool:
+    intervals = table.rules.get((collective, table.shape.nprocs), ())
+    return any(not interval.configuration.is_default for interval in intervals)
