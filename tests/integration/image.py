@@ -229,7 +229,7 @@ class Container:
     def __init__(self, image: Image, mounted: Path, mountpoint: str) -> None:
         self.image = image
         self._mounts = {"mounted": str(mounted), "mountpoint": mountpoint.lstrip("/")}
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._log = tempfile.TemporaryFile("a+")  # noqa: SIM115
         self._holder: subprocess.Popen[bytes] | None = None
         self.pid = 0
 

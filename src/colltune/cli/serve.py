@@ -70,6 +70,13 @@ def serve(
     ] = None,
     access_log: Annotated[bool, typer.Option(help="Log every request.")] = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING, ERROR.")] = "INFO",
+    print_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Print an example for systemd, nginx, apache, compose or kubernetes, and stop.",
+        ),
+    ] = None,
 ) -> None:
     """Serve decisions and configuration files over HTTP, from the bundles that are in force.
 
@@ -81,6 +88,11 @@ def serve(
 
     colltune serve --registry /srv/colltune --host 0.0.0.0 --workers 4 --demand /srv/demand
     """
+    if print_unit is not None:
+        from colltune.server.deployment import example
+
+        typer.echo(example(print_unit), nl=False)
+        return
     given: dict[str, Any] = {
         "registry": registry,
         "bundle": bundle,

@@ -1,0 +1,32 @@
+"""Examples of how a service is kept running, and of what stands before several of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from colltune.errors import ColltuneError
+
+EXAMPLES: dict[str, str] = {
+    "apache": "apache.conf",
+    "compose": "compose.yaml",
+    "kubernetes": "kubernetes.yaml",
+    "nginx": "nginx.conf",
+    "systemd": "colltune.service",
+}
+"""By name, the file in ``deploy/`` beside this module."""
+_PROGRAM = "/opt/colltune/bin/colltune"
+
+
+def example(name: str) -> str:
+    """Return the text of an example, in which the program is this installation's.
+
+    Raises
+    ------
+    ColltuneError
+        If there is none called `name`.
+    """
+    if name not in EXAMPLES:
+        raise ColltuneError(f"no example {name!r}; there are {', '.join(EXAMPLES)}")
+    text = (Path(__file__).parent / "deploy" / EXAMPLES[name]).read_text(encoding="utf-8")
+    return text.replace(_PROGRAM, str(Path(sys.prefix, "bin", "colltune")))

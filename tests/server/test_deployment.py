@@ -1,0 +1,161 @@
+"""The examples of how to deploy the service fit the service."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from colltune import process
+from colltune.server.deployment import EXAMPLES, example
+from colltune.server.settings import PREFIX, Settings
+from tests.dockerfile import stages
+
+ROOT = Path(__file__).parents[2]
+SERVICE = stages(ROOT / "Dockerfile")["service"]
+PORT = SERVICE.all("EXPOSE")[0].text
+USER, GROUP = map(int, SERVICE.all("USER")[0].text.split(":"))
+KUBERNETES = list(yaml.safe_load_all(example("kubernetes")))
+COMPOSE = yaml.safe_load(example("compose"))["services"]["colltune"]
+
+
+def unit() -> dict[str, list[str]]:
+    """Return the settings of the systemd unit's service, each with all its values."""
+    found: dict[str, list[str]] = {}
+    section = example("systemd").partition("[Service]\n")[2].partition("\n[")[0]
+    for line in section.splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def kind(name: str) -> dict[str, Any]:
+    """Return the only Kubernetes object of a kind."""
+    (found,) = [one for one in KUBERNETES if one["kind"] == name]
+    return dict(found)
+
+
+def container() -> dict[str, Any]:
+    """Return the container of the Deployment."""
+    (found,) = kind("Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def test_every_file_is_an_example() -> None:
+    """There is no file that cannot be printed."""
+    folder = ROOT / "src/colltune/server/deploy"
+    assert sorted(EXAMPLES.values()) == sorted(file.name for file in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_an_example_is_shipped_but_for_the_place_of_the_program(name: str) -> None:
+    """Only where this installation's program is gets put in."""
+    shipped = (ROOT / "src/colltune/server/deploy" / EXAMPLES[name]).read_text()
+    program = str(Path(sys.prefix, "bin", "colltune"))
+    assert example(name) == shipped.replace("/opt/colltune/bin/colltune", program)
+    assert ("bin/colltune" in shipped) == (name == "systemd")
+
+
+def test_the_examples_know_the_settings() -> None:
+    """Variables that they name are ones that the service reads."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    named = {one for name in EXAMPLES for one in re.findall(rf"{PREFIX}[A-Z_]+", example(name))}
+    assert named
+    assert named <= known
+
+
+def test_the_proxies_refuse_what_the_service_refuses() -> None:
+    """A body that the service would take passes the proxy, and no larger one does."""
+    largest = Settings.model_fields["max_body_bytes"].default
+    assert f"LimitRequestBody {largest}\n" in example("apache")
+    assert f"client_max_body_size {largest >> 20}m;" in example("nginx")
+
+
+@pytest.mark.parametrize("name", ["nginx", "apache"])
+def test_a_proxy_does_not_pass_on_what_a_client_says_of_itself(name: str) -> None:
+    """The client's address is set by the proxy, in place of what the client sent."""
+    (line,) = [one for one in example(name).splitlines() if "X-Forwarded-For" in one]
+    assert "$remote_addr" in line or "set X-Forwarded-For" in line
+    assert "proxy_add_x_forwarded_for" not in example(name)
+    assert f":{PORT}" in example(name)
+
+
+def test_kubernetes_runs_the_image_as_it_is_made() -> None:
+    """User, port, read-only root and probes are those that the image has."""
+    pod = kind("Deployment")["spec"]["template"]["spec"]
+    one = container()
+    assert pod["securityContext"]["runAsUser"] == USER
+    assert pod["securityContext"]["runAsGroup"] == GROUP
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert one["ports"] == [{"name": "http", "containerPort": int(PORT)}]
+    assert one["readinessProbe"]["httpGet"] == {"path": "/health/ready", "port": "http"}
+    assert one["livenessProbe"]["httpGet"] == {"path": "/health/live", "port": "http"}
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
+    assert mounts == {"registry": "/registry", "tmp": "/tmp"}
+    assert {volume["name"] for volume in pod["volumes"]} == set(mounts)
+    assert one["resources"]["requests"]
+    assert one["resources"]["limits"]
+
+
+def test_kubernetes_names_fit_together() -> None:
+    """Service, budget and Deployment select the same pods, and the claim exists."""
+    labels = kind("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert kind("Service")["spec"]["selector"] == labels
+    assert kind("Deployment")["spec"]["selector"]["matchLabels"] == labels
+    assert kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
+    (claim,) = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in kind("Deployment")["spec"]["template"]["spec"]["volumes"]
+        if "persistentVolumeClaim" in volume
+    ]
+    assert claim == kind("PersistentVolumeClaim")["metadata"]["name"]
+
+
+def test_compose_runs_the_image_as_it_is_made() -> None:
+    """Read-only root, no rights, the image's port, the same image as on Kubernetes."""
+    assert COMPOSE["read_only"] is True
+    assert COMPOSE["cap_drop"] == ["ALL"]
+    assert COMPOSE["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
+    assert COMPOSE["image"] == container()["image"]
+    version = SERVICE.all("LABEL")[0].assignments["org.opencontainers.image.version"]
+    assert COMPOSE["image"] == f"colltune-service:{version}"
+
+
+def test_systemd_keeps_the_service_up_and_away_from_everything() -> None:
+    """It is restarted whatever happens, has no right, and sees nothing of home or devices."""
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read_string(example("systemd"))
+    assert set(parsed) >= {"Unit", "Service", "Install"}
+    service = unit()
+    assert service["Restart"] == ["always"]
+    assert service["DynamicUser"] == service["NoNewPrivileges"] == ["yes"]
+    assert service["ProtectSystem"] == ["strict"]
+    assert service["CapabilityBoundingSet"] == [""]
+    assert service["ReadOnlyPaths"] == ["-/srv/colltune"]
+    assert service["ExecStart"][0].split()[1] == "serve"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    """systemd-analyze finds no fault in it, and little that it is exposed to."""
+    file = tmp_path / "colltune.service"
+    program = str(Path(sys.prefix, "bin", "colltune"))
+    file.write_text(example("systemd").replace(program, "/bin/true"))
+    verified = process.run(["systemd-analyze", "verify", file], timeout_s=30)
+    assert (verified.stdout + verified.stderr).strip() == ""
+    assert verified.ok
+    security = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", str(file)]
+    assert process.run(security, timeout_s=30).ok
