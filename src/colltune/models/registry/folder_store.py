@@ -20,6 +20,7 @@ Of the file system it needs link(2) within a folder, and rename(2).
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -32,6 +33,7 @@ from colltune.errors import BundleError, OutputError
 
 _CURRENT = "current"
 _BUNDLES = "bundles"
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _WRITTEN = (".*.tmp", "*/.*.tmp", "reports/*/.*.tmp")
 """Where names of `_temporary_beside` can be."""
 
@@ -230,6 +232,8 @@ def _linked(temporary: Path, target: Path) -> bool:
             return True
         if isinstance(error, FileExistsError):
             return False
+        if error.errno in _NO_LINKS:
+            raise OSError(error.errno, "this file system makes no hard links") from error
         raise
     return True
 

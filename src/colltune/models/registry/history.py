@@ -40,6 +40,9 @@ class History:
             match = _FILE.fullmatch(name)
             if match and int(match[1]) not in self._known:
                 self._read(int(match[1]))
+        # a listing may be late even so, but whoever asks by name is told
+        while fresh and self._read_if_there(max(self._known, default=0) + 1):
+            pass
         known = dict(self._known)
         return tuple(known[sequence] for sequence in sorted(known))
 
@@ -62,7 +65,6 @@ class History:
             if self._store.create(_key(event.sequence), as_bytes(event)):
                 self._known[event.sequence] = event
                 break
-            # a listing may be late, a name that is taken never is
             self._read(event.sequence)
         self._point(event)
         return event
@@ -85,12 +87,16 @@ class History:
         return tuple(event.slot for event in wrong)
 
     def _read(self, sequence: int) -> None:
+        if not self._read_if_there(sequence):
+            where = f"{self._store.where}/{_key(sequence)}"
+            raise BundleError(f"{where}: vanished while the history was read; try again")
+
+    def _read_if_there(self, sequence: int) -> bool:
         key = _key(sequence)
         content = self._store.read(key)
-        where = f"{self._store.where}/{key}"
-        if content is None:
-            raise BundleError(f"{where}: vanished while the history was read; try again")
-        self._known[sequence] = parsed(content, sequence, where)
+        if content is not None:
+            self._known[sequence] = parsed(content, sequence, f"{self._store.where}/{key}")
+        return content is not None
 
     def _point(self, event: Event) -> None:
         """Let ``current/<slot>`` stand for what is in force, whoever else does so at once.
