@@ -129,8 +129,13 @@ def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) 
 def table_for(
     selector: ModelSelector, shape: Shape, target: Target, *, describe: bool = True
 ) -> DecisionTable:
-    """Return the decisions for a job of `shape` on all collectives of the selector's bundle."""
+    """Return the decisions for a job of `shape` on all collectives of the selector's bundle.
+
+    There are none for a single process, which talks to nobody.
+    """
     collectives = selector.bundle.collectives
+    if shape.nprocs == 1:
+        return DecisionTable(selector.bundle.context.library, shape, {})
     if target.form.one_choice:
         return one_choice_table(selector, shape, collectives)
     if not target.form.leaves_parts:
