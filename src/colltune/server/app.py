@@ -12,13 +12,14 @@ from fastapi import FastAPI
 
 from colltune import __version__
 from colltune.server import errors, logs
-from colltune.server.endpoints import bundles, config, docs, health, metrics, select
+from colltune.server.endpoints import bundles, config, docs, health, metrics, page, select
 from colltune.server.front import Front
 from colltune.server.offload import Offload
 from colltune.server.service import Service
 from colltune.server.settings import Settings
+from colltune.server.views.pages import Pages
 
-ROUTERS = tuple(part.router for part in (health, metrics, select, config, bundles, docs))
+ROUTERS = tuple(part.router for part in (health, metrics, select, config, bundles, docs, page))
 _COUNT_S, _DEMAND_S = 1.0, 10.0
 _SLOW_PENDING = 8
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
@@ -43,6 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.service = service
+    app.state.pages = Pages(service)
     app.state.offload = Offload(settings.threads, settings.max_pending)
     app.state.slow = Offload(1, _SLOW_PENDING)
     errors.install(app)

@@ -1,0 +1,42 @@
+// Elements from code. Data only ever becomes text or attributes: nothing here parses markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export function el(name, attributes, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+export function svg(name, attributes, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+export function field(label, control, hint) {
+  return el("label", { class: "field" }, el("span", {}, label), control, hint ? el("small", {}, hint) : null);
+}
+
+export function options(pairs, chosen) {
+  return pairs.map(([value, text]) => el("option", { value, selected: value === chosen }, text));
+}
+
+// A table in a box of its own that scrolls sideways, reachable by keyboard.
+export function scrolled(label, ...children) {
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...children);
+}
+
+export function notice(kind, text, ...more) {
+  return el("p", { class: `notice ${kind}` }, text, ...more);
+}
+
+export function button(text, action, attributes) {
+  return el("button", { type: "button", onclick: action, ...attributes }, text);
+}

@@ -1,0 +1,30 @@
+// Which bundle came into force when, and who said so.
+
+import { el, notice, scrolled } from "./dom.js";
+import { age, shortId, stamp } from "./words.js";
+
+const ACTIONS = { promote: "promoted", rollback: "rolled back" };
+
+function state(event) {
+  if (event.in_force) return el("small", {}, "in force");
+  return event.is_latest ? el("small", { class: "alarm" }, "not taken up by this service") : null;
+}
+
+export function historyView(overview, now) {
+  const heading = el("h2", {}, "Bundles in force, and how they came there");
+  if (!overview.history.length) {
+    return [heading, notice("info", "There is no history: this service has a single bundle and no registry.")];
+  }
+  const head = ["when", "library", "what", "bundle", "before", "by", "note"];
+  return [heading, scrolled("History of the bundles", el("table", { class: "numbers history" },
+    el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
+    el("tbody", {}, overview.history.map((event) => el("tr", { class: event.in_force ? "chosen" : null },
+      el("td", {}, stamp(event.at_utc), el("small", {}, age(event.at_utc, now))),
+      el("td", {}, event.slot),
+      el("td", {}, ACTIONS[event.action] ?? event.action, state(event)),
+      el("td", {}, el("code", { title: event.bundle }, shortId(event.bundle))),
+      el("td", {}, event.previous ? el("code", { title: event.previous }, shortId(event.previous)) : "–"),
+      el("td", { class: "words" }, event.by),
+      el("td", { class: "words" }, event.note)))))),
+  overview.history_left_out ? el("p", { class: "soft" }, `${overview.history_left_out} older events are not shown.`) : null];
+}

@@ -1,0 +1,123 @@
+// "My job": a configuration file for nodes x ppn, and the line that puts it into effect.
+
+import { button, el, field, notice, options, scrolled } from "./dom.js";
+import { factor, inFolder, range } from "./words.js";
+
+const HOME = "$HOME";
+
+export function jobForm(slots, state, submit) {
+  const slot = slots.find((one) => one.slot === state.slot) ?? slots[0];
+  const count = (name, value) => el("input", { name, type: "number", min: "1", max: "1000000000", step: "1",
+    required: true, inputmode: "numeric", value, autocomplete: "off" });
+  const library = el("select", { name: "slot" }, options(slots.map((one) =>
+    [one.slot, `${one.library_title} ${one.release}`]), slot.slot));
+  const formatOptions = (one, chosen) => one.formats.length
+    ? options(one.formats.map((known, i) => [i === 0 ? "" : known.name, `${known.title}${i === 0 ? " (usual)" : ""}`]), chosen)
+    : options([["", "none can be written"]], "");
+  const format = el("select", { name: "format" }, formatOptions(slot, state.format));
+  library.addEventListener("change", () => {
+    format.replaceChildren(...formatOptions(slots.find((one) => one.slot === library.value), ""));
+  });
+  return el("form", { class: "job", onsubmit: (event) => {
+    event.preventDefault();
+    const given = new FormData(event.target);
+    submit({ nodes: given.get("nodes"), ppn: given.get("ppn"), slot: given.get("slot"), format: given.get("format") });
+  } },
+    field("Nodes", count("nodes", state.nodes)),
+    field("Processes per node", count("ppn", state.ppn)),
+    field("MPI library", library),
+    field("File format", format),
+    el("button", { type: "submit", class: "primary" }, "Show the configuration"));
+}
+
+export function jobAnswer(job, slot, say) {
+  const heading = el("h2", { tabindex: "-1" }, `${job.nodes} × ${job.ppn} with ${slot.library_title} ${job.release}`);
+  const warnings = job.warnings.map((text) => notice("warn", text));
+  if (!job.changes_anything) {
+    return [heading, warnings, notice("info", "Everything is left to the library for this job: no file is needed, and nothing has to be set."), decisions(job)];
+  }
+  return [heading, warnings, recipe(job, say), decisions(job),
+    job.notes.length ? el("section", {}, el("h3", {}, "Left to the library"), el("ul", {}, job.notes.map((text) => el("li", {}, text)))) : null,
+    job.files.map((file) => el("details", {}, el("summary", {}, `Text of ${file.name}`),
+      scrolled(`Text of ${file.name}`, el("pre", {}, file.text))))];
+}
+
+function recipe(job, say) {
+  const folder = el("input", { name: "folder", value: HOME, spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
+  const [fetched, used] = [el("div", {}), el("div", {})];
+  const snippets = (pairs) => pairs.map(([label, text]) => snippet(label, text, say));
+  const draw = () => {
+    const wrong = problem(folder.value);
+    fetched.replaceChildren(...(wrong ? [notice("bad", wrong)] : snippets(fetching(job, folder.value))));
+    used.replaceChildren(...(wrong ? [] : snippets(using(job, folder.value))));
+  };
+  folder.addEventListener("input", draw);
+  draw();
+  return el("section", { class: "recipe" },
+    el("h3", {}, "1. Put the file where all nodes see it"),
+    el("p", {}, job.files.map((file) => el("a", { class: "download", href: file.url, download: file.name }, `Download ${file.name}`))),
+    field("Folder", folder, "An absolute path; $HOME and ~ are understood."), fetched,
+    el("h3", {}, "2. Add one of these to the job script"), used);
+}
+
+// Why a path cannot be the folder of the files; empty if it can.
+function problem(folder) {
+  if (!/^(?:\/|~(?:\/|$)|\$HOME(?:\/|$)|\$\{HOME\}(?:\/|$))/.test(folder)) return "The folder must be an absolute path: every rank would take another one from its own working directory.";
+  if (/[\u0000-\u001f\u007f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]/.test(folder)) return "The folder's name has characters that cannot be seen.";
+  return "";
+}
+
+function fetching(job, folder) {
+  const fetches = job.files.map((file) => {
+    const url = new URL(file.url, document.baseURI);
+    url.hash = "";
+    return `curl -fsS -o ${inFolder(`@folder@/${file.name}`, folder)} '${url.href.replaceAll("'", "%27")}'`;
+  });
+  return [["Or fetch it from the command line", fetches.join("\n")]];
+}
+
+function using(job, folder) {
+  const pairs = Object.entries(job.environment).map(([name, value]) => `${name}=${inFolder(value, folder)}`);
+  const words = job.command.map((word) => inFolder(word, folder));
+  return [
+    ["The environment: for srun, mpirun and mpiexec", `export ${pairs.join(" ")}`],
+    ["Or the launcher's command line", `${words.join(" ")} …`],
+  ];
+}
+
+function snippet(label, text, say) {
+  const code = el("pre", {}, text);
+  return el("div", { class: "snippet" },
+    el("div", { class: "snippet-head" }, el("span", {}, label),
+      button("Copy", () => copy(text, code).then((done) => say(done ? "Copied." : "Could not copy: the text is selected, copy it by hand.")),
+        { "aria-label": `Copy: ${label}` })),
+    scrolled(label, code));
+}
+
+// The clipboard is closed to pages without TLS; there the old way is left.
+async function copy(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const selection = getSelection();
+    selection.selectAllChildren(shown);
+    try { return document.execCommand("copy"); } catch { return false; }
+  }
+}
+
+function decisions(job) {
+  const rows = job.collectives.flatMap((one) => one.intervals.map((interval, i) => el("tr", { class: interval.is_default ? null : "chosen" },
+    i === 0 ? el("th", { scope: "rowgroup", rowspan: one.intervals.length }, one.mpi_name,
+      one.measured ? null : el("small", {}, one.extrapolated ? "outside what was measured" : "not measured itself")) : null,
+    el("td", {}, range(interval.first_bytes, interval.last_bytes)),
+    el("td", { class: "words" }, interval.is_default ? "default" : interval.name),
+    el("td", {}, factor(interval.gain)),
+    el("td", { class: "words" }, interval.reason))));
+  const head = ["collective", "message", "used", "predicted gain", "why"];
+  return el("section", {}, el("h3", {}, `What is used on all ${job.nodes * job.ppn} processes, and why`),
+    scrolled("Decisions of this job", el("table", { class: "numbers decisions" },
+      el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, rows))),
+    el("p", { class: "soft" }, "Gain and reason are those at the smallest message of each range. The file also has rules for the smaller communicators that programs make."));
+}

@@ -1,0 +1,31 @@
+// What is shown stands in the address behind the #, so that a link shows the same to somebody else.
+
+const FIELDS = ["view", "slot", "collective", "show", "sizes", "at", "nodes", "ppn", "format"];
+const VIEWS = ["map", "job", "history"];
+export const SHOWS = ["choice", "gain", "reason"];
+
+export function read() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const state = Object.fromEntries(FIELDS.map((name) => [name, given.get(name) ?? ""]));
+  if (!VIEWS.includes(state.view)) state.view = "map";
+  if (!SHOWS.includes(state.show)) state.show = "choice";
+  if (state.sizes !== "measured") state.sizes = "";
+  return state;
+}
+
+export function href(state) {
+  const kept = FIELDS.filter((name) => state[name] && !(name === "show" && state.show === "choice"));
+  return `#${new URLSearchParams(kept.map((name) => [name, state[name]]))}`;
+}
+
+// "16x1x65536": nodes, processes per node, bytes; null if it is nothing of the kind.
+export function parseAt(text) {
+  const found = /^(\d{1,18})x(\d{1,18})x(\d{1,18})$/.exec(text);
+  if (!found) return null;
+  const [nodes, ppn, msize] = found.slice(1).map(Number);
+  return nodes >= 1 && ppn >= 1 && [nodes, ppn, msize].every(Number.isSafeInteger) ? { nodes, ppn, msize } : null;
+}
+
+export function atText({ nodes, ppn, msize }) {
+  return `${nodes}x${ppn}x${msize}`;
+}

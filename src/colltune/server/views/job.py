@@ -1,0 +1,187 @@
+"""A job's configuration as the page offers it: files, what to type, and what to know about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote, urlencode
+
+import numpy as np
+
+from colltune.domain import Collective, Instance, Interval, Shape
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import Rendered
+from colltune.server.views.decisions import digits, short
+from colltune.server.views.schemas import IntervalView, JobCollective, JobFile, JobView
+
+FOLDER = "@folder@"
+"""Stands in values for the absolute folder that the files will be in."""
+_MCA = "OMPI_MCA_"
+
+
+def job_view(
+    selector: ModelSelector, slot: str, rendered: Rendered, named: str | None = None
+) -> JobView:
+    """Return what the page shows of a job's configuration.
+
+    Parameters
+    ----------
+    selector
+        What decided.
+    slot
+        Whose bundle it has.
+    rendered
+        The configuration.
+    named
+        The format that was asked for by name, None if it is the library's preferred one.
+    """
+    target, shape = rendered.target, rendered.table.shape
+    library, release = target.form.library, target.release
+    main = f"colltune-{library}-{release}-{shape}.rules"
+    environment = {
+        name: value.replace(f"/{FOLDER}", FOLDER)
+        for name, value in rendered.environment(f"/{FOLDER}/{main}").items()
+    }
+    return JobView(
+        slot=slot,
+        bundle=selector.bundle.id,
+        library=library,
+        release=release,
+        nodes=shape.nodes,
+        ppn=shape.ppn,
+        format=rendered.written.format,
+        changes_anything=bool(environment) and _replaces(rendered),
+        files=_files(rendered, main, named),
+        environment=environment,
+        command=command(library, environment),
+        warnings=tuple(_warnings(selector, shape, release)),
+        notes=rendered.written.notes,
+        collectives=tuple(_collectives(selector, rendered)),
+    )
+
+
+def _replaces(rendered: Rendered) -> bool:
+    """Tell whether anything else than the default is used, on whichever communicator."""
+    table = rendered.table
+    found = (*table.rules.values(), *table.by_layout.values())
+    return any(not i.configuration.is_default for intervals in found for i in intervals)
+
+
+def command(library: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words of a launcher's command line that set `environment` for all ranks."""
+    if library != "openmpi":
+        return ("mpiexec", *(word for pair in environment.items() for word in ("-genv", *pair)))
+    words = ["mpirun"]
+    for name, value in environment.items():
+        if name.startswith(_MCA):
+            words += ["--mca", name.removeprefix(_MCA), value]
+        else:
+            words += ["-x", f"{name}={value}"]
+    return tuple(words)
+
+
+def _files(rendered: Rendered, main: str, named: str | None) -> tuple[JobFile, ...]:
+    target, shape = rendered.target, rendered.table.shape
+    asked: dict[str, str | int] = {"nodes": shape.nodes, "ppn": shape.ppn}
+    if named is not None:
+        asked["format"] = named
+    path = f"v1/config/{quote(target.form.library, safe='')}/{quote(target.release, safe='')}"
+    return tuple(
+        JobFile(
+            name=f"{main}{end}",
+            url=f"{path}?{urlencode(asked | ({'part': end} if end else {}))}",
+            text=text,
+        )
+        for end, text in rendered.written.texts.items()
+    )
+
+
+def _warnings(selector: ModelSelector, shape: Shape, release: str) -> Iterator[str]:
+    """Yield what makes the configuration less sure than that of a measured shape."""
+    bundle = selector.bundle
+    measured_release = bundle.context.library_version
+    if release != measured_release:
+        yield (
+            f"The file is for release {release}; the runtimes were measured with"
+            f" {measured_release}."
+        )
+    outside, between, unknown = [], [], []
+    for model in bundle.models:
+        if model.default_column is None:
+            unknown.append(model.collective.mpi_name)
+        if _extrapolated(selector, model.collective, shape):
+            outside.append(model.collective.mpi_name)
+        elif not _measured(selector, model.collective, shape):
+            between.append(model.collective.mpi_name)
+    if outside:
+        yield (
+            f"{shape} lies outside the measured shapes of {_listed(outside)}: there the default is"
+            " replaced only for a larger gain, and not at all far away."
+        )
+    if between:
+        yield (
+            f"{shape} itself was not measured for {_listed(between)}: what is predicted comes from"
+            " shapes around it."
+        )
+    if unknown:
+        yield (
+            f"The library's default was not measured for {_listed(unknown)}: whether what is used"
+            " is any faster nobody knows."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _extrapolated(selector: ModelSelector, collective: Collective, shape: Shape) -> bool:
+    """Tell whether a shape lies outside what was measured, whatever the message size."""
+    coverage = selector.bundle.model(collective).coverage
+    counts = (np.array([count]) for count in (shape.nodes, shape.ppn, int(coverage.high[2])))
+    return bool(coverage.extrapolated(*counts)[0])
+
+
+def _measured(selector: ModelSelector, collective: Collective, shape: Shape) -> bool:
+    shapes = selector.bundle.model(collective).coverage.shapes
+    return bool((shapes == (shape.nodes, shape.ppn)).all(axis=1).any())
+
+
+def _collectives(selector: ModelSelector, rendered: Rendered) -> Iterator[JobCollective]:
+    table, shape = rendered.table, rendered.table.shape
+    for collective in selector.bundle.collectives:
+        found = table.by_layout.get((collective, shape)) or table.rules.get(
+            (collective, shape.nprocs), ()
+        )
+        yield JobCollective(
+            name=collective.value,
+            mpi_name=collective.mpi_name,
+            measured=_measured(selector, collective, shape),
+            extrapolated=_extrapolated(selector, collective, shape),
+            intervals=tuple(_intervals(selector, collective, shape, found)),
+        )
+
+
+def _intervals(
+    selector: ModelSelector, collective: Collective, shape: Shape, found: Sequence[Interval]
+) -> Iterator[IntervalView]:
+    """Describe the intervals of a table by what is selected at their starts."""
+    starts = [Instance(collective, shape, interval.first_bytes) for interval in found]
+    for interval, selection in zip(found, selector.select_many(starts), strict=True):
+        agreed = selection.configuration == interval.configuration
+        known = agreed and not math.isclose(selection.gain, 1.0)
+        yield IntervalView(
+            first_bytes=interval.first_bytes,
+            last_bytes=interval.last_bytes,
+            name=short(interval.configuration),
+            is_default=interval.configuration.is_default,
+            gain=digits(selection.gain) if known else None,
+            reason=selection.reason if agreed else _differs(selection.reason),
+        )
+
+
+def _differs(reason: str) -> str:
+    """Return why a file has something else than what is selected at an interval's start."""
+    return (
+        "the file holds one choice for all communicators of this size, or for all sizes, on which"
+        f" they agree; by itself: {reason}"
+    )
