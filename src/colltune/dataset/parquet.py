@@ -25,7 +25,7 @@ from colltune.errors import DataError
 from colltune.files import whole
 
 SCHEMA_VERSION = 1
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         ("collective", pa.string()),
         ("algorithm", pa.string()),
@@ -67,17 +67,17 @@ def append(
 
 
 def append_dataset(
-    folder: Path, dataset: PerformanceDataset, provenance: Mapping[str, str]
+    folder: Path, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
 ) -> Path:
-    """Add a whole dataset as one new file of `folder`; see `append`."""
+    """Add a whole dataset as one new file of `folder`, called `name` if given; see `append`."""
     metadata = {
         "colltune.schema_version": str(SCHEMA_VERSION),
         "colltune.context": json.dumps(asdict(dataset.context), sort_keys=True),
         "colltune.provenance": json.dumps(dict(provenance), sort_keys=True),
     }
-    table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=_SCHEMA, preserve_index=False)
+    table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=SCHEMA, preserve_index=False)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    target = folder / f"{stamp}-{secrets.token_hex(4)}.parquet"
+    target = folder / (name or f"{stamp}-{secrets.token_hex(4)}.parquet")
     with whole(target) as temporary:
         pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
     return target
@@ -101,6 +101,17 @@ def read_provenance(file: Path) -> dict[str, str]:
     """Return the provenance stored with one Parquet file of a dataset."""
     facts: dict[str, str] = json.loads(_metadata(file)["colltune.provenance"])
     return facts
+
+
+def read_context(file: Path) -> Context:
+    """Return the context stored with one Parquet file of a dataset; no measurement is read.
+
+    Raises
+    ------
+    DataError
+        If the file is damaged or not one of colltune.
+    """
+    return Context(**json.loads(_metadata(file)["colltune.context"]))
 
 
 def read_provenances(path: Path) -> dict[str, dict[str, str]]:
@@ -137,21 +148,26 @@ def _metadata(file: Path) -> dict[str, str]:
             f"{file}: not a readable Parquet file ({error}); was it cut short?"
         ) from error
     metadata = {key.decode(): value.decode() for key, value in raw.items()}
+    check_version(metadata, str(file))
+    return metadata
+
+
+def check_version(metadata: Mapping[str, str], name: str) -> None:
+    """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
     version = metadata.get("colltune.schema_version")
     if version is None:
-        raise DataError(f"{file}: a Parquet file, but not one of colltune; import it from CSV")
-    if not version.isdigit() or int(version) > SCHEMA_VERSION:
+        raise DataError(f"{name}: a Parquet file, but not one of colltune; import it from CSV")
+    if not version.isdecimal() or len(version) > 9 or int(version) > SCHEMA_VERSION:
         raise DataError(
-            f"{file}: schema version {version} is newer than this colltune reads"
+            f"{name}: schema version {version[:20]} is newer than this colltune reads"
             f" ({SCHEMA_VERSION}); upgrade colltune"
         )
-    return metadata
 
 
 def _read_file(file: Path) -> PerformanceDataset:
     metadata = _metadata(file)
     try:
-        frame: pd.DataFrame = pq.read_table(file, schema=_SCHEMA).to_pandas()
+        frame: pd.DataFrame = pq.read_table(file, schema=SCHEMA).to_pandas()
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
     context = Context(**json.loads(metadata["colltune.context"]))

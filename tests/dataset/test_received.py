@@ -1,0 +1,201 @@
+"""Measurements that somebody sent."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from colltune.dataset import append
+from colltune.dataset.parquet import SCHEMA, read_parquet
+from colltune.dataset.received import MOST_ROWS, MOST_VALUES, Received, read_received
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Context,
+    Instance,
+    Measurement,
+    RunStatus,
+    Shape,
+)
+from colltune.errors import DataError
+
+CONTEXT = Context("hydra", "openmpi", "4.1.4")
+HEADER = "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes,time_s"
+ROW = "hydra,openmpi,4.1.4,bcast,chain,4,2,8,1e-6"
+MEASURED = Measurement(
+    Instance(Collective.BCAST, Shape(4, 2), 8),
+    Configuration("openmpi", Collective.BCAST, "chain", (("segsize", 4096),)),
+    "night 1",
+    RunStatus.OK,
+    (2e-6, 1e-6, 3e-6),
+)
+
+
+def _sent(path: Path, content: bytes, launch: str = "") -> Received:
+    path.write_bytes(content)
+    with path.open("rb") as stream:
+        return read_received(stream, path, "the body", launch)
+
+
+def _csv(*rows: str) -> bytes:
+    return ("\n".join([HEADER, *rows]) + "\n").encode()
+
+
+def _parquet(folder: Path, **changed: Any) -> bytes:
+    """Return a file of ours, with some columns or metadata replaced."""
+    file = append(folder, CONTEXT, [MEASURED], {"host": "n1"})
+    table = pq.read_table(file)
+    metadata = dict(table.schema.metadata)
+    for name, value in changed.items():
+        if name in table.schema.names:
+            at = table.schema.names.index(name)
+            table = table.set_column(at, name, pa.array(value))
+        else:
+            metadata[f"colltune.{name}".encode()] = value.encode()
+    sink = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(metadata), sink)
+    return sink.getvalue()
+
+
+def test_csv_and_parquet_are_told_apart_by_their_content(tmp_path: Path) -> None:
+    """Both give the same kind of dataset; a Parquet file keeps its raw times and provenance."""
+    csv = _sent(tmp_path / "a", _csv(ROW))
+    assert (csv.dataset.context, len(csv.dataset), csv.facts) == (CONTEXT, 1, {})
+    parquet = _sent(tmp_path / "b", _parquet(tmp_path / "d"))
+    assert parquet.dataset.measurements() == (MEASURED,)
+    assert parquet.facts == {"host": "n1"}
+
+
+def test_a_launch_can_be_named(tmp_path: Path) -> None:
+    """The sender's name for the launch goes before the file's."""
+    for content in (_csv(ROW), _parquet(tmp_path / "d")):
+        received = _sent(tmp_path / "a", content, "mine")
+        assert received.dataset.frame["launch"].tolist() == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "the first line does not end"),
+        (b"x" * 100_000, "the first line does not end"),
+        (b"\x00\x01\n\xff\xfe\n", "the body: not a readable CSV file|missing column"),
+        (_csv(), "no data rows"),
+        (_csv(ROW.replace("8,1e-6", "-8,1e-6")), "line 2, column msize_bytes: '-8'"),
+        (_csv(ROW.replace("4,2,8", "4,2,9223372036854775808")), "column msize_bytes"),
+        (_csv(ROW.replace("bcast", "gossip")), "line 2, column collective: 'gossip'"),
+        (_csv(ROW.replace("1e-6", "nan")), "column time_s"),
+        (_csv(ROW.replace("1e-6", "inf")), "column time_s"),
+        (_csv(ROW, ROW), "1 duplicate cells"),
+        (_csv(ROW, ROW.replace("hydra", "jupiter")), "mixes 2 contexts"),
+        (_csv(ROW.replace("chain", "ch\x1bain")), "characters that cannot be printed"),
+        (_csv(ROW.replace("hydra", "h\x07")), "its machine is no short printable text"),
+        (_csv(ROW.replace("chain", "c" * 300)), "longer than 256"),
+        (_csv(ROW + ",more"), "not a readable CSV"),
+        ((HEADER + "\n").encode() + ROW.replace("hydra", "hyd\udcff").encode(
+            "utf-8", "surrogateescape"), "not a readable CSV"),
+        (b"PAR1", "damaged or strange Parquet"),
+        (b"PAR1" + b"\xff" * 500 + b"PAR1", "damaged or strange Parquet"),
+    ],
+)  # fmt: skip
+def test_what_is_no_measurement_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+    """The error says what is wrong and where, and nothing of the service's own paths."""
+    with pytest.raises(DataError, match=why) as caught:
+        _sent(tmp_path / "secret", content)
+    assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"nodes": [0]}, "column nodes: '0' is not within"),
+        ({"ppn": [2**31]}, "column ppn"),
+        ({"msize_bytes": [-1]}, "column msize_bytes"),
+        ({"nodes": [None]}, "damaged or strange"),
+        ({"nodes": ["many"]}, "damaged or strange"),
+        ({"collective": ["gossip"]}, "'gossip' is unknown"),
+        ({"status": ["fine"]}, "'fine' is unknown"),
+        ({"status": ["crash"]}, "a time of what was not timed"),
+        ({"time_s": [float("nan")]}, "column time_s"),
+        ({"time_s": [-1.0]}, "column time_s"),
+        ({"time_min_s": [float("inf")]}, "column time_min_s"),
+        ({"times_s": [[1e-6, -1e-6, 2e-6]]}, "are not n_reps positive times"),
+        ({"times_s": [[1e-6]]}, "are not n_reps positive times"),
+        ({"parameters": ["segsize=x"]}, "not name=integer"),
+        ({"parameters": ["b=1,a=2"]}, "is not written as 'a=2,b=1'"),
+        ({"algorithm": ["a\nb"]}, "cannot be printed"),
+        ({"schema_version": "2"}, "newer than this colltune"),
+        ({"schema_version": "x"}, "newer than this colltune"),
+        ({"context": "[]"}, "damaged or strange"),
+        ({"context": '{"machine": 1, "library": "a", "library_version": "b"}'}, "its machine is"),
+        ({"context": '{"machine": " ", "library": "a", "library_version": "b"}'}, "is empty"),
+        ({"provenance": '{"a": 1}'}, "short texts"),
+        ({"provenance": json.dumps({str(i): "" for i in range(300)})}, "short list"),
+    ],
+)
+def test_parquet_rows_are_checked_like_those_of_a_csv(
+    tmp_path: Path, changed: dict[str, Any], why: str
+) -> None:
+    """A file that only looks like one of ours does not get into a dataset."""
+    content = _parquet(tmp_path / "d", **changed)
+    with pytest.raises(DataError, match=why):
+        _sent(tmp_path / "a", content)
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path) -> None:
+    """Rows, and values within lists, are counted before they are unpacked."""
+    table = pq.read_table(append(tmp_path / "d", CONTEXT, [MEASURED], {}))
+    times = pa.ListArray.from_arrays([0, MOST_VALUES + 1], pa.array(np.ones(MOST_VALUES + 1)))
+    long = table.set_column(table.schema.names.index("times_s"), "times_s", times)
+    many = table.take(pa.array([0] * (MOST_ROWS + 1)))
+    for bomb, why in ((long, "values of one column"), (many, "rows")):
+        sink = io.BytesIO()
+        pq.write_table(bomb, sink, compression="zstd")
+        assert len(sink.getvalue()) < 200_000
+        with pytest.raises(DataError, match=f"{why}, and at most"):
+            _sent(tmp_path / "a", sink.getvalue())
+
+
+def test_a_csv_of_too_many_rows_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    """So that a body within its bound cannot take all memory."""
+    with pytest.raises(DataError, match=f"{MOST_ROWS + 1} rows"):
+        _sent(tmp_path / "a", HEADER.encode() + b"\n" * (MOST_ROWS + 2))
+
+
+def test_other_columns_are_left_behind(tmp_path: Path) -> None:
+    """Only what a dataset has is kept of a file."""
+    file = append(tmp_path / "d", CONTEXT, [MEASURED], {})
+    table = pq.read_table(file)
+    sink = io.BytesIO()
+    pq.write_table(table.append_column("more", pa.array([1])), sink)
+    frame: pd.DataFrame = _sent(tmp_path / "a", sink.getvalue()).dataset.frame
+    assert list(frame.columns) == SCHEMA.names
+
+
+def test_every_truncated_file_is_refused(tmp_path: Path) -> None:
+    """Wherever a Parquet file is cut, that is one clear error."""
+    content = _parquet(tmp_path / "d")
+    for size in range(4, len(content), 97):
+        with pytest.raises(DataError):
+            _sent(tmp_path / "a", content[:size])
+
+
+def test_no_damaged_byte_makes_anything_but_an_error_or_measurements(tmp_path: Path) -> None:
+    """Whatever one byte is turned into, the reader neither crashes nor lets a bad row through."""
+    content = bytearray(_parquet(tmp_path / "d"))
+    good = read_parquet(tmp_path / "d")
+    for at in range(4, len(content), 157):
+        damaged = bytes(content[:at]) + bytes([content[at] ^ 0xFF]) + bytes(content[at + 1 :])
+        try:
+            received = _sent(tmp_path / "a", damaged)
+        except DataError:
+            continue
+        assert len(received.dataset) == len(good)
+        assert all(m.instance.shape.nprocs > 0 for m in received.dataset.measurements())
