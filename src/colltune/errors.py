@@ -20,6 +20,10 @@ class DataError(ColltuneError):
     exit_status = 3
 
 
+class ConflictError(DataError):
+    """Measurements that are fine, but do not fit those that are there."""
+
+
 class CampaignError(ColltuneError):
     """A campaign file or a measuring request that makes no sense."""
 
@@ -60,6 +64,12 @@ class OutputError(ColltuneError):
     exit_status = 9
 
 
+class TokenFileError(ColltuneError):
+    """A file of tokens that is missing, unsafe, damaged or of an unknown version."""
+
+    exit_status = 15
+
+
 UNFINISHED = 10
 """Exit status of a measuring process that leaves a part of its campaign to the next one."""
 
@@ -75,5 +85,6 @@ EXIT_STATUSES: dict[int, str] = {
     8: "library: unknown MPI library, release or algorithm, or an invalid configuration file",
     9: "output: a file or folder that cannot be written",
     UNFINISHED: "unfinished: the batch job's time ended before the campaign; run the command again",
+    TokenFileError.exit_status: "tokens: a file of tokens that is missing, unsafe or damaged",
     130: "interrupted; what was measured is kept",
 }

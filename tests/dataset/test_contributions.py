@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.dataset import PerformanceDataset, append, read_parquet
-from colltune.dataset.contributions import ConflictError, add_once
+from colltune.dataset.contributions import add_once
 from colltune.dataset.parquet import read_provenance
 from colltune.domain import (
     Collective,
@@ -19,7 +19,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import DataError, OutputError
+from colltune.errors import ConflictError, DataError, OutputError
 
 CONTEXT = Context("hydra", "openmpi", "4.1.4")
 

@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "convert": "colltune.cli.convert:convert",
     "verify": "colltune.cli.verify:verify",
     "serve": "colltune.cli.serve:serve",
+    "token": "colltune.cli.token:token",
     "bundles": "colltune.cli.bundles:bundles",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."

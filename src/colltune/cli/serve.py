@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colltune.server.settings import Settings
 
 _APP = "colltune.server.app:worker_app"
+_PROTOCOL = "colltune.server.guarded_protocol:GuardedProtocol"
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _GRACE_S = 10
 _KEEP_ALIVE_S = 30
@@ -58,7 +59,11 @@ def serve(
         False
     ),
     munge_users: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Users who may write, with commas.")
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Whose, with commas: alice, @group, alice:measurements (nothing else).",
+        ),
     ] = None,
     caution: Caution = 1.0,
     ssl_certfile: Annotated[
@@ -208,6 +213,8 @@ def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[s
     config = uvicorn.Config(
         _APP,
         factory=True,
+        http=_PROTOCOL,
+        ws="none",
         workers=workers,
         log_config=None,
         access_log=False,

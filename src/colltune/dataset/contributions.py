@@ -11,15 +11,11 @@ import pyarrow.parquet as pq
 
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
 from colltune.dataset.parquet import append_dataset, read_context
-from colltune.errors import DataError
+from colltune.errors import ConflictError, DataError
 from colltune.files import locked
 
 _KEY = [*CELL_COLUMNS, "launch"]
 _LOCK = ".import.lock"
-
-
-class ConflictError(DataError):
-    """Measurements that are fine, but do not fit those that are there."""
 
 
 def add_once(

@@ -106,9 +106,7 @@ def _why_no_parameters(text: str) -> str:
     return "" if canonical == text else f"is not written as {canonical!r}"
 
 
-def _refuse(
-    frame: pd.DataFrame, column: str, wrong: np.ndarray, source: str, why: str
-) -> None:
+def _refuse(frame: pd.DataFrame, column: str, wrong: np.ndarray, source: str, why: str) -> None:
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         value = str(frame[column].iloc[at])[:80]

@@ -6,22 +6,41 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
 from fastapi import FastAPI
 
 from colltune import __version__
 from colltune.server import errors, logs
-from colltune.server.endpoints import bundles, config, docs, health, metrics, page, select
+from colltune.server.auth.configured import gate
+from colltune.server.auth.dependency import Gatekeeper
+from colltune.server.bodies import Uploads
+from colltune.server.connection_limits import STATE_KEY, connection_limits
+from colltune.server.endpoints import (
+    bundles,
+    config,
+    docs,
+    health,
+    measurements,
+    metrics,
+    page,
+    promotion,
+    select,
+)
 from colltune.server.front import Front
+from colltune.server.limits import Limits, RateLimit
 from colltune.server.offload import Offload
 from colltune.server.service import Service
 from colltune.server.settings import Settings
 from colltune.server.views.pages import Pages
+from colltune.server.writing import Writing
 
-ROUTERS = tuple(part.router for part in (health, metrics, select, config, bundles, docs, page))
+_PARTS = (health, metrics, select, config, bundles, measurements, promotion, docs, page)
+ROUTERS = tuple(part.router for part in _PARTS)
 _COUNT_S, _DEMAND_S = 1.0, 10.0
 _SLOW_PENDING = 8
+_WRITE_THREADS, _MOST_WRITES = 2, 16
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
 
 
@@ -50,8 +69,20 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    _take_writes(app, service)
     app.add_middleware(Front, service=service)
     return app
+
+
+def _take_writes(app: FastAPI, service: Service) -> None:
+    """Add what the endpoints that write need."""
+    settings = service.settings
+    app.state.gatekeeper = Gatekeeper(gate(settings))
+    app.state.writing = Writing(settings, service.watcher.refresh)
+    app.state.writes = Offload(_WRITE_THREADS, _MOST_WRITES)
+    app.state.uploads = Uploads(settings.max_body_bytes)
+    rate = RateLimit(settings.rate_per_s, settings.burst)
+    app.add_middleware(Limits, max_body_bytes=settings.max_body_bytes, writes=rate)
 
 
 def worker_app() -> FastAPI:
@@ -62,17 +93,18 @@ def worker_app() -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     service: Service = app.state.service
     service.watcher.start()
     counting = asyncio.create_task(_count(service))
     try:
-        yield
+        yield {STATE_KEY: connection_limits(service.settings.header_timeout_s)}
     finally:
         counting.cancel()
         await asyncio.to_thread(service.watcher.stop)
-        for offload in (app.state.offload, app.state.slow):
-            await asyncio.to_thread(offload.close)
+        state = app.state
+        for threads in (state.offload, state.slow, state.writes, state.uploads, state.gatekeeper):
+            await asyncio.to_thread(threads.close)
         service.settle()
         if service.demand is not None:
             await asyncio.to_thread(service.demand.flush)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -12,11 +13,20 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, OutputError
+from colltune.errors import (
+    BundleError,
+    ColltuneError,
+    ConflictError,
+    DataError,
+    LibraryError,
+    OutputError,
+    RegistryConflict,
+)
 
 PROBLEM = "application/problem+json"
 _LONGEST = 500
 _MOST_FAULTS = 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ServiceError(Exception):
@@ -41,6 +51,18 @@ class UnclearError(ServiceError):
     status = 422
 
 
+class RefusedError(ServiceError):
+    """What was asked for is there, but is not fit for it."""
+
+    status = 422
+
+
+class ClashError(ServiceError):
+    """Somebody else was faster, or things are not as the client believes."""
+
+    status = 409
+
+
 class NotReadyError(ServiceError):
     """Nothing can be answered yet."""
 
@@ -58,6 +80,8 @@ class BusyError(ServiceError):
 STATUSES: dict[type[ColltuneError], int] = {
     DataError: 422,
     LibraryError: 422,
+    RegistryConflict: 409,
+    ConflictError: 409,
     BundleError: 404,
     OutputError: 503,
 }
@@ -68,6 +92,8 @@ def status_of(error: Exception) -> int:
     """Return the HTTP status for an error."""
     if isinstance(error, ServiceError):
         return error.status
+    if isinstance(error, OutputError) and getattr(error.__cause__, "errno", 0) in _FULL:
+        return 507
     return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
 
 

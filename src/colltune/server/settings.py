@@ -8,6 +8,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from colltune.server.auth.gate import munge_rules
+
 PREFIX = "COLLTUNE_SERVER_"
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -31,7 +33,11 @@ class Settings(BaseSettings):
     munge
         Whether MUNGE credentials are taken from those who write.
     munge_users
-        Names of the users whose credentials are.
+        Whose are: ``alice``, ``@group``, ``*``; ``alice:measurements`` may do nothing else.
+    munge_socket
+        Of the MUNGE daemon, where it is not the usual one.
+    munge_bound
+        Whether a credential must be made for its request, see `auth.gate.Admission`.
     max_body_bytes
         Of a request.
     rate_per_s, burst
@@ -63,6 +69,8 @@ class Settings(BaseSettings):
     tokens: Path | None = None
     munge: bool = False
     munge_users: Annotated[tuple[str, ...], NoDecode] = ()
+    munge_socket: Path | None = None
+    munge_bound: bool = False
     max_body_bytes: Count = 64 << 20
     rate_per_s: Annotated[float, Field(gt=0)] = 10.0
     burst: Count = 20
@@ -89,6 +97,13 @@ class Settings(BaseSettings):
     def _one_source(self) -> Settings:
         if (self.registry is None) == (self.bundle is None):
             raise ValueError("give either a registry or a bundle to serve")
+        return self
+
+    @model_validator(mode="after")
+    def _known_users(self) -> Settings:
+        if self.munge and not self.munge_users:
+            raise ValueError("say whose MUNGE credentials count: --munge-users alice,@admins")
+        munge_rules(self.munge_users, bound=False)
         return self
 
     def environment(self) -> dict[str, str]:

@@ -1,0 +1,178 @@
+"""`colltune token …`: who may write to the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from colltune.cli.options import Json
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from colltune.server.auth.token_file import Token
+
+token = typer.Typer(
+    help="Give out, list and revoke the tokens of those who may write to the service.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Tokens = Annotated[
+    Path,
+    typer.Option(
+        "--tokens",
+        metavar="FILE",
+        envvar="COLLTUNE_SERVER_TOKENS",
+        help="The file of hashed tokens that the service reads.",
+    ),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, such as nightly-ci.")]
+
+
+@token.command("add")
+def add(
+    name: Name,
+    tokens: Tokens,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SCOPE",
+            help="What it is good for: measurements (to send some), promote (to promote bundles"
+            " and take them back); repeatable.",
+        ),
+    ],
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="Until when: 90d, or a UTC time such as 2027-01-31; default: ever."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a token and print it, once: only its hash is kept.
+
+    A service that is running takes it from now on.
+
+    Example: colltune token add nightly-ci --tokens /etc/colltune/tokens --scope measurements
+    """
+    from colltune.cli.console import show, show_json, warn
+    from colltune.errors import TokenFileError
+    from colltune.server.auth import token_file
+
+    scopes, until = _scopes(scope), _until(expires)
+    token_file.check_name(name)
+    secret = token_file.new_token()
+    with _changed(tokens) as entries:
+        if any(entry.name == name for entry in entries):
+            raise TokenFileError(
+                f"{tokens}: has a token {name} already; choose another name, or first"
+                f" `colltune token revoke {name}`"
+            )
+        entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
+    if json:
+        show_json({**_facts(entries[-1]), "token": secret})
+        return
+    warn(f"this token of {name} is shown only now; keep it where only its user can read it")
+    show(secret)
+
+
+@token.command("list")
+def list_(tokens: Tokens, json: Json = False) -> None:
+    """Show the tokens' names, what they are good for, and until when.
+
+    Example: colltune token list --tokens /etc/colltune/tokens
+    """
+    from datetime import UTC, datetime
+
+    from colltune.cli.console import columns, show, show_json
+    from colltune.server.auth import token_file
+
+    entries = token_file.read(tokens)
+    if json:
+        show_json([_facts(entry) for entry in entries])
+        return
+    now = datetime.now(UTC)
+    rows = [[e.name, ", ".join(sorted(e.scopes)), _validity(e, now)] for e in entries]
+    show(columns(["name", "scopes", "valid"], rows))
+
+
+@token.command("revoke")
+def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
+    """Remove a token; a service that is running refuses it from now on.
+
+    Example: colltune token revoke nightly-ci --tokens /etc/colltune/tokens
+    """
+    from colltune.cli.console import show, show_json
+    from colltune.errors import TokenFileError
+
+    with _changed(tokens) as entries:
+        left = [entry for entry in entries if entry.name != name]
+        if len(left) == len(entries):
+            known = ", ".join(entry.name for entry in entries) or "none"
+            raise TokenFileError(f"{tokens}: has no token {name}; there are: {known}")
+        entries[:] = left
+    if json:
+        show_json({"revoked": name, "left": len(left)})
+    else:
+        show(f"{name} is revoked")
+
+
+@contextmanager
+def _changed(path: Path) -> Iterator[list[Token]]:
+    """Yield the file's tokens, to be changed and written back, one at a time."""
+    from colltune.files import locked
+    from colltune.server.auth import token_file
+
+    with locked(path.with_name(f".{path.name}.lock")):
+        entries = list(token_file.read(path)) if path.exists() or path.is_symlink() else []
+        yield entries
+        token_file.write(path, entries)
+
+
+def _scopes(names: list[str]) -> frozenset[Any]:
+    from colltune.server.auth.scopes import Scope
+
+    try:
+        return frozenset(map(Scope, names))
+    except ValueError as error:
+        raise typer.BadParameter(f"--scope: {error}; known: {', '.join(Scope)}") from None
+
+
+def _until(text: str | None) -> datetime | None:
+    """Return the UTC time that `text` stands for."""
+    from datetime import UTC, datetime, timedelta
+
+    if text is None:
+        return None
+    now = datetime.now(UTC)
+    try:
+        if text.endswith("d") and text[:-1].isdecimal():
+            return (now + timedelta(days=int(text[:-1]))).replace(microsecond=0)
+        moment = datetime.fromisoformat(text)
+        until = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"--expires {text}: neither days such as 90d nor a time such as 2027-01-31"
+        ) from None
+    if until <= now:
+        raise typer.BadParameter(f"--expires {text}: that is over")
+    return until
+
+
+def _facts(entry: Token) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "scopes": sorted(entry.scopes),
+        "expires": entry.expires.isoformat() if entry.expires else None,
+    }
+
+
+def _validity(entry: Token, now: datetime) -> str:
+    if entry.expires is None:
+        return "for ever"
+    return f"{'expired' if entry.is_expired(now) else 'until'} {entry.expires.isoformat()}"

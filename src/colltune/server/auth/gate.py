@@ -1,0 +1,160 @@
+"""The gate before everything that writes: who asks, and whether he may. It knows no HTTP server."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from colltune.server.auth import munge
+from colltune.server.auth.access import ForbiddenError, UnauthenticatedError
+from colltune.server.auth.scopes import Principal, Scope
+from colltune.server.auth.token_store import TokenStore
+
+_EVERYBODY = "*"
+_GROUP = "@"
+_HOW = (
+    'send "Authorization: Bearer TOKEN" (colltune token add), or "Authorization: MUNGE CREDENTIAL"'
+    " where munged runs"
+)
+
+
+@dataclass(frozen=True)
+class MungeRules:
+    """Whose MUNGE credentials count.
+
+    ``users`` has per scope user names or uids, ``@group`` for a group's members, ``*`` for every
+    user. With ``bound`` a credential without payload does not do, see `Admission.check_body`.
+    """
+
+    users: Mapping[Scope, frozenset[str]]
+    socket: Path | None = None
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A caller who may do what he asks for, if his credential was made for this very request."""
+
+    principal: Principal
+    _payload: bytes | None = field(default=None, repr=False)
+    _head: str = ""
+
+    def check_body(self, sha256: str) -> None:
+        """Compare a MUNGE credential's payload, if it has one, with the request.
+
+        It is the method, the path with its query, and the SHA-256 of the body in hexadecimal digits
+        (that of nothing where there is none), separated by single blanks; a line feed may follow.
+
+        Raises
+        ------
+        UnauthenticatedError
+            If they differ: the credential was made for another request.
+        """
+        if self._payload is None:
+            return
+        expected = f"{self._head} {sha256}".encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(self._payload.removesuffix(b"\n"), expected):
+            raise UnauthenticatedError(
+                "this MUNGE credential was made for another request: its payload is not the method,"
+                " the path with its query, and the SHA-256 of the body"
+            )
+
+
+def munge_rules(users: Iterable[str], socket: Path | None = None, *, bound: bool) -> MungeRules:
+    """Return the rules for `users`: ``alice``, or ``alice:measurements`` where not all is allowed.
+
+    Raises
+    ------
+    ValueError
+        If a scope is unknown.
+    """
+    allowed: dict[Scope, set[str]] = {scope: set() for scope in Scope}
+    for entry in users:
+        name, colon, scope = entry.partition(":")
+        if colon and scope not in list(Scope):
+            raise ValueError(f"{entry!r}: no scope {scope!r}; known: {', '.join(Scope)}")
+        for granted in [Scope(scope)] if colon else Scope:
+            allowed[granted].add(name)
+    return MungeRules({s: frozenset(names) for s, names in allowed.items()}, socket, bound)
+
+
+class Gate:
+    """Admits callers. Its methods read files and ask a daemon: call them in a thread."""
+
+    def __init__(self, tokens: TokenStore | None = None, rules: MungeRules | None = None) -> None:
+        self._tokens = tokens
+        self._rules = rules
+
+    def admit(
+        self, authorizations: Sequence[str], scope: Scope, method: str, target: str
+    ) -> Admission:
+        """Return the caller, who may do what `scope` stands for.
+
+        Parameters
+        ----------
+        authorizations
+            The values of all Authorization headers.
+        scope
+            What is asked for.
+        method, target
+            Of the request: ``POST``, and the path with its query as it was sent.
+
+        Raises
+        ------
+        UnauthenticatedError
+            If nobody is named, or not provably.
+        ForbiddenError
+            If he may not, or nobody may: neither tokens nor MUNGE are configured.
+        CannotTellError
+            If that cannot be found out now.
+        """
+        if self._tokens is None and self._rules is None:
+            raise ForbiddenError(
+                "this service is read-only; its administrator can start it with --tokens FILE"
+                " (colltune token add) or --munge"
+            )
+        if len(authorizations) != 1:
+            what = "an Authorization header" if not authorizations else "one Authorization header"
+            raise UnauthenticatedError(f"writing needs {what}: {_HOW}")
+        kind, _, credential = authorizations[0].strip().partition(" ")
+        if kind.lower() == "bearer":
+            return self._by_token(credential.strip(), scope)
+        if kind.lower() == "munge":
+            return self._by_munge(credential.strip(), scope, f"{method} {target}")
+        raise UnauthenticatedError(f"this kind of Authorization is not taken: {_HOW}")
+
+    def _by_token(self, secret: str, scope: Scope) -> Admission:
+        if self._tokens is None:
+            raise UnauthenticatedError("this service takes no tokens, only MUNGE credentials")
+        token = self._tokens.token(secret)
+        if scope not in token.scopes:
+            raise ForbiddenError(
+                f"the token {token.name} does not have the scope {scope}; ask for one that has"
+                f" (colltune token add NAME --scope {scope})"
+            )
+        return Admission(Principal(f"{token.name} (token)"))
+
+    def _by_munge(self, credential: str, scope: Scope, head: str) -> Admission:
+        if self._rules is None:
+            raise UnauthenticatedError("this service takes no MUNGE credentials, only tokens")
+        caller = munge.decode(credential, self._rules.socket)
+        if not _is_among(caller, self._rules.users.get(scope, frozenset())):
+            raise ForbiddenError(
+                f"user {caller.user} (uid {caller.uid}) may not do this here ({scope});"
+                " ask the service's administrator"
+            )
+        if self._rules.bound and not caller.payload:
+            raise UnauthenticatedError(
+                "this service takes only MUNGE credentials whose payload is the method, the path"
+                " with its query, and the SHA-256 of the body"
+            )
+        return Admission(Principal(f"{caller.user} (munge)"), caller.payload or None, head)
+
+
+def _is_among(caller: munge.Caller, allowed: frozenset[str]) -> bool:
+    if _EVERYBODY in allowed or {caller.user, str(caller.uid)} & allowed:
+        return True
+    groups = {name.removeprefix(_GROUP) for name in allowed if name.startswith(_GROUP)}
+    return bool(groups) and not groups.isdisjoint(caller.groups())

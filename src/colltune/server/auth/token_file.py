@@ -1,0 +1,215 @@
+"""The file of bearer tokens: whose they are and what they may do, but never the tokens.
+
+Of each token its SHA-256 is kept. A token is 256 random bits, which nobody can guess from the
+hash, so that the salt and the slowness that protect a human's password would add nothing but a way
+to keep the service busy with wrong tokens. Tokens that people make up are therefore not taken:
+`new_token` alone makes them.
+
+Format history
+--------------
+1. first line ``colltune-tokens 1``; then a line per token: name, scopes joined by commas,
+   ``sha256:`` and 64 hexadecimal digits, UTC time of expiry or ``-``, separated by blanks. Blank
+   lines and those that begin with ``#`` are skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from colltune.errors import TokenFileError
+from colltune.files import whole
+from colltune.server.auth.scopes import Scope
+
+_FIRST_LINE = "colltune-tokens 1"
+_FIELDS = 4
+_PREFIX = "colltune_"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_MOST_BYTES = 1 << 20
+_OTHERS = stat.S_IRWXO | stat.S_IWGRP
+_MEND = "make it with `colltune token add`"
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is known of a token; ``expires`` is None for one that stays valid."""
+
+    name: str
+    scopes: frozenset[Scope]
+    sha256: str
+    expires: datetime | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether it is no longer valid at `now`."""
+        return self.expires is not None and now >= self.expires
+
+
+def new_token() -> str:
+    """Return a new secret of 256 random bits, recognisable by its beginning."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> str:
+    """Return what is kept of a token."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def matching(tokens: Iterable[Token], secret: str) -> Token | None:
+    """Return the token that `secret` is, in a time that does not tell how close it came."""
+    presented, found = digest(secret), None
+    for token in tokens:
+        if hmac.compare_digest(token.sha256, presented):
+            found = token
+    return found
+
+
+def check_name(name: str) -> str:
+    """Return `name` if a token may have it.
+
+    Raises
+    ------
+    TokenFileError
+        Otherwise.
+    """
+    if not _NAME.fullmatch(name):
+        raise TokenFileError(
+            f"{name!r} cannot name a token: use up to 64 letters, digits, '.', '_', '@' and '-'"
+        )
+    return name
+
+
+def read(path: Path) -> tuple[Token, ...]:
+    """Return the tokens of the file `path`.
+
+    Raises
+    ------
+    TokenFileError
+        If it is no plain file, others than its owner may write it or everybody read it, it belongs
+        to another user, or a line is damaged, which is named.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise TokenFileError(f"{path}: no such token file; {_MEND}") from None
+    except OSError as error:
+        raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
+    try:
+        _refuse_unsafe(path, os.fstat(descriptor))
+        content = _read(descriptor, _MOST_BYTES + 1)
+    except OSError as error:
+        raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    if len(content) > _MOST_BYTES:
+        raise TokenFileError(f"{path}: over {_MOST_BYTES} bytes, which no token file is; {_MEND}")
+    return _parsed(content.decode("utf-8", "replace"), path)
+
+
+def write(path: Path, tokens: Sequence[Token]) -> None:
+    """Write the file whole, readable by its owner only, or as narrowly as it was before.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written; the old one stays.
+    """
+    target = path.resolve()
+    lines = [_FIRST_LINE, "# name scopes sha256 expires", *map(_line, tokens)]
+    with whole(target) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123
+            stream.write("\n".join(lines) + "\n")
+            _keep_owner(descriptor, target)
+
+
+def _read(descriptor: int, most_bytes: int) -> bytes:
+    content = b""
+    while piece := os.read(descriptor, most_bytes - len(content)):
+        content += piece
+    return content
+
+
+def _keep_owner(descriptor: int, target: Path) -> None:
+    """Leave the file to the service that reads it, where an administrator writes it anew."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return
+    os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o640 | stat.S_IRUSR)
+
+
+def _refuse_unsafe(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise TokenFileError(f"{path}: no plain file, as a token file must be; {_MEND}")
+    if status.st_mode & _OTHERS:
+        raise TokenFileError(
+            f"{path}: others than its owner can reach it (mode"
+            f" {stat.S_IMODE(status.st_mode):04o}); chmod 600 {path}"
+        )
+    if status.st_uid not in (0, os.geteuid()):
+        raise TokenFileError(
+            f"{path}: belongs to uid {status.st_uid}, and not to the service (uid {os.geteuid()})"
+            f" or root; chown {os.geteuid()} {path}"
+        )
+
+
+def _line(token: Token) -> str:
+    expires = token.expires.astimezone(UTC).isoformat() if token.expires else "-"
+    return f"{token.name} {','.join(sorted(token.scopes))} sha256:{token.sha256} {expires}"
+
+
+def _parsed(text: str, path: Path) -> tuple[Token, ...]:
+    first, *rest = text.splitlines() or [""]
+    if first.strip() != _FIRST_LINE:
+        raise TokenFileError(f"{path}, line 1: is not {_FIRST_LINE!r}; {_MEND}")
+    tokens: dict[str, Token] = {}
+    for number, line in enumerate(rest, start=2):
+        if not line.strip() or line.startswith("#"):
+            continue
+        token = _parsed_line(line, f"{path}, line {number}")
+        if token.name in tokens:
+            raise TokenFileError(f"{path}, line {number}: a second token {token.name}; remove it")
+        tokens[token.name] = token
+    return tuple(tokens.values())
+
+
+def _parsed_line(line: str, where: str) -> Token:
+    """Return what a line says; an error never quotes it, lest a token stand there by mistake."""
+    fields = line.split()
+    if len(fields) != _FIELDS:
+        raise TokenFileError(
+            f"{where}: has {len(fields)} words, not name, scopes, sha256 and expiry; {_MEND}"
+        )
+    name, scopes, kept, expires = fields
+    if not _NAME.fullmatch(name):
+        raise TokenFileError(f"{where}: the name is malformed; {_MEND}")
+    if not _DIGEST.fullmatch(kept):
+        raise TokenFileError(f"{where}: no sha256: and 64 hexadecimal digits; {_MEND}")
+    known = ", ".join(Scope)
+    try:
+        allowed = frozenset(map(Scope, scopes.split(",")))
+    except ValueError:
+        raise TokenFileError(f"{where}: a scope is unknown; known: {known}") from None
+    return Token(name, allowed, kept.removeprefix("sha256:"), _moment(expires, where))
+
+
+def _moment(text: str, where: str) -> datetime | None:
+    if text == "-":
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise TokenFileError(
+            f"{where}: the expiry is no time such as 2027-01-31T00:00:00+00:00, nor '-'"
+        ) from None

@@ -1,0 +1,94 @@
+"""What requests that write look like, and how endpoints hand them on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from colltune.server.errors import PROBLEM
+from colltune.server.offload import Offload
+from colltune.server.schemas import ContextOf, ProblemOf
+from colltune.server.serving import PROBLEMS
+from colltune.server.writing import Writing
+
+WRITE_PROBLEMS: dict[int | str, dict[str, Any]] = PROBLEMS | {
+    status: {"description": what, "model": ProblemOf, "content": {PROBLEM: {}}}
+    for status, what in {
+        400: "The body did not come whole.",
+        401: "Who asks is not proved.",
+        403: "Who asks may not, or nobody may.",
+        409: "It does not fit what is there now.",
+        413: "The body is too large.",
+        415: "The body is of another type.",
+        429: "Too many requests; see Retry-After.",
+        507: "No space is left.",
+    }.items()
+}
+"""Answers that every endpoint may give that writes."""
+Result = TypeVar("Result")
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has characters that cannot be printed")
+    return text
+
+
+Note = Annotated[str, AfterValidator(_printable), Field(max_length=1000, description="Why.")]
+Expected = Annotated[
+    str,
+    Field(
+        pattern=r"^([0-9a-f]{64}|none)$",
+        description="Id of the bundle that must be in force now; none: nothing may be.",
+    ),
+]
+Launch = Annotated[
+    str,
+    AfterValidator(_printable),
+    Field(max_length=200, description="Name of the launch (the allocation) for all rows."),
+]
+
+
+class PromoteQuery(BaseModel):
+    """Of ``/v1/bundles/{id}/promote``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    note: Note = ""
+    expected: Expected | None = None
+
+
+class RollbackQuery(BaseModel):
+    """Of ``/v1/bundles/{id}/rollback``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    note: Note = ""
+
+
+class MeasurementsQuery(BaseModel):
+    """Of ``/v1/measurements``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    launch: Launch = ""
+
+
+class Stored(BaseModel):
+    """What became of measurements that were sent; ``new`` is false where they were there."""
+
+    new: bool
+    rows: int
+    file: str
+    sha256: str
+    context: ContextOf
+
+
+async def written(request: Request, write: Callable[[Writing], Result]) -> Result:
+    """Return what `write` does; in threads of its own, so that answers do not wait for it."""
+    writing: Writing = request.app.state.writing
+    writes: Offload = request.app.state.writes
+    return await writes.run(object(), lambda: write(writing))

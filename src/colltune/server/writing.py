@@ -1,0 +1,204 @@
+"""What the service writes, without HTTP: measurements into a dataset, decisions into the registry.
+
+Every method may take long and is called in a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+
+from colltune.domain import Context
+from colltune.errors import BundleError, RegistryConflict
+from colltune.models.registry.events import Event
+from colltune.models.registry.registry import NOTHING, Registry
+from colltune.server.auth.access import ForbiddenError
+from colltune.server.auth.scopes import Principal
+from colltune.server.errors import ClashError, NotThereError, RefusedError
+from colltune.server.settings import Settings
+
+_NONE = "none"
+
+
+@dataclass(frozen=True)
+class Why:
+    """What somebody says about a change: `note`, and the bundle that he believes to be in force."""
+
+    note: str = ""
+    expected: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Measurements that were sent; not ``new`` where the same were there already."""
+
+    new: bool
+    rows: int
+    file: str
+    sha256: str
+    context: Context
+
+
+class Writing:
+    """Writes for those who may.
+
+    Parameters
+    ----------
+    settings
+        Where to.
+    changed
+        Is called when another bundle came into force, so that it is taken up at once.
+    """
+
+    def __init__(self, settings: Settings, changed: Callable[[], None]) -> None:
+        self._data = settings.data
+        self._root = settings.registry
+        self._registry = Registry(settings.registry) if settings.registry else None
+        self._changed = changed
+        self._log = structlog.get_logger("colltune.server.writing")
+
+    def dataset_folder(self) -> Path:
+        """Return the dataset's folder.
+
+        Raises
+        ------
+        ForbiddenError
+            If this service takes no measurements.
+        """
+        if self._data is None:
+            raise ForbiddenError(
+                "this service takes no measurements; its administrator can start it with --data"
+            )
+        return self._data
+
+    def store(
+        self, stream: BinaryIO, path: Path, sha256: str, launch: str, by: Principal
+    ) -> StoredFile:
+        """Add measurements to the dataset, unless the same were sent before.
+
+        Parameters
+        ----------
+        stream, path
+            Of what was sent, see `read_received`.
+        sha256
+            Of what was sent.
+        launch
+            The launch's name, where the sender gives one.
+        by
+            Who sent it.
+
+        Raises
+        ------
+        DataError
+            If it is no dataset, or does not fit the one that is there.
+        OutputError
+            If it cannot be written; nothing of it is left.
+        """
+        # pandas and Arrow take a lot of memory, which a service that only answers does not need
+        from colltune.dataset.contributions import add_once  # noqa: PLC0415
+        from colltune.dataset.received import read_received  # noqa: PLC0415
+
+        received = read_received(stream, path, "the body", launch)
+        facts = {
+            **received.facts,
+            "received_from": str(by),
+            "received_sha256": sha256,
+            "received_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        digest = hashlib.sha256(f"{sha256} {launch}".encode()).hexdigest()
+        file, is_new = add_once(self.dataset_folder(), received.dataset, facts, digest)
+        rows = len(received.dataset)
+        self._log.info("measurements", who=str(by), rows=rows, file=file.name, new=is_new)
+        return StoredFile(is_new, rows, file.name, sha256, received.dataset.context)
+
+    def promote(self, prefix: str, why: Why, by: Principal) -> Event:
+        """Bring the bundle whose id begins with `prefix` into force.
+
+        Raises
+        ------
+        NotThereError
+            If there is none.
+        RefusedError
+            If it is damaged, or this colltune cannot read it; the old one stays.
+        RegistryConflict
+            If another one is in force than expected.
+        OutputError
+            If it cannot be written.
+        """
+        registry = self._changeable()
+        bundle_id = _found(registry, prefix)
+        try:
+            event = registry.promote(
+                bundle_id, by=str(by), note=why.note, expected=_expected(why.expected)
+            )
+        except RegistryConflict:
+            raise
+        except BundleError as error:
+            raise RefusedError(self._without_root(error)) from error
+        return self._done(event)
+
+    def rollback(self, prefix: str, why: Why, by: Principal) -> Event:
+        """Bring back what was in force before the bundle whose id begins with `prefix`.
+
+        Raises
+        ------
+        NotThereError, OutputError
+            As `promote`.
+        ClashError
+            If it is not in force, or nothing was before it.
+        RegistryConflict
+            If somebody else changed that in the meantime.
+        """
+        registry = self._changeable()
+        bundle_id = _found(registry, prefix)
+        slots = [s for s, event in registry.current().items() if event.bundle_id == bundle_id]
+        if not slots:
+            raise ClashError(
+                f"the bundle {bundle_id[:12]} is not in force, so there is nothing to take back"
+            )
+        try:
+            event = registry.rollback(slots[0], by=str(by), note=why.note, expected=bundle_id)
+        except RegistryConflict:
+            raise
+        except BundleError as error:
+            raise ClashError(self._without_root(error)) from error
+        return self._done(event)
+
+    def _changeable(self) -> Registry:
+        if self._registry is None:
+            raise ForbiddenError(
+                "this service has one bundle and no registry, so nothing can be promoted;"
+                " its administrator can start it with --registry"
+            )
+        return self._registry
+
+    def _done(self, event: Event) -> Event:
+        self._log.info(
+            "in force", slot=event.slot, bundle=event.bundle_id, action=event.action, who=event.by
+        )
+        self._changed()
+        return event
+
+    def _without_root(self, error: BundleError) -> str:
+        """Return a message without the place of the registry, which is nobody's business."""
+        return str(error).replace(str(self._root), "registry")
+
+
+def _found(registry: Registry, prefix: str) -> str:
+    """Return the whole id; only a failure of the search is a 404."""
+    found = [i for i in registry.ids() if i.startswith(prefix)]
+    if not found:
+        raise NotThereError(f"no bundle {prefix}; see /v1/bundles")
+    if len(found) > 1:
+        raise ClashError(f"several bundles' ids begin with {prefix}; give more of it")
+    return found[0]
+
+
+def _expected(told: str | None) -> str | None:
+    return NOTHING if told == _NONE else told
