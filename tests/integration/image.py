@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -93,12 +94,13 @@ class Image:
         return sum(sizes.values())
 
     def programs(self) -> set[str]:
-        """Return the names of all that can be executed in it."""
+        """Return the names of all that can be executed in it, links in a ``bin`` included."""
         found = set()
         for folder, _, names in os.walk(self.root):
             for name in names:
-                status = (Path(folder) / name).lstat()
-                if status.st_mode & 0o111:
+                mode = (Path(folder) / name).lstat().st_mode
+                is_named = stat.S_ISLNK(mode) and folder.endswith("bin")
+                if is_named or (stat.S_ISREG(mode) and mode & 0o111):
                     found.add(name)
         return found
 

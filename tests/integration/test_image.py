@@ -122,7 +122,7 @@ def test_the_image_takes_measurements(container: Container) -> None:
 
 
 def test_the_service_stops_when_told(image: Image, registry: Path) -> None:
-    """SIGTERM ends its first process gracefully; the health check of a stopped one fails."""
+    """SIGTERM ends its first process gracefully, with status 0."""
     with Container(image, registry, "/registry") as running:
         while not ask(running, "/health/live").ok:
             time.sleep(0.1)
