@@ -71,10 +71,9 @@ def test_the_examples_know_the_settings() -> None:
     assert named <= known
 
 
-def test_the_proxies_refuse_what_the_service_refuses() -> None:
+def test_nginx_refuses_what_the_service_refuses() -> None:
     """A body that the service would take passes the proxy, and no larger one does."""
     largest = Settings.model_fields["max_body_bytes"].default
-    assert f"LimitRequestBody {largest}\n" in example("apache")
     assert f"client_max_body_size {largest >> 20}m;" in example("nginx")
 
 
