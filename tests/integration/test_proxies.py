@@ -50,7 +50,15 @@ ErrorLog /dev/stderr
 {modules}
 {example}
 """
-MODULES = ("mpm_event", "authz_core", "ssl", "socache_shmcb", "headers", "reqtimeout", "proxy")
+MODULES: tuple[str, ...] = (
+    "mpm_event",
+    "authz_core",
+    "ssl",
+    "socache_shmcb",
+    "headers",
+    "reqtimeout",
+    "proxy",
+)
 MODULES += ("proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_byrequests")
 
 
