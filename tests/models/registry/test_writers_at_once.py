@@ -166,14 +166,14 @@ def test_two_rollbacks_undo_one_promotion(root: Path, monkeypatch: pytest.Monkey
     for number in (0, 1, 2):
         registry.promote(small(number).id, by="ann")
     slow = Registry(root)
-    load = slow.load
+    local = slow.store.local
 
-    def meanwhile(bundle_id: str) -> object:
+    def meanwhile(folder: str, *, fresh: bool) -> Path:
         monkeypatch.undo()
         registry.rollback(SLOT, by="bob")
-        return load(bundle_id)
+        return local(folder, fresh=fresh)
 
-    monkeypatch.setattr(slow, "load", meanwhile)
+    monkeypatch.setattr(slow.store, "local", meanwhile)
     with pytest.raises(RegistryConflict, match=f"{small(2).id} was expected"):
         slow.rollback(SLOT, by="eve")
     assert [e.by for e in Registry(root).history()] == ["ann", "ann", "ann", "bob"]

@@ -17,7 +17,8 @@ A registry is a folder, often on NFS, or a prefix of an object store:
 
 A slot is an MPI release, ``openmpi-4.1.4``; each has its own bundle in force.
 
-How writers agree without locks is told in `colltune.models.registry.folder_store`.
+How writers agree without locks is told in `colltune.models.registry.folder_store` (local file
+systems and NFS) and `colltune.models.registry.object_store` (S3).
 """
 
 from colltune.models.registry.bundle_folder import Entry

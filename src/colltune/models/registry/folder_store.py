@@ -30,6 +30,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from colltune.errors import BundleError, OutputError
+from colltune.models.bundle import Bundle, load
 
 _CURRENT = "current"
 _BUNDLES = "bundles"
@@ -50,6 +51,7 @@ class FolderStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.where = str(root)
+        self.lists_late = True
 
     def names(self, folder: str, *, fresh: bool = False) -> list[str]:
         """Return the names in `folder`."""
@@ -129,27 +131,21 @@ class FolderStore:
                 target.rename(doomed)
                 shutil.rmtree(doomed)
 
-    def local(self, folder: str) -> Path:
+    def described(self, folder: str) -> Bundle:
+        """Return a bundle without its models."""
+        return load(self.local(folder), ())
+
+    def local(self, folder: str, *, fresh: bool = False) -> Path:
         """Return the folder itself, if it is plain."""
-        path = self.root / folder
+        del fresh
         try:
-            if not stat.S_ISDIR(path.lstat().st_mode):
-                raise BundleError(
-                    f"{path}: a symbolic link or no folder; a registry holds bundles themselves,"
-                    " add it with `colltune bundles add`"
-                )
-            with os.scandir(path) as entries:
-                strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]
-            if strange:
-                raise BundleError(f"{path / strange[0]}: no plain file; remove it")
+            return plain_folder(self.root / folder)
         except FileNotFoundError:
             self._check_root()
             raise BundleError(
-                f"{path}: no such bundle in the registry; `colltune bundles list` shows them"
+                f"{self.root / folder}: no such bundle in the registry; `colltune bundles list`"
+                " shows them"
             ) from None
-        except OSError as error:
-            raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
-        return path
 
     def forget_local(self, folder: str) -> bool:
         """Return that there is no copy."""
@@ -201,6 +197,33 @@ class FolderStore:
             return (self.root / _CURRENT / name).readlink().name
         except OSError:
             return None
+
+
+def plain_folder(path: Path) -> Path:
+    """Return `path`, which must be a folder of plain files and no symbolic link.
+
+    Raises
+    ------
+    BundleError
+        If it is anything else.
+    FileNotFoundError
+        If there is nothing.
+    """
+    try:
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise BundleError(
+                f"{path}: a symbolic link or no folder; a registry holds bundles themselves,"
+                " add it with `colltune bundles add`"
+            )
+        with os.scandir(path) as entries:
+            strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+    if strange:
+        raise BundleError(f"{path / strange[0]}: no plain file; remove it")
+    return path
 
 
 def _temporary_beside(path: Path) -> Path:

@@ -8,6 +8,7 @@ first sees nothing of the other and goes on, whoever came second sees it and giv
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -109,7 +110,7 @@ class Collection:
 
     def _remove_bundle(self, bundle_id: str) -> bool:
         mark = f"work/{_REMOVING}{bundle_id}"
-        if not self._store.create(mark, b"") and not self._abandoned(mark):
+        if not self._store.create(mark, secrets.token_bytes(6)) and not self._abandoned(mark):
             return False
         try:
             if (

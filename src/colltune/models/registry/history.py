@@ -40,8 +40,9 @@ class History:
             match = _FILE.fullmatch(name)
             if match and int(match[1]) not in self._known:
                 self._read(int(match[1]))
-        # a listing may be late even so, but whoever asks by name is told
-        while fresh and self._read_if_there(max(self._known, default=0) + 1):
+        # whoever asks by name is told
+        late = fresh and self._store.lists_late
+        while late and self._read_if_there(max(self._known, default=0) + 1):
             pass
         known = dict(self._known)
         return tuple(known[sequence] for sequence in sorted(known))

@@ -10,12 +10,14 @@ from typing import Any
 
 from colltune.domain import Collective
 from colltune.errors import BundleError, RegistryConflict
+from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, load
 from colltune.models.registry import bundle_folder, reports
 from colltune.models.registry.bundle_folder import Entry
 from colltune.models.registry.events import Action, Event, in_force, standing, unnumbered
 from colltune.models.registry.folder_store import FolderStore
 from colltune.models.registry.history import History
+from colltune.models.registry.object_store import ObjectStore
 from colltune.models.registry.slots import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.models.registry.store import Store
 
@@ -70,7 +72,7 @@ class Registry:
 
     def _is_whole(self, bundle_id: str) -> bool:
         try:
-            self.load(bundle_id)
+            self._loaded(bundle_id, fresh=True)
         except BundleError:
             return False
         return True
@@ -97,7 +99,8 @@ class Registry:
         BundleError
             If it is not there, damaged, or of a newer format.
         """
-        bundle = self.load(bundle_id, ())
+        bundle = self.store.described(_folder(checked_id(bundle_id)))
+        self._check_name(bundle, bundle_id)
         return Entry(
             bundle.id,
             bundle.context,
@@ -143,21 +146,35 @@ class Registry:
         BundleError
             If it is not there, damaged, of a newer format, or not what its name says.
         """
-        try:
-            return self._loaded(bundle_id, collectives)
-        except BundleError:
-            if not self.store.forget_local(_folder(checked_id(bundle_id))):
-                raise
-        return self._loaded(bundle_id, collectives)
+        return self._loaded(checked_id(bundle_id), collectives)
 
-    def _loaded(self, bundle_id: str, collectives: Collection[Collective] | None) -> Bundle:
-        path = self.path(bundle_id)
-        bundle = load(path, collectives)
+    def _loaded(
+        self,
+        bundle_id: str,
+        collectives: Collection[Collective] | None = None,
+        *,
+        fresh: bool = False,
+    ) -> Bundle:
+        try:
+            return self._read(bundle_id, collectives, fresh=fresh)
+        except BundleError:
+            if not self.store.forget_local(_folder(bundle_id)):
+                raise
+        return self._read(bundle_id, collectives, fresh=fresh)
+
+    def _read(
+        self, bundle_id: str, collectives: Collection[Collective] | None, *, fresh: bool
+    ) -> Bundle:
+        bundle = load(self.store.local(_folder(bundle_id), fresh=fresh), collectives)
+        self._check_name(bundle, bundle_id)
+        return bundle
+
+    def _check_name(self, bundle: Bundle, bundle_id: str) -> None:
         if bundle.id != bundle_id:
             raise BundleError(
-                f"{path}: holds the bundle {bundle.id}, which is not what its name says; remove it"
+                f"{self}/{_folder(bundle_id)}: holds the bundle {bundle.id}, which is not what its"
+                " name says; remove it"
             )
-        return bundle
 
     def history(self, slot: str | None = None) -> tuple[Event, ...]:
         """Return what happened, to one slot or to all, the oldest first.
@@ -212,9 +229,9 @@ class Registry:
         """
         if expected not in (None, NOTHING):
             checked_id(expected or "")
-        self.path(bundle_id)
+        self.find(checked_id(bundle_id))
         with self._using(bundle_id):
-            slot = slot_of(self.load(bundle_id).context)
+            slot = slot_of(self._loaded(bundle_id, fresh=True).context)
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now = in_force(events).get(slot)
@@ -251,7 +268,7 @@ class Registry:
                 f"{self}: {seen.bundle_id[:12]} is the first in {slot}; nothing was in force before"
             )
         with self._using(before[-1]):
-            self.load(before[-1])
+            self._loaded(before[-1], fresh=True)
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now = in_force(events).get(slot)
@@ -298,7 +315,7 @@ class Registry:
     def _using(self, bundle_id: str) -> Iterator[None]:
         """Keep a bundle from being removed; see `colltune.models.registry.garbage`."""
         key = f"work/using-{bundle_id}-{secrets.token_hex(6)}"
-        self.store.create(key, b"")
+        self.store.create(key, secrets.token_bytes(6))
         try:
             if f"removing-{bundle_id}" in self.store.names("work", fresh=True):
                 raise RegistryConflict(
@@ -310,7 +327,11 @@ class Registry:
 
 
 def _store(root: str | Path) -> Store:
-    return FolderStore(Path(root))
+    url = url_of(root)
+    folder = Path(root) if url is None else local_path(url)
+    if folder is not None:
+        return FolderStore(folder)
+    return ObjectStore(opened(url or "", BundleError))
 
 
 def _folder(bundle_id: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from colltune.models.bundle import Bundle
+
 
 class Store(Protocol):
     """A tree of small files under ``where``; keys are paths below it, ``history/00000001.json``.
@@ -14,6 +16,8 @@ class Store(Protocol):
     """
 
     where: str
+    lists_late: bool
+    """Whether `names` may not tell of what another machine wrote just now, asked freshly or not."""
 
     def names(self, folder: str, *, fresh: bool = False) -> list[str]:
         """Return the names in `folder`, sorted, without those being written; none if it is absent.
@@ -41,10 +45,15 @@ class Store(Protocol):
         """Remove a folder, or a file, if it is there; what goes is gone at once for readers."""
         ...
 
-    def local(self, folder: str) -> Path:
-        """Return a folder on this machine that holds the content of `folder`.
+    def described(self, folder: str) -> Bundle:
+        """Return the bundle in `folder` without its models."""
+        ...
 
-        A folder that is a symbolic link, or holds anything but plain files, is refused.
+    def local(self, folder: str, *, fresh: bool = False) -> Path:
+        """Return a folder on this machine that holds the bundle in `folder`.
+
+        A folder that is a symbolic link, or holds anything but plain files, is refused. `fresh`
+        asks for what is in the store now, even if there is a copy.
         """
         ...
 

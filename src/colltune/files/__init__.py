@@ -63,3 +63,15 @@ def locked(path: Path) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+def cache_folder() -> Path:
+    """Return the folder for copies that can be made again.
+
+    ``$COLLTUNE_CACHE``, ``$XDG_CACHE_HOME/colltune`` or ``~/.cache/colltune``.
+    """
+    own = os.environ.get("COLLTUNE_CACHE")
+    if own:
+        return Path(own)
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "colltune"
