@@ -5,7 +5,7 @@ import { button, el, field, notice, options } from "./dom.js";
 import { historyView } from "./history.js";
 import { jobAnswer, jobForm } from "./job.js";
 import { legend, mapGrid } from "./map.js";
-import { plot, predictionTable, title, verdict } from "./panel.js";
+import { plot, predictionTable, spoken, title, verdict } from "./panel.js";
 import { SHOWS, atText, href, parseAt, read } from "./state.js";
 import { age, factor, parseBytes, percent, shortId, stamp } from "./words.js";
 
@@ -23,7 +23,7 @@ let now = Date.now();
 let state = read();
 let drawing = new AbortController();
 let asking = new AbortController();
-let atOnce = null;
+let timer = null;
 let changed = null;
 
 // --- what is shown at the top --------------------------------------------------------------------
@@ -36,7 +36,7 @@ function header() {
   const slot = slotOf(state.slot);
   document.getElementById("machine").textContent = slot.machine;
   document.title = `colltune: ${slot.machine}`;
-  const select = el("select", { onchange: (event) => go({ slot: event.target.value, at: "" }) },
+  const select = el("select", { name: "in-force", onchange: (event) => go({ slot: event.target.value, at: "" }) },
     options(overview.slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]), slot.slot));
   const span = ([low, high]) => (low === high ? `${low}` : `${low}–${high}`);
   const items = [
@@ -46,6 +46,7 @@ function header() {
     ["objective", `${slot.objective} of the runtime`],
     ["measured on", `${span(slot.nodes)} nodes, ${span(slot.ppn)} per node`],
     slot.fabric ? ["fabric", slot.fabric] : null,
+    ["all of it", el("a", { href: `v1/bundles/${encodeURIComponent(slot.bundle)}/report` }, "report")],
   ];
   facts.replaceChildren(field("Library", select), el("dl", {}, items.filter(Boolean).map(([name, value]) =>
     el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
@@ -101,10 +102,10 @@ async function mapView(slot, signal) {
   const { data: map } = await get("v1/view/map", { ...where(slot), collective }, signal);
   if (!sameBundle(map, slot)) return [];
   const readout = el("p", { class: "readout" }, "Point at a field, or walk with the arrow keys; a click or Enter shows all predictions.");
-  const panel = el("section", { class: "panel", "aria-label": "Predictions", "aria-live": "polite" });
+  const panel = el("section", { class: "panel", "aria-label": "Predictions" });
   const look = { show: state.show, measuredOnly: state.sizes === "measured", at: parseAt(state.at),
     readout: (text) => { readout.textContent = text; },
-    pick: (nodes, ppn, msize) => { state.at = atText({ nodes, ppn, msize }); remember(); predictions(map, slot, panel); } };
+    pick: (nodes, ppn, msize) => { state.at = atText({ nodes, ppn, msize }); remember(); predictions(map, slot, panel, true); } };
   const summary = slot.collectives.find((one) => one.name === collective);
   const view = [controls(slot, collective), el("h2", {}, map.mpi_name, el("small", {}, ` ${facet(map, summary)}`)),
     summary.default_measured ? null : notice("warn", "The library's default was not measured: what is predicted fastest is used, and whether that is any faster nobody knows."),
@@ -127,11 +128,11 @@ function marks(map) {
 }
 
 function controls(slot, collective) {
-  const select = el("select", { onchange: (event) => go({ collective: event.target.value }) },
+  const select = el("select", { name: "collective", onchange: (event) => go({ collective: event.target.value }) },
     options(slot.collectives.map((one) => [one.name, one.mpi_name]), collective));
   const radios = SHOWS.map((show) => el("label", {}, el("input", { type: "radio", name: "show", value: show,
     checked: state.show === show, onchange: () => go({ show }) }), SHOW_NAMES[show]));
-  const only = el("label", { class: "check" }, el("input", { type: "checkbox", checked: state.sizes === "measured",
+  const only = el("label", { class: "check" }, el("input", { type: "checkbox", name: "measured-only", checked: state.sizes === "measured",
     onchange: (event) => go({ sizes: event.target.checked ? "measured" : "" }) }), "Measured sizes only");
   return el("div", { class: "controls" }, field("Collective", select),
     el("fieldset", { class: "segments" }, el("legend", {}, "Fields show"), radios), only);
@@ -151,14 +152,14 @@ function askForm(map, slot, panel) {
     say();
     state.at = atText(asked);
     remember();
-    predictions(map, slot, panel);
+    predictions(map, slot, panel, true);
   } },
     el("span", { class: "lead" }, "Any other instance:"),
     field("Nodes", input("nodes", at?.nodes, 6)), field("Processes per node", input("ppn", at?.ppn, 6)),
     field("Message", input("msize", at?.msize, 8)), el("button", { type: "submit" }, "Predict"));
 }
 
-async function predictions(map, slot, panel) {
+async function predictions(map, slot, panel, asked = false) {
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
@@ -169,8 +170,15 @@ async function predictions(map, slot, panel) {
     const { data: found } = await get("v1/view/predictions", { ...where(slot), collective: map.collective, ...at }, signal);
     if (signal.aborted || !sameBundle(found, slot)) return;
     const picture = el("div", { class: "picture" });
-    panel.replaceChildren(el("h2", {}, title(map, found)), el("div", { class: "columns" }, verdict(map, found), picture), predictionTable(map, found));
+    const jobLink = href({ view: "job", slot: slot.slot, nodes: found.nodes, ppn: found.ppn });
+    const columns = el("div", { class: "columns" }, verdict(map, found, jobLink), picture);
+    panel.replaceChildren(el("h2", {}, title(map, found)), columns, predictionTable(map, found));
     fitted(picture, (width) => plot(map, found, width));
+    for (const name of ["nodes", "ppn", "msize"]) document.querySelector(`.ask [name="${name}"]`).value = at[name];
+    if (asked) {
+      document.getElementById("told").textContent = spoken(map, found);
+      columns.scrollIntoView({ block: "nearest" });
+    }
   } catch (error) {
     if (!signal.aborted) panel.replaceChildren(explain(error) ?? "");
   } finally {
@@ -224,7 +232,7 @@ async function draw({ focus } = {}) {
     const content = await VIEWS[state.view](slotOf(state.slot), signal);
     if (signal.aborted) return;
     main.replaceChildren(...content.flat(2).filter(Boolean));
-    if (focus) main.querySelector(focus)?.focus();
+    if (focus) document.querySelector(focus)?.focus();
   } catch (error) {
     if (!signal.aborted) main.replaceChildren(explain(error) ?? "");
   } finally {
@@ -242,14 +250,11 @@ function remember() {
 // Changes the state, keeping the focus on what was used to change it.
 function go(change) {
   const used = document.activeElement;
-  const focus = used?.name ? `[name="${used.name}"]${used.type === "radio" ? `[value="${used.value}"]` : ""}` : null;
+  const which = used?.type === "radio" ? `[value="${used.value}"]` : "";
+  const focus = change.nodes ? ".answer h2" : used?.name ? `[name="${used.name}"]${which}` : null;
   state = { ...state, ...change };
   remember();
-  draw({ focus: change.nodes === undefined ? (main.contains(used) ? focus ?? tagOf(used) : null) : ".answer h2" });
-}
-
-function tagOf(node) {
-  return node.matches("select") ? ".controls select" : node.matches("[type=checkbox]") ? "[type=checkbox]" : null;
+  draw({ focus });
 }
 
 function moved() {
@@ -260,22 +265,22 @@ function moved() {
 // --- beginning, and keeping up -------------------------------------------------------------------
 
 async function start() {
-  clearTimeout(atOnce);
+  clearTimeout(timer);
   try {
     const answer = await get("v1/view");
     overview = answer.data;
     now = answer.now;
     if (!overview.slots.length) throw new Problem(503, "Nothing is in force", "The registry has no bundle that was promoted.");
     changed = null;
-    document.getElementById("foot").textContent = `colltune ${overview.colltune_version}. Runtimes are predictions of fitted models; intervals hold about 90 % of measured times.`;
+    document.getElementById("foot").textContent = `colltune ${overview.colltune_version}.`;
     await draw();
-    atOnce = setTimeout(watch, POLL_MS);
+    timer = setTimeout(watch, POLL_MS);
   } catch (error) {
     overview = null;
     facts.replaceChildren();
     if (error.notReady) {
       main.replaceChildren(el("div", { class: "waiting" }, el("h2", {}, "The service is not ready yet"), el("p", {}, error.message), el("p", { class: "soft" }, "This page tries again by itself.")));
-      atOnce = setTimeout(start, NOT_READY_MS);
+      timer = setTimeout(start, error.retryAfter === null ? NOT_READY_MS : error.retryAfter * 1000);
     } else {
       main.replaceChildren(explain(error) ?? "");
     }
@@ -284,7 +289,7 @@ async function start() {
 
 // Looks whether another bundle came into force; a service that is away for a moment is no matter.
 async function watch() {
-  clearTimeout(atOnce);
+  clearTimeout(timer);
   if (document.visibilityState === "visible") {
     try {
       const { data, now: told } = await get("v1/view");
@@ -294,7 +299,7 @@ async function watch() {
       if (fresh && fresh.bundle !== shown.bundle) offer(shown, fresh.bundle);
     } catch { /* the next request that matters will say so */ }
   }
-  atOnce = setTimeout(watch, POLL_MS);
+  timer = setTimeout(watch, POLL_MS);
 }
 
 addEventListener("popstate", moved);

@@ -80,6 +80,10 @@ export function mapGrid(map, { show, measuredOnly, at, pick, readout }) {
   });
   const box = scrolled(`${map.mpi_name}: decision map, scrolls sideways`, table);
   box.removeAttribute("tabindex");
+  requestAnimationFrame(() => {
+    const chosen = table.querySelector('[aria-selected="true"]');
+    if (chosen) box.scrollLeft = chosen.offsetLeft - box.clientWidth / 2;
+  });
   return box;
 }
 

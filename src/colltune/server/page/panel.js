@@ -8,7 +8,7 @@ const ROW = 24;
 const TOP = 6;
 const AXIS = 34;
 
-export function verdict(map, found) {
+export function verdict(map, found, jobLink) {
   const chosen = map.configurations[found.chosen];
   const facts = [];
   if (found.considered !== null && found.gain !== null) {
@@ -28,7 +28,14 @@ export function verdict(map, found) {
     facts.length ? el("dl", {}, facts.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])) : null,
     found.measured ? null : el("p", { class: "soft" }, found.extrapolated
       ? "Outside the measured range: predictions reach there, but less surely."
-      : "Not measured itself: predicted from measurements around it."));
+      : "Not measured itself: predicted from measurements around it."),
+    el("p", {}, el("a", { href: jobLink }, `The file for a job of ${found.nodes} × ${found.ppn}`)));
+}
+
+// The same in one sentence, for those who listen.
+export function spoken(map, found) {
+  const what = found.replaced ? `use ${map.configurations[found.chosen].name}` : "default kept";
+  return `${title(map, found)}: ${what}. ${sentence(found.reason)}`;
 }
 
 function timed(one) {
