@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import overload
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from colltune.dataset.frame import COLUMNS, PerformanceDataset, join
+from colltune.dataset.remote import put
 from colltune.domain import Context, Measurement
 from colltune.errors import DataError
 from colltune.files import whole
@@ -66,10 +68,26 @@ def append(
     return append_dataset(folder, dataset, provenance)
 
 
+@overload
 def append_dataset(
     folder: Path, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
-) -> Path:
-    """Add a whole dataset as one new file of `folder`, called `name` if given; see `append`."""
+) -> Path: ...
+
+
+@overload
+def append_dataset(
+    folder: str, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
+) -> str: ...
+
+
+def append_dataset(
+    folder: Path | str, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
+) -> Path | str:
+    """Add a whole dataset as one new file of `folder`, called `name` if given; see `append`.
+
+    Text is the URL of a folder in an object store, ``s3://bucket/data``, where an object appears
+    whole, too; the URL of the new file is returned.
+    """
     metadata = {
         "colltune.schema_version": str(SCHEMA_VERSION),
         "colltune.context": json.dumps(asdict(dataset.context), sort_keys=True),
@@ -77,10 +95,15 @@ def append_dataset(
     }
     table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=SCHEMA, preserve_index=False)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    target = folder / (name or f"{stamp}-{secrets.token_hex(4)}.parquet")
-    with whole(target) as temporary:
-        pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
-    return target
+    name = name or f"{stamp}-{secrets.token_hex(4)}.parquet"
+    table = table.replace_schema_metadata(metadata)
+    if isinstance(folder, str):
+        content = pa.BufferOutputStream()
+        pq.write_table(table, content, compression="zstd")
+        return put(folder, name, content.getvalue().to_pybytes())
+    with whole(folder / name) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+    return folder / name
 
 
 def read_parquet(path: Path) -> PerformanceDataset:

@@ -7,12 +7,17 @@ from pathlib import Path
 
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.parquet import read_parquet, read_provenances
+from colltune.dataset.remote import local_copy
 from colltune.dataset.tidy_csv import read_csv
 from colltune.errors import DataError
+from colltune.files.remote import url_of
 
 
-def read(paths: Sequence[Path], where: Mapping[str, str] | None = None) -> PerformanceDataset:
+def read(paths: Sequence[Path | str], where: Mapping[str, str] | None = None) -> PerformanceDataset:
     """Read and join the datasets at `paths` (folder, ``.parquet``, ``.csv``, ``.csv.gz``).
+
+    A folder or file of Parquet may also be the URL of an object store, ``s3://bucket/data``, given
+    as text or as the `Path` that a command line made of it.
 
     `where` keeps the CSV rows whose columns have the given values, ``{"machine": "hydra"}``.
 
@@ -24,7 +29,7 @@ def read(paths: Sequence[Path], where: Mapping[str, str] | None = None) -> Perfo
     return join([_read_one(path, where or {}) for path in paths])
 
 
-def read_launch_provenances(paths: Sequence[Path]) -> dict[str, dict[str, str]]:
+def read_launch_provenances(paths: Sequence[Path | str]) -> dict[str, dict[str, str]]:
     """Return what the datasets at `paths` know of each launch, by its name; CSV files know nothing.
 
     Raises
@@ -33,13 +38,21 @@ def read_launch_provenances(paths: Sequence[Path]) -> dict[str, dict[str, str]]:
         If a Parquet file is damaged or not one of colltune.
     """
     found: dict[str, dict[str, str]] = {}
-    for path in paths:
-        if path.is_dir() or path.suffix == ".parquet":
+    for given in paths:
+        url, path = url_of(given), Path(given)
+        if url is not None:
+            with local_copy(url) as folder:
+                found = read_provenances(folder) | found
+        elif path.is_dir() or path.suffix == ".parquet":
             found = read_provenances(path) | found
     return found
 
 
-def _read_one(path: Path, where: Mapping[str, str]) -> PerformanceDataset:
+def _read_one(given: Path | str, where: Mapping[str, str]) -> PerformanceDataset:
+    url, path = url_of(given), Path(given)
+    if url is not None:
+        with local_copy(url) as folder:
+            return read_parquet(folder)
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if path.is_dir() or path.suffix == ".parquet":
