@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "serve": "colltune.cli.serve:serve",
     "token": "colltune.cli.token:token",
     "bundles": "colltune.cli.bundles:bundles",
+    "env": "colltune.cli.env:env",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

@@ -1,0 +1,125 @@
+"""`colltune env`: lines for a job's shell that put a tuned configuration into effect."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Mpi
+
+_DEFAULT_LIMIT_S = 1.0
+
+
+def env(
+    nodes: Annotated[
+        str | None, typer.Option(help="Nodes of the job; default: what Slurm says.")
+    ] = None,
+    ppn: Annotated[
+        str | None,
+        typer.Option(help="Processes per node, 8 or Slurm's 8(x4); default: what Slurm says."),
+    ] = None,
+    bundle: Annotated[
+        str | None,
+        typer.Option(help="Bundle folder; default: $COLLTUNE_BUNDLE, which may also be an id."),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(help="Registry, a folder or s3://…; default: $COLLTUNE_REGISTRY."),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Service to ask, http://HOST:PORT or unix:/PATH; default: $COLLTUNE_URL."
+        ),
+    ] = None,
+    library: Annotated[
+        str | None,
+        typer.Option(
+            help="MPI library: openmpi, mpich, intelmpi; default: that of the loaded modules, else"
+            " of the mpirun on PATH."
+        ),
+    ] = None,
+    release: Annotated[str | None, typer.Option(help="Its release, 4.1.4; default: so, too.")] = (
+        None
+    ),
+    mpi: Mpi = None,
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder for the job's files, seen by all nodes; default: .colltune/JOB where the"
+            " job was submitted."
+        ),
+    ] = None,
+    limit: Annotated[
+        float, typer.Option(help="Seconds that the service has to answer.", min=0.2, max=2.0)
+    ] = _DEFAULT_LIMIT_S,
+    builtin_operations_only: BuiltinOperationsOnly = False,
+    caution: Caution = 1.0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where nothing can be set, instead of going on.")
+    ] = False,
+) -> None:
+    """Print the export lines with which a job's MPI uses tuned algorithms; write its files.
+
+    Whatever goes wrong, nothing is printed but one line on standard error (and to syslog), the
+    status is 0, and the job runs with MPI's own decisions. Your own settings always win.
+    COLLTUNE=off switches it off.
+
+    Example, in a batch script: eval "$(colltune env --url http://tuning:8765)"
+    """
+    from colltune.cli.env_request import Request
+    from colltune.errors import ColltuneError
+
+    if os.environ.get("COLLTUNE", "").lower() == "off":
+        return
+    request = Request(
+        nodes=nodes or "",
+        ppn=ppn or "",
+        bundle=bundle or "",
+        registry=registry or "",
+        url=url or "",
+        library=library or "",
+        release=release or "",
+        mpi=mpi or "",
+        folder=folder or "",
+        limit_s=limit,
+        builtin_operations_only=builtin_operations_only,
+        caution=caution,
+    )
+    try:
+        from colltune.cli.env_decision import decide
+
+        variables, note = decide(request, os.environ)
+    except ColltuneError as error:
+        if strict:
+            raise
+        _complain(str(error))
+        return
+    except Exception as error:
+        # in a job, an error of ours must not be one of the job's
+        if strict:
+            raise
+        _complain(f"{type(error).__name__}: {error}")
+        return
+    if note:
+        _complain(note)
+    lines = (f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    sys.stdout.write("".join(lines))
+
+
+def _complain(message: str) -> None:
+    """Say one line, to the user and to the system's log."""
+    from colltune.cli.console import printable, warn
+
+    line = printable(" ".join(message.split()))
+    warn(f"{line}; the job runs with MPI's own decisions")
+    try:
+        import syslog
+    except ImportError:
+        return
+    syslog.openlog("colltune")
+    syslog.syslog(syslog.LOG_NOTICE, line)

@@ -1,0 +1,142 @@
+"""Where `colltune env` takes its decision from, and what it tells the job's shell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from colltune.cli.env_request import Request, folder_of, release_of, shape_of
+from colltune.domain import Shape
+from colltune.errors import BundleError, ColltuneError
+from colltune.server.slurm.job_folder import write
+from colltune.server.slurm.job_part import JobPart, check_plain, part_name
+
+_ID = re.compile(r"[0-9a-f]{4,64}")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a decision is wanted for; `pin` is the beginning of a bundle's id."""
+
+    request: Request
+    shape: Shape
+    library: str
+    release: str
+    folder: Path
+    pin: str = ""
+
+
+def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Write the job's files; return the variables to set, and why there are none.
+
+    Raises
+    ------
+    ColltuneError
+        If there is no decision, or its files cannot be written.
+    """
+    shape = shape_of(request, environment)
+    if shape.nprocs == 1:
+        return {}, ""
+    library, release = release_of(request, environment)
+    folder = folder_of(request, environment, shape)
+    check_plain(folder)
+    part = _decision(_Wanted(request, shape, library, release, folder), environment)
+    variables = next((dict(s.variables) for s in part.sections if s.shape == shape), {})
+    if not variables:
+        return {}, f"for {shape} nothing is predicted to be faster"
+    from colltune.mpi import library as mpi_library
+
+    honoured = mpi_library(part.library).honour_user(variables, _users(environment))
+    if honoured.reason:
+        return {}, honoured.reason
+    write(part, folder)
+    section = folder / part.name / str(shape)
+    return variables | _for_hooks(variables, environment, shape, section), ""
+
+
+def _users(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what a site's hooks have set in it."""
+    ours = set(environment.get("COLLTUNE_SET", "").split())
+    return {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
+
+
+def _for_hooks(
+    variables: Mapping[str, str], environment: Mapping[str, str], shape: Shape, section: Path
+) -> dict[str, str]:
+    """Return what tells the hooks of the job's steps that the job was decided on."""
+    job = environment.get("SLURM_JOB_ID", "")
+    if not job:
+        return {}
+    return {
+        "COLLTUNE_JOB": f"{job}:{shape.nprocs}",
+        "COLLTUNE_SECTION": str(section),
+        "COLLTUNE_SET": " ".join(f"{name}={value}" for name, value in variables.items()),
+        "COLLTUNE_VARIABLES": " ".join(variables),
+    }
+
+
+def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobPart:
+    request = wanted.request
+    if request.bundle:
+        return _by_bundle(wanted, Path(request.bundle))
+    named = environment.get("COLLTUNE_BUNDLE", "")
+    if _ID.fullmatch(named) and not Path(named).is_dir():
+        wanted = replace(wanted, pin=named)
+    elif named:
+        return _by_bundle(wanted, Path(named))
+    if request.url or not (request.registry or environment.get("COLLTUNE_REGISTRY")):
+        url = request.url or environment.get("COLLTUNE_URL", "")
+        if not url:
+            raise ColltuneError("nothing to ask: name --bundle, --registry or --url")
+        return _by_service(wanted, url)
+    return _by_registry(wanted, request.registry or environment["COLLTUNE_REGISTRY"])
+
+
+def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
+    from colltune.models.bundle import load
+    from colltune.selector.configuration import Target, render, selector_for
+    from colltune.selector.guard import Guard
+    from colltune.server.slurm.job_part import part_of
+
+    request = wanted.request
+    bundle = load(path)
+    target = Target.named(
+        wanted.library, wanted.release, builtin_operations_only=request.builtin_operations_only
+    )
+    selector = selector_for(bundle, target, guard=Guard(caution=request.caution))
+    return part_of(bundle, render(selector, wanted.shape, target), wanted.folder)
+
+
+def _by_registry(wanted: _Wanted, root: str) -> JobPart:
+    from colltune.models.registry import Registry
+    from colltune.models.registry.nearest import nearest_release
+
+    registry = Registry(root)
+    if wanted.pin:
+        return _by_bundle(wanted, registry.path(registry.find(wanted.pin)))
+    in_force = {slot: event.bundle_id for slot, event in registry.current().items()}
+    before = f"{wanted.library}-"
+    known = {s.removeprefix(before): i for s, i in in_force.items() if s.startswith(before)}
+    nearest = nearest_release(wanted.release, known)
+    if nearest is None:
+        there = ", ".join(sorted(in_force)) or "nothing"
+        raise BundleError(
+            f"{root}: no bundle for {wanted.library} {wanted.release}; in force: {there}"
+        )
+    return _by_bundle(wanted, registry.path(known[nearest]))
+
+
+def _by_service(wanted: _Wanted, url: str) -> JobPart:
+    from colltune.server.slurm.answer import parse
+    from colltune.server.slurm.asking import ask
+
+    release = wanted.library, wanted.release
+    folder = wanted.folder / part_name(*release)
+    query = {"nodes": wanted.shape.nodes, "ppn": wanted.shape.ppn, "folder": str(folder)}
+    if wanted.pin:
+        query["bundle"] = wanted.pin
+    path = f"/v1/job/{quote(release[0], safe='')}/{quote(release[1], safe='')}?{urlencode(query)}"
+    return parse(ask(url, path, wanted.request.limit_s), *release, [wanted.shape], folder)

@@ -1,0 +1,111 @@
+"""Asks the service from a job, with the standard library alone and within a limit of time."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from colltune.errors import ColltuneError
+from colltune.server.slurm.answer import LARGEST_BYTES, AnswerError
+
+_OK = 200
+_SHOWN_CHARACTERS = 200
+_UNIX = "unix:"
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def ask(url: str, path: str, limit_s: float) -> bytes:
+    """Return what the service at `url` answers to a GET of `path`.
+
+    Parameters
+    ----------
+    url
+        ``http://host:port``, ``https://…``, or ``unix:/path/of/a/socket``.
+    path
+        With its query.
+    limit_s
+        Seconds that all of it may take, name look-up included.
+
+    Raises
+    ------
+    AnswerError
+        If there is no answer in time, or it is no good one.
+    """
+    connect = _connecting(url, limit_s)
+    found: list[bytes] = []
+    failed: list[BaseException] = []
+
+    def talk() -> None:
+        try:
+            found.append(_talk(connect(), path))
+        except Exception as error:
+            failed.append(error)
+
+    # neither a name look-up nor a server that sends a byte at a time heeds a socket's timeout
+    thread = threading.Thread(target=talk, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if found:
+        return found[0]
+    if failed and isinstance(failed[0], ColltuneError):
+        raise failed[0]
+    why = str(failed[0]) or type(failed[0]).__name__ if failed else f"no answer in {limit_s:g} s"
+    raise AnswerError(f"{url}: {why}")
+
+
+def _connecting(url: str, limit_s: float) -> Callable[[], http.client.HTTPConnection]:
+    if url.startswith(_UNIX) and len(url) > len(_UNIX):
+        socket_path = "/" + url.removeprefix(_UNIX).lstrip("/")
+        return lambda: _UnixConnection(socket_path, limit_s)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
+        raise AnswerError(
+            f"{url!r} is no address of a service; write http://HOST:PORT, https://… or"
+            " unix:/PATH/OF/SOCKET"
+        )
+    if parts.scheme == "https":
+        return lambda: http.client.HTTPSConnection(host, port, timeout=limit_s)
+    return lambda: http.client.HTTPConnection(host, port, timeout=limit_s)
+
+
+def _talk(connection: http.client.HTTPConnection, path: str) -> bytes:
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read(LARGEST_BYTES + 1)
+    finally:
+        connection.close()
+    if response.status != _OK:
+        raise AnswerError(f"the service says {response.status}: {_detail(body)}")
+    length = response.headers.get("Content-Length", "")
+    if length.isdigit() and len(body) < min(int(length), LARGEST_BYTES):
+        raise AnswerError(f"the service sent {len(body)} of {length} bytes")
+    return body
+
+
+def _detail(body: bytes) -> str:
+    try:
+        told = str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        told = "no reason given"
+    return told[:_SHOWN_CHARACTERS]

@@ -1,0 +1,85 @@
+"""Writes the hooks for Slurm into a folder, and tells what else a site does to use them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from colltune.files import whole
+
+SITE = "site.sh"
+SCRIPTS = ("prolog.sh", "task_prolog.sh", "epilog.sh")
+DATA = ("job_file.awk",)
+MODULE = "colltune.lua"
+_PLACE = "@BIN@"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The hooks' folder, the files that were written, and those of the site that were kept."""
+
+    folder: Path
+    written: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def slurm_conf(self) -> str:
+        """Return the lines for slurm.conf."""
+        return (
+            f"PrologSlurmctld={self.folder}/prolog.sh\n"
+            f"EpilogSlurmctld={self.folder}/epilog.sh\n"
+            f"TaskProlog={self.folder}/task_prolog.sh\n"
+        )
+
+
+def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Installed:
+    """Write the hooks into `folder`; a site file that is there stays as it is.
+
+    Parameters
+    ----------
+    folder
+        Where to.
+    programs
+        The folder of colltune's program, for the module file.
+    settings
+        Values for the new site file, by the names of its variables.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written.
+    """
+    where = folder.absolute()
+    texts = {name: text_of(name) for name in (*SCRIPTS, *DATA)}
+    texts[MODULE] = text_of(MODULE).replace(_PLACE, str(programs))
+    kept: tuple[str, ...] = ()
+    if (where / SITE).exists():
+        kept = (SITE,)
+    else:
+        texts[SITE] = _filled(text_of(SITE), settings)
+    for name, text in texts.items():
+        with whole(where / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.chmod(_mode(name))
+    return Installed(where, tuple(texts), kept)
+
+
+def text_of(name: str) -> str:
+    """Return the text of a file of the hooks."""
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _mode(name: str) -> int:
+    readable = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
+    executable = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+    return readable | (executable if name in SCRIPTS else 0)
+
+
+def _filled(text: str, settings: Mapping[str, str]) -> str:
+    lines = []
+    for line in text.splitlines():
+        name = line.partition("=")[0]
+        lines.append(f'{name}="{settings[name]}"' if name in settings else line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,285 @@
+"""colltune env: lines for a job's shell, and silence where there is nothing good to say."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from colltune.cli.env_request import Request, folder_of, release_of, shape_of
+from colltune.domain import Shape
+from colltune.errors import ColltuneError, LibraryError
+from colltune.models.bundle import load
+from colltune.models.registry import Registry
+from colltune.mpi import library
+from colltune.selector.configuration import Target, render, selector_for
+from colltune.server.job_file import job_file
+from tests.cli.conftest import Verb
+from tests.server.slurm.fake_service import BAD, Asked, FakeService, good
+
+RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+JOB = {
+    "SLURM_JOB_ID": "17",
+    "SLURM_JOB_NUM_NODES": "4",
+    "SLURM_TASKS_PER_NODE": "4(x4)",
+    "LOADEDMODULES": "gcc/13:openmpi/4.1.4",
+}
+ENDING = "; the job runs with MPI's own decisions\n"
+_OURS = ("SLURM_", "COLLTUNE", "OMPI_MCA_coll", "LOADEDMODULES", "EBVERSION")
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Return a function that makes this process one of job 17's, with these variables, too."""
+    for name in list(os.environ):
+        if name.startswith(_OURS):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def enter(**variables: str) -> None:
+        for name, value in (JOB | {"SLURM_SUBMIT_DIR": str(tmp_path)} | variables).items():
+            monkeypatch.setenv(name, value)
+
+    enter()
+    return enter
+
+
+def exported(text: str) -> dict[str, str]:
+    """Return what a shell exports that evaluates `text`."""
+    found = {}
+    for line in text.splitlines():
+        word, setting = shlex.split(line)
+        assert word == "export"
+        name, _, value = setting.partition("=")
+        found[name] = value
+    return found
+
+
+@pytest.mark.usefixtures("job")
+def test_a_job_is_told_its_rules(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
+    """Nodes, processes and library are Slurm's and the module's; the files are the job's own."""
+    answer = colltune("env", "--bundle", bundle_path)
+    found = exported(answer.out)
+    section = tmp_path / ".colltune/17/openmpi-4.1.4/4x4"
+    assert found[RULES] == str(section / "rules")
+    assert (section / "rules").read_text().startswith("# ")
+    settings = dict(line.split("=") for line in (section / "exports").read_text().split())
+    assert settings.items() <= found.items()
+    assert {n: v for n, v in found.items() if n.startswith("COLLTUNE")} == {
+        "COLLTUNE_JOB": "17:16",
+        "COLLTUNE_SECTION": str(section),
+        "COLLTUNE_SET": " ".join(f"{n}={v}" for n, v in settings.items()),
+        "COLLTUNE_VARIABLES": " ".join(settings),
+    }
+    assert (answer.status, answer.err) == (0, "")
+    assert colltune("env", "--bundle", bundle_path).out == answer.out
+
+
+@pytest.mark.usefixtures("job")
+def test_a_shell_can_evaluate_it(colltune: Verb, bundle_path: Path) -> None:
+    """What is printed makes exactly these variables of a shell's environment."""
+    text = colltune("env", "--bundle", bundle_path).out
+    shell = process.run(["sh", "-c", f'{text}\nprintf %s "${RULES}"'], timeout_s=10, env={})
+    assert shell.stdout == exported(text)[RULES]
+
+
+@pytest.mark.usefixtures("job")
+def test_bundle_registry_and_service_say_the_same(
+    colltune: Verb, bundle_path: Path, tmp_path: Path
+) -> None:
+    """One decision by three ways; the release of a series that was not measured takes it, too."""
+    registry = Registry(tmp_path / "registry")
+    bundle_id = registry.add(bundle_path)
+    registry.promote(bundle_id, by="test")
+    bundle, target = load(bundle_path), Target.named("openmpi", "4.1.4")
+    rendered = render(selector_for(bundle, target), Shape(4, 4), target)
+
+    def answer(asked: Asked) -> bytes:
+        sections = [rendered]
+        return job_file(bundle.id, library("openmpi"), "4.1.4", asked.folder, sections).encode()
+
+    service = FakeService(tmp_path / "socket")
+    service.answer = answer
+    with service.running():
+        ways = (
+            ("--bundle", bundle_path),
+            ("--registry", registry),
+            ("--url", f"unix:{tmp_path}/socket"),
+        )
+        texts = [colltune("env", *way, "--folder", tmp_path / "job").out for way in ways]
+    assert texts[0] == texts[1] == texts[2] != ""
+    other = colltune(
+        "env", "--registry", registry, "--release", "4.1.6", "--library", "openmpi"
+    ).out
+    assert "/openmpi-4.1.6/4x4/rules" in other
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"COLLTUNE": "off"}, ""),
+        ({"OMPI_MCA_coll_tuned_bcast_algorithm": "3"}, "bcast_algorithm=3 is set already"),
+        ({"SLURM_TASKS_PER_NODE": "4(x3),2"}, "not the same on all 4 nodes"),
+        ({"SLURM_HET_SIZE": "2"}, "a heterogeneous job is left to the library"),
+        ({"SLURM_JOB_NUM_NODES_HET_GROUP_1": "2"}, "a heterogeneous job is left"),
+        ({"SLURM_STEP_ID": "0"}, "within a step Slurm tells of the step, not of the job"),
+        ({"SLURM_TASKS_PER_NODE": "", "SLURM_NTASKS": "17"}, "tells no ppn; name --ppn"),
+        ({"SLURM_JOB_NUM_NODES": "x"}, "'x' is no number of nodes; name --nodes"),
+        ({"SLURM_JOB_NUM_NODES": "9" * 400}, "is no number of nodes"),
+        ({"LOADEDMODULES": "cray-mpich/8.1"}, "one that colltune does not write for"),
+        ({"LOADEDMODULES": "openmpi/9.9.9"}, "9.9.9"),
+        ({"COLLTUNE_BUNDLE": "/nowhere"}, "no such bundle"),
+        ({"SLURM_SUBMIT_DIR": "/tmp/a b"}, "no absolute path of letters"),
+        ({"SLURM_SUBMIT_DIR": "/proc/1"}, "cannot write"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, dict) else "",
+)
+def test_a_job_goes_on_where_there_is_nothing_to_say(
+    colltune: Verb,
+    bundle_path: Path,
+    job: Callable[..., None],
+    variables: dict[str, str],
+    said: str,
+) -> None:
+    """Nothing is printed but one line on standard error, and the status is 0."""
+    job(**variables)
+    named = () if "COLLTUNE_BUNDLE" in variables else ("--bundle", bundle_path)
+    answer = colltune("env", *named)
+    assert (answer.status, answer.out) == (0, "")
+    assert said in answer.err
+    assert answer.err.count("\n") == bool(said)
+    assert not said or answer.err.endswith(ENDING)
+
+
+@pytest.mark.usefixtures("job")
+def test_strict_fails(colltune: Verb) -> None:
+    """For those who would rather know."""
+    answer = colltune("env", "--bundle", "/nowhere", "--strict")
+    assert (answer.status, answer.out) == (7, "")
+
+
+@pytest.mark.usefixtures("job")
+def test_a_decision_in_use_is_not_changed(
+    colltune: Verb, bundle_path: Path, tmp_path: Path
+) -> None:
+    """Where another decision lies in the job's folder, it stays, and nothing is exported."""
+    rules = Path(exported(colltune("env", "--bundle", bundle_path).out)[RULES])
+    rules.write_text("0\n")
+    answer = colltune("env", "--bundle", bundle_path)
+    assert (answer.status, answer.out) == (0, "")
+    assert "another decision lies there" in answer.err
+    assert rules.read_text() == "0\n"
+    assert colltune("env", "--bundle", bundle_path, "--folder", tmp_path / "other").out != ""
+
+
+def test_what_the_sites_hooks_have_set_is_not_the_users(
+    colltune: Verb, bundle_path: Path, job: Callable[..., None]
+) -> None:
+    """A job that was told something by the site can ask for itself."""
+    theirs = {RULES: "/site/17/openmpi-4.1.4/4x4/rules"}
+    job(**theirs, COLLTUNE_JOB="17:16", COLLTUNE_SET=f"{RULES}={theirs[RULES]}")
+    assert exported(colltune("env", "--bundle", bundle_path).out)[RULES] != theirs[RULES]
+    job(COLLTUNE_SET="")
+    assert colltune("env", "--bundle", bundle_path).out == ""
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize("kind", [*BAD, "down"])
+def test_a_bad_service_is_no_obstacle(colltune: Verb, kind: str, tmp_path: Path) -> None:
+    """Nothing is printed but one line, and nothing is written, whatever it answers."""
+    service = FakeService(tmp_path / "socket")
+    service.answer = BAD.get(kind, good)
+    name = "socket" if kind != "down" else "nobody"
+    with service.running():
+        answer = colltune("env", "--url", f"unix:{tmp_path}/{name}", "--limit", "0.2")
+    assert (answer.status, answer.out) == (0, "")
+    assert answer.err.count("\n") == 1
+    assert not (tmp_path / ".colltune").exists()
+
+
+class _Dripping(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        for _ in range(40):
+            self.wfile.write(b"#")
+            self.wfile.flush()
+            time.sleep(0.05)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
+@contextmanager
+def _dripping() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("job")
+def test_a_service_that_sends_a_byte_at_a_time_is_given_up(colltune: Verb) -> None:
+    """The limit is for all of the answer."""
+    with _dripping() as port:
+        answer = colltune("env", "--url", f"http://127.0.0.1:{port}", "--limit", "0.2")
+    assert "no answer in 0.2 s" in answer.err
+    assert (answer.status, answer.out) == (0, "")
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "unix:", "localhost:80", "http://[::"])
+def test_an_address_that_is_none_is_named(colltune: Verb, url: str) -> None:
+    """The line shows what was given and what to write."""
+    answer = colltune("env", "--url", url)
+    assert "is no address of a service; write http://HOST:PORT" in answer.err
+
+
+def test_the_shape_is_slurms_unless_given() -> None:
+    """The options go before the variables; a list of equal numbers is a number."""
+    slurm = {"SLURM_NNODES": "3", "SLURM_TASKS_PER_NODE": "8(x3)"}
+    assert shape_of(Request(), slurm) == Shape(3, 8)
+    assert shape_of(Request(ppn="2"), slurm) == Shape(3, 2)
+    assert shape_of(Request(nodes="2", ppn="8(x2)"), slurm) == Shape(2, 8)
+    assert shape_of(Request(), {"SLURM_NNODES": "2", "SLURM_NTASKS": "8"}) == Shape(2, 4)
+    two = {"SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "5"}
+    assert shape_of(Request(), two) == Shape(2, 5)
+    heterogeneous = {"SLURM_HET_SIZE": "2"}
+    assert shape_of(Request(nodes="2", ppn="4"), heterogeneous) == Shape(2, 4)
+    for ppn in ("0", "-1", "4x", "4(x3)", "1e3", ""):
+        with pytest.raises(ColltuneError):
+            shape_of(Request(nodes="2", ppn=ppn), {})
+
+
+def test_the_release_is_the_modules_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options go before modules; without either, mpirun on PATH is asked, if there is one."""
+    modules = {"LOADEDMODULES": "OpenMPI/4.1.4-GCC"}
+    assert release_of(Request(), modules) == ("openmpi", "4.1.4")
+    assert release_of(Request(release="4.1.6"), modules) == ("openmpi", "4.1.6")
+    given = Request(library="mpich", release="4.0.2")
+    assert release_of(given, modules) == ("mpich", "4.0.2")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(LibraryError, match="neither modules nor an mpirun on PATH"):
+        release_of(Request(), {})
+
+
+def test_without_a_job_the_folder_is_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Named after the shape; in a job after the job, where it was submitted."""
+    monkeypatch.chdir(tmp_path)
+    shape = Shape(4, 8)
+    assert folder_of(Request(), {}, shape) == tmp_path / ".colltune/4x8"
+    there = {"SLURM_SUBMIT_DIR": "/home/me", "SLURM_JOB_ID": "17"}
+    assert folder_of(Request(), there, shape) == Path("/home/me/.colltune/17")
+    assert folder_of(Request(folder="f"), there, shape) == tmp_path / "f"

@@ -1,0 +1,125 @@
+"""A service for the hooks, of which a test decides what it answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+BUNDLE = "ab" * 32
+HANGS_S = 5.0
+RULES = "# rules of the test\n0\n"
+
+
+class Asked:
+    """One request: library, release, nodes, ppn and folder as asked for."""
+
+    def __init__(self, path: str) -> None:
+        parts = urlsplit(path)
+        self.library, self.release = parts.path.split("/")[3:5]
+        query = parse_qs(parts.query)
+        self.nodes = int(query["nodes"][0])
+        self.ppn = [int(text) for text in query["ppn"]]
+        self.folder = query["folder"][0]
+        self.bundle = query.get("bundle", [""])[0]
+
+
+Answer = Callable[[Asked], bytes]
+
+
+def good(asked: Asked, rules: str = RULES) -> bytes:
+    """Return a job file for Open MPI."""
+    lines = ["colltune-job 1", f"bundle {BUNDLE}", f"library {asked.library} {asked.release}"]
+    lines += ["user OMPI_MCA_coll", "user OMPI_MCA_coll_tuned_*", "user OMPI_MCA_coll_han_*"]
+    lines += ["harmless *_verbose"]
+    for ppn in asked.ppn:
+        shape = f"{asked.nodes}x{ppn}"
+        lines += [f"shape {shape}", f"file {shape}/rules {rules.count(chr(10))}"]
+        lines += rules.splitlines()
+        lines += ["set OMPI_MCA_coll_tuned_use_dynamic_rules=1"]
+        name = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+        lines += [f"set {name}={asked.folder}/{shape}/rules"]
+    return "\n".join([*lines, "end", ""]).encode()
+
+
+def hanging(_asked: Asked) -> bytes:
+    """Answer nothing for longer than anybody waits."""
+    time.sleep(HANGS_S)
+    return b""
+
+
+def half(asked: Asked) -> bytes:
+    """Return the first half of a job file."""
+    whole = good(asked)
+    return whole[: len(whole) // 2]
+
+
+BAD: dict[str, Answer] = {
+    "hanging": hanging,
+    "half a file": half,
+    "HTML": lambda _: b"<!DOCTYPE html><html><body>Welcome to the proxy</body></html>\n",
+    "garbage": lambda _: bytes(range(256)) * 40,
+    "nothing": lambda _: b"",
+    "a command": lambda a: good(a).replace(b"=1\n", b"=$(touch /tmp/owned)\n"),
+    "a foreign variable": lambda a: good(a).replace(
+        b"set OMPI_MCA_coll_tuned_use", b"set LD_PRELOAD=/tmp/x\nset OMPI_MCA_coll_tuned_use"
+    ),
+}
+
+
+class FakeService:
+    """Answers on a unix socket; ``answer`` may be replaced at any time, ``asked`` is what came."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answer: Answer = good
+        self.asked: list[Asked] = []
+
+    @contextmanager
+    def running(self) -> Iterator[FakeService]:
+        """Serve until the end of the context."""
+
+        class Handler(_Handler):
+            fake = self
+
+        self.path.unlink(missing_ok=True)
+        with _Server(str(self.path), Handler) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+            thread.start()
+            try:
+                yield self
+            finally:
+                server.shutdown()
+                thread.join()
+                self.path.unlink(missing_ok=True)
+
+
+class _Server(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that went away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    fake: ClassVar[FakeService]
+
+    def do_GET(self) -> None:
+        asked = Asked(self.path)
+        self.fake.asked.append(asked)
+        body = self.fake.answer(asked)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
