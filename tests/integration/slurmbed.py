@@ -22,12 +22,12 @@ PATIENCE_S = 60.0
 CONTROLLER = "controller"
 # a job that is put back into the queue waits until its old credentials are void
 CONF = """
-AuthInfo=cred_expire=5
+AuthInfo=cred_expire=5{auth_info}
 ClusterName=bed
 SlurmctldHost={controller}(127.0.0.1)
 SlurmctldPort=6817
-AuthType=auth/none
-CredType=cred/none
+AuthType=auth/{auth}
+CredType=cred/{auth}
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
@@ -42,12 +42,12 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerType=sched/builtin
+SchedulerType=sched/backfill
 PriorityType=priority/basic
 MpiDefault=none
 ReturnToService=2
 SlurmdParameters=config_overrides
-SchedulerParameters=batch_sched_delay=0,sched_interval=1
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 KillWait=5
 MinJobAge=3000
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -116,9 +116,14 @@ class Slurmbed:
 
 
 @contextmanager
-def slurmbed(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[Slurmbed]:
-    """Yield a Slurm that is ready for jobs, or skip with the reason; end all of it."""
-    skip_without(*PROGRAMS)
+def slurmbed(
+    folder: Path, nodes: int = 2, cpus: int = 4, *, munge: bool = False, extra: str = ""
+) -> Iterator[Slurmbed]:
+    """Yield a Slurm that is ready for jobs, or skip with the reason; end all of it.
+
+    With `munge` it has a munged of its own; `extra` are further lines of its configuration.
+    """
+    skip_without(*PROGRAMS, *(["munged"] if munge else []))
     names = [f"node{number}" for number in range(nodes)]
     (folder / "spool").mkdir()
     (folder / "state").mkdir()
@@ -126,7 +131,10 @@ def slurmbed(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[Slurmbed]:
     lines = [
         NODE.format(name=name, port=7000 + number, cpus=cpus) for number, name in enumerate(names)
     ]
-    conf = CONF.format(folder=folder, controller=CONTROLLER) + "".join(lines)
+    auth = {"auth": "none", "auth_info": ""}
+    if munge:
+        auth = {"auth": "munge", "auth_info": f",socket={folder}/munge/socket"}
+    conf = CONF.format(folder=folder, controller=CONTROLLER, **auth) + extra + "".join(lines)
     (folder / "slurm.conf").write_text(conf)
     (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n")
     with Namespaces(CONTROLLER) as spaces:
@@ -134,6 +142,8 @@ def slurmbed(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[Slurmbed]:
         hosts = [f"10.77.0.1 {name}\n" for name in (CONTROLLER, *names)]
         (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(hosts))
         bed.ask("mount", "--bind", folder / "hosts", "/etc/hosts")
+        if munge:
+            bed.ask(*_munged(folder / "munge"))
         bed.ask("slurmctld", "-f", folder / "slurm.conf", "-c")
         for name in names:
             script = SLURMD.format(name=name, folder=folder)
@@ -141,3 +151,14 @@ def slurmbed(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[Slurmbed]:
         idle = ("sinfo", "--noheader", "--states=idle", "--format=%D")
         bed.wait_until(lambda: bed.run(*idle).stdout.strip() == str(nodes), "idle nodes")
         yield bed
+
+
+def _munged(folder: Path) -> list[str]:
+    """Return the command that starts a munged with a new key, all in `folder`."""
+    folder.mkdir()
+    key = folder / "key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    files = {"key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    options = [f"--{option}={folder}/{name}" for option, name in files.items()]
+    return ["munged", "--force", f"--socket={folder}/socket", *options]

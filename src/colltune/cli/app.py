@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "token": "colltune.cli.token:token",
     "bundles": "colltune.cli.bundles:bundles",
     "env": "colltune.cli.env:env",
+    "slurm": "colltune.cli.slurm:slurm",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

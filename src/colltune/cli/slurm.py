@@ -1,0 +1,103 @@
+"""`colltune slurm`: the hooks by which a site's jobs are tuned without anybody thinking of it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltune.cli.options import Json
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
+_PAIR = re.compile(r"[a-z]+/[0-9][A-Za-z0-9.]*")
+
+
+slurm = typer.Typer(
+    help="Tune a site's Slurm jobs without anybody thinking of it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@slurm.command("hooks")
+def write_hooks(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the hooks, on all nodes and the controller; default: show."),
+    ] = None,
+    url: Annotated[
+        str, typer.Option(help="The service, http://HOST:PORT.")
+    ] = "http://127.0.0.1:8765",
+    socket: Annotated[
+        Path | None, typer.Option(help="Its unix socket on the controller, instead.")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(help="Folder for what jobs are told, on a file system of all nodes.")
+    ] = Path("/shared/colltune/jobs"),
+    library: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIBRARY/RELEASE",
+            help="An MPI that jobs use, openmpi/4.1.4; repeatable, the first is the default.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the hooks of Slurm into a folder, or show the lines for slurm.conf.
+
+    A site file that is there is kept. Example:
+
+    colltune slurm hooks --out /etc/slurm/colltune --url http://tuning:8765 --folder
+    /shared/colltune/jobs --library openmpi/4.1.4
+    """
+    from colltune.cli.console import show, show_json
+    from colltune.server.slurm import hooks
+
+    settings = _settings(url, socket, folder, library or [])
+    if out is None:
+        show(hooks.Installed(Path("/etc/slurm/colltune"), (), ()).slurm_conf().rstrip())
+        show("# the hooks are written with --out /etc/slurm/colltune")
+        return
+    installed = hooks.install(out, Path(sys.executable).parent, settings)
+    if json:
+        show_json(
+            {
+                "folder": str(installed.folder),
+                "written": list(installed.written),
+                "kept": list(installed.kept),
+                "slurm_conf": installed.slurm_conf(),
+            }
+        )
+        return
+    for name in installed.written:
+        show(f"{installed.folder / name}")
+    for name in installed.kept:
+        show(f"{installed.folder / name} (kept as it was)")
+    show("look into site.sh, then add to slurm.conf:")
+    show(installed.slurm_conf().rstrip())
+    show("users without these: srun --task-prolog=" + str(installed.folder / "task_prolog.sh"))
+
+
+def _settings(url: str, socket: Path | None, folder: Path, pairs: list[str]) -> dict[str, str]:
+    """Return the site file's values; each must be plain text within double quotes."""
+    found = {"COLLTUNE_SITE_URL": url, "COLLTUNE_SITE_FOLDER": str(folder)}
+    if socket is not None:
+        found |= {
+            "COLLTUNE_SITE_URL": "http://localhost",
+            "COLLTUNE_SITE_SOCKET": str(socket.absolute()),
+        }
+    for value in found.values():
+        if not _PLAIN.fullmatch(value):
+            raise typer.BadParameter(f"{value!r} has other characters than letters and _./:@%+-")
+    if not folder.is_absolute():
+        raise typer.BadParameter(f"--folder {str(folder)!r} must be an absolute path")
+    for pair in pairs:
+        if not _PAIR.fullmatch(pair):
+            raise typer.BadParameter(f"--library {pair!r} is not like openmpi/4.1.4")
+    if pairs:
+        found["COLLTUNE_SITE_LIBRARIES"] = " ".join(pairs)
+        found["COLLTUNE_SITE_DEFAULT"] = pairs[0]
+    return found

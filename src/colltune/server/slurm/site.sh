@@ -1,0 +1,32 @@
+# What the Slurm hooks of colltune need to know about this site; POSIX sh, read by all of them.
+# It belongs to root, like the hooks themselves. `colltune slurm hooks` never overwrites it.
+
+# The service, http://HOST:PORT or https://…; or its unix socket on the host that asks.
+COLLTUNE_SITE_URL=http://127.0.0.1:8765
+COLLTUNE_SITE_SOCKET=
+
+# A folder for what jobs are told, on a file system that all nodes have, and without which jobs
+# could not run anyway: ranks of one job that read different things wait for each other for ever.
+# It must belong to the user who runs the prolog (SlurmUser or root), and nobody else may write it.
+COLLTUNE_SITE_FOLDER=/shared/colltune/jobs
+
+# The MPI libraries and releases that this site has, and which one a job uses whose loaded modules
+# do not tell; empty: such jobs keep MPI's own decisions.
+COLLTUNE_SITE_LIBRARIES="openmpi/4.1.4"
+COLLTUNE_SITE_DEFAULT=
+
+# Processes per node that are prepared where Slurm does not tell a job's: its processors per node
+# divided by each of these, and one.
+COLLTUNE_SITE_PARTS="1 2 4 8"
+
+# Seconds that the service has to answer, and that the hook takes at most.
+COLLTUNE_SITE_LIMIT_S=0.2
+COLLTUNE_SITE_TOTAL_S=2
+
+# Days after which a job's folder is removed even if no epilog was run for it: longer than any job.
+COLLTUNE_SITE_DAYS=60
+
+# Further options of curl, such as --cacert FILE.
+COLLTUNE_SITE_CURL=
+
+PATH=/usr/bin:/bin:/usr/sbin:/sbin

@@ -1,0 +1,301 @@
+"""The hooks in a real Slurm: jobs are told what to read, obey, and run unharmed without."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective, Shape
+from colltune.models.fitting import fit
+from colltune.mpi import library, trace
+from colltune.mpi.file_format import Call
+from colltune.mpi.formats import FORMATS
+from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.slurmbed import Slurmbed, slurmbed
+from tests.models.machines import measured
+from tests.mpi.tables import intervals, table
+from tests.server.slurm.fake_service import BAD, FakeService, good
+from tests.server.slurm.site import Site
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.slurm]
+RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+TOLD = f'echo "$1 told ${{{RULES}:-nothing}}"'
+CONF = """
+PrologSlurmctld={hooks}/prolog.sh
+EpilogSlurmctld={hooks}/epilog.sh
+TaskProlog={hooks}/task_prolog.sh
+PropagateResourceLimits=NONE
+"""
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+class Bed:
+    """A Slurm with the hooks, and a service of which tests decide what it answers."""
+
+    def __init__(self, slurm: Slurmbed, site: Site, service: FakeService) -> None:
+        self.slurm, self.site, self.service = slurm, site, service
+
+    def srun(self, *options: str, who: str = "task", **environment: str) -> list[str]:
+        """Return what each task of a direct srun says it was told, sorted, without the folder."""
+        script = ("sh", "-c", TOLD, "sh", who)
+        outcome = self.slurm.run("srun", "--quiet", *options, *script, **environment)
+        assert outcome.ok, outcome.explain()
+        return sorted(self.shown(outcome.stdout).splitlines())
+
+    def shown(self, text: str) -> str:
+        """Return `text` with the paths of rules files shortened to their shape."""
+        return re.sub(rf"{self.site.jobs}/\d+/openmpi-[\d.]+/(\d+x\d+)/rules", r"\1", text)
+
+    def sbatch(self, script: str, *options: str, **environment: str) -> tuple[str, str]:
+        """Run a batch script to its end; return its job's number and output."""
+        path = self.slurm.folder / "job.sh"
+        path.write_text(f"#!/bin/sh\ntold() {{\n{TOLD}\n}}\n{script}\n")
+        output = self.slurm.folder / "out"
+        submit = ("sbatch", "--parsable", f"--output={output}", *options)
+        job = self.slurm.ask(*submit, path, **environment).strip().partition(";")[0]
+        ended = self.slurm.wait_for_state(job, "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL")
+        text = output.read_text()
+        assert ended["JobState"] == "COMPLETED", text + self.slurm.logs()
+        return job, self.shown(text)
+
+    def all_idle(self) -> bool:
+        """Tell whether no node is drained or down."""
+        states = self.slurm.ask("sinfo", "--noheader", "--Node", "--format=%t").split()
+        return set(states) <= {"idle", "comp", "alloc", "mix"} and len(states) == 2
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    """Return a Slurm with two nodes of four processors, that any user can run jobs on."""
+    folder = Path(tempfile.mkdtemp(prefix="ctslurm"))
+    folder.chmod(0o755)
+    try:
+        service = FakeService(folder / "service")
+        site = Site(folder, folder / "service")
+        (folder / "slurm").mkdir()
+        conf = CONF.format(hooks=site.hooks)
+        with (
+            service.running(),
+            slurmbed(folder / "slurm", 2, 4, munge=True, extra=conf) as slurm,
+        ):
+            yield Bed(slurm, site, service)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def as_usual(bed: Bed) -> Iterator[None]:
+    """Begin every test with a good service, and an empty folder and log; leave no job behind."""
+    bed.service.answer = good
+    bed.site.configure()
+    bed.site.logged()
+    yield
+    bed.slurm.ask("scancel", "--user=root")
+
+
+@pytest.fixture(scope="module")
+def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
+    """Return the MPI under test."""
+    return prepare(tmp_path_factory.mktemp("mpi"))
+
+
+@pytest.mark.mpi
+def test_the_mpi_of_a_job_runs_what_the_service_says(bed: Bed, mpi: RealMpi) -> None:
+    """Within mpirun in a batch job, the functions that run are those of the job's rules."""
+    chosen = {
+        (Collective.BCAST, 4): intervals(
+            (0, "bcast.chain:fanout=2,segsize=1024"), (4096, "bcast.scatter_allgather_ring")
+        ),
+        (Collective.ALLREDUCE, 4): intervals((0, "allreduce.nonoverlapping")),
+    }
+    classic = FORMATS["openmpi-classic"]
+    written = classic.write(table(Shape(1, 4), chosen), mpi.release, builtin_operations_only=True)
+    bed.service.answer = partial(good, rules=written.text)
+    name = f"openmpi/{mpi.release}"
+    bed.site.configure(LIBRARIES=name, DEFAULT=name)
+    steps = ["bcast:100", "bcast:65536", "allreduce:64"]
+    options = " ".join([*trace.launch_options(mpi.tracer), "--oversubscribe"])
+    run = f"{mpi.installation.mpirun} -np 4 {options} {mpi.calls} {' '.join(steps)} 2>&1"
+    allowed = mpi.installation.launch_environment() | {"OMPI_MCA_pml": "ob1"}
+    job = ("--nodes=1", "--ntasks-per-node=4")
+    _, tuned = bed.sbatch(f"told shell\n{run}", *job, **allowed)
+    _, plain = bed.sbatch(run, *job, COLLTUNE="off", **allowed)
+    assert "shell told 1x4\n" in tuned
+    parsed = classic.parse(written.text, "rules", mpi.release)
+    wanted = []
+    for seen in trace.observed(plain):
+        decided = parsed.decide(Call(*seen[:3])).chosen
+        (symbol,) = library("openmpi").expected_symbols(mpi.release, decided)
+        wanted.append(trace.Observation(*seen[:3], symbol))
+    assert len(wanted) == 3
+    assert trace.observed(tuned) == wanted
+    assert trace.observed(plain) != wanted
+
+
+def test_all_tasks_of_a_direct_srun_are_told_the_same(bed: Bed) -> None:
+    """Each of four tasks on two nodes, of a user without privileges, reads the job's one file."""
+    outcome = bed.slurm.run(
+        *NOBODY, "srun", "--quiet", "-N2", "--ntasks-per-node=2", "sh", "-c", f'cat "${RULES}"'
+    )
+    assert outcome.stdout == 4 * "# rules of the test\n0\n", outcome.explain()
+    assert bed.srun("-N2", "--ntasks-per-node=2") == 4 * ["task told 2x2"]
+    assert bed.site.logged() == []
+
+
+STEPS = {
+    "as the job": ("-N2 -n8", "2x4"),
+    "a shape of its own": ("-N2 -n4", "2x2"),
+    "a part of the job": ("-N1 -n4", "2x4"),
+    "not the same on all nodes": ("-N2 -n3", "2x4"),
+    "as many, in another layout": ("-N1 -n8 --overcommit", "nothing"),
+    "one per node, as mpirun's daemons": ("-N2 -n2", "2x4"),
+    "switched off": ("-N2 -n8 --export=ALL,COLLTUNE=off", "nothing"),
+    "set by the user": ("-N2 -n8 --export=ALL,OMPI_MCA_coll=^tuned", "nothing"),
+}
+
+
+def test_steps_follow_the_job_or_are_left_alone(bed: Bed) -> None:
+    """All tasks of a step are told the job's rules, rules of their own, or nothing."""
+    say = f"sh -c '{TOLD}' sh"
+    script = ["told shell", "unset SLURM_NTASKS_PER_NODE"]
+    script += [f'srun --quiet {o} {say} "{name}" | sort -u' for name, (o, _) in STEPS.items()]
+    script += ["unset $COLLTUNE_VARIABLES", f"srun --quiet -N2 -n8 {say} unset | sort -u"]
+    _, output = bed.sbatch("\n".join(script), "-N2", "--ntasks-per-node=4")
+    expected = [f"{name} told {told}" for name, (_, told) in STEPS.items()]
+    assert output.splitlines() == ["shell told 2x4", *expected, "unset told nothing"]
+
+
+@pytest.mark.mpi
+def test_daemons_of_a_launcher_are_left_alone(bed: Bed, mpi: RealMpi) -> None:
+    """Of a job with two tasks on each node, mpirun's ranks are told the job's file on both."""
+    told = f"sh -c '{TOLD}' sh rank"
+    allowed = mpi.installation.launch_environment()
+    run = f"{mpi.installation.mpirun} --map-by ppr:2:node {told} | sort"
+    _, output = bed.sbatch(run, "-N2", "--ntasks-per-node=2", **allowed)
+    assert output.splitlines() == 4 * ["rank told 2x2"]
+
+
+@pytest.mark.parametrize(
+    "options", [("-N2", "-n3"), ("-n1", ":", "-n2")], ids=["tasks per node", "heterogeneous job"]
+)
+def test_uneven_jobs_keep_the_default(options: tuple[str, ...], bed: Bed) -> None:
+    """Where not all nodes have the same number of processes, no rule was made for that."""
+    script = ("sh", "-c", TOLD, "sh", "task")
+    words = [w for o in options for w in ((*script, o) if o == ":" else (o,))]
+    outcome = bed.slurm.run("srun", "--quiet", *words, *script)
+    assert outcome.stdout.splitlines() == 3 * ["task told nothing"], outcome.explain()
+
+
+def test_what_users_say_wins(bed: Bed) -> None:
+    """Their settings, COLLTUNE=off and another bundle's id keep a job as it is."""
+    job = ("-N1", "-n2")
+    assert bed.srun(*job) == 2 * ["task told 1x2"]
+    for name, value in (
+        ("COLLTUNE", "off"),
+        ("COLLTUNE_BUNDLE", "cdef"),
+        ("OMPI_MCA_coll_tuned_bcast_algorithm", "3"),
+        ("LOADEDMODULES", "gcc/13:OpenMPI/9.9.9"),
+    ):
+        assert bed.srun(*job, **{name: value}) == 2 * ["task told nothing"], name
+    assert bed.srun(*job, COLLTUNE_BUNDLE="abab") == 2 * ["task told 1x2"]
+    assert bed.srun(*job, "--comment=colltune:off") == 2 * ["task told nothing"]
+    bed.srun(*job, "--comment=colltune:bundle=abab12")
+    assert bed.service.asked[-1].bundle == "abab12"
+
+
+def test_a_job_within_a_job_is_told_its_own(bed: Bed) -> None:
+    """A job that inherits the variables of the one that submitted it gets those of its own."""
+    inner, output = bed.slurm.folder / "inner.sh", bed.slurm.folder / "inner"
+    inner.write_text(f"#!/bin/sh\nset -- inner\n{TOLD}\nsrun --quiet sh -c '{TOLD}' sh task\n")
+    submit = f"sbatch --parsable -N1 -n3 --output={output} {inner}"
+    _, said = bed.sbatch(f"told outer\n{submit}", "-N1", "-n4")
+    outer, job = said.splitlines()
+    bed.slurm.wait_for_state(job, "COMPLETED", "FAILED")
+    assert outer == "outer told 1x4"
+    assert bed.shown(output.read_text()).splitlines() == ["inner told 1x3", *3 * ["task told 1x3"]]
+
+
+def test_the_real_service_tells_a_job(bed: Bed, bundle: Path) -> None:
+    """`colltune serve` on a unix socket answers the prolog, in a form that it takes."""
+    socket = bed.slurm.folder / "served"
+    served_by: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "colltune.cli",
+        "serve",
+        "--bundle",
+        bundle,
+    ]
+    command = [*served_by, "--uds", socket]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as served:
+        try:
+            ready = ("curl", "-sf", "--unix-socket", socket, "http://localhost/health/ready")
+            bed.slurm.wait_until(lambda: bed.slurm.run(*ready).ok, "the service")
+            bed.site.configure(SOCKET=str(socket), LIMIT_S="2", TOTAL_S="10")
+            job = ("-N2", "--ntasks-per-node=2")
+            assert bed.srun(*job) == 4 * ["task told 2x2"], bed.site.logged()
+        finally:
+            served.kill()
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bundle for Open MPI 4.1.4 in which something is faster than the default."""
+    path = tmp_path_factory.mktemp("fitted") / "bundle"
+    return fit(measured(collectives=(Collective.BCAST,)), "knn").save(path)
+
+
+@pytest.mark.parametrize("kind", [*BAD, "down"])
+def test_a_job_runs_unharmed_whatever_the_service_does(kind: str, bed: Bed) -> None:
+    """Nothing is set, one line is logged, and no node is drained."""
+    if kind == "down":
+        bed.site.configure(SOCKET=str(bed.site.hooks / "nobody"))
+    else:
+        bed.service.answer = BAD[kind]
+    assert bed.srun("-N1", "-n2") == 2 * ["task told nothing"]
+    (line,) = bed.site.logged()
+    assert "it runs with MPI's own decisions" in line
+    assert bed.all_idle()
+
+
+@pytest.mark.parametrize("how", ["read-only", "full", "gone", "of others"])
+def test_a_job_runs_unharmed_whatever_the_folder_is_like(how: str, bed: Bed) -> None:
+    """Nothing is set, one line is logged, and no node is drained."""
+    folder = bed.site.hooks.parent / how.replace(" ", "-")
+    if how != "gone":
+        folder.mkdir()
+    if how in ("read-only", "full"):
+        options = "size=16k,mode=755" + (",ro" if how == "read-only" else "")
+        bed.slurm.ask("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
+    if how == "full":
+        bed.slurm.run("sh", "-c", f"head -c 30000 /dev/zero > {folder}/filled")
+    if how == "of others":
+        folder.chmod(0o777)
+    bed.site.configure(FOLDER=str(folder))
+    assert bed.srun("-N1", "-n2") == 2 * ["task told nothing"]
+    (line,) = bed.site.logged()
+    assert "it runs with MPI's own decisions" in line
+    assert bed.all_idle()
+
+
+def test_the_epilog_leaves_nothing(bed: Bed) -> None:
+    """A job's folder goes with it, and old ones of jobs that had no epilog."""
+    crashed, living = bed.site.jobs / "99998", bed.site.jobs / "99999"
+    for folder in (crashed, living):
+        (folder / "openmpi-4.1.4").mkdir(parents=True)
+    os.utime(crashed, (0, 0))
+    (bed.site.jobs / ".swept").unlink(missing_ok=True)
+    job, output = bed.sbatch("told shell", "-N1", "-n2")
+    assert output == "shell told 1x2\n"
+    bed.slurm.wait_until(lambda: not (bed.site.jobs / job).exists(), "the epilog")
+    bed.slurm.wait_until(lambda: not crashed.exists(), "the sweep")
+    assert living.exists()
