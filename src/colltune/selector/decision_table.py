@@ -151,12 +151,13 @@ def layouts(comm_size: int, job: Shape) -> Layouts:
 
     One shape if both are the same, none if they cannot lie evenly at all.
     """
-    possible = [
-        Shape(nodes, comm_size // nodes)
-        for nodes in range(1, min(comm_size, job.nodes) + 1)
-        if comm_size % nodes == 0 and comm_size // nodes <= job.ppn
-    ]
-    return tuple(dict.fromkeys((possible[0], possible[-1]))) if possible else ()
+    smaller = np.arange(1, math.isqrt(comm_size) + 1)
+    smaller = smaller[comm_size % smaller == 0]
+    divisors = np.concatenate([smaller, comm_size // smaller])
+    nodes = divisors[(divisors <= job.nodes) & (comm_size // divisors <= job.ppn)].tolist()
+    if not nodes:
+        return ()
+    return tuple(dict.fromkeys(Shape(n, comm_size // n) for n in (min(nodes), max(nodes))))
 
 
 def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:

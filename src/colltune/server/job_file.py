@@ -6,7 +6,8 @@ Format history
    ``user PATTERN`` for the variables by which users decide themselves, ``harmless PATTERN`` for
    those among them that decide nothing (patterns of a shell's ``case``); then for each shape a
    ``shape NODESxPPN`` with ``file PATH LINES`` (path below the job's folder, then so many lines
-   verbatim) and ``set NAME=VALUE``; ``end`` last, without which the file is not whole.
+   verbatim) and ``set NAME=VALUE``, or nothing where all is left to the library; ``end`` last,
+   without which the file is not whole.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from colltune.mpi import MpiLibrary
 from colltune.selector.configuration import Rendered
+from colltune.server.rendering import Rendering
 
 VERSION = 1
 MAIN = "rules"
@@ -22,7 +24,7 @@ MAIN = "rules"
 
 
 def job_file(
-    bundle_id: str, mpi: MpiLibrary, release: str, folder: str, sections: Sequence[Rendered]
+    bundle_id: str, mpi: MpiLibrary, release: str, folder: str, sections: Sequence[Rendering]
 ) -> str:
     """Return the job file.
 
@@ -41,8 +43,10 @@ def job_file(
     lines = [f"colltune-job {VERSION}", f"bundle {bundle_id}", f"library {mpi.name} {release}"]
     lines += [f"user {pattern}" for pattern in patterns.deciding]
     lines += [f"harmless {pattern}" for pattern in patterns.harmless]
-    for rendered in sections:
-        lines += _section(rendered, folder)
+    for section in sections:
+        lines.append(f"shape {section.rendered.table.shape}")
+        if not section.is_empty:
+            lines += _files(section.rendered, folder)
     return "\n".join([*lines, "end"]) + "\n"
 
 
@@ -51,8 +55,7 @@ def main_file(folder: str, rendered: Rendered) -> str:
     return f"{folder.rstrip('/')}/{rendered.table.shape}/{MAIN}"
 
 
-def _section(rendered: Rendered, folder: str) -> Iterator[str]:
-    yield f"shape {rendered.table.shape}"
+def _files(rendered: Rendered, folder: str) -> Iterator[str]:
     variables = rendered.environment(main_file(folder, rendered))
     if not variables:
         return

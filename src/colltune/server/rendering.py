@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from colltune.domain import Collective, DecisionTable, Shape
+from colltune.domain import Collective, DecisionTable, Interval, Shape
 from colltune.models.bundle import Bundle
 from colltune.selector.configuration import Rendered, Target, render, selector_for
 from colltune.selector.guard import Guard
@@ -19,12 +20,14 @@ class Rendering:
     """A configuration, without the table that it was made of, which is large.
 
     ``kept`` and ``replaced`` are the collectives whose default is kept for all messages on the
-    communicator of the whole job, or replaced for some.
+    communicator of the whole job, or replaced for some; ``is_empty`` tells that nothing at all is
+    replaced, so that a job is better told nothing.
     """
 
     rendered: Rendered
     kept: tuple[str, ...]
     replaced: tuple[str, ...]
+    is_empty: bool
 
 
 Renderings = Lru[tuple[str, str, str], Rendering]
@@ -79,9 +82,13 @@ def _slim(rendered: Rendered) -> Rendering:
         replace(rendered, table=without_rules),
         tuple(sorted(c.value for c in asked - replaced)),
         tuple(sorted(c.value for c in replaced)),
+        not any(map(_is_any_replaced, (*table.rules.values(), *table.by_layout.values()))),
     )
 
 
 def _is_replaced(table: DecisionTable, collective: Collective) -> bool:
-    intervals = table.rules.get((collective, table.shape.nprocs), ())
+    return _is_any_replaced(table.rules.get((collective, table.shape.nprocs), ()))
+
+
+def _is_any_replaced(intervals: Iterable[Interval]) -> bool:
     return any(not interval.configuration.is_default for interval in intervals)

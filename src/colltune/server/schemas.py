@@ -84,7 +84,7 @@ FormatName = Annotated[
 Part = Annotated[
     str,
     Field(
-        pattern=r"^\.[a-z]{1,20}$",
+        pattern=r"^\.[a-z0-9]{1,20}$",
         description="A file beside the main one, by the end of its name: .dispatch, .params.",
     ),
 ]

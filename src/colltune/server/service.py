@@ -184,9 +184,7 @@ class Service:
         target = _target(library, release, query.format)
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
         found = [self._rendering(loaded, shape, target) for shape in shapes]
-        text = job_file(
-            loaded.bundle.id, target.mpi, release, query.folder, [one.rendered for one in found]
-        )
+        text = job_file(loaded.bundle.id, target.mpi, release, query.folder, found)
         replaced = {name for one in found for name in one.replaced}
         kept = {name for one in found for name in one.kept}
         return Document(
