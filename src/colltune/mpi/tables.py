@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from colltune.domain import Collective, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, ParsedFile
+from colltune.mpi.layouts import even_layouts
 
 Intervals = tuple[Interval, ...]
 
@@ -27,7 +28,7 @@ def table_of(parsed: ParsedFile, library: str, job: Shape) -> DecisionTable:
         for comm_size in (size for size in named if size <= job.nprocs):
             found = {
                 shape: _intervals(parsed, collective, comm_size, shape.nodes, shape == job)
-                for shape in _layouts(comm_size, job)
+                for shape in even_layouts(comm_size, job)
             }
             if not found:
                 nodes = -(-comm_size // job.ppn)
@@ -53,7 +54,7 @@ def normal(table: DecisionTable) -> DecisionTable:
         everywhere = rules.pop((collective, size), ())
         found = {
             shape: _normal(table.by_layout.get((collective, shape), everywhere))
-            for shape in _layouts(size, table.shape)
+            for shape in even_layouts(size, table.shape)
         }
         if len(set(found.values())) == 1:
             rules[collective, size] = next(iter(found.values()))
@@ -64,13 +65,6 @@ def normal(table: DecisionTable) -> DecisionTable:
         rules={k: i for k, i in sorted(rules.items()) if _chooses(i)},
         by_layout={k: i for k, i in sorted(by_layout.items()) if _chooses(i)},
     )
-
-
-def _layouts(comm_size: int, job: Shape) -> Iterator[Shape]:
-    """Yield all ways in which `comm_size` processes can lie evenly on the nodes of a job."""
-    for nodes in range(1, min(comm_size, job.nodes) + 1):
-        if comm_size % nodes == 0 and comm_size // nodes <= job.ppn:
-            yield Shape(nodes, comm_size // nodes)
 
 
 def _intervals(

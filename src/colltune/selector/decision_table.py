@@ -24,6 +24,7 @@ from colltune.domain import (
     Selection,
     Shape,
 )
+from colltune.mpi.layouts import even_layouts
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.guard import Guard
 from colltune.selector.switch_points import grid, switch_points
@@ -151,13 +152,8 @@ def layouts(comm_size: int, job: Shape) -> Layouts:
 
     One shape if both are the same, none if they cannot lie evenly at all.
     """
-    smaller = np.arange(1, math.isqrt(comm_size) + 1)
-    smaller = smaller[comm_size % smaller == 0]
-    divisors = np.concatenate([smaller, comm_size // smaller])
-    nodes = divisors[(divisors <= job.nodes) & (comm_size // divisors <= job.ppn)].tolist()
-    if not nodes:
-        return ()
-    return tuple(dict.fromkeys(Shape(n, comm_size // n) for n in (min(nodes), max(nodes))))
+    possible = even_layouts(comm_size, job)
+    return tuple(dict.fromkeys((possible[0], possible[-1]))) if possible else ()
 
 
 def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:

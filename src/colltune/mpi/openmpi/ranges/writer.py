@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from colltune.domain import Collective, Configuration, DecisionTable, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Written
+from colltune.mpi.layouts import even_layouts
 from colltune.mpi.openmpi import dispatch
 from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, LayoutChoice, Steps
 from colltune.mpi.openmpi.forced import library_name
@@ -106,16 +107,11 @@ class _Planner:
 
     def _layouts(self, collective: Collective, size: int) -> dict[Shape, Steps]:
         """Return what the table says for each way in which the processes can lie evenly."""
-        if size == self.job.nprocs:
-            shapes = [self.job]
-        else:
-            shapes = [
-                Shape(nodes, size // nodes)
-                for nodes in range(1, min(size, self.job.nodes) + 1)
-                if size % nodes == 0 and size // nodes <= self.job.ppn
-            ]
         other = self._of_size(collective, size)
-        return {shape: self.by_layout.get((collective, shape), other) for shape in shapes}
+        return {
+            shape: self.by_layout.get((collective, shape), other)
+            for shape in even_layouts(size, self.job)
+        }
 
     def _general(
         self, collective: Collective, size: int, found: Mapping[Shape, Steps]
