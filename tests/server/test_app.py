@@ -1,0 +1,189 @@
+"""The application as a whole: its description, its health, and garbage."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import string
+from pathlib import Path
+
+import pytest
+import structlog
+from fastapi.testclient import TestClient
+from pydantic import ValidationError
+
+from colltune.server import examples, logs, schemas
+from colltune.server.app import create_app
+from colltune.server.settings import Settings
+from tests.cli.report_html import Page
+
+
+def test_every_operation_has_an_example(client: TestClient) -> None:
+    """Each good answer of each operation that has content shows what it looks like."""
+    described = client.get("/openapi.json").json()
+    known = described["components"]["schemas"]
+    for path, operations in described["paths"].items():
+        for operation in operations.values():
+            assert operation["description"], path
+            for status, answer in operation["responses"].items():
+                if not status.startswith("2") or "text/html" in answer.get("content", {}):
+                    continue
+                shown = False
+                for content in answer["content"].values():
+                    schema = content.get("schema", {})
+                    named = [s.get("$ref", "") for s in schema.get("anyOf", [schema])]
+                    names = [name.rpartition("/")[2] for name in named]
+                    shown |= "example" in content
+                    shown |= any(known.get(name, {}).get("examples") for name in names)
+                assert shown, path
+
+
+def test_examples_are_of_the_kind_described() -> None:
+    """The examples are what the service itself would take for an answer."""
+    schemas.Decision.model_validate(examples.DECISION, strict=True)
+    schemas.Table.model_validate(examples.TABLE, strict=True)
+    schemas.Bundles.model_validate(examples.BUNDLES, strict=True)
+    schemas.Readiness.model_validate(examples.READY, strict=True)
+
+
+def test_answers_are_as_described(client: TestClient) -> None:
+    """What the service answers is what its description promises."""
+    shape = {"nodes": 8, "ppn": 4}
+    one = client.get("/v1/select", params={**shape, "collective": "bcast", "msize": 8})
+    schemas.Decision.model_validate_json(one.content, strict=True, extra="forbid")
+    table = client.get("/v1/select", params=shape)
+    schemas.Table.model_validate_json(table.content, strict=True, extra="forbid")
+    listed = client.get("/v1/bundles")
+    schemas.Bundles.model_validate_json(listed.content, strict=True, extra="forbid")
+    problem = client.get("/nowhere")
+    schemas.ProblemOf.model_validate_json(problem.content, strict=True, extra="forbid")
+
+
+def test_the_docs_need_no_network(client: TestClient) -> None:
+    """The page for people shows every path, has no script and refers to this service alone."""
+    answer = client.get("/docs")
+    page = Page.of(answer.text)
+    assert page.unbalanced == []
+    assert "://" not in answer.text
+    assert "script" not in {tag for tag, _, _ in page.attributes}
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in page.text
+
+
+def test_a_report_is_the_page_of_the_bundle(client: TestClient) -> None:
+    """The report of a bundle is found by the beginning of its id, and kept by clients."""
+    (told,) = client.get("/v1/bundles").json()["bundles"]
+    answer = client.get(f"/v1/bundles/{told['id'][:8]}/report")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    page = Page.of(answer.text)
+    assert page.unbalanced == []
+    assert "MPI_Bcast" in page.headings
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert client.get(f"/v1/bundles/{told['id']}/report", headers=tag).status_code == 304
+    for unknown in ("0000", "..%2f..%2fetc%2fpasswd", "xyz0", "a"):
+        assert client.get(f"/v1/bundles/{unknown}/report").status_code in (404, 422)
+
+
+def test_garbage_is_refused_and_never_kept(client: TestClient) -> None:
+    """No made-up request is an error of the service, and none takes a place in its cache."""
+    answers = client.app.state.service.state.answers  # type: ignore[attr-defined]
+    kept, rng = len(answers), random.Random(5)
+    paths = [
+        "/",
+        "/v1/select",
+        "/v1/config/openmpi/4.1.4",
+        "/v1/job/openmpi/4.1.4",
+        "/v1/bundles/x",
+    ]
+    values = ["0", "-1", "nan", "9" * 40, "%00", "%ff", "a" * 5000, "", "'", "١", "1e9", "../.."]
+    names = ["nodes", "ppn", "msize", "collective", "folder", "bundle", "format", "x" * 100]
+    for _ in range(150):
+        path = rng.choice(paths) + rng.choice(["", "", "/..%2f", "/%00", "/" + "b" * 2000])
+        query = "&".join(
+            f"{rng.choice(names)}={rng.choice(values)}" for _ in range(rng.randint(0, 5))
+        )
+        method = rng.choice(["GET", "HEAD", "OPTIONS", "POST", "DELETE", "PATCH", "TRACE"])
+        answer = client.request(method, f"{path}?{query}", content=b"\xff" * rng.randint(0, 9))
+        assert 400 <= answer.status_code < 500, (method, path, query, answer.text)
+    assert len(answers) == kept
+
+
+def test_addresses_have_a_longest(client: TestClient) -> None:
+    """Addresses beyond all measure are refused before anybody reads them."""
+    assert client.get("/v1/select", params={"collective": "a" * 5000}).status_code == 414
+    assert client.get("/v1/config/" + "a" * 2000).status_code == 414
+
+
+def test_an_unknown_method_is_named(client: TestClient) -> None:
+    """A method that an endpoint does not have is a problem that names those it has."""
+    answer = client.delete("/v1/select")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_an_error_of_the_service_shows_nothing_of_itself(bundle_path: Path) -> None:
+    """What nobody foresaw is a problem without a traceback, and logged."""
+    app = create_app(Settings(bundle=bundle_path))
+
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError("inner life")
+
+    client = TestClient(app, raise_server_exceptions=False)
+    with structlog.testing.capture_logs() as logged:
+        answer = client.get("/broken")
+    assert [(line["log_level"], line["route"]) for line in logged] == [("error", "/broken")]
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "inner life" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"registry": "/a", "bundle": "/b"},
+        {"bundle": "/b", "threads": 0},
+        {"bundle": "/b", "caution": float("nan")},
+        {"bundle": "/b", "poll_s": -1},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given: dict[str, object]) -> None:
+    """Neither source, both, or numbers out of range are no settings."""
+    with pytest.raises(ValidationError):
+        Settings(**given)  # type: ignore[arg-type]
+
+
+def test_workers_get_the_settings_by_variables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Settings survive the way through the environment."""
+    made = Settings(bundle=tmp_path, munge=True, munge_users=("a", "b"), caution=2.5, poll_s=0.5)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == made
+
+
+def test_logs_are_json_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines of the service and of libraries are JSON, and what is secret is hidden."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        logs.configure("INFO")
+        structlog.get_logger("x").info(
+            "came", authorization="abc", note="Bearer s3cret, MUNGE:AwQ="
+        )
+        logging.getLogger("uvicorn.error").warning("header %s", "Authorization: bearer s3cret")
+        logging.getLogger("uvicorn.access").info("not this")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
+        logging.getLogger("uvicorn.access").disabled = False
+    written = capsys.readouterr().err
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert [line["event"][:6] for line in lines] == ["came", "header"]
+    for secret in ("abc", "s3cret", "AwQ"):
+        assert secret not in written
+    assert all(set(line["timestamp"]) <= {*string.digits, *"-:.TZ"} for line in lines)
