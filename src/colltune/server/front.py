@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -63,14 +62,15 @@ class Front:
                 message = {**message, "body": b""}
             await send(message)
 
-        inner: dict[str, Any] = {**scope, "method": "GET"} if is_head else dict(scope)
+        inner: Scope = {**scope, "method": "GET"} if is_head else scope
         try:
             if len(scope["path"]) > _LONGEST_PATH or len(scope["query_string"]) > _LONGEST_QUERY:
                 await problem(414, "the address is too long")(scope, receive, counted)
             else:
                 await self._app(inner, receive, counted)
         finally:
-            route = getattr(inner.get("route"), "path", OTHER)
+            scope["route"] = inner.get("route")
+            route = getattr(scope["route"], "path", OTHER)
             self._count(scope, route, status, started)
 
     def _count(self, scope: Scope, route: str, status: int, started: float) -> None:
