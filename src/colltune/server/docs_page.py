@@ -121,19 +121,45 @@ def _examples(operation: Mapping[str, Any], description: Mapping[str, Any]) -> I
                 yield folded(f"Example: {status}, {media_type}", shown)
 
 
-def _shown(content: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[Any]:
+def _shown(content: Mapping[str, Any], description: Mapping[str, Any]) -> list[Any]:
     if "example" in content:
-        yield content["example"]
-        return
-    for kind in _alternatives(content.get("schema", {})):
-        named = kind.get("$ref", "").rpartition("/")[2]
-        yield from (
-            description.get("components", {}).get("schemas", {}).get(named, {}).get("examples", ())
-        )
+        return [content["example"]]
+    schema = content.get("schema", {})
+    named = description.get("components", {}).get("schemas", {})
+    found = [sample(kind, named) for kind in schema.get("anyOf", [schema])]
+    return [one for one in found if one is not None]
 
 
-def _alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return list(schema.get("anyOf", [schema]))
+def sample(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    """Return an example of what a JSON schema describes, put together from those of its parts.
+
+    Parameters
+    ----------
+    schema
+        What is described.
+    named
+        The schemas that it may refer to.
+
+    Returns
+    -------
+    Any
+        None if a part has no example, or it is null.
+    """
+    for examples in (schema.get("examples"), [schema["const"]] if "const" in schema else None):
+        if examples:
+            return examples[0]
+    if "$ref" in schema:
+        return sample(named[schema["$ref"].rpartition("/")[2]], named)
+    if "anyOf" in schema:
+        return sample(schema["anyOf"][0], named)
+    if "properties" in schema:
+        parts = {name: sample(part, named) for name, part in schema["properties"].items()}
+        unknown = [name for name, part in parts.items() if part is None]
+        return None if any(not schema["properties"][n].get("examples") for n in unknown) else parts
+    if schema.get("type") == "array":
+        part = sample(schema.get("items", {}), named)
+        return [] if part is None else [part]
+    return None
 
 
 def _escaped(text: str) -> str:

@@ -114,6 +114,14 @@ BUNDLES: dict[str, Any] = {
     ],
 }
 
+STORED: dict[str, Any] = {
+    "new": True,
+    "rows": 2160,
+    "file": "received-7c1f7c1f7c1f.parquet",
+    "sha256": "7c1f" * 16,
+    "context": BUNDLES["bundles"][0]["context"],
+}
+
 READY: dict[str, Any] = {"ready": True, "bundles": {"openmpi-4.1.4": _ID}, "problems": []}
 PROBLEM: dict[str, Any] = {
     "type": "about:blank",

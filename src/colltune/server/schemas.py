@@ -128,7 +128,8 @@ class JobQuery(Query):
     format: FormatName | None = None
 
 
-def _example(content: dict[str, Any]) -> ConfigDict:
+def example(content: dict[str, Any]) -> ConfigDict:
+    """Return the configuration of a model that is shown by an example."""
     return ConfigDict(json_schema_extra={"examples": [content]})
 
 
@@ -142,7 +143,7 @@ class RunnerUp(BaseModel):
 class Decision(BaseModel):
     """What to use for one instance, and why."""
 
-    model_config = _example(examples.DECISION)
+    model_config = example(examples.DECISION)
 
     collective: str
     nodes: int
@@ -185,7 +186,7 @@ class IntervalOf(BaseModel):
 class Table(BaseModel):
     """What to use on a shape, over all message sizes."""
 
-    model_config = _example(examples.TABLE)
+    model_config = example(examples.TABLE)
 
     bundle: str
     objective: str
@@ -218,6 +219,8 @@ class BundleOf(BaseModel):
 class EventOf(BaseModel):
     """A promotion or a rollback."""
 
+    model_config = example(examples.BUNDLES["history"][0])
+
     sequence: int
     slot: str
     bundle_id: str
@@ -234,7 +237,7 @@ class Bundles(BaseModel):
     A registry's history can be ahead of that for a second.
     """
 
-    model_config = _example(examples.BUNDLES)
+    model_config = example(examples.BUNDLES)
 
     in_force: dict[str, str]
     bundles: list[BundleOf]
@@ -244,7 +247,7 @@ class Bundles(BaseModel):
 class Liveness(BaseModel):
     """That the process lives."""
 
-    model_config = _example({"status": "live"})
+    model_config = example({"status": "live"})
 
     status: str
 
@@ -252,7 +255,7 @@ class Liveness(BaseModel):
 class ProblemOf(BaseModel):
     """Why a request was not answered (RFC 9457)."""
 
-    model_config = _example(examples.PROBLEM)
+    model_config = example(examples.PROBLEM)
 
     type: str
     title: str
@@ -263,7 +266,7 @@ class ProblemOf(BaseModel):
 class Readiness(BaseModel):
     """Whether requests are answered, and why not."""
 
-    model_config = _example(examples.READY)
+    model_config = example(examples.READY)
 
     ready: bool
     bundles: dict[str, str]

@@ -8,9 +8,10 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from colltune.server import examples
 from colltune.server.errors import PROBLEM
 from colltune.server.offload import Offload
-from colltune.server.schemas import ContextOf, ProblemOf
+from colltune.server.schemas import ContextOf, ProblemOf, example
 from colltune.server.serving import PROBLEMS
 from colltune.server.writing import Writing
 
@@ -79,6 +80,8 @@ class MeasurementsQuery(BaseModel):
 
 class Stored(BaseModel):
     """What became of measurements that were sent; ``new`` is false where they were there."""
+
+    model_config = example(examples.STORED)
 
     new: bool
     rows: int
