@@ -160,7 +160,7 @@ def test_fields_can_show_gains_and_reasons(desk: Watched) -> None:
     desk.go(MAP)
     page = desk.page
     assert "default: the library decides" in page.locator(".legend").inner_text()
-    page.get_by_role("radio", name="Predicted gain").check()
+    page.get_by_role("radio", name="Gain").check()
     page.wait_for_selector("td.g0, td.g1, td.g2, td.g3, td.g4")
     assert all(re.fullmatch(r"·|\d+(\.\d)?", text) for text in texts(page, "td.f"))
     page.get_by_role("radio", name="Reason").check()

@@ -12,7 +12,7 @@ import { age, factor, parseBytes, percent, shortId, stamp } from "./words.js";
 const POLL_MS = 15000;
 const NOT_READY_MS = 3000;
 const SLOW_MS = 400;
-const SHOW_NAMES = { choice: "Configuration", gain: "Predicted gain", reason: "Reason" };
+const SHOW_NAMES = { choice: "Configuration", gain: "Gain", reason: "Reason" };
 
 const main = document.getElementById("main");
 const notices = document.getElementById("notices");
@@ -46,7 +46,7 @@ function header() {
     ["objective", `${slot.objective} of the runtime`],
     ["measured on", `${span(slot.nodes)} nodes, ${span(slot.ppn)} per node`],
     slot.fabric ? ["fabric", slot.fabric] : null,
-    ["all of it", el("a", { href: `v1/bundles/${encodeURIComponent(slot.bundle)}/report` }, "report")],
+    ["all figures", el("a", { href: `v1/bundles/${encodeURIComponent(slot.bundle)}/report` }, "report")],
   ];
   facts.replaceChildren(field("Library", select), el("dl", {}, items.filter(Boolean).map(([name, value]) =>
     el("div", {}, el("dt", {}, name), el("dd", {}, value)))));

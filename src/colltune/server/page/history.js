@@ -16,15 +16,15 @@ export function historyView(overview, now) {
     return [heading, notice("info", "There is no history: this service has a single bundle and no registry.")];
   }
   const head = ["when", "library", "what", "bundle", "before", "by", "note"];
-  return [heading, scrolled("History of the bundles", el("table", { class: "numbers history" },
+  return [heading, scrolled("History of the bundles", el("table", { class: "numbers cards history" },
     el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
     el("tbody", {}, overview.history.map((event) => el("tr", { class: event.in_force ? "chosen" : null },
-      el("td", {}, stamp(event.at_utc), el("small", {}, age(event.at_utc, now))),
-      el("td", {}, event.slot),
-      el("td", {}, ACTIONS[event.action] ?? event.action, state(event)),
-      el("td", {}, el("code", { title: event.bundle }, shortId(event.bundle))),
-      el("td", {}, event.previous ? el("code", { title: event.previous }, shortId(event.previous)) : "–"),
-      el("td", { class: "words" }, event.by),
-      el("td", { class: "words" }, event.note)))))),
+      el("td", { "data-head": head[0] }, stamp(event.at_utc), el("small", {}, age(event.at_utc, now))),
+      el("td", { "data-head": head[1] }, event.slot),
+      el("td", { "data-head": head[2] }, ACTIONS[event.action] ?? event.action, state(event)),
+      el("td", { "data-head": head[3] }, el("code", { title: event.bundle }, shortId(event.bundle))),
+      el("td", { "data-head": head[4] }, event.previous ? el("code", { title: event.previous }, shortId(event.previous)) : "–"),
+      el("td", { "data-head": head[5], class: "words" }, event.by),
+      el("td", { "data-head": head[6], class: "words" }, event.note)))))),
   overview.history_left_out ? el("p", { class: "soft" }, `${overview.history_left_out} older events are not shown.`) : null];
 }

@@ -107,16 +107,16 @@ async function copy(text, shown) {
 }
 
 function decisions(job) {
+  const head = ["collective", "message", "used", "predicted gain", "why"];
   const rows = job.collectives.flatMap((one) => one.intervals.map((interval, i) => el("tr", { class: interval.is_default ? null : "chosen" },
     i === 0 ? el("th", { scope: "rowgroup", rowspan: one.intervals.length }, one.mpi_name,
       one.measured ? null : el("small", {}, one.extrapolated ? "outside what was measured" : "not measured itself")) : null,
-    el("td", {}, range(interval.first_bytes, interval.last_bytes)),
-    el("td", { class: "words" }, interval.is_default ? "default" : interval.name),
-    el("td", {}, factor(interval.gain)),
-    el("td", { class: "words" }, interval.reason))));
-  const head = ["collective", "message", "used", "predicted gain", "why"];
+    el("td", { "data-head": head[1] }, range(interval.first_bytes, interval.last_bytes)),
+    el("td", { "data-head": head[2] }, interval.is_default ? "default" : interval.name),
+    el("td", { "data-head": head[3] }, factor(interval.gain)),
+    el("td", { "data-head": head[4], class: "words" }, interval.reason))));
   return el("section", {}, el("h3", {}, `What is used on all ${job.nodes * job.ppn} processes, and why`),
-    scrolled("Decisions of this job", el("table", { class: "numbers decisions" },
+    scrolled("Decisions of this job", el("table", { class: "numbers cards" },
       el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, rows))),
     el("p", { class: "soft" }, "Gain and reason are those at the smallest message of each range. The file also has rules for the smaller communicators that programs make."));
