@@ -271,6 +271,28 @@ def test_the_history_tells_promotions_and_rollbacks(desk: Watched) -> None:
     assert f"better {ATTACK}" in rows[2]
 
 
+def test_what_was_in_force_before_can_be_looked_at(desk: Watched, site: Site) -> None:
+    """The history leads to each bundle's decisions, which are never taken for those in force."""
+    desk.go("view=history")
+    page = desk.page
+    older = site.next_bundle.id
+    page.get_by_role("link", name=older[:12]).first.click()
+    page.wait_for_selector("td.f")
+    assert page.locator("#facts code").inner_text() == older[:12]
+    assert "not in force" in page.locator("#notices").inner_text()
+    desk.go(f"{JOB}&bundle={older[:16]}", ready=".download")
+    assert f"bundle={older[:16]}" in (page.locator(".download").get_attribute("href") or "")
+    page.get_by_role("button", name="Back to what is in force").click()
+    page.wait_for_selector("#notices:not(:has(.notice))", state="attached")
+    page.wait_for_selector(".download")
+    assert "bundle" not in page.url
+    desk.go("view=map&bundle=0123abcd", ready=".notice.bad")
+    page.get_by_role("button", name="Show what is in force").click()
+    page.wait_for_selector("td.f")
+    assert [text for text in desk.complaints if "404" not in text] == []
+    desk.complaints.clear()
+
+
 def test_garbage_in_the_address_is_survived(desk: Watched) -> None:
     """A link that makes no sense shows what there is, and says what it could not show."""
     desk.go("view=nothing&slot=none-1&collective=zzz&show=x&at=1x2&format=<b>")

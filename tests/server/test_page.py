@@ -126,6 +126,16 @@ def test_the_overview_follows_the_registry(tmp_path: Path, bundle_path: Path) ->
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert found["slots"][0]["bundle"] == other
+        # what was in force before can still be looked at
+        looked_at = client.get("/v1/view", params={"bundle": bundle_id[:8]}).json()["looked_at"]
+        assert looked_at["bundle"] == bundle_id
+        assert [one["name"] for one in looked_at["collectives"]] == ["allreduce", "bcast"]
+        pinned = {"bundle": bundle_id, "nodes": 8, "ppn": 4}
+        job = client.get("/v1/view/job", params=pinned).json()
+        assert job["bundle"] == bundle_id
+        assert client.get(f"/{job['files'][0]['url']}").text == job["files"][0]["text"]
+        assert f"bundle={bundle_id}" in job["files"][0]["url"]
+        assert client.get("/v1/view", params={"bundle": "0123abcd"}).status_code == 404
 
 
 def test_nothing_in_force_is_told_as_not_ready(tmp_path: Path) -> None:

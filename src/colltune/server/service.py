@@ -114,7 +114,7 @@ class Service:
         ServiceError, BundleError
             If there is no bundle for it, or it has no models of the collective.
         """
-        loaded = self._loaded(state, query.bundle, query.library, query.release)
+        loaded = self.pick(state, query.bundle, query.library, query.release)
         bundle, shape = loaded.bundle, Shape(query.nodes, query.ppn)
         asked = (Collective(query.collective),) if query.collective else bundle.collectives
         selector = ModelSelector(bundle, guard=self.guard)
@@ -149,7 +149,7 @@ class Service:
         ServiceError, ColltuneError
             If there is no bundle for it, or no such file.
         """
-        loaded = self._loaded(state, query.bundle, library, release)
+        loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
         target = _target(library, release, query.format)
         found = self._rendering(loaded, shape, target)
@@ -180,7 +180,7 @@ class Service:
         ServiceError, ColltuneError
             If there is no bundle for it.
         """
-        loaded = self._loaded(state, query.bundle, library, release)
+        loaded = self.pick(state, query.bundle, library, release)
         target = _target(library, release, query.format)
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
         found = [self._rendering(loaded, shape, target) for shape in shapes]
@@ -224,7 +224,7 @@ class Service:
         ServiceError, BundleError
             If there is no such bundle.
         """
-        loaded = self._loaded(state, prefix, None, None)
+        loaded = self.pick(state, prefix, None, None)
         bundle = loaded.bundle
         content = self._reports.get(bundle.id)
         if content is None:
@@ -240,7 +240,7 @@ class Service:
     def _rendering(self, loaded: Loaded, shape: Shape, target: Target) -> Rendering:
         return rendering(loaded.bundle, loaded.renderings, shape, target, self.guard)
 
-    def _loaded(
+    def pick(
         self, state: State, prefix: str | None, library: str | None, release: str | None
     ) -> Loaded:
         """Return what is in force for a release, or the bundle that a client insists on."""

@@ -27,7 +27,12 @@ def viewed(
     """Return what the page shows for a job."""
     target = Target.named(named or "openmpi", release)
     selector = selector_for(bundle, target)
-    return job_view(selector, SLOT, render(selector, Shape(nodes, ppn), target), named)
+    return job_view(
+        selector,
+        SLOT,
+        render(selector, Shape(nodes, ppn), target),
+        {} if named is None else {"format": named},
+    )
 
 
 def test_the_files_are_what_is_rendered(bundle: Bundle) -> None:

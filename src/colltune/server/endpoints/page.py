@@ -18,6 +18,7 @@ from colltune.server.views.schemas import (
     JobViewQuery,
     MapQuery,
     MapView,
+    OverviewQuery,
     OverviewView,
     PredictionsQuery,
     PredictionView,
@@ -71,10 +72,12 @@ async def asset(request: Request, name: str) -> Response:
 
 
 @router.get("/v1/view", response_model=OverviewView, **_VIEW)
-async def overview(request: Request) -> Response:
+async def overview(request: Request, query: Annotated[OverviewQuery, Query()]) -> Response:
     """Say which bundles are in force, what they know, and how they came into force."""
     offload: Offload = request.app.state.offload
-    answer = Answer(await offload.run("overview", _pages(request).overview), "/v1/view")
+    pages = _pages(request)
+    document = await offload.run(("overview", query), lambda: pages.overview(query))
+    answer = Answer(document, "/v1/view")
     if answer.is_known(request.headers.get("if-none-match", "").encode("latin-1")):
         return Response(None, 304, {"ETag": answer.document.etag})
     headers = {"ETag": answer.document.etag, "Cache-Control": "no-cache"}

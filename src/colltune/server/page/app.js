@@ -21,6 +21,7 @@ const facts = document.getElementById("facts");
 let overview = null;
 let now = Date.now();
 let state = read();
+let starting = new AbortController();
 let drawing = new AbortController();
 let asking = new AbortController();
 let timer = null;
@@ -32,17 +33,23 @@ function slotOf(name) {
   return overview.slots.find((one) => one.slot === name) ?? overview.slots[0];
 }
 
+// The bundle that is looked at: one that the address names, or the one in force.
+function shown() {
+  return overview.looked_at ?? slotOf(state.slot);
+}
+
 function header() {
-  const slot = slotOf(state.slot);
+  const slot = shown();
   document.getElementById("machine").textContent = slot.machine;
   document.title = `colltune: ${slot.machine}`;
-  const select = el("select", { name: "in-force", onchange: (event) => go({ slot: event.target.value, at: "" }) },
+  const select = el("select", { name: "in-force", onchange: (event) => go({ slot: event.target.value, bundle: "", at: "" }) },
     options(overview.slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]), slot.slot));
   const span = ([low, high]) => (low === high ? `${low}` : `${low}–${high}`);
   const items = [
     ["bundle", el("code", { title: slot.bundle }, shortId(slot.bundle))],
     ["fitted", el("time", { datetime: slot.created_utc, title: stamp(slot.created_utc) }, age(slot.created_utc, now))],
-    ["in force since", el("time", { datetime: slot.since_utc, title: stamp(slot.since_utc) }, age(slot.since_utc, now))],
+    overview.looked_at ? null
+      : ["in force since", el("time", { datetime: slot.since_utc, title: stamp(slot.since_utc) }, age(slot.since_utc, now))],
     ["objective", `${slot.objective} of the runtime`],
     ["measured on", `${span(slot.nodes)} nodes, ${span(slot.ppn)} per node`],
     slot.fabric ? ["fabric", slot.fabric] : null,
@@ -61,7 +68,11 @@ function header() {
 function say(...content) {
   const offered = changed === null ? [] : [notice("warn", `${changed} `, button("Show the new one", reload, { class: "primary" }))];
   const faults = (overview?.warnings ?? []).map((text) => notice("bad", text));
-  notices.replaceChildren(...offered, ...faults, ...content.filter(Boolean));
+  const other = overview?.looked_at;
+  const looking = other && overview.slots.every((one) => one.bundle !== other.bundle)
+    ? [notice("warn", `You look at ${shortId(other.bundle)}, which is not in force for ${other.library_title} ${other.release}. `,
+      button("Back to what is in force", () => go({ bundle: "", slot: other.slot })))] : [];
+  notices.replaceChildren(...offered, ...looking, ...faults, ...content.filter(Boolean));
 }
 
 function explain(error) {
@@ -75,7 +86,7 @@ function explain(error) {
 // --- the views -----------------------------------------------------------------------------------
 
 function where(slot) {
-  return { library: slot.library, release: slot.release };
+  return { library: slot.library, release: slot.release, bundle: state.bundle };
 }
 
 // Answers of another bundle than the one shown are not mixed with it.
@@ -91,7 +102,6 @@ function offer(slot, bundle) {
 }
 
 async function reload() {
-  changed = null;
   await start();
 }
 
@@ -170,11 +180,12 @@ async function predictions(map, slot, panel, asked = false) {
     const { data: found } = await get("v1/view/predictions", { ...where(slot), collective: map.collective, ...at }, signal);
     if (signal.aborted || !sameBundle(found, slot)) return;
     const picture = el("div", { class: "picture" });
-    const jobLink = href({ view: "job", slot: slot.slot, nodes: found.nodes, ppn: found.ppn });
+    const jobLink = href({ view: "job", slot: slot.slot, bundle: state.bundle, nodes: found.nodes, ppn: found.ppn });
     const columns = el("div", { class: "columns" }, verdict(map, found, jobLink), picture);
     panel.replaceChildren(el("h2", {}, title(map, found)), columns, predictionTable(map, found));
     fitted(picture, (width) => plot(map, found, width));
-    for (const name of ["nodes", "ppn", "msize"]) document.querySelector(`.ask [name="${name}"]`).value = at[name];
+    for (const name of ["nodes", "ppn", "msize"]) document.querySelector(`.ask [name="${name}"]`)?.setAttribute("value", at[name]);
+    document.querySelector(".ask")?.reset();
     if (asked) {
       document.getElementById("told").textContent = spoken(map, found);
       columns.scrollIntoView({ block: "nearest" });
@@ -200,7 +211,7 @@ async function jobView(slot, signal) {
   const head = [el("h2", {}, "A configuration for my job"), el("p", { class: "soft" },
     "Say how large the job is: you get the file for its MPI library, and the line that puts it into effect. Shapes that were never measured work, too; it says what that means.")];
   if (!writable.length) return [...head, notice("warn", `No file can be written: ${slot.not_written}`)];
-  const form = jobForm(writable, state, (asked) => go(asked));
+  const form = jobForm(writable, { ...state, slot: slot.slot }, (asked) => go(asked.slot === slot.slot ? asked : { ...asked, bundle: "" }));
   const blocked = slot.not_written ? notice("warn", `${slot.library_title} ${slot.release}: ${slot.not_written}`) : null;
   if (blocked || !state.nodes || !state.ppn) return [...head, form, blocked];
   const asked = { ...where(slot), nodes: state.nodes, ppn: state.ppn, format: state.format };
@@ -229,7 +240,7 @@ async function draw({ focus } = {}) {
   main.setAttribute("aria-busy", "true");
   const slow = setTimeout(() => main.replaceChildren(el("p", { class: "loading" }, "Computing…")), SLOW_MS);
   try {
-    const content = await VIEWS[state.view](slotOf(state.slot), signal);
+    const content = await VIEWS[state.view](shown(), signal);
     if (signal.aborted) return;
     main.replaceChildren(...content.flat(2).filter(Boolean));
     if (focus) document.querySelector(focus)?.focus();
@@ -244,7 +255,7 @@ async function draw({ focus } = {}) {
 function remember() {
   const target = href(state);
   if (target !== location.hash) history.pushState(null, "", target);
-  header();
+  if (overview) header();
 }
 
 // Changes the state, keeping the focus on what was used to change it.
@@ -252,22 +263,28 @@ function go(change) {
   const used = document.activeElement;
   const which = used?.type === "radio" ? `[value="${used.value}"]` : "";
   const focus = change.nodes ? ".answer h2" : used?.name ? `[name="${used.name}"]${which}` : null;
+  const other = change.bundle !== undefined && change.bundle !== state.bundle;
   state = { ...state, ...change };
   remember();
-  draw({ focus });
+  if (other) start(); else draw({ focus });
 }
 
 function moved() {
+  const before = state.bundle;
   state = read();
-  if (overview) draw();
+  if (state.bundle !== before) start();
+  else if (overview) draw();
 }
 
 // --- beginning, and keeping up -------------------------------------------------------------------
 
 async function start() {
   clearTimeout(timer);
+  starting.abort();
+  starting = new AbortController();
+  const { signal } = starting;
   try {
-    const answer = await get("v1/view");
+    const answer = await get("v1/view", { bundle: state.bundle }, signal);
     overview = answer.data;
     now = answer.now;
     if (!overview.slots.length) throw new Problem(503, "Nothing is in force", "The registry has no bundle that was promoted.");
@@ -276,13 +293,15 @@ async function start() {
     await draw();
     timer = setTimeout(watch, POLL_MS);
   } catch (error) {
+    if (signal.aborted) return;
     overview = null;
     facts.replaceChildren();
     if (error.notReady) {
       main.replaceChildren(el("div", { class: "waiting" }, el("h2", {}, "The service is not ready yet"), el("p", {}, error.message), el("p", { class: "soft" }, "This page tries again by itself.")));
       timer = setTimeout(start, error.retryAfter === null ? NOT_READY_MS : error.retryAfter * 1000);
     } else {
-      main.replaceChildren(explain(error) ?? "");
+      const away = state.bundle ? button("Show what is in force", () => go({ bundle: "" })) : "";
+      main.replaceChildren(explain(error) ?? "", away);
     }
   }
 }
@@ -294,9 +313,9 @@ async function watch() {
     try {
       const { data, now: told } = await get("v1/view");
       now = told;
-      const shown = slotOf(state.slot);
-      const fresh = data.slots.find((one) => one.slot === shown.slot);
-      if (fresh && fresh.bundle !== shown.bundle) offer(shown, fresh.bundle);
+      const slot = shown();
+      const fresh = data.slots.find((one) => one.slot === slot.slot);
+      if (fresh && fresh.bundle !== slot.bundle && !overview.looked_at) offer(slot, fresh.bundle);
     } catch { /* the next request that matters will say so */ }
   }
   timer = setTimeout(watch, POLL_MS);

@@ -1,6 +1,7 @@
 // Which bundle came into force when, and who said so.
 
 import { el, notice, scrolled } from "./dom.js";
+import { href } from "./state.js";
 import { age, shortId, stamp } from "./words.js";
 
 const ACTIONS = { promote: "promoted", rollback: "rolled back" };
@@ -8,6 +9,13 @@ const ACTIONS = { promote: "promoted", rollback: "rolled back" };
 function state(event) {
   if (event.in_force) return el("small", {}, "in force");
   return event.is_latest ? el("small", { class: "alarm" }, "not taken up by this service") : null;
+}
+
+// What a bundle decides can be looked at whether it is in force or not.
+function bundleLink(event, bundle) {
+  const inForce = event.in_force && bundle === event.bundle;
+  return el("a", { href: href({ view: "map", slot: event.slot, bundle: inForce ? "" : bundle }), title: `Look at ${bundle}` },
+    el("code", {}, shortId(bundle)));
 }
 
 export function historyView(overview, now) {
@@ -22,8 +30,8 @@ export function historyView(overview, now) {
       el("td", { "data-head": head[0] }, stamp(event.at_utc), el("small", {}, age(event.at_utc, now))),
       el("td", { "data-head": head[1] }, event.slot),
       el("td", { "data-head": head[2] }, ACTIONS[event.action] ?? event.action, state(event)),
-      el("td", { "data-head": head[3] }, el("code", { title: event.bundle }, shortId(event.bundle))),
-      el("td", { "data-head": head[4] }, event.previous ? el("code", { title: event.previous }, shortId(event.previous)) : "–"),
+      el("td", { "data-head": head[3] }, bundleLink(event, event.bundle)),
+      el("td", { "data-head": head[4] }, event.previous ? bundleLink(event, event.previous) : "–"),
       el("td", { "data-head": head[5], class: "words" }, event.by),
       el("td", { "data-head": head[6], class: "words" }, event.note)))))),
   overview.history_left_out ? el("p", { class: "soft" }, `${overview.history_left_out} older events are not shown.`) : null];

@@ -1,6 +1,6 @@
 // What is shown stands in the address behind the #, so that a link shows the same to somebody else.
 
-const FIELDS = ["view", "slot", "collective", "show", "sizes", "at", "nodes", "ppn", "format"];
+const FIELDS = ["view", "slot", "bundle", "collective", "show", "sizes", "at", "nodes", "ppn", "format"];
 const VIEWS = ["map", "job", "history"];
 export const SHOWS = ["choice", "gain", "reason"];
 
@@ -9,6 +9,7 @@ export function read() {
   const state = Object.fromEntries(FIELDS.map((name) => [name, given.get(name) ?? ""]));
   if (!VIEWS.includes(state.view)) state.view = "map";
   if (!SHOWS.includes(state.show)) state.show = "choice";
+  if (!/^[0-9a-f]{4,64}$/.test(state.bundle)) state.bundle = "";
   if (state.sizes !== "measured") state.sizes = "";
   return state;
 }

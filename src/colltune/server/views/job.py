@@ -20,7 +20,7 @@ _MCA = "OMPI_MCA_"
 
 
 def job_view(
-    selector: ModelSelector, slot: str, rendered: Rendered, named: str | None = None
+    selector: ModelSelector, slot: str, rendered: Rendered, asked: Mapping[str, str]
 ) -> JobView:
     """Return what the page shows of a job's configuration.
 
@@ -32,8 +32,8 @@ def job_view(
         Whose bundle it has.
     rendered
         The configuration.
-    named
-        The format that was asked for by name, None if it is the library's preferred one.
+    asked
+        What else was asked for by parameters of the address: format, bundle.
     """
     target, shape = rendered.target, rendered.table.shape
     library, release = target.form.library, target.release
@@ -51,7 +51,7 @@ def job_view(
         ppn=shape.ppn,
         format=rendered.written.format,
         changes_anything=bool(environment) and _replaces(rendered),
-        files=_files(rendered, main, named),
+        files=_files(rendered, main, asked),
         environment=environment,
         command=command(library, environment),
         warnings=tuple(_warnings(selector, shape, release)),
@@ -80,16 +80,14 @@ def command(library: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _files(rendered: Rendered, main: str, named: str | None) -> tuple[JobFile, ...]:
+def _files(rendered: Rendered, main: str, asked: Mapping[str, str]) -> tuple[JobFile, ...]:
     target, shape = rendered.target, rendered.table.shape
-    asked: dict[str, str | int] = {"nodes": shape.nodes, "ppn": shape.ppn}
-    if named is not None:
-        asked["format"] = named
+    query: dict[str, str | int] = {"nodes": shape.nodes, "ppn": shape.ppn, **asked}
     path = f"v1/config/{quote(target.form.library, safe='')}/{quote(target.release, safe='')}"
     return tuple(
         JobFile(
             name=f"{main}{end}",
-            url=f"{path}?{urlencode(asked | ({'part': end} if end else {}))}",
+            url=f"{path}?{urlencode(query | ({'part': end} if end else {}))}",
             text=text,
         )
         for end, text in rendered.written.texts.items()

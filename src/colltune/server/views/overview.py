@@ -24,7 +24,10 @@ _LONGEST_TEXT = 400
 
 
 def overview_view(
-    in_force: Iterable[Loaded], events: Sequence[Event], warnings: Iterable[str]
+    in_force: Iterable[Loaded],
+    events: Sequence[Event],
+    warnings: Iterable[str],
+    looked_at: Loaded | None = None,
 ) -> OverviewView:
     """Return what is in force, how it came there, and what is wrong.
 
@@ -36,11 +39,14 @@ def overview_view(
         Of the registry, the oldest first; none where there is no registry.
     warnings
         What is wrong although requests are answered.
+    looked_at
+        A bundle that was asked for.
     """
     loaded = {one.slot: one for one in in_force}
     return OverviewView(
         colltune_version=__version__,
         slots=tuple(slot_view(loaded[slot]) for slot in sorted(loaded)),
+        looked_at=None if looked_at is None else slot_view(looked_at),
         warnings=tuple(warnings),
         history=tuple(_history(loaded, events))[:MOST_EVENTS],
         history_left_out=max(0, len(events) - MOST_EVENTS),

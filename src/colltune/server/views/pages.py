@@ -20,6 +20,7 @@ from colltune.server.views.predictions import prediction_view
 from colltune.server.views.schemas import (
     JobViewQuery,
     MapQuery,
+    OverviewQuery,
     PageQuery,
     PredictionsQuery,
     View,
@@ -38,7 +39,7 @@ class Pages:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def overview(self) -> Document:
+    def overview(self, query: OverviewQuery) -> Document:
         """Return what is in force, and how it came there.
 
         Raises
@@ -46,14 +47,17 @@ class Pages:
         NotReadyError
             If nothing is.
         BundleError
-            If the registry's history cannot be read.
+            If the registry's history cannot be read, or the bundle asked for is not there.
         """
         why_not = self._service.why_not_ready()
         if why_not:
             raise NotReadyError("; ".join(why_not))
         in_force = self._service.state.loaded.values()
         events = self._service.source.history()
-        body = _body(overview_view(in_force, events, self._service.warnings()))
+        prefix, state = query.bundle, self._service.state
+        looked_at = None if prefix is None else self._service.pick(state, prefix, None, None)
+        view = overview_view(in_force, events, self._service.warnings(), looked_at)
+        body = _body(view)
         return Document(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
     def decision_map(self, state: State, query: MapQuery) -> Document:
@@ -64,7 +68,7 @@ class Pages:
         ServiceError, BundleError
             If there is no bundle for it, or it has no models of the collective.
         """
-        loaded = state.pick(query.library, query.release)
+        loaded = self._pick(state, query)
         selector, _ = self._selector(loaded)
         return self._document(
             loaded, query, map_view(selector, loaded.slot, Collective(query.collective))
@@ -72,7 +76,7 @@ class Pages:
 
     def predictions(self, state: State, query: PredictionsQuery) -> Document:
         """Return what is predicted for one instance; raises as `decision_map`."""
-        loaded = state.pick(query.library, query.release)
+        loaded = self._pick(state, query)
         selector, target = self._selector(loaded)
         shape = Shape(query.nodes, query.ppn)
         instance = Instance(Collective(query.collective), shape, query.msize)
@@ -90,16 +94,18 @@ class Pages:
         LibraryError
             If no file can be written for the release.
         """
-        loaded = state.pick(query.library, query.release)
+        loaded = self._pick(state, query)
         context = loaded.bundle.context
         target = Target.named(
             query.format or context.library, query.release or context.library_version
         )
         selector = selector_for(loaded.bundle, target, guard=self._service.guard)
+        asked = query.model_dump(include={"format", "bundle"}, exclude_none=True)
         rendered = render(selector, Shape(query.nodes, query.ppn), target)
-        return self._document(
-            loaded, query, job_view(selector, loaded.slot, rendered, query.format)
-        )
+        return self._document(loaded, query, job_view(selector, loaded.slot, rendered, asked))
+
+    def _pick(self, state: State, query: PageQuery) -> Loaded:
+        return self._service.pick(state, query.bundle, query.library, query.release)
 
     def _selector(self, loaded: Loaded) -> tuple[ModelSelector, Target | None]:
         """Return what decides for the files that are handed out, if any can be written."""

@@ -11,16 +11,19 @@ from colltune.server.schemas import (
     Msize,
     Nodes,
     Ppn,
+    Query,
     ReleaseName,
 )
 
 _ID = "a555f03d5cba0c1a2f5c3a5b1d7e9f00112233445566778899aabbccddeeff00"
 
 
-class PageQuery(BaseModel):
-    """Parameters of a request of the page; unknown ones are refused."""
+class OverviewQuery(Query):
+    """Of ``/v1/view``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class PageQuery(Query):
+    """What most of the page's requests have: whose bundle, or which."""
 
     library: LibraryName | None = None
     release: ReleaseName | None = None
@@ -120,6 +123,9 @@ class OverviewView(View):
 
     colltune_version: str = Field(examples=["0.0.1"])
     slots: tuple[SlotView, ...]
+    looked_at: SlotView | None = Field(
+        description="the bundle that was asked for, in force or not", examples=[None]
+    )
     warnings: tuple[str, ...] = Field(
         description="what is wrong although requests are answered", examples=[()]
     )
