@@ -57,6 +57,13 @@ def test_a_bundle_of_version_1_is_read(small: Path) -> None:
     (small / "manifest.json").write_text(json.dumps(old))
     bundle = load(small)
     assert (bundle.id, bundle.objective, bundle.evidence) == (old["id"], "median", {})
+    again = load(bundle.save(small.with_name("again")))
+    assert (again.created_utc, again.objective, again.evidence) == (
+        bundle.created_utc,
+        "median",
+        {},
+    )
+    assert load(again.save(small.with_name("once more"))).id == again.id != bundle.id
 
 
 def test_only_what_is_asked_for_is_read(fitted: Bundle, tmp_path: Path) -> None:

@@ -12,16 +12,11 @@ from pathlib import Path
 
 from colltune import process
 from colltune.errors import OutputError
+from colltune.files import cache_folder
 
 _KINDS = (".c", ".h")
 _FLAGS = ("-O3", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
 _COMPILE_TIMEOUT_S = 120.0
-
-
-def cache_folder() -> Path:
-    """Return the folder for compiled programs, ``$XDG_CACHE_HOME/colltune`` or ``~/.cache/...``."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "colltune"
 
 
 def native_benchmark(

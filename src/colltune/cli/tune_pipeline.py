@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from colltune.bench import build, verify
+from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
@@ -26,6 +26,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import BudgetError, CampaignError, ColltuneError
+from colltune.files import cache_folder
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi import MpiLibrary, trace
@@ -272,7 +273,7 @@ class _Finish:
     def _tracer(self) -> tuple[Path | None, tuple[str, ...]]:
         """Return the call tracer, or None and a note why there is none."""
         try:
-            return trace.build(self.installation, build.cache_folder()), ()
+            return trace.build(self.installation, cache_folder()), ()
         except ColltuneError as error:
             return None, (f"which algorithm ran could not be looked at: {error}",)
 

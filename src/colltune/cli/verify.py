@@ -61,11 +61,12 @@ def verify(
 
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """
-    from colltune.bench import build, durations
+    from colltune.bench import durations
     from colltune.bench.proof.proving import prove
     from colltune.bench.proof.readability import Request, canary_of, readability
     from colltune.cli import verify_report
     from colltune.cli.console import timed_progress
+    from colltune.files import cache_folder
 
     request = Request(
         path=file.absolute(),
@@ -73,7 +74,7 @@ def verify(
         release=release,
         format=format_,
         mpi=mpi,
-        work=(work or build.cache_folder()).absolute(),
+        work=(work or cache_folder()).absolute(),
         budget_s=durations.seconds(budget),
         limit_s=durations.seconds(limit),
         measure=measure,

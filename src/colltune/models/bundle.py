@@ -109,6 +109,7 @@ class Bundle:
 
         It is written under a temporary name beside `path` and renamed, so that nobody sees a part
         of it. An existing bundle is replaced; anything else that is not an empty folder is not.
+        What was read from an older format is written in the current one, under another id.
 
         Raises
         ------
@@ -141,8 +142,9 @@ class Bundle:
             entry, content = _entry(model)
             entries[model.collective.value] = entry
             files[entry["file"]] = content
-        manifest = self._content(entries) | {
-            "id": self.id,
+        covered = self._content(entries)
+        manifest = covered | {
+            "id": _content_id(covered),
             "created_utc": self.created_utc,
             "colltune_version": self.colltune_version,
         }

@@ -105,13 +105,15 @@ def test_what_stopped_processes_left_goes_after_a_day(root: Path) -> None:
     """Half-written files and marks go when nobody can be at them any more, not before."""
     registry = Registry(root)
     names = (
-        f"bundles/.{'a' * 64}.0.tmp",
-        "history/.00000009.json.0.tmp",
+        f"bundles/.{'a' * 64}.{'0' * 12}.tmp",
+        f"history/.00000009.json.{'0' * 12}.tmp",
         f"work/using-{small(0).id}-0",
         f"work/removing-{small(1).id}",
     )
     for name in names:
         (root / name).mkdir() if name.startswith("bundles") else (root / name).touch()
+    (root / "history" / ".somebody's.tmp").touch()
+    age(root / "history" / ".somebody's.tmp", ABANDONED_S + 10)
     collection = Collection(registry, keep_events=9, min_age_s=1000 * DAY_S)
     assert collection.plan().doomed == ()
     for name in names:

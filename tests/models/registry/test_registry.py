@@ -312,6 +312,21 @@ def test_a_damaged_event_is_named(
     assert again.promote(small(2).id, by="ann").sequence == 2
 
 
+def test_a_huge_event_is_refused(registry: Registry) -> None:
+    """A file that no event can be is not read into memory."""
+    (root(registry) / "history").mkdir()
+    with (root(registry) / "history" / "00000001.json").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(BundleError, match=r"00000001\.json: cannot be read: 1099511627776 bytes"):
+        registry.current()
+
+
+def test_no_name_is_no_registry() -> None:
+    """An empty name does not mean the folder one happens to be in."""
+    with pytest.raises(BundleError, match="no registry is named"):
+        Registry("")
+
+
 def test_asking_what_is_in_force_reads_nothing_twice(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

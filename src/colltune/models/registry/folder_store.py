@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,8 +37,10 @@ from colltune.models.bundle import Bundle, load
 _CURRENT = "current"
 _BUNDLES = "bundles"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_WRITTEN = (".*.tmp", "*/.*.tmp", "reports/*/.*.tmp")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
+_WRITTEN = ("bundles/.*", "current/.*", "history/.*", "reports/*/.*", "work/.*", ".clock.*")
 """Where names of `_temporary_beside` can be."""
+_MOST_BYTES = 1 << 24
 
 
 class FolderStore:
@@ -62,7 +66,8 @@ class FolderStore:
                 probe.touch(exist_ok=False)
                 probe.unlink()
         try:
-            found = sorted(entry.name for entry in path.iterdir())
+            # servers list the history each second, and Path objects cost ten times as much
+            found = sorted(os.listdir(path))  # noqa: PTH208
         except FileNotFoundError:
             self._check_root()
             return []
@@ -159,20 +164,28 @@ class FolderStore:
 
     def age_s(self, key: str) -> float | None:
         """Return for how long a file has been as it is."""
-        probe = _temporary_beside(self.root / "clock")
-        with _writing(probe):
-            probe.touch(exist_ok=False)
-            now_s = probe.stat().st_mtime
-            probe.unlink()
         try:
-            return now_s - (self.root / key).lstat().st_mtime
+            then_s = (self.root / key).lstat().st_mtime
         except OSError:
             return None
+        return self._now_s() - then_s
+
+    def _now_s(self) -> float:
+        probe = _temporary_beside(self.root / "clock")
+        try:
+            probe.touch(exist_ok=False)
+        except OSError:
+            # nothing can be written, so nothing will be removed either
+            return time.time()
+        now_s = probe.stat().st_mtime
+        probe.unlink()
+        return now_s
 
     def leftovers(self) -> list[str]:
         """Return what was written under temporary names."""
         found = (path for pattern in _WRITTEN for path in self.root.glob(pattern))
-        return sorted(path.relative_to(self.root).as_posix() for path in found)
+        written = (path for path in found if _TEMPORARY.fullmatch(path.name))
+        return sorted(path.relative_to(self.root).as_posix() for path in written)
 
     def touch(self, key: str) -> None:
         """Make the age of a file 0."""
@@ -275,6 +288,9 @@ def _plain_content(path: Path) -> bytes:
     """Read a file that must not be a symbolic link, a device or a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "no plain file")
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "no plain file")
+        if found.st_size > _MOST_BYTES:
+            raise OSError(errno.EFBIG, f"{found.st_size} bytes are too many for such a file")
         return stream.read()

@@ -27,6 +27,8 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[int, Event] = {}
+        self._listed: list[str] = []
+        self._in_order: tuple[Event, ...] = ()
 
     def events(self, *, fresh: bool = False) -> tuple[Event, ...]:
         """Return what happened, the oldest first; `fresh` as for `Store.names`.
@@ -36,16 +38,20 @@ class History:
         BundleError
             If the folder or a new event cannot be read.
         """
-        for name in self._store.names("history", fresh=fresh):
-            match = _FILE.fullmatch(name)
-            if match and int(match[1]) not in self._known:
-                self._read(int(match[1]))
+        names = self._store.names("history", fresh=fresh)
+        if names != self._listed:
+            for match in filter(None, map(_FILE.fullmatch, names)):
+                if int(match[1]) not in self._known:
+                    self._read(int(match[1]))
+            self._listed = names
         # whoever asks by name is told
         late = fresh and self._store.lists_late
         while late and self._read_if_there(max(self._known, default=0) + 1):
             pass
         known = dict(self._known)
-        return tuple(known[sequence] for sequence in sorted(known))
+        if len(self._in_order) != len(known):
+            self._in_order = tuple(known[sequence] for sequence in sorted(known))
+        return self._in_order
 
     def append(self, draft: Draft) -> Event:
         """Append what `draft` makes of the history as it is, however many others append, too.

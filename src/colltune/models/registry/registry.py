@@ -327,6 +327,8 @@ class Registry:
 
 
 def _store(root: str | Path) -> Store:
+    if not str(root):
+        raise BundleError("no registry is named; give its folder or URL with --registry")
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:
