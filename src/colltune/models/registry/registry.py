@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Registry:
     def __init__(self, root: str | Path) -> None:
         self.store: Store = _store(root)
         self._history = History(self.store)
+        self._entries: dict[str, Entry] = {}
 
     def __str__(self) -> str:
         return self.store.where
@@ -82,14 +83,16 @@ class Registry:
         return tuple(name for name in self.store.names("bundles") if is_id(name))
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return all bundles that can be read, the oldest first; `entry` says why others cannot."""
-        found = []
+        """Return all bundles that can be read, the oldest first; `entry` says why others cannot.
+
+        What was read once is remembered, since a bundle never changes.
+        """
+        entries: dict[str, Entry] = {}
         for bundle_id in self.ids():
-            try:
-                found.append(self.entry(bundle_id))
-            except BundleError:
-                continue
-        return tuple(sorted(found, key=lambda e: (e.created_utc, e.id)))
+            with suppress(BundleError):
+                entries[bundle_id] = self._entries.get(bundle_id) or self.entry(bundle_id)
+        self._entries = entries
+        return tuple(sorted(entries.values(), key=lambda e: (e.created_utc, e.id)))
 
     def entry(self, bundle_id: str) -> Entry:
         """Return what there is to be told of one bundle; only its manifest is read.
