@@ -101,7 +101,7 @@ def run(
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509
+            preexec_fn=end_with_parent,  # noqa: PLW1509
         )
     except OSError as error:
         raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
@@ -142,8 +142,8 @@ def _watch(
                 return None
 
 
-def _end_with_parent() -> None:
-    """Ask Linux, in the new process, for a SIGTERM when its parent ends in whatever way."""
+def end_with_parent() -> None:
+    """Ask Linux for a SIGTERM to this process when its parent ends in whatever way."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

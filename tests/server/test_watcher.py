@@ -105,22 +105,28 @@ def test_no_request_is_lost_while_bundles_are_swapped(
 
     def swap() -> None:
         try:
-            for k in range(6):
+            for k in range(7):
                 registry.promote(bundles[(k + 1) % 2].id, by="test")
                 _watcher(client).refresh()
         finally:
             ended.set()
 
     thread = threading.Thread(target=swap)
-    thread.start()
     texts: dict[str, set[str]] = {}
-    shape = 0
-    while not ended.is_set():
-        shape += 1
+
+    def ask(shape: int) -> None:
         answer = client.get(CONFIG, params={"nodes": 2 + shape % 20, "ppn": 4})
         assert answer.status_code == 200
         texts.setdefault(answer.headers["etag"], set()).add(answer.text)
+
+    ask(0)
+    thread.start()
+    shape = 0
+    while not ended.is_set():
+        shape += 1
+        ask(shape)
     thread.join()
+    ask(shape)
     assert all(len(found) == 1 for found in texts.values())
     ids = {tag.strip('"').partition("-")[0] for tag in texts}
     assert ids == {one.id for one in bundles}
@@ -186,6 +192,7 @@ def test_a_registry_that_is_gone_or_garbage_changes_nothing(
     assert client.get("/health/ready").status_code == 200
     assert _metric(client, "colltune_registry_reachable") == 0
     assert _metric(client, "colltune_registry_errors_total") == 5
+    assert client.get("/v1/bundles").status_code == 503
     root.write_text("a file")
     _watcher(client).refresh()
     assert _in_force(client) == bundles[0].id
@@ -237,3 +244,20 @@ def test_releases_get_the_bundle_of_their_series(
     assert ".dispatch" in main.headers["x-colltune-parts"]
     beside = client.get("/v1/config/openmpi/6.0.0", params={**SHAPE, "part": ".dispatch"})
     assert (beside.status_code, beside.text == main.text) == (200, False)
+
+
+def test_a_folder_that_gets_another_releases_bundle_serves_both_and_says_so(tmp_path: Path) -> None:
+    """What was served stays in force until the service is started anew, with a warning."""
+    path = bundle().save(tmp_path / "bundle")
+    app = create_app(Settings(bundle=path, poll_s=3600))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        await_ready(client)
+        bundle("5.0.8").save(path)
+        _watcher(client).refresh()
+        told = client.get("/health/ready").json()
+        assert set(told["bundles"]) == {"openmpi-4.1.4", "openmpi-5.0.8"}
+        (problem,) = told["problems"]
+        assert problem.startswith("openmpi-4.1.4: nothing is in force any more; keeping the bundle")
+        bundle().save(path)
+        _watcher(client).refresh()
+        assert "openmpi-5.0.8: nothing" in client.get("/health/ready").json()["problems"][0]

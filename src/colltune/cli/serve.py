@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.options import Caution
+from colltune.errors import OutputError
 
 if TYPE_CHECKING:
     from colltune.server.settings import Settings
@@ -110,6 +111,9 @@ def serve(
         "access_log": access_log or None,
         "log_level": log_level if log_level != "INFO" else None,
     }
+    from colltune.server.surroundings import settle_in
+
+    settle_in()
     settings = _settings({name: value for name, value in given.items() if value is not None})
     tls = {
         "ssl_certfile": ssl_certfile,
@@ -189,7 +193,13 @@ def _counting(workers: int) -> Iterator[None]:
         os.environ.pop(_MULTIPROCESS, None)
         yield
         return
-    folder = tempfile.mkdtemp(prefix="colltune-metrics-")
+    try:
+        folder = tempfile.mkdtemp(prefix="colltune-metrics-")
+    except OSError as error:
+        raise OutputError(
+            f"several workers need a folder to count in together: {error.strerror};"
+            " name a writable one by TMPDIR, or have one worker"
+        ) from error
     os.environ[_MULTIPROCESS] = folder
     try:
         yield

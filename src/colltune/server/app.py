@@ -33,6 +33,7 @@ from colltune.server.limits import Limits, RateLimit
 from colltune.server.offload import Offload
 from colltune.server.service import Service
 from colltune.server.settings import Settings
+from colltune.server.surroundings import end_with_supervisor
 from colltune.server.views.pages import Pages
 from colltune.server.writing import Writing
 
@@ -87,6 +88,7 @@ def _take_writes(app: FastAPI, service: Service) -> None:
 
 def worker_app() -> FastAPI:
     """Return the application of a server's process, which logs as it was told."""
+    end_with_supervisor()
     settings = Settings()
     logs.configure(settings.log_level)
     return create_app(settings)

@@ -133,8 +133,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
-async def _explained(_request: Request, error: Exception) -> Response:
+async def _explained(request: Request, error: Exception) -> Response:
     status = status_of(error)
+    if isinstance(error, BundleError) and not request.app.state.service.watcher.reachable:
+        # what is not found may well be there
+        status = NotReadyError.status
     if status >= 500:
         structlog.get_logger().warning("request failed", status=status, error=str(error))
     headers = error.headers if isinstance(error, ServiceError) else {}

@@ -133,12 +133,20 @@ class Watcher:
                 problems.pop(slot, None)
             except Exception as error:
                 problems[slot] = self._refuse(slot, in_force, error, have)
+        for slot in loaded.keys() - wanted.keys():
+            problems[slot] = self._withdrawn(slot, loaded[slot])
         if loaded != self.state.loaded:
             new = State(loaded, self._answers(), problems)
             warmed(self.state, new)
             self.state = new
         elif problems != self.state.problems:
             self.state = State(loaded, self.state.answers, problems)
+
+    def _withdrawn(self, slot: str, have: Loaded) -> str:
+        what = f"{slot}: nothing is in force any more; keeping the bundle {have.bundle.id[:12]}"
+        if self.state.problems.get(slot) != what:
+            self._log.warning("nothing is in force", slot=slot, kept=have.bundle.id)
+        return what
 
     def _is_due(self, slot: str, in_force: InForce) -> bool:
         refused_at = self._refused.get((slot, in_force.bundle_id))
