@@ -34,117 +34,84 @@ Keys
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from colltune.bench import durations
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.strategies import STRATEGIES
+from colltune.bench.toml_keys import (
+    Key,
+    TomlFile,
+    choice,
+    flag,
+    instance_of,
+    integer,
+    integers,
+    list_of,
+    string,
+    strings,
+)
 from colltune.domain import Synchronisation, parse_collective
-from colltune.errors import CampaignError, ColltuneError
+from colltune.errors import CampaignError
 from colltune.mpi import LIBRARIES
-
-_Value = TypeVar("_Value")
-
-
-@dataclass(frozen=True)
-class _Key:
-    """A key of a campaign file: the field it sets, and what its value must be."""
-
-    field: str
-    wanted: str
-    fits: Callable[[object], bool]
-
-
-def _is(*kinds: type) -> Callable[[object], bool]:
-    return lambda value: type(value) in kinds
-
-
-def _list_of(kind: type) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(type(v) is kind for v in value)
 
 
 def _sizes_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(_list_of(int)(v) for v in value.values())
-
-
-def _string(field: str) -> _Key:
-    return _Key(field, "a string", _is(str))
-
-
-def _integer(field: str) -> _Key:
-    return _Key(field, "a whole number", _is(int))
-
-
-def _flag(field: str) -> _Key:
-    return _Key(field, "true or false", _is(bool))
-
-
-def _integers(field: str) -> _Key:
-    return _Key(field, "a list of whole numbers", _list_of(int))
-
-
-def _strings(field: str) -> _Key:
-    return _Key(field, "a list of strings", _list_of(str))
-
-
-def _choice(field: str, known: Iterable[str]) -> _Key:
-    names = tuple(known)
-    return _Key(field, " or ".join(f'"{name}"' for name in names), lambda value: value in names)
+    return isinstance(value, dict) and all(list_of(int)(v) for v in value.values())
 
 
 _DURATION = 'seconds, or a wall time such as "4h"'
-KEYS: Mapping[str, Mapping[str, _Key]] = {
+KEYS: Mapping[str, Mapping[str, Key]] = {
     "machine": {
-        "name": _string("machine"),
-        "fabric": _string("fabric"),
-        "cores_per_node": _integer("cores_per_node"),
+        "name": string("machine"),
+        "fabric": string("fabric"),
+        "cores_per_node": integer("cores_per_node"),
     },
     "library": {
-        "name": _choice("library", LIBRARIES),
-        "release": _string("release"),
-        "mpi": _string("mpi"),
+        "name": choice("library", LIBRARIES),
+        "release": string("release"),
+        "mpi": string("mpi"),
     },
     "launcher": {
-        "name": _choice("launcher", LAUNCHERS),
-        "options": _strings("launcher_options"),
-        "hostfile": _string("hostfile"),
+        "name": choice("launcher", LAUNCHERS),
+        "options": strings("launcher_options"),
+        "hostfile": string("hostfile"),
     },
     "space": {
-        "collectives": _strings("collectives"),
-        "nodes": _integers("nodes"),
-        "ppn": _integers("ppn"),
-        "msizes_bytes": _integers("msizes_bytes"),
-        "msizes_bytes_of": _Key(
+        "collectives": strings("collectives"),
+        "nodes": integers("nodes"),
+        "ppn": integers("ppn"),
+        "msizes_bytes": integers("msizes_bytes"),
+        "msizes_bytes_of": Key(
             "msizes_bytes_of", "a table of lists of whole numbers", _sizes_by_name
         ),
-        "only": _strings("only"),
-        "skip": _strings("skip"),
-        "segsizes_bytes": _integers("segsizes_bytes"),
-        "fanouts": _integers("fanouts"),
+        "only": strings("only"),
+        "skip": strings("skip"),
+        "segsizes_bytes": integers("segsizes_bytes"),
+        "fanouts": integers("fanouts"),
     },
     "measure": {
-        "backend": _choice("backend", BACKENDS),
-        "strategy": _choice("strategy", STRATEGIES),
-        "synchronisation": _choice("synchronisation", list(Synchronisation)),
-        "subshapes": _flag("subshapes"),
-        "side_by_side": _flag("side_by_side"),
-        "mpibenchmark": _string("mpibenchmark"),
+        "backend": choice("backend", BACKENDS),
+        "strategy": choice("strategy", STRATEGIES),
+        "synchronisation": choice("synchronisation", list(Synchronisation)),
+        "subshapes": flag("subshapes"),
+        "side_by_side": flag("side_by_side"),
+        "mpibenchmark": string("mpibenchmark"),
     },
     "budget": {
-        "total": _Key("total_s", _DURATION, _is(int, float, str)),
-        "total_s": _Key("total_s", "a number of seconds", _is(int, float)),
-        "max_reps": _integer("max_reps"),
-        "cell_s": _Key("cell_s", "a number of seconds", _is(int, float)),
-        "max_buffer_bytes": _integer("max_buffer_bytes"),
+        "total": Key("total_s", _DURATION, instance_of(int, float, str), durations.seconds),
+        "total_s": Key(
+            "total_s", "a number of seconds", instance_of(int, float), durations.seconds
+        ),
+        "max_reps": integer("max_reps"),
+        "cell_s": Key("cell_s", "a number of seconds", instance_of(int, float)),
+        "max_buffer_bytes": integer("max_buffer_bytes"),
     },
 }
 _NEEDED = ("space.collectives", "space.msizes_bytes")
@@ -173,8 +140,8 @@ def load(path: Path) -> Campaign:
 
 def parse(text: str, source: str) -> Campaign:
     """Return the campaign in TOML `text`; `source` names it in errors."""
-    file = CampaignFile.parse(text, source)
-    values = dict(file.values)
+    given = CampaignFile.parse(text, source)
+    file, values = given.file, dict(given.values)
     values["collectives"] = tuple(
         file.converted("space.collectives", parse_collective, name)
         for name in values["collectives"]
@@ -195,8 +162,7 @@ def parse(text: str, source: str) -> Campaign:
 class CampaignFile:
     """A campaign file whose tables, keys and types are right; ``values`` go by field name."""
 
-    text: str
-    source: str
+    file: TomlFile
     values: Mapping[str, Any]
 
     @classmethod
@@ -208,81 +174,5 @@ class CampaignFile:
         CampaignError
             Naming file, line and key.
         """
-        try:
-            tables = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise CampaignError(f"{source}: not valid TOML: {error}") from error
-        reader = _Reader(text, source)
-        values: dict[str, Any] = {}
-        for name, table in tables.items():
-            reader.read_table(name, table, values)
-        for needed in _NEEDED:
-            table_name, _, key = needed.partition(".")
-            if key not in tables.get(table_name, {}):
-                raise CampaignError(f"{source}: key {needed} is missing; add it")
-        return cls(text, source, values)
-
-    def converted(self, path: str, convert: Callable[[str], _Value], value: str) -> _Value:
-        """Return ``convert(value)``; an error names file, line and the key `path`."""
-        try:
-            return convert(value)
-        except ColltuneError as error:
-            raise _Reader(self.text, self.source).error(path, str(error)) from None
-
-
-@dataclass(frozen=True)
-class _Reader:
-    text: str
-    source: str
-
-    def error(self, path: str, why: str) -> CampaignError:
-        line = _line_of(self.text, path)
-        return CampaignError(f"{self.source}, line {line}, key {path}: {why}")
-
-    def read_table(self, name: str, table: object, values: dict[str, Any]) -> None:
-        if name not in KEYS:
-            raise self.error(name, f"unknown table{_meant(name, KEYS)}; known: {', '.join(KEYS)}")
-        if not isinstance(table, dict):
-            raise self.error(name, f"must be a table: write [{name}]")
-        for key, value in table.items():
-            path = f"{name}.{key}"
-            if key not in KEYS[name]:
-                known = ", ".join(KEYS[name])
-                raise self.error(
-                    path, f"unknown key{_meant(key, KEYS[name])}; known in [{name}]: {known}"
-                )
-            wanted = KEYS[name][key]
-            if not wanted.fits(value):
-                raise self.error(path, f"{value!r} must be {wanted.wanted}")
-            if wanted.field in values:
-                raise self.error(path, "is given twice, as total and as total_s; keep one")
-            values[wanted.field] = self.prepared(path, wanted.field, value)
-
-    def prepared(self, path: str, field: str, value: Any) -> Any:
-        if field == "total_s":
-            try:
-                return durations.seconds(value)
-            except CampaignError as error:
-                raise self.error(path, str(error)) from None
-        return tuple(value) if isinstance(value, list) else value
-
-
-def _meant(name: str, known: Mapping[str, object]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _line_of(text: str, path: str) -> int:
-    """Return the line on which the table or key `path` is written (1 where it is not found)."""
-    table, _, key = path.partition(".")
-    current = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
-        if header:
-            current = header[1]
-            if current == path or (not key and current.startswith(table)):
-                return number
-        word = re.match(r"""\s*["']?([\w.-]+)["']?\s*=""", line)
-        if word and path in (f"{current}.{word[1]}", word[1]):
-            return number
-    return 1
+        file = TomlFile(text, source, CampaignError)
+        return cls(file, file.values(KEYS, _NEEDED))
