@@ -101,10 +101,11 @@ def launch_times(frame: pd.DataFrame, objective: Objective) -> Numbers:
         If a row's summary lacks the statistic, or a time is not positive.
     """
     result = _of_summaries(frame, objective)
-    lengths = np.array([len(times) for times in frame["times_s"]], np.int64)
+    repetitions = frame["times_s"].to_list()
+    lengths = np.array([len(times) for times in repetitions], np.int64)
     for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)
-        raw = np.array([frame["times_s"].iloc[row] for row in rows], np.float64)
+        raw = np.array([repetitions[row] for row in rows.tolist()], np.float64)
         usable = (np.isfinite(raw) & (raw > 0)).all(axis=1)
         result[rows] = np.where(usable, of_repetitions(raw, objective), np.nan)
     _refuse_unusable(frame, result, objective)
