@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.options import Jobs, Json, OwnData, Where
+from colltune.cli.workers_options import Backend, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,8 @@ def fit(
         bool,
         typer.Option("--any-library", help="Take priors of other libraries, matched by name."),
     ] = False,
+    backend: Backend = None,
+    scheduler: Scheduler = None,
     jobs: Jobs = None,
     json: Json = False,
 ) -> None:
@@ -69,13 +72,16 @@ def fit(
     """
     from colltune.cli.console import counted_progress, parse_pairs, show, show_json, warn
     from colltune.cli.prior_options import Borrowing
+    from colltune.cli.workers_options import workers_of
     from colltune.dataset.objective import parse_objective
+    from colltune.models.workers import Workers, at_work
 
+    workers = workers_of(Workers(), backend, scheduler, jobs)
     statistic = parse_objective(objective)
     own = parse_pairs(where or [], "--where")
     theirs = parse_pairs(prior_where or [], "--prior-where")
     work = Borrowing.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
-    with counted_progress("fitting", quiet=json) as progress:
+    with at_work(workers), counted_progress("fitting", quiet=json) as progress:
         bundle = work.fit(learner, statistic, jobs=jobs, progress=progress)
     bundle.save(out)
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -24,12 +24,11 @@ from colltune.models.error_model import ErrorModel
 from colltune.models.learners import LEARNERS, Learner, learner_entry
 from colltune.models.predictors import CautiousPredictor, Predictor, predictor_class
 from colltune.models.runtime_model import CollectiveModel
-from colltune.provenance import usable_cores
+from colltune.models.workers import processes, spread
 
 AUTO = "auto"
 Progress = Callable[[int, int], None]
 Numbers = NDArray[np.float64]
-_CELLS_WORTH_PROCESSES = 3000
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,11 +157,9 @@ def _run(
 ) -> Iterator[Predictor | DataError]:
     """Yield the predictors of `tasks` in order, or why a task could not be fitted."""
     n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
-    workers = min(jobs or usable_cores(), len(tasks))
-    if n_cells < _CELLS_WORTH_PROCESSES:
-        workers = 1
-    run = Parallel(n_jobs=workers, return_as="generator", max_nbytes=None)
-    for done, predictor in enumerate(run(delayed(_fitted)(task) for task in tasks), start=1):
+    calls = (delayed(_fitted)(task) for task in tasks)
+    results = spread(calls, processes(len(tasks), n_cells, jobs))
+    for done, predictor in enumerate(results, start=1):
         if progress is not None:
             progress(done, len(tasks))
         yield predictor

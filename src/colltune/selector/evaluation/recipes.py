@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from colltune.domain import Configuration, Context, Instance, Selector
 from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
+from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
 from colltune.models.learners import LEARNERS, learner_entry
@@ -20,6 +21,7 @@ from colltune.models.published import PUBLISHED, predicted_s
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.baselines import LibraryDefault, SingleBest, VirtualBest
 from colltune.selector.evaluation.folds import Fold
+from colltune.selector.guard import Guard
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -129,7 +131,7 @@ class Learned:
     """A learner as `fit` and `select` use it."""
 
     learner: str
-    guard: bool = True
+    guard: bool | Guard = True
     feature_set: str | None = None
 
     @property
@@ -142,12 +144,25 @@ class Learned:
         started = time.perf_counter()
         cells = {fold.collective: fold.training}
         bundle = fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
-        fitted = time.perf_counter()
-        chooser = ModelSelector(bundle, guard=self.guard, allowed=_Measured(fold.testing))
+        fitted_s = time.perf_counter() - started
+        return Fitted(bundle, self.guard).decide(context, fold, jobs)._replace(fit_s=fitted_s)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A bundle as it is, whatever it was fitted to."""
+
+    bundle: Bundle
+    guard: bool | Guard = True
+    name: str = "fitted"
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; see `Recipe`."""
+        started = time.perf_counter()
+        chooser = ModelSelector(self.bundle, guard=self.guard, allowed=_Measured(fold.testing))
         selections = chooser.select_many(fold.testing.instances())
-        seconds = time.perf_counter() - fitted
-        columns = _columns(fold.testing, [s.configuration for s in selections])
-        return Choice(columns, fitted - started, seconds)
+        seconds = time.perf_counter() - started
+        return Choice(_columns(fold.testing, [s.configuration for s in selections]), 0.0, seconds)
 
 
 def references() -> tuple[tuple[Recipe, ...], tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 
 from colltune import __version__
@@ -15,7 +15,7 @@ from colltune.domain import Configuration, Context
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
-from colltune.provenance import usable_cores
+from colltune.models.workers import cluster, processes, spread
 from colltune.selector.evaluation.evaluation import Evaluation, Setup
 from colltune.selector.evaluation.folds import Fold, Source, digest
 from colltune.selector.evaluation.outcomes import Decided, Instances
@@ -31,7 +31,6 @@ from colltune.selector.evaluation.recipes import (
 from colltune.selector.evaluation.splits import LeaveNodesOut, NodeCounts, Split
 
 Numbers = NDArray[np.float64]
-_CELLS_WORTH_PROCESSES = 3000
 
 
 def evaluate_split(  # noqa: PLR0913
@@ -100,7 +99,7 @@ def evaluate_split(  # noqa: PLR0913
     judge = judged_by or objective
     source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
     folds = split.folds(source)
-    choices = _decided(dataset.context, folds, recipes, jobs, progress)
+    tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
     setup = Setup(
         dataset.context,
         digest(dataset),
@@ -117,11 +116,34 @@ def evaluate_split(  # noqa: PLR0913
         objective.value,
         _node_counts(f.training.nodes for f in folds),
         _node_counts(f.testing.nodes for f in folds),
-        _tested(folds),
-        {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes},
+        tested,
+        choices,
         __version__,
-        (*notes, *_problems(choices)),
+        (*notes, *problems),
     )
+
+
+def decided(
+    context: Context,
+    folds: Sequence[Fold],
+    recipes: Sequence[Recipe],
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Instances, dict[str, Decided], list[str]]:
+    """Let `recipes` decide all `folds`.
+
+    Returns
+    -------
+        The tested instances, what each recipe chose by its name, and what could not be fitted.
+
+    Raises
+    ------
+    DataError
+        If a recipe cannot learn from a fold.
+    """
+    choices = _decided(context, folds, recipes, jobs, progress)
+    made = {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes}
+    return _tested(folds), made, _problems(choices)
 
 
 def evaluate(  # noqa: PLR0913
@@ -202,12 +224,13 @@ def _decided(
     """Let every recipe decide every fold; return the choices by recipe, fold by fold."""
     tasks = [(recipe, fold) for recipe in recipes for fold in folds]
     n_cells = sum(int(np.isfinite(fold.training.time_s).sum()) for fold in folds)
-    workers = min(jobs or usable_cores(), len(folds)) if n_cells >= _CELLS_WORTH_PROCESSES else 1
-    inner = 1 if workers > 1 else jobs
-    run = Parallel(n_jobs=workers, return_as="generator", max_nbytes=None)
+    n_processes = processes(len(folds), n_cells, jobs)
+    inner = 1 if n_processes > 1 or cluster() else jobs
     calls = (delayed(_decide)(recipe, context, fold, inner) for recipe, fold in tasks)
     choices: dict[str, list[Choice]] = {recipe.name: [] for recipe in recipes}
-    for done, (task, choice) in enumerate(zip(tasks, run(calls), strict=True), start=1):
+    for done, (task, choice) in enumerate(
+        zip(tasks, spread(calls, n_processes), strict=True), start=1
+    ):
         if isinstance(choice, DataError):
             raise choice
         choices[task[0].name].append(choice)
