@@ -14,6 +14,12 @@ class ColltuneError(Exception):
     exit_status: ClassVar[int] = 1
 
 
+class SiteError(ColltuneError):
+    """A site file that cannot be read or makes no sense."""
+
+    exit_status = 2
+
+
 class DataError(ColltuneError):
     """Measurements that cannot be read or must not be joined."""
 
@@ -72,11 +78,19 @@ class TokenFileError(ColltuneError):
 
 UNFINISHED = 10
 """Exit status of a measuring process that leaves a part of its campaign to the next one."""
+NOTHING_NEW = 11
+"""Exit status of a retraining that found nothing to do."""
+KEPT = 12
+"""Exit status of a retraining whose candidate was not shown to be as good as what is in force."""
+DRIFT = 13
+"""Exit status of a retraining that found the machine changed, whatever it promoted."""
+BUSY = 14
+"""Exit status of a retraining that left the work to another one that is at it."""
 
 EXIT_STATUSES: dict[int, str] = {
     0: "done",
     1: "an error of no other kind",
-    2: "wrong usage of the command line",
+    2: "wrong usage of the command line, or a site file that makes no sense",
     3: "data: measurements that cannot be read or must not be joined",
     4: "campaign: a campaign file or measuring request that makes no sense",
     5: "program: mpirun, compiler or benchmark missing, failed, or answering nonsense",
@@ -85,6 +99,10 @@ EXIT_STATUSES: dict[int, str] = {
     8: "library: unknown MPI library, release or algorithm, or an invalid configuration file",
     9: "output: a file or folder that cannot be written",
     UNFINISHED: "unfinished: the batch job's time ended before the campaign; run the command again",
+    NOTHING_NEW: "nothing new: no measurements came in that were not learned from",
+    KEPT: "kept: the new bundle was not shown to be as good; the one in force stays",
+    DRIFT: "drift: runtimes are not what they were when the bundle in force was fitted",
+    BUSY: "busy: another retraining of the registry is at it",
     TokenFileError.exit_status: "tokens: a file of tokens that is missing, unsafe or damaged",
     130: "interrupted; what was measured is kept",
 }

@@ -8,7 +8,7 @@ import pytest
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import BundleError, DataError
-from colltune.models import fitting
+from colltune.models import workers
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
 from tests.models.machines import CONTEXT, configuration, measured
@@ -51,7 +51,7 @@ def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fitting in two processes gives the same bundle as in one, to the last bit."""
     data = measured()
     alone = fit(data, "gam", jobs=1)
-    monkeypatch.setattr(fitting, "_CELLS_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(workers, "_CELLS_WORTH_PROCESSES", 0)
     assert fit(data, "gam", jobs=2).id == alone.id
 
 

@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "bundles": "colltune.cli.bundles:bundles",
     "env": "colltune.cli.env:env",
     "slurm": "colltune.cli.slurm:slurm",
+    "retrain": "colltune.cli.retrain:retrain",
 }
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 

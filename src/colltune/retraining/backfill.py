@@ -1,0 +1,280 @@
+"""The next campaign: what the site's jobs asked for and the bundle in force could not well answer.
+
+A cell is a collective on a shape that jobs asked for. It wants measuring as far as its message
+sizes were extrapolated, or left to the default for doubt although the shape was never measured;
+weighted by how often jobs asked. A campaign measures all nodes x ppn that it names, so shapes are
+taken in turn by what they, and the shapes that they bring along, are worth per second, as long as
+the expected time of all cells fits the budget. Times are the bundle's own predictions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.bench import campaign_file
+from colltune.bench.campaign import Campaign
+from colltune.domain import Collective, Context, Shape
+from colltune.files import whole
+from colltune.models.bundle import Bundle
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.demand import Demand
+from colltune.selector.guard import Guard
+
+Flags = NDArray[np.bool_]
+_FIRST_LINE = "# The next campaign, planned by colltune retrain; it is written anew every time."
+_MOST_SHAPES = 60
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A collective on a shape: the message sizes that want measuring, and how often jobs ask."""
+
+    collective: Collective
+    shape: Shape
+    count: int
+    msizes_bytes: tuple[int, ...]
+    extrapolated: int
+    abstained: int
+
+    @property
+    def weight(self) -> float:
+        """How much it matters: requests times message sizes."""
+        return float(self.count * len(self.msizes_bytes))
+
+
+@dataclass(frozen=True)
+class NextCampaign:
+    """A campaign with what it answers: the share of what is wanted, and the seconds expected."""
+
+    campaign: Campaign
+    wanted: tuple[Wanted, ...]
+    covered: float
+    expected_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts, JSON-able; of what is wanted the most important."""
+        return {
+            "nodes": list(self.campaign.nodes),
+            "ppn": list(self.campaign.ppn),
+            "collectives": [c.value for c in self.campaign.collectives],
+            "expected_s": self.expected_s,
+            "budget_s": self.campaign.total_s,
+            "covered": self.covered,
+            "wanted": [
+                {
+                    "collective": w.collective.value,
+                    "shape": str(w.shape),
+                    "requests": w.count,
+                    "extrapolated": w.extrapolated,
+                    "abstained": w.abstained,
+                }
+                for w in sorted(self.wanted, key=lambda w: -w.weight)[:20]
+            ],
+        }
+
+
+def wanted(bundle: Bundle, demand: Iterable[Demand], guard: Guard) -> tuple[Wanted, ...]:
+    """Return the cells that jobs asked for and that want measuring."""
+    context, selector = bundle.context, ModelSelector(bundle, guard=guard)
+    asked = [
+        (Shape(d.nodes, d.ppn), d.count)
+        for d in demand
+        if (d.library, d.release) == (context.library, context.library_version)
+    ]
+    found = []
+    for shape, count in sorted(asked, key=lambda pair: (-pair[1], pair[0]))[:_MOST_SHAPES]:
+        for collective in bundle.collectives:
+            sizes = bundle.model(collective).coverage.sizes
+            sizes = sizes[_fits(collective, shape, sizes)]
+            if shape.nprocs < 2 or not len(sizes):
+                continue
+            extrapolated, abstained = _doubted(selector, collective, shape, sizes)
+            wants = extrapolated | abstained
+            if wants.any():
+                chosen = tuple(sizes[wants].tolist())
+                counts = int(extrapolated.sum()), int(abstained.sum())
+                found.append(Wanted(collective, shape, count, chosen, *counts))
+    return tuple(found)
+
+
+def _doubted(
+    selector: ModelSelector, collective: Collective, shape: Shape, sizes: NDArray[np.int64]
+) -> tuple[Flags, Flags]:
+    """Return which message sizes are extrapolated, and which left to the default for doubt."""
+    decisions = selector.decide(collective, shape.nodes, shape.ppn, sizes)
+    default = selector.bundle.model(collective).default_column
+    extrapolated = np.asarray(decisions.forecast.extrapolated)
+    kept = (decisions.chosen == default) & (decisions.fastest != default)
+    known = shape in selector.bundle.training_shapes
+    abstained = np.zeros(len(sizes), np.bool_) if known else decisions.beyond | kept
+    return extrapolated, abstained & ~extrapolated
+
+
+def _fits(collective: Collective, shape: Shape, sizes: NDArray[np.int64]) -> Flags:
+    blocks = shape.nprocs if collective.has_block_per_rank else 1
+    most = Campaign.max_buffer_bytes
+    return np.asarray(sizes <= most // blocks)
+
+
+def plan(
+    bundle: Bundle, cells: Sequence[Wanted], budget_s: float, launch_s: float
+) -> NextCampaign | None:
+    """Return the campaign that answers most within `budget_s`, None if nothing is wanted.
+
+    Where not even one shape fits, the one that is worth most is taken, and the budget ends it.
+    """
+    if not cells:
+        return None
+    costs = _Costs(bundle, cells, launch_s)
+    chosen: frozenset[Shape] = frozenset()
+    while True:
+        options = [
+            (gain / costs.of(grid), shape, grid)
+            for shape in costs.weights
+            if shape not in chosen
+            for grid in [_grid({*chosen, shape})]
+            if costs.of(grid) <= budget_s
+            for gain in [costs.worth(grid)]
+        ]
+        better = [o for o in options if costs.worth(o[2]) > costs.worth(chosen)]
+        if not better:
+            break
+        chosen = max(better, key=lambda o: (o[0], o[1]))[2]
+    if not chosen:
+        chosen = frozenset([max(costs.weights, key=lambda s: (costs.weights[s], s))])
+    covered = costs.worth(chosen) / sum(costs.weights.values())
+    campaign = _campaign(bundle, cells, chosen, budget_s)
+    return NextCampaign(campaign, tuple(cells), covered, costs.of(chosen))
+
+
+def _grid(shapes: Iterable[Shape]) -> frozenset[Shape]:
+    """Return the smallest nodes x ppn that has all `shapes`."""
+    named = list(shapes)
+    return frozenset(Shape(n, p) for n in {s.nodes for s in named} for p in {s.ppn for s in named})
+
+
+class _Costs:
+    """What shapes cost in seconds, and what they are worth."""
+
+    def __init__(self, bundle: Bundle, cells: Sequence[Wanted], launch_s: float) -> None:
+        self._bundle, self._launch_s = bundle, launch_s
+        self._sizes = _sizes(cells)
+        self._known: dict[Shape, float] = {}
+        self.weights: dict[Shape, float] = {}
+        for cell in cells:
+            self.weights[cell.shape] = self.weights.get(cell.shape, 0.0) + cell.weight
+
+    def worth(self, shapes: Iterable[Shape]) -> float:
+        return sum(self.weights.get(shape, 0.0) for shape in shapes)
+
+    def of(self, shapes: Iterable[Shape]) -> float:
+        return sum(self._of_shape(shape) for shape in shapes)
+
+    def _of_shape(self, shape: Shape) -> float:
+        if shape not in self._known:
+            self._known[shape] = self._launch_s + sum(self._cells_s(shape))
+        return self._known[shape]
+
+    def _cells_s(self, shape: Shape) -> Iterator[float]:
+        reps, most_s = Campaign.max_reps, Campaign.cell_s
+        for collective, sizes in self._sizes.items():
+            asked = np.array(sizes, np.int64)
+            asked = asked[_fits(collective, shape, asked)]
+            if len(asked):
+                model = self._bundle.model(collective)
+                time_s = model.forecast(shape.nodes, shape.ppn, asked).time_s
+                yield float(np.maximum(time_s, np.minimum(reps * time_s, most_s)).sum())
+
+
+def _sizes(cells: Iterable[Wanted]) -> dict[Collective, tuple[int, ...]]:
+    found: dict[Collective, set[int]] = {}
+    for cell in cells:
+        found.setdefault(cell.collective, set()).update(cell.msizes_bytes)
+    return {collective: tuple(sorted(sizes)) for collective, sizes in sorted(found.items())}
+
+
+def _campaign(
+    bundle: Bundle, cells: Sequence[Wanted], shapes: frozenset[Shape], budget_s: float
+) -> Campaign:
+    inside = [cell for cell in cells if cell.shape in shapes]
+    sizes = _sizes(inside)
+    context = bundle.context
+    ppn = {s.ppn for s in shapes}
+    return Campaign(
+        collectives=tuple(sizes),
+        msizes_bytes=tuple(sorted({size for of_one in sizes.values() for size in of_one})),
+        machine=context.machine,
+        fabric=context.fabric,
+        cores_per_node=max({*ppn, *(s.ppn for s in bundle.training_shapes)}),
+        library=context.library,
+        release=context.library_version,
+        nodes=tuple(sorted({s.nodes for s in shapes})),
+        ppn=tuple(sorted(ppn)),
+        msizes_bytes_of=sizes,
+        strategy="adaptive",
+        total_s=budget_s,
+    )
+
+
+def write(campaign: Campaign, path: Path) -> Path:
+    """Write the campaign file and return its path.
+
+    Raises
+    ------
+    CampaignError
+        If this colltune cannot measure it, because it does not know the library.
+    OutputError
+        If it cannot be written.
+    """
+    text = "\n".join([_FIRST_LINE, *_lines(campaign)]) + "\n"
+    campaign_file.parse(text, str(path))
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def remove(path: Path) -> None:
+    """Remove a campaign that was written here and is no longer wanted."""
+    with suppress(OSError, UnicodeDecodeError):
+        if path.read_text(encoding="utf-8").startswith(_FIRST_LINE):
+            path.unlink()
+
+
+def path_for(folder: Path, context: Context) -> Path:
+    """Return the campaign file of a library in `folder`."""
+    return folder / f"{context.library}-{context.library_version}.toml"
+
+
+def _lines(campaign: Campaign) -> Iterator[str]:
+    tables: dict[str, dict[str, Any]] = {
+        "machine": {
+            "name": campaign.machine,
+            "fabric": campaign.fabric,
+            "cores_per_node": campaign.cores_per_node,
+        },
+        "library": {"name": campaign.library, "release": campaign.release},
+        "space": {
+            "collectives": [c.value for c in campaign.collectives],
+            "nodes": list(campaign.nodes),
+            "ppn": list(campaign.ppn),
+            "msizes_bytes": list(campaign.msizes_bytes),
+        },
+        "space.msizes_bytes_of": {
+            c.value: list(sizes) for c, sizes in campaign.msizes_bytes_of.items()
+        },
+        "measure": {"strategy": campaign.strategy},
+        "budget": {"total": campaign.total_s},
+    }
+    for name, keys in tables.items():
+        yield f"\n[{name}]"
+        for key, value in keys.items():
+            # JSON's texts, numbers and lists are TOML's, but for the escapes of a few characters
+            yield f"{key} = {json.dumps(value, ensure_ascii=False)}"

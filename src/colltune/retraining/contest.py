@@ -1,0 +1,189 @@
+"""The candidate against the bundle in force, on shapes that neither has learned from.
+
+The bundle in force has most likely seen the shapes that are held out from the candidate, and would
+be flattered by that; and the candidate must be judged without them. So both are judged by what they
+would decide without: the learners of the bundle in force are fitted to the measurements that it was
+made of, less the held-out shapes; the candidate's to all measurements, less the same shapes. Both
+then decide the same instances, judged by all measurements of these. What is compared is thus what
+the new measurements, and the new settings, are worth.
+
+A bundle that cannot be made again without some shapes (it rests on other machines' measurements, or
+on a learner that this colltune lacks) is judged as it is, which flatters it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.dataset.objective import Objective, parse_objective
+from colltune.domain import Collective, Context
+from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.fitting import Progress
+from colltune.models.learners import LEARNERS
+from colltune.retraining.arrivals import Arrived
+from colltune.retraining.held_out import Parts
+from colltune.selector.evaluation.cell_noise import CellNoise
+from colltune.selector.evaluation.comparison import Difference, differences
+from colltune.selector.evaluation.figures import Score, scores
+from colltune.selector.evaluation.folds import Fold, Source
+from colltune.selector.evaluation.outcomes import Decided, Instances
+from colltune.selector.evaluation.recipes import Choice, Fitted, Learned, Recipe
+from colltune.selector.evaluation.run import decided
+from colltune.selector.guard import Guard
+
+Flags = NDArray[np.bool_]
+IN_FORCE = "in force"
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """What the candidate and, if there is one, the bundle in force decide on held-out instances.
+
+    ``how`` says how the bundle in force was judged.
+    """
+
+    tested: Instances
+    candidate: Decided
+    in_force: Decided | None
+    how: str
+
+    @cached_property
+    def candidate_scores(self) -> dict[str, Score]:
+        """The candidate's figures by collective, and of all."""
+        return scores(self.tested, self.candidate, 0)
+
+    @cached_property
+    def in_force_scores(self) -> dict[str, Score]:
+        """The figures of the bundle in force, none if there is none."""
+        return {} if self.in_force is None else scores(self.tested, self.in_force, 0)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """How much better the candidate is, by collective, all last; none without a bundle."""
+        if self.in_force is None:
+            return ()
+        return differences(self.tested, self.in_force, self.candidate)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures, JSON-able."""
+        return {
+            "how": self.how,
+            "candidate": {name: s.as_dict() for name, s in self.candidate_scores.items()},
+            "in_force": {name: s.as_dict() for name, s in self.in_force_scores.items()},
+            "differences": [d.as_dict() for d in self.differences],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """How a bundle is judged: its learners on ``cells``, or, where these are None, as it is."""
+
+    bundle: Bundle
+    cells: Mapping[Collective, CellMatrix] | None
+    guard: Guard
+
+    @property
+    def name(self) -> str:
+        """How its figures are called."""
+        return IN_FORCE
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; what it knows nothing of is left to the default."""
+        model = next((m for m in self.bundle.models if m.collective is fold.collective), None)
+        if model is None:
+            return _left_alone(fold)
+        if self.cells is None:
+            return Fitted(self.bundle, self.guard).decide(context, fold, jobs)
+        cells = self.cells.get(fold.collective)
+        training = None if cells is None else cells.rows(_among(cells, fold.training))
+        if training is None or not len(training):
+            return _left_alone(fold)
+        recipe = Learned(model.learner, self.guard, model.feature_set)
+        return recipe.decide(context, replace(fold, training=training), jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements(Source):
+    """Measurements without an estimate of each cell's noise, which no threshold asks for."""
+
+    @cached_property
+    def noise(self) -> CellNoise:
+        """Nothing is known of any cell."""
+        return CellNoise({}, {})
+
+
+@dataclass(frozen=True)
+class Contestants:
+    """Who is judged, and on what: ``source`` has all measurements, ``parts`` what is left out."""
+
+    source: Source
+    parts: Parts
+    learner: str
+    guard: Guard
+    jobs: int | None = None
+
+
+def contest(
+    of: Contestants, in_force: Judged | None, how: str, progress: Progress | None = None
+) -> Contest:
+    """Let the candidate's learner and the bundle in force decide what is held out.
+
+    Raises
+    ------
+    DataError
+        If nothing can be held out, or a learner cannot be fitted to a part.
+    """
+    folds = of.parts.folds(of.source)
+    recipes: list[Recipe] = [Learned(of.learner, of.guard)]
+    if in_force is not None:
+        recipes.append(in_force)
+    tested, found, _ = decided(of.source.dataset.context, folds, recipes, of.jobs, progress)
+    return Contest(tested, found[of.learner], found.get(IN_FORCE), how)
+
+
+def judged(bundle: Bundle, arrived: Arrived, known: frozenset[str], guard: Guard) -> Judged:
+    """Return how `bundle` is judged, which was fitted to the launches `known`.
+
+    Raises
+    ------
+    DataError
+        If these measurements lack the statistic that it was fitted to.
+    """
+    if not _can_be_made_again(bundle) or not known:
+        return Judged(bundle, None, guard)
+    cells = cell_matrices(arrived.of(known), objective_of(bundle))
+    return Judged(bundle, cells, guard)
+
+
+def objective_of(bundle: Bundle) -> Objective:
+    """Return the statistic that `bundle` was fitted to."""
+    return parse_objective(bundle.objective)
+
+
+def _can_be_made_again(bundle: Bundle) -> bool:
+    own = all(model.coverage.own is None for model in bundle.models)
+    return own and all(model.learner in LEARNERS for model in bundle.models)
+
+
+def _among(cells: CellMatrix, others: CellMatrix) -> Flags:
+    """Tell which instances of `cells` are among those of `others`, shape (n)."""
+    known = set(zip(*(column.tolist() for column in _columns(others)), strict=True))
+    rows = zip(*(column.tolist() for column in _columns(cells)), strict=True)
+    return np.array([row in known for row in rows], np.bool_)
+
+
+def _columns(cells: CellMatrix) -> tuple[NDArray[np.int64], ...]:
+    return cells.nodes, cells.ppn, cells.msize_bytes
+
+
+def _left_alone(fold: Fold) -> Choice:
+    column = fold.testing.default_column
+    assert column is not None
+    return Choice(np.full(len(fold.testing), column), 0.0, 0.0)

@@ -1,0 +1,296 @@
+"""Whether the machine still is the one that the bundle in force was fitted to.
+
+Compared are logarithms of measured over predicted time, of cells that the bundle knows: shapes it
+was fitted to, configurations it has, messages within the measured range. Predictions are off by
+something even on an unchanged machine, so launches that the bundle was fitted to are the reference:
+of every cell that they measured, its median there is taken off. How allocations scatter is told by
+cells that several of them measured. Without such launches predictions count as they are, with their
+own error.
+
+Calls of one allocation share its nodes and its neighbours, which moves all of its times by 10 to
+20 % (`colltune.models.launch_noise`); thousands of calls in one allocation are one witness. So each
+allocation counts with its median alone. The shift of the new ones (Hodges-Lehmann: the median of
+means of two, which a quarter of odd allocations does not move far) is judged by how medians of
+allocations scatter (median absolute deviation). Few allocations tell little of that: their variance
+is averaged with that of ``launch_noise``, which counts as six allocations (moderated t: Smyth,
+Stat. Appl. Genet. Mol. Biol. 3(1), 2004). An alarm needs both: a shift beyond ``ratio``, and one
+that chance explains in fewer than ``false_alarms`` of all checks, a third of these each for
+everything together, for collectives, and for configurations, divided by how many there are
+(Bonferroni).
+
+Looked at are, twice: all launches that the bundle was not fitted to; and the latest ten allocations
+against all before, because bundles that are fitted anew every night get used to what comes slowly.
+Of a configuration what is common to its collective is taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.frame import CELL_COLUMNS
+from colltune.dataset.objective import Objective, launch_times, parse_objective
+from colltune.domain import Collective, parse_parameters
+from colltune.models.bundle import Bundle
+from colltune.models.runtime_model import CollectiveModel
+from colltune.retraining.site_file import DriftLimits
+
+Numbers = NDArray[np.float64]
+_PRIOR_WEIGHT = 6.0
+_NORMAL = 1.4826
+_TAIL = 1.645
+_EFFICIENCY_LOSS = 1.05
+_MOST_PAIRED = 400
+_LATEST = 10
+_CONFIGURATION = ["algorithm", "parameters"]
+_ALL = "all"
+_SINCE = {"fit": "since the fit", "latest": "of late"}
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How runtimes changed: ``ratio`` is new over old time.
+
+    ``of`` is a collective, ``all`` of them, or one configuration (relative to the others);
+    ``since`` says which launches are new: those since the ``fit``, or the ``latest``. ``chance`` is
+    the probability of a shift as large if nothing has changed.
+    """
+
+    of: str
+    since: str
+    ratio: float
+    allocations: int
+    chance: float
+    alarm: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.of}: {self.ratio:.2f}x the time in {self.allocations} allocations"
+            f" {_SINCE[self.since]} (chance {self.chance:.1g})"
+        )
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What was found; ``not_judged`` counts new measurements that the bundle says nothing of."""
+
+    shifts: tuple[Shift, ...]
+    judged: int
+    not_judged: int
+
+    @property
+    def alarms(self) -> tuple[Shift, ...]:
+        """The shifts beyond chance."""
+        return tuple(shift for shift in self.shifts if shift.alarm)
+
+    @property
+    def ratio(self) -> float:
+        """The largest shift of all collectives together either way, 1 if none was judged."""
+        whole = [shift.ratio for shift in self.shifts if shift.of == _ALL]
+        return max(whole, key=lambda ratio: abs(np.log(ratio)), default=1.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what was found, JSON-able: alarms, and the shift of every collective."""
+        shown = [s for s in self.shifts if s.alarm or ":" not in s.of]
+        return {
+            "alarm": bool(self.alarms),
+            "ratio": self.ratio,
+            "judged": self.judged,
+            "not_judged": self.not_judged,
+            "shifts": [shift.as_dict() for shift in shown],
+        }
+
+
+def drift(
+    bundle: Bundle,
+    measured: PerformanceDataset,
+    allocation_of: Mapping[str, str],
+    known: Collection[str],
+    order: Sequence[str],
+    limits: DriftLimits,
+) -> Drift:
+    """Compare new launches with what `bundle` predicts.
+
+    Parameters
+    ----------
+    bundle
+        The one in force, fitted to the launches `known`.
+    measured
+        All measurements.
+    allocation_of
+        The allocation of each launch.
+    known
+        Launches that the bundle was fitted to.
+    order
+        All launches as they came in, the latest last.
+    limits
+        What is an alarm.
+    """
+    table, unjudged = _residuals(bundle, measured)
+    launches = table["launch"].astype(str)
+    table = table.assign(allocation=launches.map(allocation_of))
+    latest = list(dict.fromkeys(allocation_of[launch] for launch in reversed(order)))[:_LATEST]
+    unfitted = ~launches.isin(list(known))
+    views = {"fit": unfitted, "latest": table["allocation"].isin(latest)}
+    checks = [
+        check
+        for since, new in views.items()
+        if new.any() and (since == "fit" or not (new.all() or (new == unfitted).all()))
+        for check in _checks(since, _referenced(table.assign(old=~new)))
+    ]
+    errors = {model.collective.value: _model_error(model) for model in bundle.models}
+    errors[_ALL] = max(errors.values(), default=0.0)
+    found = tuple(_judged(check, limits, errors, _share(check, checks)) for check in checks)
+    not_judged = int((~unjudged.isin(list(known))).sum())
+    return Drift(found, int(unfitted.sum()), not_judged)
+
+
+def _referenced(table: pd.DataFrame) -> pd.DataFrame:
+    """Take the median of the old launches off; ``scatter`` has what is left of several of them."""
+    old = table[table["old"]]
+    cells = old.groupby(CELL_COLUMNS).agg(
+        reference=("log", "median"), witnesses=("allocation", "nunique")
+    )
+    pairs = ["collective", *_CONFIGURATION]
+    offsets = old.groupby(pairs)["log"].median().rename("offset")
+    table = table.join(cells, on=CELL_COLUMNS).join(offsets, on=pairs)
+    reference = table["reference"].fillna(table["offset"]).fillna(0.0)
+    log = table["log"] - reference
+    # a median of few takes a part of their scatter with it
+    several = table["witnesses"].where(table["witnesses"] > 1)
+    scatter = (log * np.sqrt(several / (several - 1.0))).where(table["old"])
+    return table.assign(log=log, scatter=scatter)
+
+
+def _residuals(bundle: Bundle, measured: PerformanceDataset) -> tuple[pd.DataFrame, pd.Series[str]]:
+    """Return log(measured / predicted) of timed rows, and the launches of those not judged."""
+    rows = measured.timed()
+    objective: Objective = parse_objective(bundle.objective)
+    log_s = np.log(launch_times(rows, objective))
+    predicted = np.full(len(rows), np.nan)
+    for model in bundle.models:
+        at = np.flatnonzero((rows["collective"] == model.collective.value).to_numpy())
+        if len(at):
+            predicted[at] = _predicted(model, rows.iloc[at])
+    shapes = {(s.nodes, s.ppn) for s in bundle.training_shapes}
+    pairs = zip(rows["nodes"].tolist(), rows["ppn"].tolist(), strict=True)
+    judged = np.isfinite(predicted) & np.array([pair in shapes for pair in pairs], np.bool_)
+    table = rows.loc[judged, [*CELL_COLUMNS, "launch"]].reset_index(drop=True)
+    table["log"] = log_s[judged] - predicted[judged]
+    return table, rows.loc[~judged, "launch"].astype(str)
+
+
+def _predicted(model: CollectiveModel, rows: pd.DataFrame) -> Numbers:
+    """Return the logarithm of predicted seconds of each row, NaN where there is no telling."""
+    instances = rows[["nodes", "ppn", "msize_bytes"]].to_numpy(np.int64)
+    distinct, row_of = np.unique(instances, axis=0, return_inverse=True)
+    forecast = model.forecast(*distinct.T)
+    known = forecast.candidate & ~forecast.extrapolated[:, None]
+    log_s = np.where(known, np.log(forecast.time_s), np.nan)
+    columns = {(c.algorithm, c.parameters): i for i, c in enumerate(model.configurations)}
+    codes, pairs = pd.factorize(pd.MultiIndex.from_frame(rows[_CONFIGURATION]))
+    column_of = [columns.get((str(a), parse_parameters(str(p))), -1) for a, p in pairs]
+    column = np.array(column_of, np.int64)[codes]
+    found = log_s[row_of.reshape(-1), column]
+    return np.asarray(np.where(column < 0, np.nan, found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Check:
+    """What is looked at: medians of allocations, as shifts from the reference.
+
+    ``scatter`` are those of old allocations that share cells with others, ``new`` those of new
+    ones; ``witnesses`` is how many old ones the reference rests on.
+    """
+
+    name: str
+    collective: str
+    since: str
+    scatter: Numbers
+    witnesses: int
+    new: Numbers
+
+    @property
+    def kind(self) -> int:
+        """Whether it is of everything (0), of a collective (1) or of a configuration (2)."""
+        return 0 if self.name == _ALL else 1 if self.name == self.collective else 2
+
+
+def _checks(since: str, table: pd.DataFrame) -> list[_Check]:
+    checks = [_check(_ALL, _ALL, since, table)]
+    for collective, rows in table.groupby("collective", sort=True):
+        name = Collective(str(collective)).value
+        checks.append(_check(name, name, since, rows))
+        by_allocation = rows.groupby("allocation")
+        own = rows.assign(
+            log=rows["log"] - by_allocation["log"].transform("median"),
+            scatter=rows["scatter"] - by_allocation["scatter"].transform("median"),
+        )
+        for (algorithm, parameters), part in own.groupby(_CONFIGURATION, sort=True):
+            label = f"{name}: {algorithm} {parameters}".rstrip()
+            checks.append(_check(label, name, since, part))
+    return [check for check in checks if len(check.new)]
+
+
+def _check(name: str, collective: str, since: str, rows: pd.DataFrame) -> _Check:
+    def medians(part: pd.DataFrame, column: str) -> Numbers:
+        found = part.groupby("allocation")[column].median().dropna()
+        return found.to_numpy(np.float64)
+
+    old = rows[rows["old"]]
+    new = medians(rows[~rows["old"]], "log")
+    witnesses = int(old["allocation"].nunique())
+    return _Check(name, collective, since, medians(old, "scatter"), witnesses, new)
+
+
+def _judged(check: _Check, limits: DriftLimits, errors: Mapping[str, float], share: float) -> Shift:
+    shift = _location(check.new)
+    spread, freedom = _spread(check.scatter, limits.launch_noise)
+    variance = spread**2 * _EFFICIENCY_LOSS / len(check.new)
+    if check.witnesses:
+        variance += spread**2 * _EFFICIENCY_LOSS / check.witnesses
+    else:
+        variance += errors[check.collective] ** 2
+    chance = float(2.0 * stdtr(freedom, -abs(shift) / np.sqrt(variance)))
+    large = abs(shift) > np.log(limits.ratio)
+    alarm = bool(large and chance < limits.false_alarms * share)
+    ratio = float(np.exp(shift))
+    return Shift(check.name, check.since, ratio, len(check.new), chance, alarm)
+
+
+def _model_error(model: CollectiveModel) -> float:
+    """Return the standard deviation of what a prediction is off by."""
+    return float(np.median(model.error.upper - model.error.lower)) / (2.0 * _TAIL)
+
+
+def _spread(old: Numbers, prior: float) -> tuple[float, float]:
+    """Return the standard deviation of allocations' medians, and its degrees of freedom."""
+    own = max(len(old) - 1, 0)
+    robust = _NORMAL * float(np.median(np.abs(old))) if own else 0.0
+    variance = (_PRIOR_WEIGHT * prior**2 + own * robust**2) / (_PRIOR_WEIGHT + own)
+    return float(np.sqrt(variance)), _PRIOR_WEIGHT + own
+
+
+def _location(values: Numbers) -> float:
+    """Return the Hodges-Lehmann estimate; of very many values the median, which is good enough."""
+    if len(values) > _MOST_PAIRED:
+        return float(np.median(values))
+    first, second = np.triu_indices(len(values))
+    return float(np.median((values[first] + values[second]) / 2.0))
+
+
+def _share(check: _Check, checks: Sequence[_Check]) -> float:
+    """Return which share of the false alarms a check may cause."""
+    alike = sum(other.kind == check.kind for other in checks)
+    return 1.0 / (3.0 * alike)

@@ -1,0 +1,175 @@
+"""One run: what came in is fitted, compared with the bundle in force, and promoted if it may be.
+
+Whatever ends a run midway, the bundle in force is the old one or, wholly, the new one: promoting is
+one file that appears whole in the registry's history. What a run knows of earlier ones stands in
+the report that it leaves at its end; without it the next run does everything again and comes to the
+same bundle, since bundles are named by their content.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from colltune.errors import ColltuneError
+from colltune.models.fitting import Progress
+from colltune.models.registry import Registry
+from colltune.models.workers import at_work
+from colltune.retraining import lease, record
+from colltune.retraining.arrivals import Arrivals, arrivals
+from colltune.retraining.lease import LeaseTakenError
+from colltune.retraining.notifying import notify
+from colltune.retraining.outcome import Outcome, exit_status
+from colltune.retraining.site_file import Site
+from colltune.retraining.slot_run import SlotResult, SlotRun
+
+Phase = Callable[[str], AbstractContextManager[Progress]]
+DRIFT = "drift"
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a run found and did.
+
+    ``left_out`` says which files were not used and why, ``took_over`` who had died at it,
+    ``hooks`` how each hook fared.
+    """
+
+    site: Site
+    results: tuple[SlotResult, ...]
+    left_out: tuple[str, ...] = ()
+    took_over: str | None = None
+    hooks: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def drifted(self) -> bool:
+        """Whether any library's runtimes changed."""
+        return any(r.drift is not None and r.drift.alarms for r in self.results)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """All that happened, once each, drift included."""
+        found = dict.fromkeys(result.outcome for result in self.results)
+        return (*found, Outcome.DRIFT) if self.drifted else tuple(found)
+
+    @property
+    def exit_status(self) -> int:
+        """The status of the process."""
+        failures = [r.failure for r in self.results if r.failure is not None]
+        outcomes = [result.outcome for result in self.results]
+        return exit_status(
+            outcomes, drift=self.drifted, failure=failures[0].exit_status if failures else 1
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything, JSON-able."""
+        return {
+            "machine": self.site.machine,
+            "registry": self.site.registry,
+            "outcomes": list(self.outcomes),
+            "exit_status": self.exit_status,
+            "slots": {result.slot: result.as_dict() for result in self.results},
+            "left_out": list(self.left_out),
+            "took_over": self.took_over,
+            "hooks": self.hooks,
+        }
+
+
+def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -> Night:
+    """Retrain `site` and tell its hooks.
+
+    Parameters
+    ----------
+    site
+        What to do.
+    phase
+        Shows progress: called with what begins, gives a context with a function of (done, total).
+    lines
+        Puts what happened into words, for hooks.
+
+    Raises
+    ------
+    LeaseTakenError
+        If another process is at it; nothing was done, and nobody is told.
+    ColltuneError
+        If data, registry or workers cannot be used; what was in force stays in force.
+    """
+    try:
+        night = _run(site, phase)
+    except LeaseTakenError:
+        raise
+    except ColltuneError as error:
+        _tell_failure(site, error)
+        raise
+    told = set(site.hooks.told)
+    if told.isdisjoint(night.outcomes):
+        return night
+    subject = f"colltune on {site.machine}: {', '.join(night.outcomes)}"
+    text = "\n".join(lines(night))
+    fared = notify(site.hooks, subject, text, night.as_dict() | {"text": text})
+    return Night(night.site, night.results, night.left_out, night.took_over, fared)
+
+
+def _tell_failure(site: Site, error: ColltuneError) -> None:
+    if Outcome.FAILED in site.hooks.told:
+        facts = {
+            "machine": site.machine,
+            "registry": site.registry,
+            "outcomes": [Outcome.FAILED.value],
+            "exit_status": error.exit_status,
+            "text": str(error),
+        }
+        notify(site.hooks, f"colltune on {site.machine}: failed", str(error), facts)
+
+
+def _run(site: Site, phase: Phase) -> Night:
+    registry = Registry(site.registry)
+    with lease.held(registry.store) as mine:
+        with phase("reading"):
+            arrived = arrivals(site.datasets, site.machine, site.fabric)
+        known = record.latest(registry)
+        with at_work(site.workers):
+            results = tuple(
+                SlotRun(site, registry, mine, known, phase).run(slot, arrived.by_slot[slot])
+                for slot in arrived.by_slot
+            )
+        night = Night(site, results, arrived.left_out, mine.took_over)
+        _report(registry, known, night, arrived)
+    return night
+
+
+def _report(registry: Registry, known: record.Record, night: Night, arrived: Arrivals) -> None:
+    """Leave what the next run, and the service, want to know.
+
+    A slot that failed, or waits for more measurements, stays as the last run left it.
+    """
+    ended = {r.slot: r.record() for r in night.results if r.ended}
+    fitted = {
+        result.candidate: arrived.by_slot[result.slot].tokens.values()
+        for result in night.results
+        if result.candidate is not None
+    }
+    content = record.content(known, ended, fitted)
+    content |= {
+        "outcomes": list(night.outcomes),
+        "host": socket.gethostname(),
+        "left_out": list(night.left_out),
+        "failed": {r.slot: r.reason for r in night.results if r.outcome is Outcome.FAILED},
+    }
+    found = {r.slot: r.drift for r in night.results if r.drift is not None}
+    if found:
+        slots = {
+            r.slot: {"bundle": r.judged_bundle, **found[r.slot].as_dict()}
+            for r in night.results
+            if r.slot in found
+        }
+        registry.put_report(DRIFT, {"alarm": night.drifted, "slots": slots})
+    if set(night.outcomes) != {Outcome.NOTHING_NEW} or content["slots"] != _slots(known):
+        registry.put_report(record.KIND, content)
+
+
+def _slots(known: record.Record) -> dict[str, Any]:
+    return {name: slot.as_dict() for name, slot in known.slots.items()}

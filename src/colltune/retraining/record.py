@@ -1,0 +1,105 @@
+"""What earlier runs left in the registry: the latest report on retraining.
+
+Format history of the report's content
+--------------------------------------
+1. ``format_version``, ``outcome``, ``drift``, ``left_out``, ``slots`` (by name: `Slot`) and
+   ``bundles``: by id of a bundle the tokens of the launches that it was fitted to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from colltune.models.registry import Registry
+
+FORMAT_VERSION = 1
+KIND = "retrain"
+_BUNDLES_KEPT = 12
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What the latest run that came to an end found and did in one slot.
+
+    ``tokens`` are those of all launches that it saw, ``settings`` what decided, ``in_force`` the
+    bundle that was in force afterwards; ``facts`` is what else the report says.
+    """
+
+    data: str
+    settings: Mapping[str, Any]
+    in_force: str | None
+    tokens: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it JSON-able."""
+        return {
+            "data": self.data,
+            "settings": dict(self.settings),
+            "in_force": self.in_force,
+            **self.facts,
+            "launches": list(self.tokens),
+        }
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known from earlier runs."""
+
+    slots: Mapping[str, Slot] = field(default_factory=dict)
+    bundles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def trained_on(self, bundle_id: str) -> frozenset[str] | None:
+        """Return the tokens of the launches that a bundle was fitted to, None if unknown."""
+        tokens = self.bundles.get(bundle_id)
+        return None if tokens is None else frozenset(tokens)
+
+
+def latest(registry: Registry) -> Record:
+    """Return what the latest report says; a report of another version says nothing."""
+    content = registry.latest_report(KIND) or {}
+    if content.get("format_version") != FORMAT_VERSION:
+        return Record()
+    try:
+        return Record(
+            {str(name): _slot(found) for name, found in content["slots"].items()},
+            {str(name): _words(tokens) for name, tokens in content["bundles"].items()},
+        )
+    except (KeyError, TypeError, AttributeError):
+        return Record()
+
+
+def content(
+    record: Record, slots: Mapping[str, Slot], fitted: Mapping[str, Iterable[str]]
+) -> dict[str, Any]:
+    """Return the report after a run that came to `slots` and fitted bundles to launches' tokens.
+
+    Other slots stay as they were; of bundles the latest dozen is remembered.
+    """
+    bundles = {**record.bundles, **{name: tuple(sorted(t)) for name, t in fitted.items()}}
+    # the ones fitted now go last, and so stay longest
+    latest_first = [*fitted, *(name for name in reversed(list(bundles)) if name not in fitted)]
+    in_force = {slot.in_force for slot in (*record.slots.values(), *slots.values())}
+    kept = {*latest_first[:_BUNDLES_KEPT], *in_force}
+    return {
+        "format_version": FORMAT_VERSION,
+        "slots": {name: s.as_dict() for name, s in {**record.slots, **slots}.items()},
+        "bundles": {name: list(tokens) for name, tokens in bundles.items() if name in kept},
+    }
+
+
+def _slot(found: Mapping[str, Any]) -> Slot:
+    known = ("data", "settings", "in_force", "launches")
+    return Slot(
+        str(found["data"]),
+        dict(found["settings"]),
+        None if found["in_force"] is None else str(found["in_force"]),
+        _words(found["launches"]),
+        {name: value for name, value in found.items() if name not in known},
+    )
+
+
+def _words(values: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)

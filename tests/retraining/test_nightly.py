@@ -1,0 +1,318 @@
+"""Whole nights on a made-up site: what is promoted, what is kept, and what is noticed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from colltune import errors
+from colltune.dataset.parquet import read_parquet
+from colltune.domain import Collective, Instance, Shape
+from colltune.errors import BundleError, DataError, OutputError
+from colltune.models.fitting import fit
+from colltune.models.knn import NearestNeighbours
+from colltune.models.registry import Action, Registry
+from colltune.retraining.outcome import Outcome
+from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
+
+SLOT = "openmpi-4.1.4"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a site's folder with three launches."""
+    for k in range(3):
+        launch(tmp_path / "data", f"launch {k}", seed=k)
+    return tmp_path
+
+
+def _in_force(root: Path) -> str | None:
+    event = Registry(root / "registry").current().get(SLOT)
+    return None if event is None else event.bundle_id
+
+
+def _misleading(algorithm: str, instance: Instance) -> float:
+    """Make a bad algorithm look good where the others are not measured beside it."""
+    del instance
+    return 0.01 if algorithm == "linear" else 30.0
+
+
+def test_the_first_bundle_comes_into_force_and_the_same_data_again_change_nothing(
+    root: Path,
+) -> None:
+    """A first night promotes; a second finds nothing new, writes nothing, and says so by status."""
+    first = retrain(site_of(root))
+    assert (first.outcomes, first.exit_status) == ((Outcome.PROMOTED,), 0)
+    promoted = _in_force(root)
+    assert promoted == first.results[0].candidate
+    before = sorted(p.name for p in (root / "registry").rglob("*") if "retraining" not in p.parts)
+    second = retrain(site_of(root))
+    assert (second.outcomes, second.exit_status) == ((Outcome.NOTHING_NEW,), errors.NOTHING_NEW)
+    assert _in_force(root) == promoted
+    after = sorted(p.name for p in (root / "registry").rglob("*") if "retraining" not in p.parts)
+    assert after == before
+
+
+def test_new_measurements_make_a_new_bundle(root: Path) -> None:
+    """What came in is learned; the report says how both decide, and remembers every launch."""
+    first = retrain(site_of(root))
+    launch(root / "data", "launch 3", seed=3)
+    second = retrain(site_of(root))
+    result = second.results[0]
+    assert result.outcome is Outcome.PROMOTED
+    assert (result.judged_bundle, result.in_force) == (first.results[0].in_force, _in_force(root))
+    assert result.new == len(read_parquet(root / "data")) - len(first.results[0].arrived.dataset)
+    assert result.contest is not None
+    assert result.contest.how == "fitted again to the measurements that it was made of"
+    report = Registry(root / "registry").latest_report("retrain")
+    assert report is not None
+    assert len(report["slots"][SLOT]["launches"]) == 4
+    assert {len(tokens) for tokens in report["bundles"].values()} == {3, 4}
+    json.dumps(second.as_dict(), allow_nan=False)
+
+
+def test_few_new_measurements_are_waited_for_until_there_are_enough(root: Path) -> None:
+    """Less than the least is not fitted, and adds up until it is enough."""
+    site = site_of(root, "[promote]\nharm_at_most = 0.5\n")
+    retrain(site)
+    few = replace(site, min_new=100)
+    retrain(few)
+    launch(root / "data", "launch 3", seed=3, shapes=SHAPES[:4])
+    night = retrain(few)
+    assert night.exit_status == errors.NOTHING_NEW
+    assert night.results[0].reason == "48 new measurements came in; 100 are waited for"
+    launch(root / "data", "launch 4", seed=4, shapes=SHAPES)
+    night = retrain(few)
+    assert night.results[0].new == 144
+    assert night.outcomes == (Outcome.PROMOTED,)
+
+
+def test_a_worse_candidate_is_kept_back(root: Path) -> None:
+    """Measurements that mislead make a candidate that loses: it is kept, but not in force."""
+    retrain(site_of(root))
+    before = _in_force(root)
+    for k in range(4):
+        name, seed = f"bad {k}", 10 + k
+        shapes = [Shape(3 + 2 * k, 3)]
+        launch(root / "data", name, seed=seed, shapes=shapes, factor=_misleading)
+    site = site_of(root, '[evaluate]\nheld_out = "shapes"\n[drift]\nratio = 100\n')
+    night = retrain(site)
+    result = night.results[0]
+    assert (night.outcomes, night.exit_status) == ((Outcome.KEPT,), errors.KEPT)
+    assert "worse by" in result.reason or "slower than the default" in result.reason
+    assert _in_force(root) == before
+    assert result.candidate in Registry(root / "registry").ids()
+    again = retrain(site)
+    assert again.exit_status == errors.NOTHING_NEW
+
+
+def test_in_shadow_nothing_is_promoted(root: Path) -> None:
+    """A shadow night adds the candidate and tells what would change, with figures of both."""
+    retrain(site_of(root))
+    before = _in_force(root)
+    launch(root / "data", "launch 3", seed=3)
+    night = retrain(site_of(root, "[promote]\nshadow = true\n"))
+    result = night.results[0]
+    assert (night.outcomes, night.exit_status) == ((Outcome.SHADOW,), 0)
+    assert _in_force(root) == before
+    assert result.candidate in Registry(root / "registry").ids()
+    assert result.candidate != before
+    assert "compared only; it would be promoted" in result.reason
+    assert result.contest is not None
+    assert result.contest.in_force_scores["all"].instances == 24
+    assert set(result.changes["changed"]) == {"bcast"}
+
+
+def test_each_release_has_its_own_bundle(root: Path) -> None:
+    """Libraries that share a folder are retrained apart; what fails for one leaves the other be."""
+    other = replace(CONTEXT, library="mpich", library_version="4.2.0")
+    launch(root / "data", "mpich 0", seed=7, context=other)
+    lame = replace(CONTEXT, library_version="5.0.8")
+    launch(root / "data", "lame", seed=8, context=lame, algorithms=["linear"])
+    night = retrain(site_of(root))
+    outcomes = {result.slot: result.outcome for result in night.results}
+    assert outcomes == {
+        SLOT: Outcome.PROMOTED,
+        "mpich-4.2.0": Outcome.PROMOTED,
+        "openmpi-5.0.8": Outcome.KEPT,
+    }
+    assert set(Registry(root / "registry").current()) == {SLOT, "mpich-4.2.0"}
+    assert "cannot be judged: the split parts leaves nothing" in night.results[-1].reason
+
+
+def test_a_collective_that_cannot_be_fitted_keeps_the_old_bundle(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a learner makes nothing of one collective, the whole old bundle stays, and why."""
+    retrain(site_of(root))
+    before = _in_force(root)
+    fit_one = NearestNeighbours.fit
+
+    def picky(self: NearestNeighbours, X: object, y: np.ndarray) -> NearestNeighbours:  # noqa: N803
+        if len(y) < 5:
+            raise ValueError("too few cells")
+        return fit_one(self, X, y)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(NearestNeighbours, "fit", picky)
+    launch(root / "data", "one cell", seed=9, collectives=[Collective.SCAN], shapes=[Shape(2, 1)])
+    night = retrain(site_of(root))
+    assert night.outcomes == (Outcome.FAILED,)
+    assert night.exit_status == DataError.exit_status
+    assert night.results[0].reason == "openmpi.scan.binomial: too few cells"
+    assert _in_force(root) == before
+
+
+def test_a_bundle_that_was_rolled_back_is_not_brought_back(root: Path) -> None:
+    """What somebody took out of force stays out, until new measurements make another bundle."""
+    retrain(site_of(root))
+    launch(root / "data", "launch 3", seed=3)
+    retrain(site_of(root))
+    registry = Registry(root / "registry")
+    registry.rollback(SLOT, by="root", note="jobs were slow")
+    before = _in_force(root)
+    night = retrain(site_of(root))
+    assert night.exit_status == errors.KEPT
+    assert "root rolled this very bundle back" in night.results[0].reason
+    assert _in_force(root) == before
+    launch(root / "data", "launch 4", seed=4)
+    assert retrain(site_of(root)).outcomes == (Outcome.PROMOTED,)
+
+
+def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
+    """Of a bundle that was fitted by hand, its measurements are told by time, or else by shape."""
+    (root / "registry").mkdir()
+    registry = Registry(root / "registry")
+    registry.promote(registry.add(fit(read_parquet(root / "data"), "knn")), by="root")
+    same = retrain(site_of(root))
+    assert same.results[0].reason == "the bundle in force was fitted to these very measurements"
+    registry.promote(registry.add(fit(read_parquet(root / "data"), "interpolation")), by="root")
+    launch(root / "data", "elsewhere", seed=3, shapes=[Shape(6, 1)])
+    night = retrain(site_of(root))
+    assert night.results[0].contest is not None
+    assert night.results[0].contest.how == "fitted again to the measurements on its own shapes"
+
+
+def test_a_tampered_bundle_in_force_is_left_to_people(root: Path) -> None:
+    """If what is in force does not fit its hashes, nothing is promoted over it, as is told."""
+    retrain(site_of(root))
+    before = _in_force(root)
+    arrays = root / "registry" / "bundles" / str(before) / "bcast.arrays"
+    arrays.write_bytes(arrays.read_bytes()[:-1] + b"x")
+    launch(root / "data", "launch 3", seed=3)
+    night = retrain(site_of(root))
+    assert (night.outcomes, night.exit_status) == ((Outcome.FAILED,), BundleError.exit_status)
+    assert "bcast.arrays: cut short or damaged" in night.results[0].reason
+    assert _in_force(root) == before
+
+
+def test_data_of_another_machine_is_left_out(root: Path) -> None:
+    """Measurements of another machine are named and not learned; without others it ends."""
+    alone = retrain(site_of(root)).results[0].candidate
+    launch(root / "data", "stray", seed=5, context=replace(CONTEXT, machine="elsewhere"))
+    night = retrain(site_of(root))
+    assert night.exit_status == errors.NOTHING_NEW
+    assert "measured on elsewhere, not on made-up" in night.left_out[0]
+    assert _in_force(root) == alone
+    with pytest.raises(DataError, match=r"no measurements of jupiter .* data.datasets and site"):
+        retrain(site_of(root), machine="jupiter")
+
+
+def test_the_registry_of_another_machine_is_refused(root: Path) -> None:
+    """Where bundles of another machine are in force, nothing is compared with them."""
+    other = replace(CONTEXT, machine="elsewhere")
+    launch(root / "other", "there", seed=5, context=other)
+    (root / "registry").mkdir()
+    registry = Registry(root / "registry")
+    registry.promote(registry.add(fit(read_parquet(root / "other"), "knn")), by="root")
+    night = retrain(site_of(root))
+    assert night.exit_status == BundleError.exit_status
+    assert "each machine has its own registry" in night.results[0].reason
+
+
+def test_a_damaged_file_does_not_keep_the_others_from_being_learned(root: Path) -> None:
+    """A cut file is named and left out; nothing but damaged files is an error."""
+    whole = sorted((root / "data").glob("*.parquet"))
+    cut = root / "data" / "cut.parquet"
+    cut.write_bytes(whole[0].read_bytes()[:300])
+    (root / "data" / "text.parquet").write_text("no Parquet")
+    night = retrain(site_of(root))
+    assert night.outcomes == (Outcome.PROMOTED,)
+    assert [name.split(": ")[0].rpartition("/")[2] for name in night.left_out] == [
+        "cut.parquet",
+        "text.parquet",
+    ]
+    for path in whole:
+        path.unlink()
+    with pytest.raises(DataError, match=r"left out: .*cut\.parquet"):
+        retrain(site_of(root))
+
+
+def test_wrong_paths_and_empty_data_are_explained(root: Path) -> None:
+    """Missing or empty data and a missing registry end the run with a name, and change nothing."""
+    (root / "empty").mkdir()
+    site = site_of(root)
+    for place in ("none", "empty"):
+        with pytest.raises(DataError, match=place):
+            retrain(site, datasets=(str(root / place),))
+    with pytest.raises(BundleError, match="no such registry"):
+        retrain(site, registry=str(root / "nowhere"))
+    assert not (root / "nowhere").exists()
+
+
+def test_a_change_of_the_machine_is_told_whatever_is_promoted(root: Path) -> None:
+    """Launches 1.5x as slow are drift: the status says so, and the service finds it in a report."""
+    for k in range(3, 8):
+        launch(root / "data", f"launch {k}", seed=k)
+    retrain(site_of(root))
+    for k in range(8):
+        launch(root / "data", f"slow {k}", seed=20 + k, factor=lambda _a, _i: 1.5)
+    night = retrain(site_of(root))
+    assert night.exit_status == errors.DRIFT
+    assert Outcome.DRIFT in night.outcomes
+    report = Registry(root / "registry").latest_report("drift")
+    assert report is not None
+    assert report["alarm"] is True
+    assert 1.3 < report["slots"][SLOT]["ratio"] < 1.7
+
+
+def test_somebody_who_promotes_meanwhile_wins(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bundle that came into force while the candidate was judged is not replaced unjudged."""
+    retrain(site_of(root))
+    launch(root / "data", "launch 3", seed=3)
+    registry = Registry(root / "registry")
+    other = registry.add(fit(read_parquet(root / "data"), "interpolation"))
+    add = Registry.add
+
+    def promote_another(self: Registry, bundle: object) -> str:
+        registry.promote(other, by="root")
+        return add(self, bundle)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Registry, "add", promote_another)
+    night = retrain(site_of(root))
+    assert night.outcomes == (Outcome.KEPT,)
+    assert "expected to be in force" in night.results[0].reason
+    assert _in_force(root) == other
+
+
+def test_a_full_disk_leaves_the_old_bundle(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the candidate cannot be written the run ends with that, and the next one mends it."""
+    retrain(site_of(root))
+    before = _in_force(root)
+    launch(root / "data", "launch 3", seed=3)
+    with monkeypatch.context() as full:
+        full.setattr("colltune.models.registry.folder_store._write_synced", _no_space)
+        with pytest.raises(OutputError, match="No space left"):
+            retrain(site_of(root))
+    assert _in_force(root) == before
+    assert retrain(site_of(root)).outcomes == (Outcome.PROMOTED,)
+    actions = [event.action for event in Registry(root / "registry").history()]
+    assert actions == [Action.PROMOTE, Action.PROMOTE]
+
+
+def _no_space(path: Path, content: bytes) -> None:
+    del content
+    raise OSError(28, "No space left on device", str(path))
