@@ -105,9 +105,18 @@ class Server:
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
         """Ask for `path` on a new connection."""
+        return self._ask("GET", path, headers or {}, None)
+
+    def post(self, path: str, headers: Mapping[str, str], body: bytes = b"") -> Response:
+        """Send `body` to `path` on a new connection."""
+        return self._ask("POST", path, headers, body)
+
+    def _ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Response:
         connection = self.connection()
         try:
-            connection.request("GET", path, headers=dict(headers or {}))
+            connection.request(method, path, body=body, headers=dict(headers))
             answer = connection.getresponse()
             named = {name.lower(): value for name, value in answer.getheaders()}
             return Response(answer.status, named, answer.read())

@@ -8,7 +8,11 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from colltune.models.bundle import load
+from colltune.models.registry import Registry
+from colltune.server.auth.token_file import write
 from tests.server.serving_process import Server
+from tests.server.writable import TOKENS, bearer
 
 ROOT = Path(__file__).parents[2]
 # as if what is not in the image were not installed
@@ -28,6 +32,24 @@ from colltune.cli import main
 main()
 """
 
+ASKED = "nodes=4&ppn=2&library=openmpi&release=4.1.4"
+PATHS = (
+    f"/v1/select?{ASKED}",
+    "/v1/config/openmpi/4.1.4?nodes=4&ppn=2",
+    "/v1/job/openmpi/4.1.4?nodes=4&ppn=2&folder=/tmp/job",
+    "/v1/bundles",
+    "/v1/view",
+    f"/v1/view/predictions?{ASKED}&collective=bcast&msize=1024",
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/metrics",
+)
+ROWS = (
+    b"machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes,time_s\n"
+    b"made-up,openmpi,4.1.4,bcast,linear,4,2,1024,1.5e-05\n"
+)
+
 
 def absent_modules() -> set[str]:
     """Return the names of all installed modules that only packages outside the image have."""
@@ -43,16 +65,20 @@ def absent_modules() -> set[str]:
 def test_the_service_answers_with_the_packages_of_its_image(
     bundle_path: Path, tmp_path: Path
 ) -> None:
-    """Nothing that learns, draws or measures is imported, not even by its way over a detour."""
+    """Nothing that learns, draws or measures is imported, whatever the service is asked."""
     absent = absent_modules()
     assert {"sklearn", "scipy", "xgboost", "pygam", "matplotlib", "openmpi"} & absent
     assert not {"numpy", "fastapi", "pandas", "pyarrow", "s3fs"} & absent
     command = [sys.executable, "-c", WITHOUT, json.dumps(sorted(absent))]
-    socket = tmp_path / "http.sock"
-    with Server("--bundle", bundle_path, "--uds", socket, command=command) as server:
+    registry = Registry(tmp_path / "registry")
+    event = registry.promote(registry.add(load(bundle_path)), by="a test")
+    write(tmp_path / "tokens", TOKENS)
+    options = ("--registry", registry, "--tokens", tmp_path / "tokens", "--data", tmp_path / "data")
+    with Server(*options, "--uds", tmp_path / "http.sock", command=command) as server:
         server.await_ready()
-        answer = server.get("/v1/select?collective=bcast&nodes=4&ppn=2")
-        assert answer.status == 200, answer.body
-        for path in ("/docs", "/openapi.json", "/metrics", "/"):
-            assert server.get(path).status in (200, 404), server.log()
+        for path in (*PATHS, f"/v1/bundles/{event.bundle_id}/report"):
+            assert server.get(path).status == 200, path + server.log()
+        answer = server.post("/v1/measurements", bearer() | {"Content-Type": "text/csv"}, ROWS)
+        assert answer.status == 201, answer.body
+        assert server.post(f"/v1/bundles/{event.bundle_id}/promote", bearer()).status == 200
         assert server.stop() == 0

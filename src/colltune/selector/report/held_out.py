@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
-from colltune.models.fitting import fit_cells
 from colltune.models.learners import learner_entry
 from colltune.models.runtime_model import CollectiveModel
 from colltune.selector.argmin import ModelSelector
@@ -88,6 +87,9 @@ def leave_node_counts_out(
 def _fitted_without(
     bundle: Bundle, cells: CellMatrix, held_out: NDArray[np.bool_], guard: bool, jobs: int | None
 ) -> ModelSelector | None:
+    # the service makes reports without fitting, where there is nothing to fit with
+    from colltune.models.fitting import fit_cells  # noqa: PLC0415
+
     model = bundle.model(cells.collective)
     learner_entry(model.learner)
     part = {cells.collective: cells.rows(~held_out)}
