@@ -1,4 +1,4 @@
-// Requests to the service this page came from. Every failure becomes a Problem with words for people.
+// Requests to the service this page came from; every failure becomes a Problem in words for people.
 
 const TIMEOUT_MS = 30000;
 
@@ -9,22 +9,40 @@ export class Problem extends Error {
     this.title = title;
     this.retryAfter = retryAfter;
   }
-  get notReady() { return this.status === 503; }
-  get offline() { return this.status === 0; }
+  get notReady() {
+    return this.status === 503;
+  }
+  get offline() {
+    return this.status === 0;
+  }
 }
 
 function unreachable(late) {
-  return new Problem(0, late ? "No answer" : "No connection",
-    late ? "The service did not answer within 30 seconds." : "The service cannot be reached from this browser.");
+  return new Problem(
+    0,
+    late ? "No answer" : "No connection",
+    late
+      ? "The service did not answer within 30 seconds."
+      : "The service cannot be reached from this browser.",
+  );
 }
 
 async function problem(response) {
   let told = {};
-  try { told = await response.json(); } catch { /* not every proxy answers JSON */ }
+  try {
+    told = await response.json();
+  } catch {
+    /* not every proxy answers JSON */
+  }
   const detail = typeof told?.detail === "string" ? told.detail : "";
   const title = typeof told?.title === "string" ? told.title : `HTTP ${response.status}`;
   const wait = Number(response.headers.get("Retry-After"));
-  return new Problem(response.status, title, detail, Number.isFinite(wait) && wait > 0 ? wait : null);
+  return new Problem(
+    response.status,
+    title,
+    detail,
+    Number.isFinite(wait) && wait > 0 ? wait : null,
+  );
 }
 
 // The answer's JSON, and the service's clock at that moment in milliseconds.
@@ -36,11 +54,17 @@ export async function get(path, query, signal) {
   }
   const limit = new AbortController();
   let late = false;
-  const timer = setTimeout(() => { late = true; limit.abort(); }, TIMEOUT_MS);
+  const timer = setTimeout(() => {
+    late = true;
+    limit.abort();
+  }, TIMEOUT_MS);
   const superseded = () => limit.abort();
   signal?.addEventListener("abort", superseded);
   try {
-    const response = await fetch(url, { signal: limit.signal, headers: { Accept: "application/json" } });
+    const response = await fetch(url, {
+      signal: limit.signal,
+      headers: { Accept: "application/json" },
+    });
     if (!response.ok) throw await problem(response);
     const now = Date.parse(response.headers.get("Date"));
     return { data: await response.json(), now: Number.isFinite(now) ? now : Date.now() };

@@ -8,7 +8,9 @@ function filled(node, attributes, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(
+    ...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return node;
 }
 
@@ -21,7 +23,13 @@ export function svg(name, attributes, ...children) {
 }
 
 export function field(label, control, hint) {
-  return el("label", { class: "field" }, el("span", {}, label), control, hint ? el("small", {}, hint) : null);
+  return el(
+    "label",
+    { class: "field" },
+    el("span", {}, label),
+    control,
+    hint ? el("small", {}, hint) : null,
+  );
 }
 
 export function options(pairs, chosen) {
@@ -30,7 +38,11 @@ export function options(pairs, chosen) {
 
 // A table in a box of its own that scrolls sideways, reachable by keyboard.
 export function scrolled(label, ...children) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...children);
+  return el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    ...children,
+  );
 }
 
 export function notice(kind, text, ...more) {

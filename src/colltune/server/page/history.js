@@ -14,25 +14,76 @@ function state(event) {
 // What a bundle decides can be looked at whether it is in force or not.
 function bundleLink(event, bundle) {
   const inForce = event.in_force && bundle === event.bundle;
-  return el("a", { href: href({ view: "map", slot: event.slot, bundle: inForce ? "" : bundle }), title: `Look at ${bundle}` },
-    el("code", {}, shortId(bundle)));
+  return el(
+    "a",
+    {
+      href: href({ view: "map", slot: event.slot, bundle: inForce ? "" : bundle }),
+      title: `Look at ${bundle}`,
+    },
+    el("code", {}, shortId(bundle)),
+  );
 }
 
-export function historyView(overview, now) {
+export function historyView({ overview, now }) {
   const heading = el("h2", {}, "Bundles in force, and how they came there");
   if (!overview.history.length) {
-    return [heading, notice("info", "There is no history: this service has a single bundle and no registry.")];
+    return [
+      heading,
+      notice("info", "There is no history: this service has a single bundle and no registry."),
+    ];
   }
   const head = ["when", "library", "what", "bundle", "before", "by", "note"];
-  return [heading, scrolled("History of the bundles", el("table", { class: "numbers cards history" },
-    el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
-    el("tbody", {}, overview.history.map((event) => el("tr", { class: event.in_force ? "chosen" : null },
-      el("td", { "data-head": head[0] }, stamp(event.at_utc), el("small", {}, age(event.at_utc, now))),
-      el("td", { "data-head": head[1] }, event.slot),
-      el("td", { "data-head": head[2] }, ACTIONS[event.action] ?? event.action, state(event)),
-      el("td", { "data-head": head[3] }, bundleLink(event, event.bundle)),
-      el("td", { "data-head": head[4] }, event.previous ? bundleLink(event, event.previous) : "–"),
-      el("td", { "data-head": head[5], class: "words" }, event.by),
-      el("td", { "data-head": head[6], class: "words" }, event.note)))))),
-  overview.history_left_out ? el("p", { class: "soft" }, `${overview.history_left_out} older events are not shown.`) : null];
+  return [
+    heading,
+    scrolled(
+      "History of the bundles",
+      el(
+        "table",
+        { class: "numbers cards history" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            head.map((text) => el("th", { scope: "col" }, text)),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          overview.history.map((event) =>
+            el(
+              "tr",
+              { class: event.in_force ? "chosen" : null },
+              el(
+                "td",
+                { "data-head": head[0] },
+                stamp(event.at_utc),
+                el("small", {}, age(event.at_utc, now)),
+              ),
+              el("td", { "data-head": head[1] }, event.slot),
+              el(
+                "td",
+                { "data-head": head[2] },
+                ACTIONS[event.action] ?? event.action,
+                state(event),
+              ),
+              el("td", { "data-head": head[3] }, bundleLink(event, event.bundle)),
+              el(
+                "td",
+                { "data-head": head[4] },
+                event.previous ? bundleLink(event, event.previous) : "–",
+              ),
+              el("td", { "data-head": head[5], class: "words" }, event.by),
+              el("td", { "data-head": head[6], class: "words" }, event.note),
+            ),
+          ),
+        ),
+      ),
+    ),
+    overview.history_left_out
+      ? el("p", { class: "soft" }, `${overview.history_left_out} older events are not shown.`)
+      : null,
+  ];
 }

@@ -4,66 +4,193 @@ import { button, el, field, notice, options, scrolled } from "./dom.js";
 import { factor, inFolder, range } from "./words.js";
 
 const HOME = "$HOME";
+const LEAD =
+  "Say how large the job is: you get the file for its MPI library, and the line that puts it into" +
+  " effect. Shapes that were never measured work, too; it says what that means.";
 
-export function jobForm(slots, state, submit) {
+// The form, and the answer to what the address asks for.
+export async function jobView(app, slot, signal) {
+  const { state, overview, go } = app;
+  const writable = overview.slots.filter((one) => !one.not_written);
+  const head = [el("h2", {}, "A configuration for my job"), el("p", { class: "soft" }, LEAD)];
+  if (!writable.length)
+    return [...head, notice("warn", `No file can be written: ${slot.not_written}`)];
+  const form = jobForm(writable, { ...state, slot: slot.slot }, (asked) =>
+    go(asked.slot === slot.slot ? asked : { ...asked, bundle: "" }),
+  );
+  const blocked = slot.not_written
+    ? notice("warn", `${slot.library_title} ${slot.release}: ${slot.not_written}`)
+    : null;
+  if (blocked || !state.nodes || !state.ppn) return [...head, form, blocked];
+  const asked = { nodes: state.nodes, ppn: state.ppn, format: state.format };
+  try {
+    const job = await app.ask("v1/view/job", asked, slot, signal);
+    if (!job) return [];
+    const answer = jobAnswer(job, slot, (text) => app.say(notice("info", text)));
+    return [...head, form, el("section", { class: "answer" }, answer)];
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    return [...head, form, app.explain(error)];
+  }
+}
+
+function jobForm(slots, state, submit) {
   const slot = slots.find((one) => one.slot === state.slot) ?? slots[0];
-  const count = (name, value) => el("input", { name, type: "number", min: "1", max: "1000000000", step: "1",
-    required: true, inputmode: "numeric", value, autocomplete: "off" });
-  const library = el("select", { name: "slot" }, options(slots.map((one) =>
-    [one.slot, `${one.library_title} ${one.release}`]), slot.slot));
-  const formatOptions = (one, chosen) => one.formats.length
-    ? options(one.formats.map((known, i) => [i === 0 ? "" : known.name, `${known.title}${i === 0 ? " (usual)" : ""}`]), chosen)
-    : options([["", "none can be written"]], "");
+  const count = (name, value) =>
+    el("input", {
+      name,
+      type: "number",
+      min: "1",
+      max: "1000000000",
+      step: "1",
+      required: true,
+      inputmode: "numeric",
+      value,
+      autocomplete: "off",
+    });
+  const library = el(
+    "select",
+    { name: "slot" },
+    options(
+      slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]),
+      slot.slot,
+    ),
+  );
+  const formatOptions = (one, chosen) =>
+    one.formats.length
+      ? options(
+          one.formats.map((known, i) => [
+            i === 0 ? "" : known.name,
+            `${known.title}${i === 0 ? " (usual)" : ""}`,
+          ]),
+          chosen,
+        )
+      : options([["", "none can be written"]], "");
   const format = el("select", { name: "format" }, formatOptions(slot, state.format));
   library.addEventListener("change", () => {
-    format.replaceChildren(...formatOptions(slots.find((one) => one.slot === library.value), ""));
+    format.replaceChildren(
+      ...formatOptions(
+        slots.find((one) => one.slot === library.value),
+        "",
+      ),
+    );
   });
-  return el("form", { class: "job", onsubmit: (event) => {
-    event.preventDefault();
-    const given = new FormData(event.target);
-    submit({ nodes: given.get("nodes"), ppn: given.get("ppn"), slot: given.get("slot"), format: given.get("format") });
-  } },
+  return el(
+    "form",
+    {
+      class: "job",
+      onsubmit: (event) => {
+        event.preventDefault();
+        const given = new FormData(event.target);
+        submit({
+          nodes: given.get("nodes"),
+          ppn: given.get("ppn"),
+          slot: given.get("slot"),
+          format: given.get("format"),
+        });
+      },
+    },
     field("Nodes", count("nodes", state.nodes)),
     field("Processes per node", count("ppn", state.ppn)),
     field("MPI library", library),
     field("File format", format),
-    el("button", { type: "submit", class: "primary" }, "Show the configuration"));
+    el("button", { type: "submit", class: "primary" }, "Show the configuration"),
+  );
 }
 
-export function jobAnswer(job, slot, say) {
-  const heading = el("h2", { tabindex: "-1" }, `${job.nodes} × ${job.ppn} with ${slot.library_title} ${job.release}`);
+function jobAnswer(job, slot, say) {
+  const heading = el(
+    "h2",
+    { tabindex: "-1" },
+    `${job.nodes} × ${job.ppn} with ${slot.library_title} ${job.release}`,
+  );
   const warnings = job.warnings.map((text) => notice("warn", text));
   if (!job.changes_anything) {
-    return [heading, warnings, notice("info", "Everything is left to the library for this job: no file is needed, and nothing has to be set."), decisions(job)];
+    return [
+      heading,
+      warnings,
+      notice(
+        "info",
+        "Everything is left to the library for this job: no file is needed, and nothing has to be set.",
+      ),
+      decisions(job),
+    ];
   }
-  return [heading, warnings, recipe(job, say), decisions(job),
-    job.notes.length ? el("section", {}, el("h3", {}, "Left to the library"), el("ul", {}, job.notes.map((text) => el("li", {}, text)))) : null,
-    job.files.map((file) => el("details", {}, el("summary", {}, `Text of ${file.name}`),
-      scrolled(`Text of ${file.name}`, el("pre", {}, file.text))))];
+  return [
+    heading,
+    warnings,
+    recipe(job, say),
+    decisions(job),
+    job.notes.length
+      ? el(
+          "section",
+          {},
+          el("h3", {}, "Left to the library"),
+          el(
+            "ul",
+            {},
+            job.notes.map((text) => el("li", {}, text)),
+          ),
+        )
+      : null,
+    job.files.map((file) =>
+      el(
+        "details",
+        {},
+        el("summary", {}, `Text of ${file.name}`),
+        scrolled(`Text of ${file.name}`, el("pre", {}, file.text)),
+      ),
+    ),
+  ];
 }
 
 function recipe(job, say) {
-  const folder = el("input", { name: "folder", value: HOME, spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
+  const folder = el("input", {
+    name: "folder",
+    value: HOME,
+    spellcheck: "false",
+    autocomplete: "off",
+    autocapitalize: "off",
+  });
   const [fetched, used] = [el("div", {}), el("div", {})];
   const snippets = (pairs) => pairs.map(([label, text]) => snippet(label, text, say));
   const draw = () => {
     const wrong = problem(folder.value);
-    fetched.replaceChildren(...(wrong ? [notice("bad", wrong)] : snippets(fetching(job, folder.value))));
+    fetched.replaceChildren(
+      ...(wrong ? [notice("bad", wrong)] : snippets(fetching(job, folder.value))),
+    );
     used.replaceChildren(...(wrong ? [] : snippets(using(job, folder.value))));
   };
   folder.addEventListener("input", draw);
   draw();
-  return el("section", { class: "recipe" },
+  return el(
+    "section",
+    { class: "recipe" },
     el("h3", {}, "1. Put the file where all nodes see it"),
-    el("p", {}, job.files.map((file) => el("a", { class: "download", href: file.url, download: file.name }, `Download ${file.name}`))),
-    field("Folder", folder, "An absolute path; $HOME and ~ are understood."), fetched,
-    el("h3", {}, "2. Add one of these to the job script"), used);
+    el(
+      "p",
+      {},
+      job.files.map((file) =>
+        el(
+          "a",
+          { class: "download", href: file.url, download: file.name },
+          `Download ${file.name}`,
+        ),
+      ),
+    ),
+    field("Folder", folder, "An absolute path; $HOME and ~ are understood."),
+    fetched,
+    el("h3", {}, "2. Add one of these to the job script"),
+    used,
+  );
 }
 
 // Why a path cannot be the folder of the files; empty if it can.
 function problem(folder) {
-  if (!/^(?:\/|~(?:\/|$)|\$HOME(?:\/|$)|\$\{HOME\}(?:\/|$))/.test(folder)) return "The folder must be an absolute path: every rank would take another one from its own working directory.";
-  if (/[\u0000-\u001f\u007f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]/.test(folder)) return "The folder's name has characters that cannot be seen.";
+  if (!/^(?:\/|~(?:\/|$)|\$HOME(?:\/|$)|\$\{HOME\}(?:\/|$))/.test(folder))
+    return "The folder must be an absolute path: every rank would take another one from its own working directory.";
+  if (/[\u0000-\u001f\u007f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]/.test(folder))
+    return "The folder's name has characters that cannot be seen.";
   return "";
 }
 
@@ -77,7 +204,9 @@ function fetching(job, folder) {
 }
 
 function using(job, folder) {
-  const pairs = Object.entries(job.environment).map(([name, value]) => `${name}=${inFolder(value, folder)}`);
+  const pairs = Object.entries(job.environment).map(
+    ([name, value]) => `${name}=${inFolder(value, folder)}`,
+  );
   const words = job.command.map((word) => inFolder(word, folder));
   return [
     ["The environment: for srun, mpirun and mpiexec", `export ${pairs.join(" ")}`],
@@ -87,11 +216,24 @@ function using(job, folder) {
 
 function snippet(label, text, say) {
   const code = el("pre", {}, text);
-  return el("div", { class: "snippet" },
-    el("div", { class: "snippet-head" }, el("span", {}, label),
-      button("Copy", () => copy(text, code).then((done) => say(done ? "Copied." : "Could not copy: the text is selected, copy it by hand.")),
-        { "aria-label": `Copy: ${label}` })),
-    scrolled(label, code));
+  return el(
+    "div",
+    { class: "snippet" },
+    el(
+      "div",
+      { class: "snippet-head" },
+      el("span", {}, label),
+      button(
+        "Copy",
+        () =>
+          copy(text, code).then((done) =>
+            say(done ? "Copied." : "Could not copy: the text is selected, copy it by hand."),
+          ),
+        { "aria-label": `Copy: ${label}` },
+      ),
+    ),
+    scrolled(label, code),
+  );
 }
 
 // The clipboard is closed to pages without TLS; there the old way is left.
@@ -102,22 +244,67 @@ async function copy(text, shown) {
   } catch {
     const selection = getSelection();
     selection.selectAllChildren(shown);
-    try { return document.execCommand("copy"); } catch { return false; }
+    try {
+      return document.execCommand("copy");
+    } catch {
+      return false;
+    }
   }
 }
 
 function decisions(job) {
   const head = ["collective", "message", "used", "predicted gain", "why"];
-  const rows = job.collectives.flatMap((one) => one.intervals.map((interval, i) => el("tr", { class: interval.is_default ? null : "chosen" },
-    i === 0 ? el("th", { scope: "rowgroup", rowspan: one.intervals.length }, one.mpi_name,
-      one.measured ? null : el("small", {}, one.extrapolated ? "outside what was measured" : "not measured itself")) : null,
-    el("td", { "data-head": head[1] }, range(interval.first_bytes, interval.last_bytes)),
-    el("td", { "data-head": head[2] }, interval.is_default ? "default" : interval.name),
-    el("td", { "data-head": head[3] }, factor(interval.gain)),
-    el("td", { "data-head": head[4], class: "words" }, interval.reason))));
-  return el("section", {}, el("h3", {}, `What is used on all ${job.nodes * job.ppn} processes, and why`),
-    scrolled("Decisions of this job", el("table", { class: "numbers cards" },
-      el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
-      el("tbody", {}, rows))),
-    el("p", { class: "soft" }, "Gain and reason are those at the smallest message of each range. The file also has rules for the smaller communicators that programs make."));
+  const rows = job.collectives.flatMap((one) =>
+    one.intervals.map((interval, i) =>
+      el(
+        "tr",
+        { class: interval.is_default ? null : "chosen" },
+        i === 0
+          ? el(
+              "th",
+              { scope: "rowgroup", rowspan: one.intervals.length },
+              one.mpi_name,
+              one.measured
+                ? null
+                : el(
+                    "small",
+                    {},
+                    one.extrapolated ? "outside what was measured" : "not measured itself",
+                  ),
+            )
+          : null,
+        el("td", { "data-head": head[1] }, range(interval.first_bytes, interval.last_bytes)),
+        el("td", { "data-head": head[2] }, interval.is_default ? "default" : interval.name),
+        el("td", { "data-head": head[3] }, factor(interval.gain)),
+        el("td", { "data-head": head[4], class: "words" }, interval.reason),
+      ),
+    ),
+  );
+  return el(
+    "section",
+    {},
+    el("h3", {}, `What is used on all ${job.nodes * job.ppn} processes, and why`),
+    scrolled(
+      "Decisions of this job",
+      el(
+        "table",
+        { class: "numbers cards" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            head.map((text) => el("th", { scope: "col" }, text)),
+          ),
+        ),
+        el("tbody", {}, rows),
+      ),
+    ),
+    el(
+      "p",
+      { class: "soft" },
+      "Gain and reason are those at the smallest message of each range. The file also has rules for the smaller communicators that programs make.",
+    ),
+  );
 }

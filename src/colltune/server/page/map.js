@@ -40,37 +40,77 @@ export function told(map, row, size) {
   const why = map.reasons[row.why[size]];
   const where = `${row.nodes} × ${row.ppn}, ${bytes(map.msize_bytes[size])}`;
   const bound = row.bound[size] === null ? "" : `, at least ${factor(row.bound[size])}`;
-  const gain = why.replaced && row.gain[size] !== 1 ? `, predicted gain ${factor(row.gain[size])}${bound}` : "";
+  const gain =
+    why.replaced && row.gain[size] !== 1
+      ? `, predicted gain ${factor(row.gain[size])}${bound}`
+      : "";
   const outside = row.extrapolated[size] ? "; outside the measured range" : "";
   return `${where}: ${one.is_default ? "default" : one.name}${gain} (${why.text})${outside}`;
 }
 
-// Returns the map's box. `pick(nodes, ppn, msize)` is called for a field that is clicked or entered.
+// Returns the map's box; `pick(nodes, ppn, msize)` is called for a field that is clicked or entered.
 export function mapGrid(map, { show, measuredOnly, at, pick, readout }) {
-  const sizes = map.msize_bytes.map((_, i) => i).filter((i) => !measuredOnly || map.measured_sizes[i]);
+  const sizes = map.msize_bytes
+    .map((_, i) => i)
+    .filter((i) => !measuredOnly || map.measured_sizes[i]);
   const look = LOOKS[show];
   const cells = [];
   let previousPpn = null;
   const rows = map.rows.map((row, r) => {
     const first = row.ppn !== previousPpn && previousPpn !== null;
     previousPpn = row.ppn;
-    cells.push(sizes.map((size, c) => {
-      const [text, style] = look(map, row, size);
-      const seen = row.measured && map.measured_sizes[size];
-      const state = `${row.extrapolated[size] ? " outside" : ""}${seen ? " seen" : ""}`;
-      return el("td", { role: "gridcell", class: `f ${style}${state}`, tabindex: "-1",
-        "data-r": r, "data-c": c, "aria-selected": "false" }, text);
-    }));
-    return el("tr", { class: first ? "group" : null },
-      el("th", { scope: "row", class: row.measured ? "seen" : "unseen" }, `${row.nodes}\u202f×\u202f${row.ppn}`),
-      cells[r]);
+    cells.push(
+      sizes.map((size, c) => {
+        const [text, style] = look(map, row, size);
+        const seen = row.measured && map.measured_sizes[size];
+        const state = `${row.extrapolated[size] ? " outside" : ""}${seen ? " seen" : ""}`;
+        return el(
+          "td",
+          {
+            role: "gridcell",
+            class: `f ${style}${state}`,
+            tabindex: "-1",
+            "data-r": r,
+            "data-c": c,
+            "aria-selected": "false",
+          },
+          text,
+        );
+      }),
+    );
+    return el(
+      "tr",
+      { class: first ? "group" : null },
+      el(
+        "th",
+        { scope: "row", class: row.measured ? "seen" : "unseen" },
+        `${row.nodes}\u202f×\u202f${row.ppn}`,
+      ),
+      cells[r],
+    );
   });
-  const head = el("tr", {}, el("th", { scope: "col", class: "corner" }, "nodes\u202f×\u202fppn"),
-    sizes.map((size) => el("th", { scope: "col", class: map.measured_sizes[size] ? "seen" : "unseen" },
-      el("span", {}, shortBytes(map.msize_bytes[size])))));
-  const table = el("table", { role: "grid", class: "map", "aria-label":
-    `${map.mpi_name}: shapes in rows, message sizes in columns. Arrow keys move, Enter shows the predictions.` },
-    el("thead", {}, head), el("tbody", {}, rows));
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col", class: "corner" }, "nodes\u202f×\u202fppn"),
+    sizes.map((size) =>
+      el(
+        "th",
+        { scope: "col", class: map.measured_sizes[size] ? "seen" : "unseen" },
+        el("span", {}, shortBytes(map.msize_bytes[size])),
+      ),
+    ),
+  );
+  const table = el(
+    "table",
+    {
+      role: "grid",
+      class: "map",
+      "aria-label": `${map.mpi_name}: shapes in rows, message sizes in columns. Arrow keys move, Enter shows the predictions.`,
+    },
+    el("thead", {}, head),
+    el("tbody", {}, rows),
+  );
   const size = (c) => sizes[c];
   wire(table, cells, {
     pick: (r, c) => pick(map.rows[r].nodes, map.rows[r].ppn, map.msize_bytes[size(c)]),
@@ -105,7 +145,8 @@ function wire(table, cells, { pick, tell, label, start }) {
     if (focus) cell.focus();
   };
   const select = (r, c) => {
-    for (const old of table.querySelectorAll('[aria-selected="true"]')) old.setAttribute("aria-selected", "false");
+    for (const old of table.querySelectorAll('[aria-selected="true"]'))
+      old.setAttribute("aria-selected", "false");
     cells[r][c].setAttribute("aria-selected", "true");
   };
   const place = (event) => {
@@ -121,8 +162,14 @@ function wire(table, cells, { pick, tell, label, start }) {
     select(...at);
     pick(...at);
   });
-  table.addEventListener("mouseover", (event) => { const at = place(event); if (at) tell(...at); });
-  table.addEventListener("focusin", (event) => { const at = place(event); if (at) tell(...at); });
+  table.addEventListener("mouseover", (event) => {
+    const at = place(event);
+    if (at) tell(...at);
+  });
+  table.addEventListener("focusin", (event) => {
+    const at = place(event);
+    if (at) tell(...at);
+  });
   table.addEventListener("keydown", (event) => {
     const to = destination(event, row, column, cells.length - 1, cells[0].length - 1);
     if (to) {
@@ -139,33 +186,75 @@ function destination(event, row, column, lastRow, lastColumn) {
   if (event.altKey || event.metaKey) return null;
   const within = (value, last) => Math.min(Math.max(value, 0), last);
   switch (event.key) {
-    case "ArrowRight": return [row, within(column + 1, lastColumn)];
-    case "ArrowLeft": return [row, within(column - 1, lastColumn)];
-    case "ArrowDown": return [within(row + 1, lastRow), column];
-    case "ArrowUp": return [within(row - 1, lastRow), column];
-    case "PageDown": return [within(row + PAGE, lastRow), column];
-    case "PageUp": return [within(row - PAGE, lastRow), column];
-    case "Home": return [event.ctrlKey ? 0 : row, 0];
-    case "End": return [event.ctrlKey ? lastRow : row, lastColumn];
-    default: return null;
+    case "ArrowRight":
+      return [row, within(column + 1, lastColumn)];
+    case "ArrowLeft":
+      return [row, within(column - 1, lastColumn)];
+    case "ArrowDown":
+      return [within(row + 1, lastRow), column];
+    case "ArrowUp":
+      return [within(row - 1, lastRow), column];
+    case "PageDown":
+      return [within(row + PAGE, lastRow), column];
+    case "PageUp":
+      return [within(row - PAGE, lastRow), column];
+    case "Home":
+      return [event.ctrlKey ? 0 : row, 0];
+    case "End":
+      return [event.ctrlKey ? lastRow : row, lastColumn];
+    default:
+      return null;
   }
 }
 
 // What colours and codes of a map mean.
 export function legend(map, show) {
-  const entry = (style, code, ...words) => el("li", {}, el("span", { class: `key f ${style}`, "aria-hidden": "true" }, code), " ", words);
+  const entry = (style, code, ...words) =>
+    el("li", {}, el("span", { class: `key f ${style}`, "aria-hidden": "true" }, code), " ", words);
   if (show === "gain") {
-    return el("ul", { class: "legend" }, entry("kept", "·", "default kept"), GAINS.map((least, i) =>
-      entry(`g${i}`, least.toFixed(1), i + 1 < GAINS.length ? `${least} to ${GAINS[i + 1]} × as fast` : `${least} × and more`)));
+    return el(
+      "ul",
+      { class: "legend" },
+      entry("kept", "·", "default kept"),
+      GAINS.map((least, i) =>
+        entry(
+          `g${i}`,
+          least.toFixed(1),
+          i + 1 < GAINS.length ? `${least} to ${GAINS[i + 1]} × as fast` : `${least} × and more`,
+        ),
+      ),
+    );
   }
   if (show === "reason") {
-    return el("ul", { class: "legend long" }, map.reasons.filter((why) => why.fields)
-      .map((why) => entry(`r${why.code}`, why.code, `${why.text} `, el("span", { class: "soft" }, fields(why.fields)))));
+    return el(
+      "ul",
+      { class: "legend long" },
+      map.reasons
+        .filter((why) => why.fields)
+        .map((why) =>
+          entry(
+            `r${why.code}`,
+            why.code,
+            `${why.text} `,
+            el("span", { class: "soft" }, fields(why.fields)),
+          ),
+        ),
+    );
   }
   const used = map.configurations.filter((one) => one.fields || one.is_default);
   used.sort((a, b) => a.rank - b.rank || b.fields - a.fields);
-  return el("ul", { class: "legend" }, used.map((one) => entry(styleOf(one), one.code,
-    one.is_default ? "default: the library decides " : `${one.name} `, el("span", { class: "soft" }, fields(one.fields)))));
+  return el(
+    "ul",
+    { class: "legend" },
+    used.map((one) =>
+      entry(
+        styleOf(one),
+        one.code,
+        one.is_default ? "default: the library decides " : `${one.name} `,
+        el("span", { class: "soft" }, fields(one.fields)),
+      ),
+    ),
+  );
 }
 
 function fields(count) {

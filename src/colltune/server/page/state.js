@@ -1,6 +1,17 @@
 // What is shown stands in the address behind the #, so that a link shows the same to somebody else.
 
-const FIELDS = ["view", "slot", "bundle", "collective", "show", "sizes", "at", "nodes", "ppn", "format"];
+const FIELDS = [
+  "view",
+  "slot",
+  "bundle",
+  "collective",
+  "show",
+  "sizes",
+  "at",
+  "nodes",
+  "ppn",
+  "format",
+];
 const VIEWS = ["map", "job", "history"];
 export const SHOWS = ["choice", "gain", "reason"];
 
@@ -15,7 +26,9 @@ export function read() {
 }
 
 export function href(state) {
-  const kept = FIELDS.filter((name) => state[name] && !(name === "show" && state.show === "choice"));
+  const kept = FIELDS.filter(
+    (name) => state[name] && !(name === "show" && state.show === "choice"),
+  );
   return `#${new URLSearchParams(kept.map((name) => [name, state[name]]))}`;
 }
 
@@ -24,7 +37,9 @@ export function parseAt(text) {
   const found = /^(\d{1,18})x(\d{1,18})x(\d{1,18})$/.exec(text);
   if (!found) return null;
   const [nodes, ppn, msize] = found.slice(1).map(Number);
-  return nodes >= 1 && ppn >= 1 && [nodes, ppn, msize].every(Number.isSafeInteger) ? { nodes, ppn, msize } : null;
+  return nodes >= 1 && ppn >= 1 && [nodes, ppn, msize].every(Number.isSafeInteger)
+    ? { nodes, ppn, msize }
+    : null;
 }
 
 export function atText({ nodes, ppn, msize }) {

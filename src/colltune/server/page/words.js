@@ -1,8 +1,20 @@
 // Numbers for people, as colltune's other outputs write them.
 
-const UNITS = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
-const TIMES = [["s", 1], ["ms", 1e-3], ["µs", 1e-6]];
-const AGES = [["day", 86400], ["hour", 3600], ["minute", 60]];
+const UNITS = [
+  ["GiB", 2 ** 30],
+  ["MiB", 2 ** 20],
+  ["KiB", 2 ** 10],
+];
+const TIMES = [
+  ["s", 1],
+  ["ms", 1e-3],
+  ["µs", 1e-6],
+];
+const AGES = [
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+];
 
 export function bytes(n) {
   for (const [unit, size] of UNITS) {
@@ -49,7 +61,9 @@ export function age(then, now) {
 
 export function stamp(text) {
   const at = new Date(text);
-  return Number.isNaN(at.getTime()) ? text : `${at.toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  return Number.isNaN(at.getTime())
+    ? text
+    : `${at.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
 export function shortId(id) {
@@ -77,5 +91,8 @@ export function inFolder(word, folder) {
   const home = /^(?:~|\$HOME|\$\{HOME\})(\/.*)?$/.exec(plain);
   const whole = word.replaceAll("@folder@", () => (home ? `\u0000${home[1] ?? ""}` : plain));
   if (!home) return quoted(whole);
-  return whole.split("\u0000").map((part) => (part ? quoted(part) : "")).join('"$HOME"');
+  return whole
+    .split("\u0000")
+    .map((part) => (part ? quoted(part) : ""))
+    .join('"$HOME"');
 }

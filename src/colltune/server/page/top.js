@@ -1,0 +1,55 @@
+// What stands above every view: whose decisions these are, and what there is to know about that.
+
+import { button, el, field, notice, options } from "./dom.js";
+import { href } from "./state.js";
+import { age, shortId, stamp } from "./words.js";
+
+function since(text, now) {
+  return el("time", { datetime: text, title: stamp(text) }, age(text, now));
+}
+
+function span([low, high]) {
+  return low === high ? `${low}` : `${low}–${high}`;
+}
+
+// The machine, the bundle and its age, and the choice of a library.
+export function header({ state, overview, now, go }, slot) {
+  document.getElementById("machine").textContent = slot.machine;
+  document.title = `colltune: ${slot.machine}`;
+  const releases = overview.slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]);
+  const choose = (event) => go({ slot: event.target.value, bundle: "", at: "" });
+  const select = el("select", { name: "in-force", onchange: choose }, options(releases, slot.slot));
+  const report = `v1/bundles/${encodeURIComponent(slot.bundle)}/report`;
+  const items = [
+    ["bundle", el("code", { title: slot.bundle }, shortId(slot.bundle))],
+    ["fitted", since(slot.created_utc, now)],
+    ["in force since", overview.looked_at ? null : since(slot.since_utc, now)],
+    ["objective", `${slot.objective} of the runtime`],
+    ["measured on", `${span(slot.nodes)} nodes, ${span(slot.ppn)} per node`],
+    ["fabric", slot.fabric],
+    ["all figures", el("a", { href: report }, "report")],
+  ].filter(([, value]) => value);
+  const facts = items.map(([name, value]) =>
+    el("div", {}, el("dt", {}, name), el("dd", {}, value)),
+  );
+  document.getElementById("facts").replaceChildren(field("Library", select), el("dl", {}, facts));
+  for (const link of document.querySelectorAll("nav [data-view]")) {
+    link.href = href({ ...state, view: link.dataset.view });
+    if (link.dataset.view === state.view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+// What is not as one would think, as long as it lasts: notices that come before any other.
+export function standing({ overview, newer, go, start }) {
+  const found = [];
+  if (newer) found.push(notice("warn", `${newer} `, button("Show the new one", start)));
+  const other = overview?.looked_at;
+  if (other && overview.slots.every((one) => one.bundle !== other.bundle)) {
+    const release = `${other.library_title} ${other.release}`;
+    const text = `You look at ${shortId(other.bundle)}, which is not in force for ${release}. `;
+    const back = () => go({ bundle: "", slot: other.slot });
+    found.push(notice("warn", text, button("Back to what is in force", back)));
+  }
+  return [...found, ...(overview?.warnings ?? []).map((text) => notice("bad", text))];
+}
