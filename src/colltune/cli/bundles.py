@@ -68,6 +68,8 @@ def list_(registry: RegistryAt, json: Json = False) -> None:
 def show_(bundle: Which, registry: RegistryAt, json: Json = False) -> None:
     """Show one bundle, after checking all of its hashes.
 
+    It is named by how its id begins, or by the slot that it is in force in.
+
     Example: colltune bundles show openmpi-4.1.4
     """
     from colltune.cli.bundles_report import facts_json, facts_text
@@ -105,6 +107,9 @@ def diff_(
     json: Json = False,
 ) -> None:
     """Show which decisions change from one bundle to another, and by how much predicted time.
+
+    Each is the beginning of an id, a slot, or a bundle's folder. If only one is named, it is
+    compared with what is in force in its slot.
 
     Examples: a candidate against what is in force; two bundles on one shape.
 

@@ -231,8 +231,13 @@ def test_symbolic_links_are_no_bundles(registry: Registry, tmp_path: Path) -> No
     assert registry.history() == ()
 
 
-def test_a_pipe_does_not_hang_readers(registry: Registry) -> None:
-    """A pipe in the place of a file is refused, not waited for."""
+def test_a_pipe_does_not_hang_readers(registry: Registry, tmp_path: Path) -> None:
+    """A pipe in the place of a file is refused, not waited for, in a registry and before."""
+    saved = small(1).save(tmp_path / "saved")
+    (saved / "manifest.json").unlink()
+    os.mkfifo(saved / "manifest.json")
+    with pytest.raises(BundleError, match="no plain file"):
+        registry.add(saved)
     arrays = registry.path(small().id) / "bcast.arrays"
     arrays.unlink()
     os.mkfifo(arrays)

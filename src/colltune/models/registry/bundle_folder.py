@@ -50,6 +50,7 @@ def checked(bundle: Bundle | Path) -> tuple[Bundle, dict[str, bytes]]:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
+    _refuse_pipes(folder)
     bundle = load(folder, ())
     names = [MANIFEST, *(f"{collective}.arrays" for collective in bundle.collectives)]
     files = {}
@@ -59,3 +60,13 @@ def _files(folder: Path) -> dict[str, bytes]:
         except OSError as error:
             raise BundleError(f"{folder / name}: cannot be read: {error.strerror}") from error
     return files
+
+
+def _refuse_pipes(folder: Path) -> None:
+    """Refuse what would be waited for without end; symbolic links to files are the user's own."""
+    try:
+        strange = [file for file in folder.iterdir() if file.exists() and not file.is_file()]
+    except OSError:
+        return
+    if strange:
+        raise BundleError(f"{strange[0]}: no plain file; a bundle holds nothing else")
