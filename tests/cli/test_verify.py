@@ -6,6 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from colltune.bench.proof import proving
+from colltune.bench.proof.judging import Judgement, Status
+from colltune.bench.proof.readability import Readability
+from colltune.bench.proof.verdicts import Proof, Verdict
+from colltune.domain import Collective, Configuration
+from colltune.models.registry import Registry
+from colltune.mpi.file_format import Rule
 from tests.cli.conftest import Verb
 
 RULES = "1\n7\n1\n0 1\n0 6 0 0\n"
@@ -60,3 +67,44 @@ def test_a_wrong_budget_is_refused_first(colltune: Verb, rules: Path) -> None:
     answer = colltune("verify", rules, "--budget", "soon", "--", "/no/such/mpirun")
     assert answer.status == 4
     assert "'soon' is no wall time" in answer.err
+
+
+def _proof(path: Path) -> Proof:
+    statuses = (Status.APPLIED, Status.APPLIED, Status.IGNORED)
+    chain = Configuration("openmpi", Collective.BCAST, "chain")
+    verdicts = tuple(
+        Verdict(Rule(k, "0 3 0 0", Collective.BCAST, chain), Judgement(status))
+        for k, status in enumerate(statuses)
+    )
+    read = Readability(path, 8, ("n1",), {})
+    return Proof(
+        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", verdicts
+    )
+
+
+def test_what_was_found_is_reported_to_the_registry(
+    colltune: Verb, rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --registry the counts of rules by status are kept there, failed or not."""
+    root = tmp_path / "registry"
+    root.mkdir()
+    registry = Registry(root)
+    monkeypatch.setattr(proving, "prove", lambda request, _progress: _proof(request.path))
+    words = ("verify", rules, "--registry", registry, "--", "mpirun", "-n", 8)
+    assert colltune(*words).status == 1
+    told = registry.latest_report("verify")
+    assert told is not None
+    assert (told["library"], told["release"], told["passed"]) == ("openmpi", "4.1.4", False)
+    counts = told["collectives"]["bcast"]
+    assert {name: n for name, n in counts.items() if n} == {"applied": 2, "ignored": 1}
+
+
+def test_a_missing_registry_is_told_before_anything_is_started(
+    colltune: Verb, rules: Path, tmp_path: Path
+) -> None:
+    """A registry that is not there ends with status 7, and none is made by mistake."""
+    nowhere = tmp_path / "nowhere"
+    answer = colltune("verify", rules, "--registry", nowhere, "--", "/no/such/mpirun")
+    assert answer.status == 7
+    assert str(nowhere) in answer.err
+    assert not nowhere.exists()

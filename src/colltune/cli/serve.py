@@ -20,11 +20,7 @@ from colltune.errors import OutputError
 if TYPE_CHECKING:
     from colltune.server.settings import Settings
 
-_APP = "colltune.server.app:worker_app"
-_PROTOCOL = "colltune.server.guarded_protocol:GuardedProtocol"
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
-_GRACE_S = 10
-_KEEP_ALIVE_S = 30
 
 
 def serve(
@@ -214,25 +210,14 @@ def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[s
 
     from colltune.server import logs
     from colltune.server.listening import address
+    from colltune.server.running import uvicorn_config
 
     if tls.get("ssl_ca_certs"):
         import ssl
 
         tls["ssl_cert_reqs"] = ssl.CERT_REQUIRED
     logs.configure(settings.log_level)
-    config = uvicorn.Config(
-        _APP,
-        factory=True,
-        http=_PROTOCOL,
-        ws="none",
-        workers=workers,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_GRACE_S,
-        **tls,
-    )
+    config = uvicorn_config(workers=workers, **tls)
     where = address(listening, tls=bool(tls))
     structlog.get_logger("colltune").info("listening", address=where, workers=workers)
     for number in (signal.SIGINT, signal.SIGTERM):

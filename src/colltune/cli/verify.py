@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colltune.cli.options import Json, Mpi
+
+if TYPE_CHECKING:
+    from colltune.models.registry import Registry
 
 
 def verify(
@@ -48,6 +51,14 @@ def verify(
     limit: Annotated[
         str, typer.Option(help="Longest that one launch of the canary may take.")
     ] = "60s",
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGISTRY",
+            help="Report to this registry how many rules were applied and ignored, so that the"
+            " service's metrics tell.",
+        ),
+    ] = None,
     mpi: Mpi = None,
     json: Json = False,
 ) -> None:
@@ -79,6 +90,7 @@ def verify(
         limit_s=durations.seconds(limit),
         measure=measure,
     )
+    reports = _reports_to(registry)
     if readable_only:
         found, _ = readability(request, canary_of(request)[0])
         verify_report.show_readability(found, as_json=json)
@@ -87,6 +99,19 @@ def verify(
         with timed_progress(request.budget_s, quiet=json) as progress:
             proof = prove(request, progress)
         verify_report.show(proof, as_json=json)
+        if reports is not None:
+            reports.put_report("verify", verify_report.for_registry(proof))
         passed = proof.passed
     if not passed:
         raise typer.Exit(1)
+
+
+def _reports_to(registry: str | None) -> Registry | None:
+    """Return the registry to report to, which must be there before anything is started."""
+    if registry is None:
+        return None
+    from colltune.models.registry import Registry
+
+    found = Registry(registry)
+    found.current()
+    return found

@@ -10,6 +10,7 @@ from colltune.bench.proof.readability import Readability
 from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.bench.verify import Gain
 from colltune.cli import console
+from colltune.mpi.formats import FORMATS
 
 _LONGEST_TEXT = 44
 
@@ -134,6 +135,26 @@ def _json(proof: Proof) -> dict[str, Any]:
         "regressions": sum(verdict.is_regression for verdict in proof.verdicts),
         "rules": [_rule_json(verdict) for verdict in proof.verdicts],
         "notes": list(proof.notes),
+    }
+
+
+def for_registry(proof: Proof) -> dict[str, Any]:
+    """Return what a registry keeps of a proof: how many rules of each collective became what."""
+    collectives: dict[str, dict[str, int]] = {}
+    for verdict in proof.verdicts:
+        counts = collectives.setdefault(verdict.rule.collective.value, dict.fromkeys(Status, 0))
+        counts[verdict.judgement.status] += 1
+    known = FORMATS.get(proof.format)
+    return {
+        "passed": proof.passed,
+        "file": str(proof.readability.path),
+        "format": proof.format or None,
+        "library": known.library if known else None,
+        "release": proof.release or None,
+        "nodes": len(proof.nodes),
+        "processes": sum(n for _, n in proof.nodes),
+        "regressions": sum(verdict.is_regression for verdict in proof.verdicts),
+        "collectives": collectives,
     }
 
 

@@ -6,11 +6,27 @@ import time
 
 import structlog
 
+from colltune.errors import ColltuneError
+from colltune.selector.configuration import Target
+from colltune.selector.guard import Guard
 from colltune.server.answers import Answer
-from colltune.server.state import State
+from colltune.server.rendering import rendering
+from colltune.server.state import Loaded, State
 
 _MOST = 64
 _PATIENCE_S = 3.0
+
+
+def prepared(loaded: Loaded, guard: Guard) -> None:
+    """Make one configuration, so that catalogues are read and the first client does not wait."""
+    context = loaded.bundle.context
+    try:
+        target = Target.named(context.library, context.library_version)
+        shape = max(loaded.bundle.training_shapes)
+        rendering(loaded.bundle, loaded.renderings, shape, target, guard)
+    except ColltuneError as error:
+        # a library without files still has selections
+        structlog.get_logger().info("no configuration", slot=loaded.slot, why=str(error))
 
 
 def warmed(old: State, new: State) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import structlog
 
 from colltune.errors import BundleError, ColltuneError
+from colltune.selector.guard import Guard
 from colltune.server.answers import Answer, answer_bytes
 from colltune.server.lru import Lru
 from colltune.server.metrics import Metrics
 from colltune.server.settings import Settings
 from colltune.server.source import InForce, Source
 from colltune.server.state import Loaded, State
-from colltune.server.warming import warmed
+from colltune.server.warming import prepared, warmed
 
 REPORTS = ("drift", "verify")
 """Kinds of reports that are kept at hand."""
@@ -157,6 +158,7 @@ class Watcher:
         loaded = Loaded(self._source.load(in_force.bundle_id), in_force)
         if loaded.slot != slot:
             raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
+        prepared(loaded, Guard(caution=self._settings.caution))
         self._refused.pop((slot, in_force.bundle_id), None)
         self._metrics.loads.labels(slot).inc()
         seconds = round(time.monotonic() - started, 3)
