@@ -42,7 +42,7 @@ def _request(rng: random.Random, number: int) -> bytes:
     kind = rng.random()
     if kind < 0.03:
         path = f"/v1/config/openmpi/4.1.6?nodes={2 + number}&ppn=2"
-        return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        return f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
     if kind < 0.08:
         return rng.randbytes(rng.randint(1, 400)) + b"\r\n\r\n"
     names = [*_NAMES, "".join(rng.choices(string.ascii_letters, k=12))]
@@ -62,7 +62,9 @@ def _status(server: tuple[str, int], request: bytes) -> int:
     with socket.create_connection(server, _TIMEOUT_S) as connection:
         try:
             connection.sendall(request)
-            connection.shutdown(socket.SHUT_WR)
+            if b"HTTP/1.1\r\n" not in request:
+                # it might be taken for the beginning of something
+                connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(4096)
         except (BrokenPipeError, ConnectionResetError):
             return 0

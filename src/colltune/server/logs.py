@@ -34,14 +34,11 @@ def _without_colours(_logger: Any, _method: str, event: Event) -> Event:
 def configure(level: str) -> None:
     """Make structlog and the standard library's loggers write JSON to standard error.
 
-    Raises
-    ------
-    ValueError
-        If there is no such level.
+    Parameters
+    ----------
+    level
+        The name of the least level that is written.
     """
-    number = logging.getLevelNamesMapping().get(level.upper())
-    if number is None:
-        raise ValueError(f"no log level {level!r}; known: DEBUG, INFO, WARNING, ERROR")
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -63,7 +60,7 @@ def configure(level: str) -> None:
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(number)
+    root.setLevel(level)
     for name in ("uvicorn", "uvicorn.error"):
         logging.getLogger(name).handlers.clear()
     # the service logs requests by itself, if it is to

@@ -5,14 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from colltune.server.auth.gate import munge_rules
 
 PREFIX = "COLLTUNE_SERVER_"
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _known_level(name: str) -> str:
+    if name not in LEVELS:
+        raise ValueError(f"no log level {name!r}; known: {', '.join(LEVELS)}")
+    return name
 
 
 class Settings(BaseSettings):
@@ -82,7 +89,7 @@ class Settings(BaseSettings):
     cache_entries: Count = 4096
     cache_bytes: Count = 64 << 20
     access_log: bool = False
-    log_level: str = "INFO"
+    log_level: Annotated[str, AfterValidator(_known_level)] = "INFO"
 
     @model_validator(mode="before")
     @classmethod

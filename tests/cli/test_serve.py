@@ -1,0 +1,56 @@
+"""`colltune serve`, as far as no server is started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verb
+
+
+@pytest.fixture(autouse=True)
+def _same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep variables of a service out of and in this process's environment."""
+    for name in os.environ:
+        if name.startswith("COLLTUNE_SERVER_"):
+            monkeypatch.delenv(name)
+
+
+def test_help_has_an_example(colltune: Verb) -> None:
+    """The help shows how a bundle and a registry are served."""
+    text = colltune("serve", "--help").out
+    assert "colltune serve --bundle bundle" in text
+    assert "colltune serve --registry" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "either a registry or a bundle"),
+        (("--bundle", "b", "--registry", "r"), "either a registry or a bundle"),
+        (("--bundle", "b", "--caution", "nan"), "--caution"),
+        (("--bundle", "b", "--workers", 0), "--workers"),
+        (("--bundle", "b", "--port", 70000), "--port"),
+        (("--bundle", "b", "--uds", "s", "--uds-mode", "9"), "octal"),
+        (("--bundle", "b", "--uds", "s", "--uds-mode", "7777"), "octal"),
+        (("--bundle", "b", "--ssl-keyfile", "k"), "--ssl-certfile"),
+        (("--bundle", "b", "--ssl-certfile", "/no/such/file"), "PEM"),
+        (("--bundle", "b", "--log-level", "LOUD"), "LOUD"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    colltune: Verb, words: tuple[object, ...], told: str
+) -> None:
+    """Wrong options end with status 2 before anything listens, and are named."""
+    answer = colltune("serve", *words)
+    assert answer.status == 2
+    assert told in " ".join(answer.err.replace("│", " ").split())
+
+
+def test_an_address_that_is_not_ours_is_an_output_error(colltune: Verb, tmp_path: Path) -> None:
+    """Where nothing can listen, it ends with status 9 and says what to change."""
+    answer = colltune("serve", "--bundle", tmp_path, "--host", "192.0.2.1")
+    assert answer.status == 9
+    assert "--host" in answer.err
