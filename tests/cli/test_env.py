@@ -20,8 +20,10 @@ from colltune.errors import ColltuneError, LibraryError
 from colltune.models.bundle import load
 from colltune.models.registry import Registry
 from colltune.mpi import library
-from colltune.selector.configuration import Target, render, selector_for
+from colltune.selector.configuration import Target
+from colltune.selector.guard import Guard
 from colltune.server.job_file import job_file
+from colltune.server.rendering import rendering, renderings
 from tests.cli.conftest import Verb
 from tests.server.slurm.fake_service import BAD, Asked, FakeService, good
 
@@ -100,10 +102,10 @@ def test_bundle_registry_and_service_say_the_same(
     bundle_id = registry.add(bundle_path)
     registry.promote(bundle_id, by="test")
     bundle, target = load(bundle_path), Target.named("openmpi", "4.1.4")
-    rendered = render(selector_for(bundle, target), Shape(4, 4), target)
+    section = rendering(bundle, renderings(), Shape(4, 4), target, Guard())
 
     def answer(asked: Asked) -> bytes:
-        sections = [rendered]
+        sections = [section]
         return job_file(bundle.id, library("openmpi"), "4.1.4", asked.folder, sections).encode()
 
     service = FakeService(tmp_path / "socket")
