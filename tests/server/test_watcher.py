@@ -198,6 +198,22 @@ def test_a_registry_that_is_gone_or_garbage_changes_nothing(
     assert _in_force(client) == bundles[0].id
 
 
+def test_a_registry_that_was_emptied_is_told_of(
+    client: TestClient, registry: Registry, bundles: tuple[Bundle, Bundle]
+) -> None:
+    """What was loaded stays in force, with a warning until the registry has it again."""
+    history = Path(str(registry)) / "history"
+    history.rename(history.with_name("away"))
+    _watcher(client).refresh()
+    assert _in_force(client) == bundles[0].id
+    (problem,) = client.get("/health/ready").json()["problems"]
+    assert "nothing is in force any more" in problem
+    assert bundles[0].id[:12] in problem
+    history.with_name("away").rename(history)
+    _watcher(client).refresh()
+    assert client.get("/health/ready").json()["problems"] == []
+
+
 def test_an_empty_registry_is_alive_but_not_ready(
     tmp_path: Path, bundles: tuple[Bundle, Bundle]
 ) -> None:

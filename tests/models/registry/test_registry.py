@@ -332,10 +332,10 @@ def test_no_name_is_no_registry() -> None:
         Registry("")
 
 
-def test_asking_what_is_in_force_reads_nothing_twice(
+def test_asking_what_is_in_force_reads_little(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Servers that poll list one folder, and read a file only when it is new."""
+    """Servers that poll list one folder, look at the newest event, and read what is new."""
     registry.promote(small(0).id, by="ann")
     server = Registry(root(registry))
     before = server.current()
@@ -353,10 +353,31 @@ def test_asking_what_is_in_force_reads_nothing_twice(
     for name in ("names", "read"):
         monkeypatch.setattr(server.store, name, noted(name))
     assert server.current() == before
-    assert asked == ["history"]
+    assert asked == ["history", "history/00000001.json"]
+    asked.clear()
     second = registry.promote(small(1).id, by="ann")
     assert server.current() == {SLOT: second}
-    assert asked == ["history", "history", "history/00000002.json"]
+    assert asked == ["history", "history/00000001.json", "history/00000002.json"]
+
+
+def test_a_registry_that_is_replaced_is_taken_as_it_is(registry: Registry, tmp_path: Path) -> None:
+    """A server that knows a history follows a restored copy, shorter, equally long or empty."""
+    here, away = root(registry), tmp_path / "away"
+    server = Registry(here)
+    first = registry.promote(small(0).id, by="ann")
+    shutil.copytree(here, tmp_path / "copy", symlinks=True)
+    registry.promote(small(1).id, by="ann")
+    assert server.current()[SLOT].bundle_id == small(1).id
+    here.rename(away)
+    (tmp_path / "copy").rename(here)
+    assert server.current() == {SLOT: first}
+    other = Registry(here).promote(small(2).id, by="eve")
+    assert server.current() == {SLOT: other}
+    here.rename(tmp_path / "copy")
+    away.rename(here)
+    assert server.current()[SLOT].bundle_id == small(1).id
+    shutil.rmtree(here / "history")
+    assert server.current() == {}
 
 
 def test_no_registry_is_said(tmp_path: Path) -> None:

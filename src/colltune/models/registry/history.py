@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from colltune.errors import BundleError, OutputError
@@ -39,6 +40,7 @@ class History:
             If the folder or a new event cannot be read.
         """
         names = self._store.names("history", fresh=fresh)
+        self._forget_what_was_replaced()
         if names != self._listed:
             for match in filter(None, map(_FILE.fullmatch, names)):
                 if int(match[1]) not in self._known:
@@ -92,6 +94,21 @@ class History:
         for event in wrong:
             self._point(event)
         return tuple(event.slot for event in wrong)
+
+    def _forget_what_was_replaced(self) -> None:
+        """Begin anew where another history took the place of the known one, a restored copy say.
+
+        The newest known event tells; whoever asks for it by name gets no late answer.
+        """
+        newest = max(self._known, default=0)
+        if not newest:
+            return
+        key, known = _key(newest), self._known[newest]
+        content = self._store.read(key)
+        # one that was damaged since it was read stands as it was
+        with suppress(BundleError):
+            if content is None or parsed(content, newest, key) != known:
+                self._known, self._listed, self._in_order = {}, [], ()
 
     def _read(self, sequence: int) -> None:
         if not self._read_if_there(sequence):
