@@ -196,3 +196,16 @@ def test_every_field_has_an_example(client: TestClient) -> None:
         for field, described in schemas[name]["properties"].items():
             plain = "type" in described and described["type"] != "array"
             assert not plain or "examples" in described, (name, field)
+
+
+def test_bounds_of_numbers_are_described(client: TestClient) -> None:
+    """Who reads the description knows which counts are refused, of every operation."""
+    paths = client.get("/openapi.json").json()["paths"]
+    found = [
+        parameter["schema"]
+        for path in ("/v1/select", "/v1/view/predictions", "/v1/view/job")
+        for parameter in paths[path]["get"]["parameters"]
+        if parameter["name"] in ("nodes", "ppn")
+    ]
+    assert len(found) == 6
+    assert all(schema["minimum"] == 1 and schema["maximum"] > 1000 for schema in found)

@@ -38,9 +38,10 @@ def _folder(path: str) -> str:
 
 
 Whole = BeforeValidator(_decimal)
-Nodes = Annotated[int, Whole, Field(ge=1, le=MOST_NODES, description="Nodes of the job.")]
-Ppn = Annotated[int, Whole, Field(ge=1, le=MOST_PPN, description="Processes per node.")]
-Msize = Annotated[int, Whole, Field(ge=0, le=LARGEST_NUMBER, description="Message size in bytes.")]
+# bounds stand in the interface's description only where they come before a validator
+Nodes = Annotated[int, Field(ge=1, le=MOST_NODES, description="Nodes of the job."), Whole]
+Ppn = Annotated[int, Field(ge=1, le=MOST_PPN, description="Processes per node."), Whole]
+Msize = Annotated[int, Field(ge=0, le=LARGEST_NUMBER, description="Message size in bytes."), Whole]
 CollectiveName = Annotated[
     str,
     AfterValidator(_collective),
