@@ -16,11 +16,12 @@ from colltune.models.registry import Entry
 from colltune.mpi.formats import FORMATS
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target
-from colltune.selector.demand import DemandLog
+from colltune.selector.demand import Demand, DemandLog
 from colltune.selector.guard import Guard
 from colltune.selector.selection_json import selection_json, tables, tables_json
 from colltune.server.answers import Answer, Demanded, Document
 from colltune.server.errors import NotThereError, UnclearError
+from colltune.server.foresight import Foresight
 from colltune.server.job_file import MAIN, job_file, main_file
 from colltune.server.lru import Lru
 from colltune.server.metrics import Metrics
@@ -54,7 +55,8 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.source: Source = source(settings)
-        self.watcher = Watcher(self.source, settings, self.metrics, self.count)
+        foresight = Foresight(settings.demand, self._render_ahead)
+        self.watcher = Watcher(self.source, settings, self.metrics, self.count, foresight.one)
         self.guard = Guard(caution=settings.caution)
         self.demand = DemandLog(settings.demand) if settings.demand is not None else None
         self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
@@ -197,6 +199,12 @@ class Service:
             tuple(sorted(replaced)),
             tuple(Demanded(library, release, shape) for shape in shapes),
         )
+
+    def _render_ahead(self, state: State, asked: Demand) -> None:
+        """Render what jobs of a shape will ask for."""
+        loaded = state.pick(asked.library, asked.release)
+        target = _target(asked.library, asked.release, None)
+        self._rendering(loaded, Shape(asked.nodes, asked.ppn), target)
 
     def bundles(self) -> Document:
         """Return all bundles, what is in force and what was, as JSON.

@@ -42,6 +42,8 @@ class Watcher:
         Where loads and refusals are counted.
     dropped
         Is called with every answer that is no longer kept.
+    ahead
+        Prepares something for the state in force, and tells whether there was anything to prepare.
     """
 
     def __init__(
@@ -50,11 +52,13 @@ class Watcher:
         settings: Settings,
         metrics: Metrics,
         dropped: Callable[[Answer], None] = lambda _answer: None,
+        ahead: Callable[[State], bool] = lambda _state: False,
     ) -> None:
         self._source = source
         self._settings = settings
         self._metrics = metrics
         self._dropped = dropped
+        self._ahead = ahead
         self._log = structlog.get_logger()
         self._refused: dict[tuple[str, str], float] = {}
         self._ended = Event()
@@ -86,9 +90,15 @@ class Watcher:
         while not self._ended.is_set():
             try:
                 self.refresh()
+                self._prepare(time.monotonic() + self._settings.poll_s)
             except Exception:
                 self._log.exception("the look at the registry failed")
             self._ended.wait(self._settings.poll_s)
+
+    def _prepare(self, deadline: float) -> None:
+        """Prepare what may be asked for, until there is no more or it is time for another look."""
+        while not self._ended.is_set() and time.monotonic() < deadline and self._ahead(self.state):
+            pass
 
     def refresh(self) -> None:
         """Look once, and take up what has changed."""
