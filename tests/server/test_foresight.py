@@ -30,7 +30,7 @@ def test_what_jobs_asked_for_is_rendered_once_each(bundle_path: Path, tmp_path: 
     """Shapes of the release and of others in its series are ready; what has no bundle is passed."""
     log = DemandLog(tmp_path)
     log.note("openmpi", "4.1.4", Shape(8, 4), 3)
-    log.note("openmpi", "4.1.2", Shape(6, 4), 2)
+    log.note("openmpi", "4.1.5", Shape(6, 4), 2)
     log.note("mpich", "4.1.2", Shape(6, 4))
     log.note("nonsense", "0", Shape(7, 7))
     log.flush()
@@ -39,7 +39,7 @@ def test_what_jobs_asked_for_is_rendered_once_each(bundle_path: Path, tmp_path: 
     while service.watcher._ahead(service.state):
         turns += 1
     assert turns == 4
-    assert _rendered(service.state) == {("4.1.4", "8x4"), ("4.1.2", "6x4")}
+    assert _rendered(service.state) == {("4.1.4", "8x4"), ("4.1.5", "6x4")}
 
 
 def test_another_bundle_is_prepared_for_anew(bundle_path: Path, tmp_path: Path) -> None:
