@@ -22,6 +22,8 @@ from benchmarks import (
     retrain_250k_seconds,
     select_shape_ms,
     selection_quality,
+    slurm_200_jobs,
+    task_prolog_ms,
     timed_share,
     transfer,
 )
@@ -45,6 +47,9 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "retrain_250k_seconds": retrain_250k_seconds.run,
     "selection_quality": selection_quality.run,
     "select_shape_ms": select_shape_ms.run,
+    "slurm_200_jobs": slurm_200_jobs.run,
+    "task_prolog_ms": task_prolog_ms.run,
+    "task_prolog_srun_ms": task_prolog_ms.run_srun,
     "timed_share": timed_share.run,
     "transfer": transfer.run,
     "tune_timed_share": timed_share.run_tune,

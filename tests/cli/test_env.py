@@ -161,6 +161,21 @@ def test_a_job_goes_on_where_there_is_nothing_to_say(
     assert not said or answer.err.endswith(ENDING)
 
 
+def test_settings_in_a_file_of_open_mpis_are_the_users(
+    colltune: Verb, bundle_path: Path, job: Callable[..., None], tmp_path: Path
+) -> None:
+    """What stands in the home folder's mca-params.conf wins as a variable does."""
+    (tmp_path / ".openmpi").mkdir()
+    job(HOME=str(tmp_path))
+    file = tmp_path / ".openmpi" / "mca-params.conf"
+    file.write_text("# mine\nbtl = self,tcp\n")
+    assert colltune("env", "--bundle", bundle_path).out != ""
+    file.write_text("coll_tuned_bcast_algorithm = 3\n")
+    answer = colltune("env", "--bundle", bundle_path)
+    assert answer.out == ""
+    assert "OMPI_MCA_coll_tuned_bcast_algorithm=3 is set already" in answer.err
+
+
 @pytest.mark.usefixtures("job")
 def test_strict_fails(colltune: Verb) -> None:
     """For those who would rather know."""

@@ -42,7 +42,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerType=sched/backfill
+SchedulerType=sched/{scheduler}
 PriorityType=priority/basic
 MpiDefault=none
 ReturnToService=2
@@ -117,11 +117,18 @@ class Slurmbed:
 
 @contextmanager
 def slurmbed(
-    folder: Path, nodes: int = 2, cpus: int = 4, *, munge: bool = False, extra: str = ""
+    folder: Path,
+    nodes: int = 2,
+    cpus: int = 4,
+    *,
+    munge: bool = False,
+    scheduler: str = "builtin",
+    extra: str = "",
 ) -> Iterator[Slurmbed]:
     """Yield a Slurm that is ready for jobs, or skip with the reason; end all of it.
 
-    With `munge` it has a munged of its own; `extra` are further lines of its configuration.
+    With `munge` it has a munged of its own. Heterogeneous jobs need the `scheduler` "backfill".
+    `extra` are further lines of its configuration.
     """
     skip_without(*PROGRAMS, *(["munged"] if munge else []))
     names = [f"node{number}" for number in range(nodes)]
@@ -131,10 +138,10 @@ def slurmbed(
     lines = [
         NODE.format(name=name, port=7000 + number, cpus=cpus) for number, name in enumerate(names)
     ]
-    auth = {"auth": "none", "auth_info": ""}
+    values = {"auth": "none", "auth_info": "", "scheduler": scheduler}
     if munge:
-        auth = {"auth": "munge", "auth_info": f",socket={folder}/munge/socket"}
-    conf = CONF.format(folder=folder, controller=CONTROLLER, **auth) + extra + "".join(lines)
+        values |= {"auth": "munge", "auth_info": f",socket={folder}/munge/socket"}
+    conf = CONF.format(folder=folder, controller=CONTROLLER, **values) + extra + "".join(lines)
     (folder / "slurm.conf").write_text(conf)
     (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n")
     with Namespaces(CONTROLLER) as spaces:

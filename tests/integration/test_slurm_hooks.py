@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,81 +16,25 @@ from colltune.models.fitting import fit
 from colltune.mpi import library, trace
 from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
+from tests.integration.hooked_slurm import RULES, TOLD, HookedSlurm, hooked_slurm
 from tests.integration.real_mpi import RealMpi, prepare
-from tests.integration.slurmbed import Slurmbed, slurmbed
 from tests.models.machines import measured
 from tests.mpi.tables import intervals, table
-from tests.server.slurm.fake_service import BAD, FakeService, good
-from tests.server.slurm.site import Site
+from tests.server.slurm.fake_service import BAD, good
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.slurm]
-RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
-TOLD = f'echo "$1 told ${{{RULES}:-nothing}}"'
-CONF = """
-PrologSlurmctld={hooks}/prolog.sh
-EpilogSlurmctld={hooks}/epilog.sh
-TaskProlog={hooks}/task_prolog.sh
-PropagateResourceLimits=NONE
-"""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
-class Bed:
-    """A Slurm with the hooks, and a service of which tests decide what it answers."""
-
-    def __init__(self, slurm: Slurmbed, site: Site, service: FakeService) -> None:
-        self.slurm, self.site, self.service = slurm, site, service
-
-    def srun(self, *options: str, who: str = "task", **environment: str) -> list[str]:
-        """Return what each task of a direct srun says it was told, sorted, without the folder."""
-        script = ("sh", "-c", TOLD, "sh", who)
-        outcome = self.slurm.run("srun", "--quiet", *options, *script, **environment)
-        assert outcome.ok, outcome.explain()
-        return sorted(self.shown(outcome.stdout).splitlines())
-
-    def shown(self, text: str) -> str:
-        """Return `text` with the paths of rules files shortened to their shape."""
-        return re.sub(rf"{self.site.jobs}/\d+/openmpi-[\d.]+/(\d+x\d+)/rules", r"\1", text)
-
-    def sbatch(self, script: str, *options: str, **environment: str) -> tuple[str, str]:
-        """Run a batch script to its end; return its job's number and output."""
-        path = self.slurm.folder / "job.sh"
-        path.write_text(f"#!/bin/sh\ntold() {{\n{TOLD}\n}}\n{script}\n")
-        output = self.slurm.folder / "out"
-        submit = ("sbatch", "--parsable", f"--output={output}", *options)
-        job = self.slurm.ask(*submit, path, **environment).strip().partition(";")[0]
-        ended = self.slurm.wait_for_state(job, "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL")
-        text = output.read_text()
-        assert ended["JobState"] == "COMPLETED", text + self.slurm.logs()
-        return job, self.shown(text)
-
-    def all_idle(self) -> bool:
-        """Tell whether no node is drained or down."""
-        states = self.slurm.ask("sinfo", "--noheader", "--Node", "--format=%t").split()
-        return set(states) <= {"idle", "comp", "alloc", "mix"} and len(states) == 2
-
-
 @pytest.fixture(scope="module")
-def bed() -> Iterator[Bed]:
-    """Return a Slurm with two nodes of four processors, that any user can run jobs on."""
-    folder = Path(tempfile.mkdtemp(prefix="ctslurm"))
-    folder.chmod(0o755)
-    try:
-        service = FakeService(folder / "service")
-        site = Site(folder, folder / "service")
-        (folder / "slurm").mkdir()
-        conf = CONF.format(hooks=site.hooks)
-        with (
-            service.running(),
-            slurmbed(folder / "slurm", 2, 4, munge=True, extra=conf) as slurm,
-        ):
-            yield Bed(slurm, site, service)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def bed() -> Iterator[HookedSlurm]:
+    """Return a Slurm with two nodes of four processors."""
+    with hooked_slurm() as bed:
+        yield bed
 
 
 @pytest.fixture(autouse=True)
-def as_usual(bed: Bed) -> Iterator[None]:
+def as_usual(bed: HookedSlurm) -> Iterator[None]:
     """Begin every test with a good service, and an empty folder and log; leave no job behind."""
     bed.service.answer = good
     bed.site.configure()
@@ -109,7 +50,7 @@ def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
 
 
 @pytest.mark.mpi
-def test_the_mpi_of_a_job_runs_what_the_service_says(bed: Bed, mpi: RealMpi) -> None:
+def test_the_mpi_of_a_job_runs_what_the_service_says(bed: HookedSlurm, mpi: RealMpi) -> None:
     """Within mpirun in a batch job, the functions that run are those of the job's rules."""
     chosen = {
         (Collective.BCAST, 4): intervals(
@@ -141,7 +82,7 @@ def test_the_mpi_of_a_job_runs_what_the_service_says(bed: Bed, mpi: RealMpi) -> 
     assert trace.observed(plain) != wanted
 
 
-def test_all_tasks_of_a_direct_srun_are_told_the_same(bed: Bed) -> None:
+def test_all_tasks_of_a_direct_srun_are_told_the_same(bed: HookedSlurm) -> None:
     """Each of four tasks on two nodes, of a user without privileges, reads the job's one file."""
     outcome = bed.slurm.run(
         *NOBODY, "srun", "--quiet", "-N2", "--ntasks-per-node=2", "sh", "-c", f'cat "${RULES}"'
@@ -163,7 +104,7 @@ STEPS = {
 }
 
 
-def test_steps_follow_the_job_or_are_left_alone(bed: Bed) -> None:
+def test_steps_follow_the_job_or_are_left_alone(bed: HookedSlurm) -> None:
     """All tasks of a step are told the job's rules, rules of their own, or nothing."""
     say = f"sh -c '{TOLD}' sh"
     script = ["told shell", "unset SLURM_NTASKS_PER_NODE"]
@@ -175,7 +116,7 @@ def test_steps_follow_the_job_or_are_left_alone(bed: Bed) -> None:
 
 
 @pytest.mark.mpi
-def test_daemons_of_a_launcher_are_left_alone(bed: Bed, mpi: RealMpi) -> None:
+def test_daemons_of_a_launcher_are_left_alone(bed: HookedSlurm, mpi: RealMpi) -> None:
     """Of a job with two tasks on each node, mpirun's ranks are told the job's file on both."""
     told = f"sh -c '{TOLD}' sh rank"
     allowed = mpi.installation.launch_environment()
@@ -187,7 +128,7 @@ def test_daemons_of_a_launcher_are_left_alone(bed: Bed, mpi: RealMpi) -> None:
 @pytest.mark.parametrize(
     "options", [("-N2", "-n3"), ("-n1", ":", "-n2")], ids=["tasks per node", "heterogeneous job"]
 )
-def test_uneven_jobs_keep_the_default(options: tuple[str, ...], bed: Bed) -> None:
+def test_uneven_jobs_keep_the_default(options: tuple[str, ...], bed: HookedSlurm) -> None:
     """Where not all nodes have the same number of processes, no rule was made for that."""
     script = ("sh", "-c", TOLD, "sh", "task")
     words = [w for o in options for w in ((*script, o) if o == ":" else (o,))]
@@ -195,7 +136,7 @@ def test_uneven_jobs_keep_the_default(options: tuple[str, ...], bed: Bed) -> Non
     assert outcome.stdout.splitlines() == 3 * ["task told nothing"], outcome.explain()
 
 
-def test_what_users_say_wins(bed: Bed) -> None:
+def test_what_users_say_wins(bed: HookedSlurm) -> None:
     """Their settings, COLLTUNE=off and another bundle's id keep a job as it is."""
     job = ("-N1", "-n2")
     assert bed.srun(*job) == 2 * ["task told 1x2"]
@@ -212,7 +153,7 @@ def test_what_users_say_wins(bed: Bed) -> None:
     assert bed.service.asked[-1].bundle == "abab12"
 
 
-def test_a_job_within_a_job_is_told_its_own(bed: Bed) -> None:
+def test_a_job_within_a_job_is_told_its_own(bed: HookedSlurm) -> None:
     """A job that inherits the variables of the one that submitted it gets those of its own."""
     inner, output = bed.slurm.folder / "inner.sh", bed.slurm.folder / "inner"
     inner.write_text(f"#!/bin/sh\nset -- inner\n{TOLD}\nsrun --quiet sh -c '{TOLD}' sh task\n")
@@ -224,7 +165,7 @@ def test_a_job_within_a_job_is_told_its_own(bed: Bed) -> None:
     assert bed.shown(output.read_text()).splitlines() == ["inner told 1x3", *3 * ["task told 1x3"]]
 
 
-def test_the_real_service_tells_a_job(bed: Bed, bundle: Path) -> None:
+def test_the_real_service_tells_a_job(bed: HookedSlurm, bundle: Path) -> None:
     """`colltune serve` on a unix socket answers the prolog, in a form that it takes."""
     socket = bed.slurm.folder / "served"
     served_by: list[str | Path] = [
@@ -255,7 +196,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", [*BAD, "down"])
-def test_a_job_runs_unharmed_whatever_the_service_does(kind: str, bed: Bed) -> None:
+def test_a_job_runs_unharmed_whatever_the_service_does(kind: str, bed: HookedSlurm) -> None:
     """Nothing is set, one line is logged, and no node is drained."""
     if kind == "down":
         bed.site.configure(SOCKET=str(bed.site.hooks / "nobody"))
@@ -264,11 +205,11 @@ def test_a_job_runs_unharmed_whatever_the_service_does(kind: str, bed: Bed) -> N
     assert bed.srun("-N1", "-n2") == 2 * ["task told nothing"]
     (line,) = bed.site.logged()
     assert "it runs with MPI's own decisions" in line
-    assert bed.all_idle()
+    assert bed.drained() == []
 
 
 @pytest.mark.parametrize("how", ["read-only", "full", "gone", "of others"])
-def test_a_job_runs_unharmed_whatever_the_folder_is_like(how: str, bed: Bed) -> None:
+def test_a_job_runs_unharmed_whatever_the_folder_is_like(how: str, bed: HookedSlurm) -> None:
     """Nothing is set, one line is logged, and no node is drained."""
     folder = bed.site.hooks.parent / how.replace(" ", "-")
     if how != "gone":
@@ -284,10 +225,10 @@ def test_a_job_runs_unharmed_whatever_the_folder_is_like(how: str, bed: Bed) -> 
     assert bed.srun("-N1", "-n2") == 2 * ["task told nothing"]
     (line,) = bed.site.logged()
     assert "it runs with MPI's own decisions" in line
-    assert bed.all_idle()
+    assert bed.drained() == []
 
 
-def test_the_epilog_leaves_nothing(bed: Bed) -> None:
+def test_the_epilog_leaves_nothing(bed: HookedSlurm) -> None:
     """A job's folder goes with it, and old ones of jobs that had no epilog."""
     crashed, living = bed.site.jobs / "99998", bed.site.jobs / "99999"
     for folder in (crashed, living):

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from colltune.cli.env_request import Request, folder_of, release_of, shape_of
 from colltune.domain import Shape
-from colltune.errors import BundleError, ColltuneError
+from colltune.errors import BundleError, ColltuneError, LibraryError
 from colltune.server.slurm.job_folder import write
 from colltune.server.slurm.job_part import JobPart, check_plain, part_name
 
@@ -58,9 +58,22 @@ def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, 
 
 
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what a site's hooks have set in it."""
+    """Return the user's settings: not what a site's hooks have set, but Open MPI's own file."""
     ours = set(environment.get("COLLTUNE_SET", "").split())
-    return {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
+    own = {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
+    return _in_home(environment) | own
+
+
+def _in_home(environment: Mapping[str, str]) -> dict[str, str]:
+    from colltune.cli.job_variables import variables_of
+
+    path = Path(environment.get("HOME") or "/nowhere", ".openmpi", "mca-params.conf")
+    try:
+        return variables_of(path.read_text(encoding="utf-8", errors="replace"), str(path))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise LibraryError(f"{path}: {error.strerror}; it may hold settings of yours") from error
 
 
 def _for_hooks(

@@ -187,6 +187,26 @@ def test_what_was_changed_in_between_is_the_users(job: Site) -> None:
     assert section(told(job, removed | whole)) == ""
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("coll_tuned_bcast_algorithm = 3", ""),
+        ("# mine\nbtl = self,tcp\n  coll=^tuned\n", ""),
+        (f"coll_tuned_use_dynamic_rules =  1\n{'x' * 3000}\n", "4x8"),
+        ("#coll = x\ncoll_base_verbose = 1\ncoll_tuned_verbose=3\n", "4x8"),
+        ("", "4x8"),
+    ],
+)
+def test_a_file_of_open_mpis_is_the_users(
+    job: Site, tmp_path: Path, text: str, shape: str, shell: str
+) -> None:
+    """What stands in the home folder's mca-params.conf wins as a variable does."""
+    (tmp_path / ".openmpi").mkdir()
+    (tmp_path / ".openmpi" / "mca-params.conf").write_text(text)
+    assert section(told(job, BATCH | {"HOME": str(tmp_path)}, shell)) == shape
+
+
 def test_variables_of_another_job_are_taken_back(job: Site) -> None:
     """A job submitted from within job 17 is told nothing of that, and what it says itself stays."""
     inherited = told(job, BATCH) | {"SLURM_JOB_ID": "18"}

@@ -45,16 +45,12 @@ still_ours() {
     return 1
 }
 
-# List the exported variables that could bear on algorithms, as NAME=value, in $found.
+# List what could bear on algorithms, exported or in the user's own file of Open MPI's parameters,
+# as NAME=value in $found.
 look_around() {
     found=
-    environment=$(export -p)
-    case $environment in
-    *OMPI_MCA_coll* | *MPIR_CVAR_* | *MPIR_PARAM_* | *MPICH_* | *I_MPI_ADJUST_* | *I_MPI_TUNING*) ;;
-    *) return ;;
-    esac
     IFS=$newline
-    for line in $environment; do
+    for line in $(export -p); do
         case $line in
         "export OMPI_MCA_coll"* | "export MPIR_CVAR_"* | "export MPIR_PARAM_"* | "export MPICH_"* | \
             "export I_MPI_ADJUST_"* | "export I_MPI_TUNING"*)
@@ -66,6 +62,11 @@ look_around() {
         esac
     done
     IFS=' '
+    [ -r "${HOME-}/.openmpi/mca-params.conf" ] || return
+    while read -r line || [ -n "$line" ]; do
+        name=${line%%[!A-Za-z0-9_]*} value=${line#*=}
+        case $line in coll*=*) found="$found${newline}OMPI_MCA_$name=${value#"${value%%[! ]*}"}" ;; esac
+    done <"$HOME/.openmpi/mca-params.conf"
 }
 
 # Take back what a hook has set, as far as nobody has changed it since.
