@@ -6,6 +6,7 @@ import configparser
 import re
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from colltune import process
+from colltune.retraining.units import unit as unit_text
 from colltune.server.deployment import EXAMPLES, example
 from colltune.server.settings import PREFIX, Settings
 from tests.dockerfile import stages
@@ -101,9 +103,9 @@ def test_kubernetes_runs_the_image_as_it_is_made() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
-    assert mounts == {"registry": "/registry", "tmp": "/tmp"}
-    assert {volume["name"] for volume in pod["volumes"]} == set(mounts)
+    mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
+    assert mounts == {"/registry": "shared", "/demand": "shared", "/tmp": "tmp"}
+    assert {volume["name"] for volume in pod["volumes"]} == set(mounts.values())
     assert one["resources"]["requests"]
     assert one["resources"]["limits"]
 
@@ -120,6 +122,21 @@ def test_kubernetes_names_fit_together() -> None:
         if "persistentVolumeClaim" in volume
     ]
     assert claim == kind("PersistentVolumeClaim")["metadata"]["name"]
+
+
+def test_service_and_retraining_share_their_folders() -> None:
+    """The examples of both name one claim and one place, and no request reaches a retraining."""
+    nightly = yaml.safe_load(unit_text("kubernetes"))["spec"]["jobTemplate"]["spec"]["template"]
+    claims = [v.get("persistentVolumeClaim") for v in nightly["spec"]["volumes"]]
+    assert {"claimName": kind("PersistentVolumeClaim")["metadata"]["name"]} in claims
+    selected = kind("Service")["spec"]["selector"].items()
+    assert not selected <= nightly["metadata"]["labels"].items()
+    assert nightly["spec"]["securityContext"]["runAsUser"] == USER
+    site = tomllib.loads(unit_text("site"))
+    environment = unit()["Environment"]
+    assert f"COLLTUNE_SERVER_REGISTRY={site['site']['registry']}" in environment
+    assert f"COLLTUNE_SERVER_DEMAND={site['backfill']['demand']}" in environment
+    assert unit()["ReadWritePaths"] == [f"-{site['backfill']['demand']}"]
 
 
 def test_compose_runs_the_image_as_it_is_made() -> None:
@@ -143,7 +160,7 @@ def test_systemd_keeps_the_service_up_and_away_from_everything() -> None:
     assert service["DynamicUser"] == service["NoNewPrivileges"] == ["yes"]
     assert service["ProtectSystem"] == ["strict"]
     assert service["CapabilityBoundingSet"] == [""]
-    assert service["ReadOnlyPaths"] == ["-/srv/colltune"]
+    assert service["ReadOnlyPaths"] == ["-/shared/colltune"]
     assert service["ExecStart"][0].split()[1] == "serve"
 
 
