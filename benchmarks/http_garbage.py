@@ -13,6 +13,7 @@ import re
 import socket
 import string
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from benchmarks.figure import Figure
@@ -90,11 +91,18 @@ def run() -> Figure:
             server = host, int(port)
             for number in range(_WARM_UP):
                 _status(server, _request(rng, number))
-            before_mb, failed = _memory_mb(service.pid), 0
+            before_mb = _memory_mb(service.pid)
+            statuses: Counter[int] = Counter()
             for number in range(_WARM_UP, _WARM_UP + _REQUESTS):
-                failed += _status(server, _request(rng, number)) >= 500
+                request = _request(rng, number)
+                status = _status(server, request)
+                statuses[status] += 1
+                if status >= 500:
+                    print(status, request[:100])
             after_mb = _memory_mb(service.pid)
             answered = service.get("/health/ready").status == 200
     if not answered:
         raise SystemExit("the service does not answer any more")
+    print("statuses:", dict(sorted(statuses.items())))
+    failed = sum(count for status, count in statuses.items() if status >= 500)
     return Figure("http_garbage", after_mb - before_mb, "MB", after_mb, failed)

@@ -144,7 +144,7 @@ class Offer:
                 raise LibraryError(f"{configuration.id}: {name} must be from {low} to {high}")
         return self.configuration(configuration.collective, algorithm, parameters)
 
-    @lru_cache(maxsize=65536)  # noqa: B019
+    @lru_cache(maxsize=8192)  # noqa: B019
     def running_range(
         self, release: str, configuration: Configuration, nprocs: int, element_bytes: int
     ) -> Range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
@@ -16,7 +16,8 @@ _SERIES = ("2019", "2021.6", "2021.11", "2021.15", "2021.18")
 _RELEASE = re.compile(r"(\d{4})(?:\.(\d+))?(?:\.\d+)*")
 
 
-@cache
+# clients of a service may name any release of a series
+@lru_cache(maxsize=128)
 def catalogue_of(release: str) -> Catalogue:
     """Return the catalogue for `release`, such as ``2021.6`` or ``2019.9`` (2019 Update 9).
 

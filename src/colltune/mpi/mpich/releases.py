@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
@@ -15,7 +15,8 @@ _SERIES = ("4.0", "4.1", "4.2", "4.3", "5.0")
 _RELEASE = re.compile(r"v?(\d+\.\d+)(?:[.a-z]\S*)?")
 
 
-@cache
+# clients of a service may name any release of a series
+@lru_cache(maxsize=128)
 def catalogue_of(release: str) -> Catalogue:
     """Return the catalogue for `release`, such as ``4.0.2``.
 
