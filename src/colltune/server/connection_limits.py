@@ -12,8 +12,8 @@ class ConnectionLimits:
 
     ``head_timeout_s`` is how long a request's head may take, from the connection's beginning or
     the head's first byte; ``body_timeout_s`` how long a body may take beside a second per
-    ``body_rate_bytes`` received; ``answer_timeout_s`` how long a client may leave an answer unread.
-    ``connections`` is how many there may be in one process.
+    ``body_rate_bytes`` received; ``answer_timeout_s`` how long a client may be slower than that in
+    reading an answer. ``connections`` is how many there may be in one process.
     """
 
     head_timeout_s: float = 10.0

@@ -8,6 +8,9 @@ arrives whole costs no timer.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -20,6 +23,7 @@ from colltune.server.connection_limits import STATE_KEY, ConnectionLimits
 _DEFAULT = ConnectionLimits()
 _LINGER_BYTES = 1 << 20
 _LINGER_S = 5.0
+_RESET = struct.pack("ii", 1, 0)
 
 
 class _Stage(Enum):
@@ -48,9 +52,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stage = _Stage.WHOLE
         self._since_s = 0.0
         self._chunk_bytes = 0
+        self._first_bytes = 0
         self._head_bytes = 0
         self._body_bytes = 0
         self._begun_now = False
+        self._unread_bytes = 0
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
         self._abort_timer: asyncio.TimerHandle | None = None
@@ -94,7 +100,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """See `HttpToolsProtocol.on_message_begin`: a head begins."""
-        self._stage, self._begun_now, self._head_bytes = _Stage.HEAD, True, 0
+        # of this piece an unknown part belongs to what came before
+        self._first_bytes, self._head_bytes = self._chunk_bytes, 0
+        self._stage, self._begun_now = _Stage.HEAD, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -102,7 +110,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         most = self._limits.head_bytes
-        if max(self._chunk_bytes, self._head_bytes) > most:
+        if self._first_bytes + self._head_bytes > most:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > most:
                 self._refuse(431, "The request's head is too large.")
@@ -206,7 +214,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:
             if self.cycle.response_started:
-                self.transport.abort()
+                self._abort()
                 return
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -223,6 +231,25 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _abort_later(self) -> None:
         if self._abort_timer is None:
+            self._unread_bytes = self.transport.get_write_buffer_size()
             self._abort_timer = self.loop.call_later(
-                self._limits.answer_timeout_s, self.transport.abort
+                self._limits.answer_timeout_s, self._abort_unless_read
             )
+
+    def _abort_unless_read(self) -> None:
+        """Wait on for a client who reads, if slowly."""
+        self._abort_timer = None
+        limits = self._limits
+        read_bytes = self._unread_bytes - self.transport.get_write_buffer_size()
+        if read_bytes < limits.answer_timeout_s * limits.body_rate_bytes:
+            self._abort()
+        else:
+            self._abort_later()
+
+    def _abort(self) -> None:
+        """Give the connection up, with what the system still holds to be sent on it."""
+        stream = self.transport.get_extra_info("socket")
+        if stream is not None:
+            with suppress(OSError):
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.transport.abort()

@@ -47,7 +47,7 @@ class RateLimit:
         """Take one request of `client` off; return 0, or the seconds until it may ask again."""
         now_s = self._clock()
         left, then_s = self._buckets.pop(client, (self._burst, now_s))
-        left = min(self._burst, left + (now_s - then_s) * self._rate_per_s)
+        left = min(self._burst, left + max(0.0, now_s - then_s) * self._rate_per_s)
         wait_s = 0.0 if left >= 1.0 else (1.0 - left) / self._rate_per_s
         self._buckets[client] = (left if wait_s else left - 1.0, now_s)
         while len(self._buckets) > self._most_clients:
@@ -95,7 +95,7 @@ class Limits:
     def _refusal(self, scope: Scope) -> Response | None:
         if _declared_bytes(scope) > self._max_body_bytes:
             return problem(413, too_large(self._max_body_bytes))
-        client = _client(scope)
+        client = client_of(scope)
         wait_s = math.ceil(self._writes.wait_s(client)) if client else 0
         if not wait_s:
             return None
@@ -125,7 +125,7 @@ def _declared_bytes(scope: Scope) -> int:
     return 0
 
 
-def _client(scope: Scope) -> str:
+def client_of(scope: Scope) -> str:
     """Return whom requests are counted for; empty if that is not known."""
     if not scope.get("client"):
         return ""
