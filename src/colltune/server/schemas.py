@@ -44,8 +44,13 @@ Ppn = Annotated[int, Field(ge=1, le=MOST_PPN, description="Processes per node.")
 Msize = Annotated[int, Field(ge=0, le=LARGEST_NUMBER, description="Message size in bytes."), Whole]
 CollectiveName = Annotated[
     str,
+    Field(
+        max_length=40,
+        description="bcast, allreduce, …; default: all.",
+        examples=["bcast"],
+        json_schema_extra={"enum": [collective.value for collective in Collective]},
+    ),
     AfterValidator(_collective),
-    Field(max_length=40, description="bcast, allreduce, …; default: all.", examples=["bcast"]),
 ]
 _LIBRARY = r"^[a-z0-9_+-]{1,40}$"
 _RELEASE = r"^[0-9A-Za-z][0-9A-Za-z._+-]{0,63}$"
@@ -67,13 +72,13 @@ BundleId = Annotated[
 ]
 Folder = Annotated[
     str,
-    AfterValidator(_folder),
     Field(
         pattern=r"^/[A-Za-z0-9._/+@%:=,~-]*$",
         max_length=1024,
         description="Absolute path of the folder that the files will be in.",
         examples=["/shared/colltune/1234"],
     ),
+    AfterValidator(_folder),
 ]
 FormatName = Annotated[
     str,

@@ -17,6 +17,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"description": what, "model": ProblemOf, "content": {PROBLEM: {}}}
     for status, what in {
         404: "There is no such thing.",
+        414: "The address is too long.",
         422: "The request is not understood.",
         503: "Not ready, or too much to do; see Retry-After.",
     }.items()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from colltune.server import examples
 from colltune.server.errors import PROBLEM
@@ -32,13 +32,9 @@ WRITE_PROBLEMS: dict[int | str, dict[str, Any]] = PROBLEMS | {
 Result = TypeVar("Result")
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("it has characters that cannot be printed")
-    return text
-
-
-Note = Annotated[str, AfterValidator(_printable), Field(max_length=1000, description="Why.")]
+# no control character, and no other end of a line
+_LINE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$"
+Note = Annotated[str, Field(pattern=_LINE, max_length=1000, description="Why.")]
 Expected = Annotated[
     str,
     Field(
@@ -48,8 +44,11 @@ Expected = Annotated[
 ]
 Launch = Annotated[
     str,
-    AfterValidator(_printable),
-    Field(max_length=200, description="Name of the launch (the allocation) for all rows."),
+    Field(
+        pattern=_LINE,
+        max_length=200,
+        description="Name of the launch (the allocation) for all rows.",
+    ),
 ]
 
 
