@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from fastapi.testclient import TestClient
 
 from colltune.models.registry import Registry
 from colltune.server.app import create_app
@@ -17,6 +16,11 @@ from colltune.server.auth.token_file import Token, digest, new_token, write
 from colltune.server.settings import Settings
 from tests.models.registry.small import small
 from tests.server.conftest import await_ready
+
+with warnings.catch_warnings():
+    # as in conftest, which need not have been loaded before
+    warnings.simplefilter("ignore")
+    from fastapi.testclient import TestClient
 
 EVERYTHING, ONLY_SENDS, ONLY_PROMOTES = new_token(), new_token(), new_token()
 TOKENS = (

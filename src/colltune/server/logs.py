@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 _SECRET_NAMES = re.compile(r"authorization|token|secret|password|credential|cookie", re.IGNORECASE)
-_SECRETS = re.compile(r"(?i)\b(bearer|munge)([ :]+)[^\s\"',]+")
+_SECRETS = re.compile(r"((?:\b[Bb]earer +)|(?:\bMUNGE:)|(?:\bcolltune_(?=[\w-]{40})))[^\s\"',]+")
 _HIDDEN = "[hidden]"
 Event = MutableMapping[str, Any]
 
@@ -22,7 +22,7 @@ def without_secrets(_logger: Any, _method: str, event: Event) -> Event:
         if _SECRET_NAMES.search(name):
             event[name] = _HIDDEN
         elif isinstance(value, str):
-            event[name] = _SECRETS.sub(rf"\1\2{_HIDDEN}", value)
+            event[name] = _SECRETS.sub(rf"\1{_HIDDEN}", value)
     return event
 
 

@@ -141,7 +141,7 @@ class Writing:
             raise
         except BundleError as error:
             raise RefusedError(self._without_root(error)) from error
-        return self._done(event)
+        return self._done(event, by)
 
     def rollback(self, prefix: str, why: Why, by: Principal) -> Event:
         """Bring back what was in force before the bundle whose id begins with `prefix`.
@@ -168,7 +168,7 @@ class Writing:
             raise
         except BundleError as error:
             raise ClashError(self._without_root(error)) from error
-        return self._done(event)
+        return self._done(event, by)
 
     def _changeable(self) -> Registry:
         if self._registry is None:
@@ -178,9 +178,9 @@ class Writing:
             )
         return self._registry
 
-    def _done(self, event: Event) -> Event:
+    def _done(self, event: Event, by: Principal) -> Event:
         self._log.info(
-            "in force", slot=event.slot, bundle=event.bundle_id, action=event.action, who=event.by
+            "in force", slot=event.slot, bundle=event.bundle_id, action=event.action, who=str(by)
         )
         self._changed()
         return event

@@ -11,15 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 from urllib.parse import quote
 
+import structlog
 from fastapi import Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 
-from colltune.server.auth.access import CannotTellError
+from colltune.server.auth.access import AccessError, CannotTellError
 from colltune.server.auth.gate import Admission, Gate
 from colltune.server.auth.scopes import Principal, Scope
 from colltune.server.bodies import chunks
 from colltune.server.errors import BusyError
 
+_LOG = structlog.get_logger("colltune.server.auth")
 _THREADS = 4
 _MOST_WAITING = 64
 _PATIENCE_S = 5.0
@@ -61,6 +63,14 @@ class Gatekeeper:
         """
         if self._waiting >= _MOST_WAITING:
             raise BusyError("too many callers are being checked; try again in a moment")
+        try:
+            return await self._checked(request, scope)
+        except AccessError as error:
+            client = (request.scope.get("client") or ("",))[0]
+            _LOG.info("turned away", status=error.status, client=client, why=str(error))
+            raise
+
+    async def _checked(self, request: Request, scope: Scope) -> Admission:
         authorizations = request.headers.getlist("authorization")
         work = self._threads.submit(
             self._gate.admit, authorizations, scope, request.method, _target(request)

@@ -1,0 +1,108 @@
+"""`colltune token`."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from colltune.cli import token as verb
+from colltune.server.auth import token_file
+from colltune.server.auth.scopes import Scope
+from tests.cli.conftest import Verb
+
+
+def _add(colltune: Verb, path: Path, name: str, *more: str) -> str:
+    words = ("token", "add", name, "--tokens", path, "--scope", "measurements", *more)
+    return colltune(*words).out.strip()
+
+
+def test_a_token_is_shown_once_and_kept_as_a_hash(colltune: Verb, tmp_path: Path) -> None:
+    """What is printed opens the service; what is kept does not tell it, to its owner alone."""
+    path = tmp_path / "etc" / "tokens"
+    secret = _add(colltune, path, "ci", "--scope", "promote")
+    (token,) = token_file.read(path)
+    assert (token.name, token.scopes, token.expires) == ("ci", frozenset(Scope), None)
+    assert token_file.matching([token], secret) is token
+    assert secret not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_tokens_are_listed_without_secrets(colltune: Verb, tmp_path: Path) -> None:
+    """Name, scopes and validity, for people and as JSON."""
+    path = tmp_path / "tokens"
+    secret = _add(colltune, path, "ci", "--expires", "2999-01-31")
+    shown = colltune("token", "list", "--tokens", path)
+    told = colltune("token", "list", "--tokens", path, "--json")
+    assert "until 2999-01-31T00:00:00+00:00" in shown.out
+    assert told.json == [
+        {"name": "ci", "scopes": ["measurements"], "expires": "2999-01-31T00:00:00+00:00"}
+    ]
+    assert secret not in shown.out + told.out
+
+
+def test_a_revoked_token_is_gone(colltune: Verb, tmp_path: Path) -> None:
+    """The others stay; revoking one that is not there tells which are."""
+    path = tmp_path / "tokens"
+    for name in ("ci", "alice"):
+        _add(colltune, path, name)
+    assert colltune("token", "revoke", "ci", "--tokens", path).status == 0
+    assert [token.name for token in token_file.read(path)] == ["alice"]
+    again = colltune("token", "revoke", "ci", "--tokens", path)
+    assert (again.status, "there are: alice" in again.err) == (15, True)
+
+
+def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
+    """90d is a time in the future."""
+    _add(colltune, tmp_path / "tokens", "ci", "--expires", "90d")
+    assert "until" in colltune("token", "list", "--tokens", tmp_path / "tokens").out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "why"),
+    [
+        (("ci", "--scope", "promote"), 15, "has a token ci already"),
+        (("a b", "--scope", "promote"), 15, "cannot name a token"),
+        (("x", "--scope", "everything"), 2, "known: measurements, promote"),
+        (("x",), 2, "--scope"),
+        (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "that is over"),
+        (("x", "--scope", "promote", "--expires", "soon"), 2, "neither days"),
+        (("x", "--scope", "promote", "--expires", "9" * 30 + "d"), 2, "neither days"),
+    ],
+)
+def test_bad_wishes_change_nothing(
+    colltune: Verb, tmp_path: Path, words: tuple[str, ...], status: int, why: str
+) -> None:
+    """The message says what is wrong, and the file stays as it was."""
+    path = tmp_path / "tokens"
+    _add(colltune, path, "ci")
+    before = path.read_bytes()
+    answer = colltune("token", "add", *words, "--tokens", path)
+    assert (answer.status, why in answer.err) == (status, True)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_file_is_not_overwritten(colltune: Verb, tmp_path: Path) -> None:
+    """It is named with its line, and somebody may still mend it."""
+    path = tmp_path / "tokens"
+    path.write_text("colltune-tokens 1\nci\n")
+    path.chmod(0o600)
+    answer = colltune("token", "add", "x", "--scope", "promote", "--tokens", path)
+    assert (answer.status, f"{path}, line 2" in answer.err) == (15, True)
+    assert path.read_text() == "colltune-tokens 1\nci\n"
+
+
+def test_adding_at_the_same_time_loses_none(tmp_path: Path) -> None:
+    """Two administrators do not overwrite each other's tokens."""
+    path = tmp_path / "tokens"
+
+    def add(number: int) -> None:
+        with verb._changed(path) as entries:
+            token = token_file.Token(f"t{number}", frozenset(Scope), token_file.digest(str(number)))
+            entries.append(token)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(12)))
+    assert {token.name for token in token_file.read(path)} == {f"t{n}" for n in range(12)}

@@ -1,0 +1,69 @@
+"""A munged of the test's own, with its own key and socket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROGRAMS = ("munged", "munge")
+_PATIENCE_S = 20.0
+_PATHS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def missing() -> str:
+    """Return why there can be no munged here; empty if there can."""
+    absent = [name for name in PROGRAMS if shutil.which(name, path=_PATHS) is None]
+    return f"no {' and no '.join(absent)} here" if absent else ""
+
+
+@contextmanager
+def munged() -> Iterator[Path]:
+    """Yield the socket of a running munged, which ends afterwards."""
+    # every user must be able to reach the socket, and its path must be short
+    with tempfile.TemporaryDirectory(prefix="munged-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        (folder / "key").write_bytes(os.urandom(128))
+        (folder / "key").chmod(0o600)
+        files = {"key-file": "key", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
+        options = [f"--{option}={folder / file}" for option, file in files.items()]
+        program = shutil.which("munged", path=_PATHS)
+        assert program is not None
+        socket = folder / "socket"
+        process = subprocess.Popen(
+            [program, "--foreground", "--num-threads=2", f"--socket={socket}", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            deadline = time.monotonic() + _PATIENCE_S
+            while not socket.exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            yield socket
+        finally:
+            process.terminate()
+            try:
+                process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def credential(socket: Path, payload: str = "", *options: str) -> str:
+    """Return a credential of this user."""
+    program = shutil.which("munge", path=_PATHS)
+    assert program is not None
+    command = [program, f"--socket={socket}", *options]
+    done = subprocess.run(
+        command, input=payload, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+    )
+    return done.stdout.strip()

@@ -1,0 +1,181 @@
+"""MUNGE credentials, made and decoded by a real munged."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import socket as sockets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from colltune.server.auth import munge
+from colltune.server.auth.access import CannotTellError, ForbiddenError, UnauthenticatedError
+from colltune.server.auth.gate import Gate, munge_rules
+from colltune.server.auth.scopes import Scope
+from tests.integration import real_munge
+from tests.server.test_measurements import CSV
+from tests.server.writable import Writable, writable
+
+pytestmark = pytest.mark.skipif(bool(real_munge.missing()), reason=real_munge.missing())
+ME = getpass.getuser()
+TARGET = "/v1/measurements?launch=night"
+NOTHING = hashlib.sha256(b"").hexdigest()
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Path]:
+    """Return the socket of a running munged."""
+    with real_munge.munged() as socket:
+        yield socket
+
+
+def _gate(daemon: Path, *users: str, bound: bool = False) -> Gate:
+    return Gate(rules=munge_rules(users or [ME], daemon, bound=bound))
+
+
+def _admit(gate: Gate, credential: str) -> str:
+    admission = gate.admit([f"MUNGE {credential}"], Scope.MEASUREMENTS, "POST", TARGET)
+    admission.check_body(NOTHING)
+    return str(admission.principal)
+
+
+def test_a_credential_tells_who_made_it(daemon: Path) -> None:
+    """User, group and payload come out as they were put in, whatever the payload's bytes."""
+    caller = munge.decode(real_munge.credential(daemon, "a\nb ü"), daemon)
+    assert (caller.uid, caller.gid, caller.user) == (os.getuid(), os.getgid(), ME)
+    assert caller.payload == "a\nb ü".encode()
+    assert _admit(_gate(daemon), real_munge.credential(daemon)) == f"{ME} (munge)"
+
+
+def test_users_are_allowed_by_name_number_and_group(daemon: Path) -> None:
+    """As the service's settings name them."""
+    groups = munge.Caller(os.getuid(), os.getgid(), b"").groups()
+    for user in ("*", str(os.getuid()), f"{ME}:measurements", f"@{sorted(groups)[0]}"):
+        assert _admit(_gate(daemon, "nobody-else", user), real_munge.credential(daemon))
+
+
+def test_other_users_are_refused(daemon: Path) -> None:
+    """Who is known, but not allowed, is told his name; a scope of another name does not help."""
+    for users in (["nobody-else"], ["@nobody-else"], [f"{ME}:promote"]):
+        with pytest.raises(ForbiddenError, match=f"user {ME} .*may not do this"):
+            _admit(_gate(daemon, *users), real_munge.credential(daemon))
+
+
+def test_a_credential_is_good_once(daemon: Path) -> None:
+    """Who listened cannot use it again."""
+    credential = real_munge.credential(daemon)
+    assert _admit(_gate(daemon), credential)
+    with pytest.raises(UnauthenticatedError, match="used before"):
+        _admit(_gate(daemon), credential)
+
+
+def test_a_credential_expires(daemon: Path) -> None:
+    """Whoever keeps one for later is refused."""
+    credential = real_munge.credential(daemon, "", "--ttl=1")
+    time.sleep(2.1)
+    with pytest.raises(UnauthenticatedError, match="expired"):
+        _admit(_gate(daemon), credential)
+
+
+def test_a_credential_for_another_user_is_refused(daemon: Path) -> None:
+    """One that only somebody else may decode is not for this service."""
+    with pytest.raises(UnauthenticatedError, match="not made for this service"):
+        _admit(_gate(daemon), real_munge.credential(daemon, "", "--restrict-uid=12345"))
+
+
+def test_a_credential_of_another_cluster_is_refused(daemon: Path) -> None:
+    """Its munged has another key."""
+    with real_munge.munged() as other:
+        foreign = real_munge.credential(other)
+    with pytest.raises(UnauthenticatedError, match="refused by the MUNGE daemon"):
+        _admit(_gate(daemon), foreign)
+
+
+def test_damaged_credentials_are_refused(daemon: Path) -> None:
+    """Cut, changed or made up: each is the caller's fault, and none is the daemon's end."""
+    whole = real_munge.credential(daemon)
+    middle = len(whole) // 2
+    changed = whole[:middle] + ("A" if whole[middle] != "A" else "B") + whole[middle + 1 :]
+    made_up = ("", "MUNGE:", "MUNGE::", "MUNGE:ÄÖ:", "x" * 100, "MUNGE:" + "A" * 60_000 + ":")
+    for credential in (whole[:-5], whole[:middle] + ":", changed, *made_up):
+        with pytest.raises(UnauthenticatedError):
+            _admit(_gate(daemon), credential)
+    assert _admit(_gate(daemon), whole)
+
+
+def test_a_payload_binds_a_credential_to_its_request(daemon: Path) -> None:
+    """If there is one it must fit; where the service insists there must be one."""
+    good = f"POST {TARGET} {NOTHING}"
+    insisting = _gate(daemon, bound=True)
+    assert _admit(insisting, real_munge.credential(daemon, good))
+    assert _admit(_gate(daemon), real_munge.credential(daemon, f"{good}\n"))
+    for payload in ("anything", good.replace("night", "day"), good[:-1], good + "0"):
+        with pytest.raises(UnauthenticatedError, match="another request"):
+            _admit(_gate(daemon), real_munge.credential(daemon, payload))
+    with pytest.raises(UnauthenticatedError, match="only MUNGE credentials whose payload"):
+        _admit(insisting, real_munge.credential(daemon))
+
+
+def test_without_a_daemon_nobody_can_be_told(tmp_path: Path) -> None:
+    """That is the service's fault, and the message says what to do."""
+    with pytest.raises(CannotTellError, match=r"does not answer.*start munged"):
+        munge.decode("MUNGE:AAAA:", tmp_path / "none")
+
+
+def test_without_the_library_nobody_can_be_told(
+    daemon: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is the service's fault, too."""
+    credential = real_munge.credential(daemon)
+    munge._library.cache_clear()
+    monkeypatch.setattr(munge, "_LIBRARY", "libnone.so.99")
+    with pytest.raises(CannotTellError, match="install munge"):
+        munge.decode(credential, daemon)
+
+
+@pytest.fixture
+def service(daemon: Path, tmp_path: Path) -> Iterator[Writable]:
+    """Return a service that takes MUNGE credentials of this user."""
+    with writable(tmp_path, munge=True, munge_users=ME, munge_socket=daemon) as found:
+        yield found
+
+
+def _header(credential: str) -> dict[str, str]:
+    return {"Authorization": f"MUNGE {credential}"}
+
+
+def test_measurements_are_sent_and_bundles_promoted_with_munge(
+    service: Writable, daemon: Path
+) -> None:
+    """The history names the user; a credential for one body is not good for another."""
+    promoted = service.client.post(
+        f"/v1/bundles/{service.second}/promote", headers=_header(real_munge.credential(daemon))
+    )
+    assert (promoted.status_code, promoted.json()["by"]) == (200, f"{ME} (munge)")
+    payload = f"POST {TARGET} {hashlib.sha256(CSV).hexdigest()}"
+    for body, status in ((CSV.replace(b"1e-6", b"9"), 401), (CSV, 201)):
+        answer = service.client.post(
+            TARGET, content=body, headers=_header(real_munge.credential(daemon, payload))
+        )
+        assert answer.status_code == status
+
+
+def test_a_daemon_that_hangs_keeps_no_reader_waiting(
+    service: Writable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers are told that who they are cannot be checked."""
+    monkeypatch.setattr("colltune.server.auth.dependency._PATIENCE_S", 0.2)
+    path = tmp_path / "h"
+    with sockets.socket(sockets.AF_UNIX) as hanging:
+        hanging.bind(str(path))
+        hanging.listen(8)
+        with writable(tmp_path / "2", munge=True, munge_users=ME, munge_socket=path) as other:
+            answer = other.client.post(
+                f"/v1/bundles/{other.second}/promote", headers=_header("MUNGE:AAAA:")
+            )
+            assert (answer.status_code, "hangs" in answer.text) == (503, True)
+            assert other.client.get("/v1/bundles").status_code == 200
