@@ -41,10 +41,10 @@ _METHODS = ("GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PA
 
 def _request(rng: random.Random, number: int) -> bytes:
     kind = rng.random()
-    if kind < 0.03:
+    if kind < 0.01:
         path = f"/v1/config/openmpi/4.1.6?nodes={2 + number}&ppn=2"
         return f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
-    if kind < 0.08:
+    if kind < 0.06:
         return rng.randbytes(rng.randint(1, 400)) + b"\r\n\r\n"
     names = [*_NAMES, "".join(rng.choices(string.ascii_letters, k=12))]
     values = [*_VALUES, "y" * rng.choice((10, 3000, 9000)), str(rng.randint(1, 99))]

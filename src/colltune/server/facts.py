@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -36,6 +37,11 @@ def facts(service: Facts) -> list[Metric]:
     found: list[Metric] = [
         _gauge("colltune_ready", "Whether requests are answered.", bool(state.loaded)),
         _gauge("colltune_registry_reachable", "Whether the registry is read.", watcher.reachable),
+        _gauge(
+            "colltune_registry_look_age_seconds",
+            "Time since the last look at the registry ended; grows if its file system hangs.",
+            time.monotonic() - watcher.looked_at,
+        ),
         *_bundles(state),
     ]
     reports = watcher.reports

@@ -65,6 +65,7 @@ class Watcher:
         self._lock = Lock()
         self._thread: Thread | None = None
         self.reachable = False
+        self.looked_at = time.monotonic()
         self.unreachable_why = "the first look is not over"
         self.reports: Mapping[str, Mapping[str, Any] | None] = {}
         self._reports_at = -math.inf
@@ -108,6 +109,8 @@ class Watcher:
             except (ColltuneError, OSError) as error:
                 self._unreachable(str(error))
                 return
+            finally:
+                self.looked_at = time.monotonic()
             if not self.reachable:
                 self._log.info("registry is there", slots=sorted(wanted))
             self.reachable, self.unreachable_why = True, ""
