@@ -15,11 +15,12 @@ from tests.server.slurm.site import Site
 
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 TOLD = f'echo "$1 told ${{{RULES}:-nothing}}"'
-CONF = """
+ON_CONTROLLER = """
 PrologSlurmctld={hooks}/prolog.sh
 EpilogSlurmctld={hooks}/epilog.sh
 PropagateResourceLimits=NONE
 """
+ON_NODES = "Prolog={hooks}/prolog.sh\nEpilog={hooks}/epilog.sh\nPropagateResourceLimits=NONE\n"
 FOR_TASKS = "TaskProlog={hooks}/task_prolog.sh\n"
 
 
@@ -61,10 +62,13 @@ class HookedSlurm:
 
 
 @contextmanager
-def hooked_slurm(nodes: int = 2, cpus: int = 4, *, for_tasks: bool = True) -> Iterator[HookedSlurm]:
+def hooked_slurm(
+    nodes: int = 2, cpus: int = 4, *, on_nodes: bool = False, for_tasks: bool = True
+) -> Iterator[HookedSlurm]:
     """Yield a Slurm that any user can run jobs on, or skip with the reason; end all of it.
 
-    Without `for_tasks` it has no task prolog, so that jobs may name one.
+    The prolog runs on the controller, or as Prolog `on_nodes`. Without `for_tasks` there is no task
+    prolog, so that jobs may name one.
     """
     folder = Path(tempfile.mkdtemp(prefix="ctslurm"))
     folder.chmod(0o755)
@@ -72,7 +76,8 @@ def hooked_slurm(nodes: int = 2, cpus: int = 4, *, for_tasks: bool = True) -> It
         service = FakeService(folder / "service")
         site = Site(folder, folder / "service")
         (folder / "slurm").mkdir()
-        conf = (CONF + (FOR_TASKS if for_tasks else "")).format(hooks=site.hooks)
+        lines = ON_NODES if on_nodes else ON_CONTROLLER
+        conf = (lines + (FOR_TASKS if for_tasks else "")).format(hooks=site.hooks)
         with (
             service.running(),
             slurmbed(

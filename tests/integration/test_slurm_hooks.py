@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,10 +145,8 @@ def test_what_users_say_wins(bed: HookedSlurm) -> None:
         ("COLLTUNE", "off"),
         ("COLLTUNE_BUNDLE", "cdef"),
         ("OMPI_MCA_coll_tuned_bcast_algorithm", "3"),
-        ("LOADEDMODULES", "gcc/13:OpenMPI/9.9.9"),
     ):
         assert bed.srun(*job, **{name: value}) == 2 * ["task told nothing"], name
-    assert bed.srun(*job, COLLTUNE_BUNDLE="abab") == 2 * ["task told 1x2"]
     assert bed.srun(*job, "--comment=colltune:off") == 2 * ["task told nothing"]
     bed.srun(*job, "--comment=colltune:bundle=abab12")
     assert bed.service.asked[-1].bundle == "abab12"
@@ -163,6 +162,40 @@ def test_a_job_within_a_job_is_told_its_own(bed: HookedSlurm) -> None:
     bed.slurm.wait_for_state(job, "COMPLETED", "FAILED")
     assert outer == "outer told 1x4"
     assert bed.shown(output.read_text()).splitlines() == ["inner told 1x3", *3 * ["task told 1x3"]]
+
+
+def test_users_can_do_it_themselves(bed: HookedSlurm, bundle: Path) -> None:
+    """`colltune env` in a batch script tells its shell and the steps, also where the site has."""
+    folder = bed.slurm.folder / "mine"
+    command = (sys.executable, "-m", "colltune.cli", "env", "--bundle", bundle)
+    words = shlex.join(map(str, (*command, "--library", "openmpi", "--release", "4.1.4")))
+    script = f"eval \"$({words} --folder {folder})\"\ntold shell\nsrun -Q sh -c '{TOLD}' sh task"
+    _, output = bed.sbatch(script, "-N2", "--ntasks-per-node=2")
+    rules = f"{folder}/openmpi-4.1.4/2x2/rules"
+    assert output.splitlines() == [f"shell told {rules}", *4 * [f"task told {rules}"]]
+
+
+def test_a_users_task_prolog_takes_what_was_prepared(bed: HookedSlurm, bundle: Path) -> None:
+    """srun --task-prolog with a folder of `colltune env`, on a site without a decision."""
+    bed.site.configure(LIBRARIES="openmpi/9.9.9", DEFAULT="")
+    folder = bed.slurm.folder / "prepared"
+    command = (sys.executable, "-m", "colltune.cli", "env", "--bundle", bundle)
+    release = ("--library", "openmpi", "--release", "4.1.4", "--folder", folder)
+    bed.slurm.ask(*command, *release, "--nodes", "2", "--ppn", "2")
+    hook = f"--task-prolog={bed.site.hooks}/task_prolog.sh"
+    told = bed.srun("-N2", "--ntasks-per-node=2", hook, COLLTUNE_FOLDER=str(folder))
+    assert told == 4 * [f"task told {folder}/openmpi-4.1.4/2x2/rules"]
+
+
+def test_a_prolog_on_every_node_asks_once() -> None:
+    """Where the controller runs no prolog, the nodes do: one request, one decision for all."""
+    with hooked_slurm(3, 2, on_nodes=True) as bed:
+        assert bed.srun("-N3", "--ntasks-per-node=2") == 6 * ["task told 3x2"]
+        assert [asked.ppn for asked in bed.service.asked] == [[2]]
+        bed.slurm.wait_until(lambda: not list(bed.site.jobs.glob("[0-9]*")), "the epilog")
+        bed.service.answer = BAD["hanging"]
+        assert bed.srun("-N3", "--ntasks-per-node=2") == 6 * ["task told nothing"]
+        assert bed.drained() == []
 
 
 def test_the_real_service_tells_a_job(bed: HookedSlurm, bundle: Path) -> None:
@@ -195,7 +228,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fit(measured(collectives=(Collective.BCAST,)), "knn").save(path)
 
 
-@pytest.mark.parametrize("kind", [*BAD, "down"])
+@pytest.mark.parametrize("kind", ["hanging", "half a file", "HTML", "garbage", "down"])
 def test_a_job_runs_unharmed_whatever_the_service_does(kind: str, bed: HookedSlurm) -> None:
     """Nothing is set, one line is logged, and no node is drained."""
     if kind == "down":
