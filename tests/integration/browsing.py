@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -19,6 +19,7 @@ from colltune.domain import Collective, Context
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.registry import Registry
+from colltune.models.runtime_model import CollectiveModel
 from tests.models.machines import FORMULAS, measured
 
 if TYPE_CHECKING:
@@ -54,9 +55,15 @@ def _bundles() -> Callable[[str, str], Bundle]:
     def bundle_for(library: str, release: str) -> Bundle:
         context = Context(MACHINE, library, release, ATTACK)
         evidence = {"number": next(number)}
-        return Bundle.new(context, fitted.models, fitted.training_shapes, evidence=evidence)
+        models = [_of_library(model, library) for model in fitted.models]
+        return Bundle.new(context, models, fitted.training_shapes, evidence=evidence)
 
     return bundle_for
+
+
+def _of_library(model: CollectiveModel, library: str) -> CollectiveModel:
+    named = (replace(one, library=library) for one in model.configurations)
+    return replace(model, configurations=tuple(named))
 
 
 @contextmanager

@@ -67,7 +67,7 @@ function facet(map, summary) {
   const bound = map.mean_bound === null ? "" : `, at least ${factor(map.mean_bound)}`;
   return [
     `${percent(map.replaced_share)} of the measured fields use something else than the default`,
-    `mean predicted gain ${factor(map.mean_gain)}${bound}`,
+    ...(summary.default_measured ? [`mean predicted gain ${factor(map.mean_gain)}${bound}`] : []),
     `${summary.configurations} configurations, ${summary.shapes} shapes measured`,
     `learner ${summary.learner}`,
   ].join("; ");

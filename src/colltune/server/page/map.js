@@ -7,6 +7,7 @@ const COLOURS = 7;
 const HATCHES = 6;
 const GAINS = [1, 1.2, 1.5, 2, 4];
 const PAGE = 8;
+const UNKNOWN = "U"; // the reason of what is used without knowing the default's time
 
 export function styleOf(configuration) {
   if (configuration.is_default) return "kept";
@@ -24,7 +25,9 @@ const LOOKS = {
     return [one.code, styleOf(one)];
   },
   gain(map, row, size) {
-    if (!map.reasons[row.why[size]].replaced) return ["·", "kept"];
+    const why = map.reasons[row.why[size]];
+    if (!why.replaced) return ["·", "kept"];
+    if (why.code === UNKNOWN) return ["?", `r${why.code}`];
     const gain = row.gain[size];
     return [gain < 9.95 ? gain.toFixed(1) : String(Math.round(gain)), gainStyle(Math.max(gain, 1))];
   },
@@ -216,6 +219,9 @@ export function legend(map, show) {
       "ul",
       { class: "legend" },
       entry("kept", "·", "default kept"),
+      map.reasons.some((why) => why.code === UNKNOWN && why.fields)
+        ? entry(`r${UNKNOWN}`, "?", "not known: the default was not measured")
+        : null,
       GAINS.map((least, i) =>
         entry(
           `g${i}`,
