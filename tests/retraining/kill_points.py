@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from colltune.models.registry import Registry
-from tests.retraining.site import launch, retrain, site_of
+from tests.retraining.site import SHAPES, launch, retrain, site_of
 
+_LENIENT = (
+    "[promote]\nregret_worse_by = 9\nshare_worse_by = 9\nharm_worse_by = 1\nharm_at_most = 1\n"
+)
 _CALLS = ("link", "rename", "replace", "unlink", "fsync", "symlink", "mkdir")
 
 
 def main(root: Path, every: int) -> None:
     """Kill at every so many-th point until a night ends by itself."""
-    retrain(site_of(root))
-    launch(root / "data", "new", seed=50)
+    retrain(site_of(root, _LENIENT))
+    launch(root / "data", "new", seed=50, shapes=SHAPES[::2])
     at = 1
     while True:
         copy = root.with_name(f"{root.name}-{at}")
@@ -62,7 +65,7 @@ def _in_child(root: Path, kill_at: int | None) -> int:
 def _night(root: Path, kill_at: int | None) -> int:
     if kill_at is not None:
         _count_down([kill_at])
-    return retrain(site_of(root)).exit_status
+    return retrain(site_of(root, _LENIENT)).exit_status
 
 
 def _count_down(left: list[int]) -> None:

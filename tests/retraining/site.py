@@ -71,6 +71,8 @@ def launch(
 def site_of(root: Path, extra: str = "") -> Site:
     """Return a site below `root`: registry, data and, by `extra`, more tables."""
     (root / "registry").mkdir(exist_ok=True)
+    if "[evaluate]" not in extra:
+        extra += "[evaluate]\nfolds = 2\n"
     text = (
         '[site]\nmachine = "made-up"\nregistry = "registry"\n'
         '[data]\ndatasets = ["data"]\n[fit]\nlearner = "knn"\n' + extra

@@ -1,16 +1,17 @@
 """The next campaign: what the site's jobs asked for and the bundle in force could not well answer.
 
 A cell is a collective on a shape that jobs asked for. It wants measuring as far as its message
-sizes were extrapolated, or left to the default for doubt although the shape was never measured;
-weighted by how often jobs asked. A campaign measures all nodes x ppn that it names, so shapes are
-taken in turn by what they, and the shapes that they bring along, are worth per second, as long as
-the expected time of all cells fits the budget. Times are the bundle's own predictions.
+sizes were extrapolated, or left to the default for doubt; weighted by how often jobs asked. Shapes
+that were measured, though it may be that no bundle in force knows it yet, are not asked for again.
+A campaign measures all nodes x ppn that it names, so shapes are taken in turn by what they, and the
+shapes that they bring along, are worth per second, as long as the expected time of all cells fits
+the budget. Times are the bundle's own predictions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,20 +82,25 @@ class NextCampaign:
         }
 
 
-def wanted(bundle: Bundle, demand: Iterable[Demand], guard: Guard) -> tuple[Wanted, ...]:
-    """Return the cells that jobs asked for and that want measuring."""
+def wanted(
+    bundle: Bundle, demand: Iterable[Demand], guard: Guard, measured: Collection[Shape] = ()
+) -> tuple[Wanted, ...]:
+    """Return the cells that jobs asked for and that want measuring; not those `measured` since."""
+    known = {*measured, *bundle.training_shapes}
     context, selector = bundle.context, ModelSelector(bundle, guard=guard)
     asked = [
         (Shape(d.nodes, d.ppn), d.count)
         for d in demand
         if (d.library, d.release) == (context.library, context.library_version)
+        and (d.nodes, d.ppn) != (1, 1)
     ]
+    asked = [(shape, count) for shape, count in asked if shape not in known]
     found = []
     for shape, count in sorted(asked, key=lambda pair: (-pair[1], pair[0]))[:_MOST_SHAPES]:
         for collective in bundle.collectives:
             sizes = bundle.model(collective).coverage.sizes
             sizes = sizes[_fits(collective, shape, sizes)]
-            if shape.nprocs < 2 or not len(sizes):
+            if not len(sizes):
                 continue
             extrapolated, abstained = _doubted(selector, collective, shape, sizes)
             wants = extrapolated | abstained
@@ -113,9 +119,7 @@ def _doubted(
     default = selector.bundle.model(collective).default_column
     extrapolated = np.asarray(decisions.forecast.extrapolated)
     kept = (decisions.chosen == default) & (decisions.fastest != default)
-    known = shape in selector.bundle.training_shapes
-    abstained = np.zeros(len(sizes), np.bool_) if known else decisions.beyond | kept
-    return extrapolated, abstained & ~extrapolated
+    return extrapolated, (decisions.beyond | kept) & ~extrapolated
 
 
 def _fits(collective: Collective, shape: Shape, sizes: NDArray[np.int64]) -> Flags:

@@ -275,7 +275,9 @@ class SlotRun:
         path = backfill.path_for(wishes.campaigns, bundle.context)
         try:
             demand = read_demand(wishes.demand)
-            cells = backfill.wanted(bundle, demand, Guard(caution=self.site.examination.caution))
+            guard = Guard(caution=self.site.examination.caution)
+            measured = result.arrived.dataset.shapes()
+            cells = backfill.wanted(bundle, demand, guard, measured)
             planned = backfill.plan(bundle, cells, wishes.budget_s, wishes.launch_s)
             if planned is None:
                 backfill.remove(path)
