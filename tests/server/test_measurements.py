@@ -154,6 +154,7 @@ def test_a_disk_that_takes_no_more_leaves_nothing_half(
     monkeypatch.setattr("pyarrow.parquet.write_table", full)
     answer = service.post("/v1/measurements?launch=b", content=CSV)
     assert answer.status_code == (503 if errno == 30 else 507)
+    assert str(service.data) not in answer.text
     assert len(read_parquet(service.data)) == 1
     assert len(list(service.data.iterdir())) == 2
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from colltune.server.auth import token_file
+from colltune.server.auth.scopes import Scope
 from tests.server.writable import ONLY_PROMOTES, ONLY_SENDS, Writable, writable
 
 
@@ -177,3 +179,19 @@ def test_without_tokens_the_service_is_read_only(tmp_path: Path) -> None:
         answer = service.post(_promote(service.second))
         assert (answer.status_code, "read-only" in answer.text) == (403, True)
         assert service.client.post("/v1/measurements", content=b"").status_code == 403
+
+
+def test_an_unusable_token_file_stops_writing_only(service: Writable) -> None:
+    """Readers notice nothing; when the file is mended, or other tokens are in it, that counts."""
+    service.tokens.chmod(0o644)
+    refused = service.post(_promote(service.second))
+    assert (refused.status_code, "its administrator" in refused.text) == (503, True)
+    assert refused.headers["retry-after"]
+    assert service.client.get("/v1/bundles").status_code == 200
+    service.tokens.chmod(0o600)
+    assert service.post(_promote(service.second)).status_code == 200
+    newer = token_file.new_token()
+    entry = token_file.Token("new", frozenset(Scope), token_file.digest(newer))
+    token_file.write(service.tokens, [entry])
+    assert service.post(_promote(service.first)).status_code == 401
+    assert service.post(_promote(service.first), newer).json()["by"] == "new (token)"

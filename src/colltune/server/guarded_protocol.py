@@ -33,6 +33,10 @@ class _Stage(Enum):
     WHOLE = "the request is here, or there is none"
 
 
+# names of a module are found faster than members of an enumeration
+_HEAD, _BODY, _LINGER, _WHOLE = _Stage
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """One connection, cut off when it exceeds its `ConnectionLimits`.
 
@@ -49,7 +53,7 @@ class GuardedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits: ConnectionLimits = app_state.get(STATE_KEY, _DEFAULT)
-        self._stage = _Stage.WHOLE
+        self._stage = _WHOLE
         self._since_s = 0.0
         self._chunk_bytes = 0
         self._first_bytes = 0
@@ -67,7 +71,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if len(self.connections) > self._limits.connections:
             self._refuse(503, "Too many connections; try again in a moment.")
         else:
-            self._enter(_Stage.HEAD)
+            self._enter(_HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol.connection_lost`."""
@@ -83,17 +87,20 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         self._chunk_bytes, self._begun_now = len(data), False
-        if self._stage is _Stage.HEAD:
+        if self._stage is _HEAD:
             self._head_bytes += len(data)
         before = self._stage
         super().data_received(data)
+        if self._begun_now and self._timer is None and self._stage is _WHOLE:
+            # the usual case: one request in one piece
+            return
         if self.transport.is_closing():
             self._abort_later()
-        elif self._stage is _Stage.WHOLE:
+        elif self._stage is _WHOLE:
             self._after_a_whole_request(before)
-        elif self._stage is _Stage.HEAD and self._head_bytes > self._limits.head_bytes:
+        elif self._stage is _HEAD and self._head_bytes > self._limits.head_bytes:
             self._refuse(431, "The request's head is too large.")
-        elif self._stage is _Stage.LINGER and self._body_bytes > _LINGER_BYTES:
+        elif self._stage is _LINGER and self._body_bytes > _LINGER_BYTES:
             self._close()
         elif self._timer is None or self._stage is not before or self._begun_now:
             self._enter(self._stage)
@@ -102,7 +109,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """See `HttpToolsProtocol.on_message_begin`: a head begins."""
         # of this piece an unknown part belongs to what came before
         self._first_bytes, self._head_bytes = self._chunk_bytes, 0
-        self._stage, self._begun_now = _Stage.HEAD, True
+        self._stage, self._begun_now = _HEAD, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -115,7 +122,7 @@ class GuardedProtocol(HttpToolsProtocol):
             if size > most:
                 self._refuse(431, "The request's head is too large.")
                 return
-        self._stage, self._body_bytes = _Stage.BODY, 0
+        self._stage, self._body_bytes = _BODY, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -129,7 +136,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """See `HttpToolsProtocol.on_message_complete`: the request is whole."""
         if self._refused:
             return
-        self._stage = _Stage.WHOLE
+        self._stage = _WHOLE
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -138,10 +145,10 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._abort_later()
-        elif self._stage is _Stage.BODY and is_last:
+        elif self._stage is _BODY and is_last:
             self._unset_keepalive_if_required()
             self._body_bytes = 0
-            self._enter(_Stage.LINGER)
+            self._enter(_LINGER)
 
     def timeout_keep_alive_handler(self) -> None:
         """See `HttpToolsProtocol.timeout_keep_alive_handler`."""
@@ -163,13 +170,13 @@ class GuardedProtocol(HttpToolsProtocol):
         """Leave an idle connection to uvicorn's timer, if that runs."""
         answered = self.cycle is None or self.cycle.response_complete
         if answered and self.timeout_keep_alive_task is None and not self.pipeline:
-            if before is _Stage.LINGER:
+            if before is _LINGER:
                 self.timeout_keep_alive_task = self.loop.call_later(
                     self.timeout_keep_alive, self.timeout_keep_alive_handler
                 )
             else:
                 # blank lines between requests, which begin none
-                self._enter(_Stage.HEAD)
+                self._enter(_HEAD)
                 return
         if self._timer is not None:
             self._timer.cancel()
@@ -183,9 +190,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_at(self._deadline_s(), self._check)
 
     def _deadline_s(self) -> float:
-        if self._stage is _Stage.HEAD:
+        if self._stage is _HEAD:
             return self._since_s + self._limits.head_timeout_s
-        if self._stage is _Stage.LINGER:
+        if self._stage is _LINGER:
             return self._since_s + _LINGER_S
         allowed_s = self._limits.body_timeout_s + self._body_bytes / self._limits.body_rate_bytes
         return self._since_s + allowed_s
@@ -193,21 +200,21 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check(self) -> None:
         """Look whether time is up, and else wait on."""
         self._timer = None
-        if self._refused or self.transport.is_closing() or self._stage is _Stage.WHOLE:
+        if self._refused or self.transport.is_closing() or self._stage is _WHOLE:
             return
-        if self._stage is _Stage.BODY and self.flow.read_paused:
+        if self._stage is _BODY and self.flow.read_paused:
             # it is we who do not read
             self._since_s = self.loop.time()
         if self._deadline_s() > self.loop.time():
             self._timer = self.loop.call_at(self._deadline_s(), self._check)
-        elif self._stage is _Stage.LINGER or self._is_idle():
+        elif self._stage is _LINGER or self._is_idle():
             self._close()
         else:
             self._refuse(408, "The request did not arrive in time.")
 
     def _is_idle(self) -> bool:
         """Whether nothing of a request has come, which deserves no answer."""
-        return self._stage is _Stage.HEAD and self.cycle is None and not self._head_bytes
+        return self._stage is _HEAD and self.cycle is None and not self._head_bytes
 
     def _refuse(self, status: int, why: str) -> None:
         """Answer what uvicorn would not have waited for, unless it answers already; and close."""

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import structlog
 
 from colltune.domain import Context
-from colltune.errors import BundleError, RegistryConflict
+from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.models.registry.events import Event
 from colltune.models.registry.registry import NOTHING, Registry
 from colltune.server.auth.access import ForbiddenError
@@ -112,7 +112,14 @@ class Writing:
             "received_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         digest = hashlib.sha256(f"{sha256} {launch}".encode()).hexdigest()
-        file, is_new = add_once(self.dataset_folder(), received.dataset, facts, digest)
+        try:
+            file, is_new = add_once(self.dataset_folder(), received.dataset, facts, digest)
+        except OutputError as error:
+            self._log.error("measurements could not be stored", why=str(error), who=str(by))
+            why = getattr(error.__cause__, "strerror", None) or "an error"
+            raise OutputError(f"the service cannot write its dataset now: {why}") from (
+                error.__cause__
+            )
         rows = len(received.dataset)
         self._log.info("measurements", who=str(by), rows=rows, file=file.name, new=is_new)
         return StoredFile(is_new, rows, file.name, sha256, received.dataset.context)
