@@ -226,7 +226,7 @@ class _Dripping(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        for _ in range(40):
+        for _ in range(12):
             self.wfile.write(b"#")
             self.wfile.flush()
             time.sleep(0.05)
@@ -238,7 +238,7 @@ class _Dripping(BaseHTTPRequestHandler):
 @contextmanager
 def _dripping() -> Iterator[int]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
-        server.daemon_threads, server.block_on_close = True, False
+        server.daemon_threads = False
         server.handle_error = lambda *_: None  # type: ignore[method-assign]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

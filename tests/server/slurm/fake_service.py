@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -18,9 +17,13 @@ RULES = "# rules of the test\n0\n"
 
 
 class Asked:
-    """One request: library, release, nodes, ppn and folder as asked for."""
+    """One request: library, release, nodes, ppn and folder as asked for.
 
-    def __init__(self, path: str) -> None:
+    ``stopped`` tells that the service comes to its end.
+    """
+
+    def __init__(self, path: str, stopped: threading.Event | None = None) -> None:
+        self.stopped = stopped or threading.Event()
         parts = urlsplit(path)
         self.library, self.release = parts.path.split("/")[3:5]
         query = parse_qs(parts.query)
@@ -48,9 +51,9 @@ def good(asked: Asked, rules: str = RULES) -> bytes:
     return "\n".join([*lines, "end", ""]).encode()
 
 
-def hanging(_asked: Asked) -> bytes:
+def hanging(asked: Asked) -> bytes:
     """Answer nothing for longer than anybody waits."""
-    time.sleep(HANGS_S)
+    asked.stopped.wait(HANGS_S)
     return b""
 
 
@@ -84,9 +87,11 @@ class FakeService:
     @contextmanager
     def running(self) -> Iterator[FakeService]:
         """Serve until the end of the context."""
+        stopped = threading.Event()
 
         class Handler(_Handler):
             fake = self
+            ends = stopped
 
         self.path.unlink(missing_ok=True)
         with _Server(str(self.path), Handler) as server:
@@ -95,14 +100,13 @@ class FakeService:
             try:
                 yield self
             finally:
+                stopped.set()
                 server.shutdown()
                 thread.join()
                 self.path.unlink(missing_ok=True)
 
 
 class _Server(ThreadingMixIn, UnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -111,9 +115,10 @@ class _Server(ThreadingMixIn, UnixStreamServer):
 
 class _Handler(BaseHTTPRequestHandler):
     fake: ClassVar[FakeService]
+    ends: ClassVar[threading.Event]
 
     def do_GET(self) -> None:
-        asked = Asked(self.path)
+        asked = Asked(self.path, self.ends)
         self.fake.asked.append(asked)
         body = self.fake.answer(asked)
         self.send_response(200)

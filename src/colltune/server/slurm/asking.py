@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from colltune.errors import ColltuneError
@@ -14,6 +14,7 @@ from colltune.server.slurm.answer import LARGEST_BYTES, AnswerError
 
 _OK = 200
 _SHOWN_CHARACTERS = 200
+_FAREWELL_S = 0.1
 _UNIX = "unix:"
 
 
@@ -47,13 +48,13 @@ def ask(url: str, path: str, limit_s: float) -> bytes:
     AnswerError
         If there is no answer in time, or it is no good one.
     """
-    connect = _connecting(url, limit_s)
+    connection = _connection(url, limit_s)
     found: list[bytes] = []
     failed: list[BaseException] = []
 
     def talk() -> None:
         try:
-            found.append(_talk(connect(), path))
+            found.append(_talk(connection, path))
         except Exception as error:
             failed.append(error)
 
@@ -61,18 +62,25 @@ def ask(url: str, path: str, limit_s: float) -> bytes:
     thread = threading.Thread(target=talk, daemon=True)
     thread.start()
     thread.join(limit_s)
-    if found:
+    late = thread.is_alive()
+    if late and connection.sock is not None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+        thread.join(_FAREWELL_S)
+    if found and not late:
         return found[0]
-    if failed and isinstance(failed[0], ColltuneError):
+    if failed and not late and isinstance(failed[0], ColltuneError):
         raise failed[0]
-    why = str(failed[0]) or type(failed[0]).__name__ if failed else f"no answer in {limit_s:g} s"
+    why = f"no answer in {limit_s:g} s"
+    if failed and not late:
+        why = str(failed[0]) or type(failed[0]).__name__
     raise AnswerError(f"{url}: {why}")
 
 
-def _connecting(url: str, limit_s: float) -> Callable[[], http.client.HTTPConnection]:
+def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:
     if url.startswith(_UNIX) and len(url) > len(_UNIX):
         socket_path = "/" + url.removeprefix(_UNIX).lstrip("/")
-        return lambda: _UnixConnection(socket_path, limit_s)
+        return _UnixConnection(socket_path, limit_s)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -84,8 +92,8 @@ def _connecting(url: str, limit_s: float) -> Callable[[], http.client.HTTPConnec
             " unix:/PATH/OF/SOCKET"
         )
     if parts.scheme == "https":
-        return lambda: http.client.HTTPSConnection(host, port, timeout=limit_s)
-    return lambda: http.client.HTTPConnection(host, port, timeout=limit_s)
+        return http.client.HTTPSConnection(host, port, timeout=limit_s)
+    return http.client.HTTPConnection(host, port, timeout=limit_s)
 
 
 def _talk(connection: http.client.HTTPConnection, path: str) -> bytes:
