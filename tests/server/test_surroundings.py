@@ -74,13 +74,3 @@ def test_workers_end_with_who_started_them(bundle_path: Path, tmp_path: Path) ->
             time.sleep(0.02)
         with pytest.raises(ConnectionRefusedError):
             server.get("/health/live")
-
-
-def test_workers_that_cannot_count_together_are_refused(bundle_path: Path, tmp_path: Path) -> None:
-    """Without any folder for temporary files the message names the variable."""
-    nowhere = "import tempfile, sys; tempfile._candidate_tempdir_list = lambda: [];"
-    code = f"{nowhere} from colltune.cli import main; main()"
-    words = ["serve", "--bundle", str(bundle_path), "--workers", "2", "--port", "0"]
-    outcome = process.run([sys.executable, "-c", code, *words], timeout_s=PATIENCE_S)
-    assert outcome.returncode == 9
-    assert "name a writable one by TMPDIR" in outcome.stderr

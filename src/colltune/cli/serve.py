@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.options import Caution
-from colltune.errors import OutputError
 
 if TYPE_CHECKING:
     from colltune.server.settings import Settings
@@ -189,14 +187,10 @@ def _counting(workers: int) -> Iterator[None]:
         os.environ.pop(_MULTIPROCESS, None)
         yield
         return
-    try:
-        folder = tempfile.mkdtemp(prefix="colltune-metrics-")
-    except OSError as error:
-        raise OutputError(
-            f"several workers need a folder to count in together: {error.strerror};"
-            " name a writable one by TMPDIR, or have one worker"
-        ) from error
-    os.environ[_MULTIPROCESS] = folder
+    from colltune.server.shared_counts import folder_to_count_in
+
+    folder = folder_to_count_in(workers)
+    os.environ[_MULTIPROCESS] = str(folder)
     try:
         yield
     finally:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from colltune.server.answers import Document
+from colltune.server.shared_counts import reserve
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -19,10 +22,21 @@ OTHER = "other"
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
 
 
+def _reserve() -> None:
+    folder = os.environ.get(MULTIPROCESS)
+    if folder is None:
+        return
+    try:
+        reserve(Path(folder))
+    except OSError as error:
+        structlog.get_logger().warning("no room to count in", folder=folder, why=error.strerror)
+
+
 class Metrics:
     """Counters of one worker."""
 
     def __init__(self) -> None:
+        _reserve()
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "colltune_http_requests",

@@ -1,0 +1,51 @@
+"""Workers count together in files whose room is taken before it is written to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from colltune.errors import OutputError
+from colltune.server import shared_counts
+from colltune.server.shared_counts import folder_to_count_in, reserve
+
+
+def test_the_room_of_a_worker_is_taken_at_once(tmp_path: Path) -> None:
+    """Its files are no holes, which a full disk could not fill any more."""
+    reserve(tmp_path)
+    files = {file.name: file.stat() for file in tmp_path.iterdir()}
+    assert set(files) == {f"counter_{os.getpid()}.db", f"histogram_{os.getpid()}.db"}
+    for status in files.values():
+        assert status.st_size >= 1 << 18
+        assert status.st_blocks * 512 >= status.st_size
+
+
+def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without room among temporary files memory is taken, and nothing is left of the attempt."""
+    full, memory = tmp_path / "full", tmp_path / "memory"
+    for folder in (full, memory):
+        folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(full))
+    monkeypatch.setattr(shared_counts, "_IN_MEMORY", str(memory))
+    allocate = os.posix_fallocate
+
+    def refuse(descriptor: int, offset: int, size: int) -> None:
+        if str(full) in os.readlink(f"/proc/self/fd/{descriptor}"):  # noqa: PTH115
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        allocate(descriptor, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    folder = folder_to_count_in(2)
+    assert folder.parent == memory
+    assert list(folder.iterdir()) == []
+    assert list(full.iterdir()) == []
+    monkeypatch.setattr(shared_counts, "_IN_MEMORY", str(full))
+    with pytest.raises(OutputError, match="No space left on device; name one that is writable"):
+        folder_to_count_in(2)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(OutputError, match="No such file or directory; name one"):
+        folder_to_count_in(2)
