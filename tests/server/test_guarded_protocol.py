@@ -92,16 +92,14 @@ class Running:
             time.sleep(0.01)
 
 
-@pytest.fixture(scope="module", params=["asyncio", "uvloop"])
-def running(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """Return a running server."""
-    if request.param == "uvloop":
-        pytest.importorskip("uvloop")
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    """Return a running server, on the event loop that `colltune serve` takes here, too."""
     app = Echo()
     config = uvicorn.Config(
         app,
         http=GuardedProtocol,
-        loop=request.param,
+        loop="auto",
         ws="none",
         lifespan="on",
         log_config=None,

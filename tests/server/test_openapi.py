@@ -17,7 +17,7 @@ from schemathesis.engine import events
 from colltune.server.app import create_app
 from tests.server import writable
 
-_EXAMPLES = int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "4"))
+_EXAMPLES = int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "3"))
 _CANNOT_DESCRIBE = {
     # whether a text is a tidy CSV, a file format of that library, or a folder without ..
     ("POST /v1/measurements", 422),
