@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import string
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import structlog
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
+from colltune import process
 from colltune.server import examples, logs, schemas
 from colltune.server.app import create_app
 from colltune.server.docs_page import sample
@@ -161,6 +163,17 @@ def test_workers_get_the_settings_by_variables(
     for name, value in made.environment().items():
         monkeypatch.setenv(name, value)
     assert Settings() == made
+
+
+def test_a_service_starts_light() -> None:
+    """What only reports, fits and uploads need is not loaded by a worker that starts."""
+    code = (
+        "import sys, colltune.server.app\n"
+        "heavy = {'pandas', 'pyarrow', 'scipy', 'sklearn', 'xgboost', 'matplotlib', 's3fs'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+    found = process.run([sys.executable, "-c", code], timeout_s=60)
+    assert found.ok, found.explain()
 
 
 def test_logs_are_json_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from colltune.domain import Configuration, Shape
 from colltune.selector.report.decisions import REASONS, DecisionMap, Why
-from colltune.selector.report.measured import Comparison, Summary
+
+if TYPE_CHECKING:
+    # they bring pandas, which a service would load for nothing
+    from colltune.selector.report.measured import Comparison, Summary
 
 
 @dataclass(frozen=True)
