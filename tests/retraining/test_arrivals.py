@@ -88,11 +88,13 @@ def test_a_folder_in_an_object_store_is_read_like_any_other(tmp_path: Path) -> N
     path = launch(tmp_path / "data", "launch 0", seed=0)
     store = fsspec.filesystem("memory")
     store.pipe("/retraining-test/data/one.parquet", path.read_bytes())
+    store.pipe("/retraining-test/data/cut.parquet", path.read_bytes()[:99])
     try:
-        found = arrivals(["memory://retraining-test/data"], "made-up").by_slot[SLOT]
+        found = arrivals(["memory://retraining-test/data"], "made-up")
     finally:
         store.rm("/retraining-test", recursive=True)
-    assert found.digest == _arrived(tmp_path / "data").digest
+    assert found.by_slot[SLOT].digest == _arrived(tmp_path / "data").digest
+    assert found.left_out[0].startswith("memory://retraining-test/data/cut.parquet: not a readable")
     with pytest.raises(DataError, match="memory://retraining-test/none"):
         arrivals(["memory://retraining-test/none"], "made-up")
 

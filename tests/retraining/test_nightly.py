@@ -11,11 +11,13 @@ import pytest
 
 from colltune import errors
 from colltune.dataset.parquet import read_parquet
+from colltune.dataset.remote import put
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError
 from colltune.models.fitting import fit
 from colltune.models.knn import NearestNeighbours
 from colltune.models.registry import Action, Registry
+from colltune.retraining.lease import LeaseTakenError, held
 from colltune.retraining.outcome import Outcome
 from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
 
@@ -202,11 +204,13 @@ def test_a_tampered_bundle_in_force_is_left_to_people(root: Path) -> None:
     before = _in_force(root)
     arrays = root / "registry" / "bundles" / str(before) / "bcast.arrays"
     arrays.write_bytes(arrays.read_bytes()[:-1] + b"x")
-    launch(root / "data", "launch 3", seed=3)
-    night = retrain(site_of(root))
-    assert (night.outcomes, night.exit_status) == ((Outcome.FAILED,), BundleError.exit_status)
-    assert "bcast.arrays: cut short or damaged" in night.results[0].reason
-    assert _in_force(root) == before
+    for new in ([], ["launch 3"]):
+        for name in new:
+            launch(root / "data", name, seed=3)
+        night = retrain(site_of(root))
+        assert (night.outcomes, night.exit_status) == ((Outcome.FAILED,), BundleError.exit_status)
+        assert "bcast.arrays: cut short or damaged" in night.results[0].reason
+        assert _in_force(root) == before
 
 
 def test_data_of_another_machine_is_left_out(root: Path) -> None:
@@ -316,3 +320,24 @@ def test_a_full_disk_leaves_the_old_bundle(root: Path, monkeypatch: pytest.Monke
 def _no_space(path: Path, content: bytes) -> None:
     del content
     raise OSError(28, "No space left on device", str(path))
+
+
+def test_a_site_in_an_object_store_is_retrained_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registry and measurements behind URLs: one night promotes, the next finds nothing new."""
+    pytest.importorskip("fsspec")
+    monkeypatch.setenv("COLLTUNE_CACHE", str(tmp_path / "cache"))
+    path = launch(tmp_path / "data", "launch 0", seed=0)
+    bucket = "memory://retraining-site"
+    store = Registry(f"{bucket}/registry").store
+    store.create("work/made", b"")
+    put(f"{bucket}/data", path.name, path.read_bytes())
+    site = replace(site_of(tmp_path), registry=f"{bucket}/registry", datasets=(f"{bucket}/data",))
+    first = retrain(site)
+    assert first.outcomes == (Outcome.PROMOTED,)
+    current = Registry(f"{bucket}/registry").current()
+    assert current[SLOT].bundle_id == first.results[0].candidate
+    with held(store), pytest.raises(LeaseTakenError):
+        retrain(site)
+    assert retrain(site).exit_status == errors.NOTHING_NEW

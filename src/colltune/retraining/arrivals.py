@@ -8,7 +8,6 @@ knows which launches it has seen.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,8 +20,10 @@ from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import CELL_COLUMNS, TIME_COLUMNS, refuse_duplicates
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.parquet import read_parquet, read_provenance
+from colltune.dataset.remote import local_copy
 from colltune.domain import Context
-from colltune.errors import ColltuneError, DataError, ProgramError
+from colltune.errors import ColltuneError, DataError
+from colltune.files.remote import url_of
 from colltune.models.registry.slots import slot_of
 
 _FACTS = [*CELL_COLUMNS, "status", "n_reps", *TIME_COLUMNS]
@@ -160,10 +161,10 @@ def _arrived(context: Context, pieces: list[_Piece]) -> Arrived:
 
 def _pieces(datasets: Iterable[str], left_out: list[str]) -> Iterator[_Piece]:
     for place in datasets:
-        if "://" in place:
-            with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
-                _fetch(place, Path(folder))
-                yield from _of_folder(Path(folder), place, left_out)
+        url = url_of(place)
+        if url is not None:
+            with local_copy(url) as folder:
+                yield from _of_folder(folder, url, left_out)
             continue
         path = Path(place)
         if path.is_dir():
@@ -187,23 +188,6 @@ def _of_folder(folder: Path, place: str, left_out: list[str]) -> Iterator[_Piece
             continue
         if len(piece.dataset):
             yield piece
-
-
-def _fetch(url: str, folder: Path) -> None:
-    """Copy the Parquet files of the folder `url` into `folder`."""
-    try:
-        import fsspec  # noqa: PLC0415
-    except ImportError as error:
-        raise ProgramError(
-            f"{url}: needs the package {error.name}, which is not installed; install colltune[s3]"
-        ) from error
-    try:
-        files, root = fsspec.core.url_to_fs(url)
-        names = files.glob(f"{root.rstrip('/')}/*.parquet")
-        for name in names:
-            files.get_file(name, str(folder / name.rpartition("/")[2]))
-    except (OSError, ValueError, ImportError) as error:
-        raise DataError(f"{url}: cannot be read: {error}") from error
 
 
 def _digest(text: str) -> str:

@@ -122,10 +122,10 @@ class SlotRun:
             return replace(start, reason=str(error), failure=error)
 
     def _retrained(self, start: SlotResult, last: Slot | None) -> SlotResult:
+        bundle = self._in_force(start)
         if self._same(start, last) and last is not None and last.data == start.arrived.digest:
             reason = "no measurements came in since the last run"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
-        bundle = self._in_force(start)
         knows = None if bundle is None else knowledge(bundle, start.arrived, self.known)
         if bundle is not None and knows is not None:
             start = replace(start, drift=self._drift(start, bundle, knows, last))
@@ -271,9 +271,9 @@ class SlotRun:
         wishes = self.site.backfill
         if wishes is None or result.in_force is None:
             return result
-        bundle = self.registry.load(result.in_force)
-        path = backfill.path_for(wishes.campaigns, bundle.context)
+        path = backfill.path_for(wishes.campaigns, result.arrived.dataset.context)
         try:
+            bundle = self.registry.load(result.in_force)
             demand = read_demand(wishes.demand)
             guard = Guard(caution=self.site.examination.caution)
             measured = result.arrived.dataset.shapes()
