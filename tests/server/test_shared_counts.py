@@ -39,13 +39,31 @@ def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.Monke
         allocate(descriptor, offset, size)
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    folder = folder_to_count_in(2)
-    assert folder.parent == memory
-    assert list(folder.iterdir()) == []
-    assert list(full.iterdir()) == []
+    with folder_to_count_in(2) as folder:
+        assert folder.parent == memory
+        assert list(full.iterdir()) == []
+    assert list(memory.iterdir()) == []
     monkeypatch.setattr(shared_counts, "_IN_MEMORY", str(full))
-    with pytest.raises(OutputError, match="No space left on device; name one that is writable"):
-        folder_to_count_in(2)
+    expected = "No space left on device; name one that is writable"
+    with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
+        pass
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    with pytest.raises(OutputError, match="No such file or directory; name one"):
-        folder_to_count_in(2)
+    expected = "No such file or directory; name one"
+    with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
+        pass
+
+
+def test_what_a_killed_service_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one removes it, but neither a folder in use nor what is not of its kind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, strange = tmp_path / "colltune-metrics-left", tmp_path / "colltune-metrics-strange"
+    left.mkdir()
+    (left / "lock").touch()
+    reserve(left)
+    strange.mkdir()
+    (strange / "kept").touch()
+    with folder_to_count_in(1) as first, folder_to_count_in(1) as second:
+        assert set(tmp_path.iterdir()) == {first, second, strange}
+    assert set(tmp_path.iterdir()) == {strange}

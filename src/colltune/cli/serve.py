@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -189,12 +188,9 @@ def _counting(workers: int) -> Iterator[None]:
         return
     from colltune.server.shared_counts import folder_to_count_in
 
-    folder = folder_to_count_in(workers)
-    os.environ[_MULTIPROCESS] = str(folder)
-    try:
+    with folder_to_count_in(workers) as folder:
+        os.environ[_MULTIPROCESS] = str(folder)
         yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[str, Any]) -> None:

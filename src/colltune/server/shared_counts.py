@@ -6,31 +6,53 @@ that the room is taken before.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from colltune.errors import OutputError
 
+_PREFIX = "colltune-metrics-"
+_LOCK = "lock"
 _KINDS = ("counter", "histogram")
 _RESERVED_BYTES = 1 << 18
 """Of each kind, per worker; some thousand series."""
 _IN_MEMORY = "/dev/shm"  # noqa: S108
 
 
-def folder_to_count_in(workers: int) -> Path:
+@contextmanager
+def folder_to_count_in(workers: int) -> Iterator[Path]:
     """Make a folder with room for so many workers: among temporary files, else in memory.
+
+    It is removed at the end; those of services that were killed are removed, too.
 
     Raises
     ------
     OutputError
-        If there is none.
+        If there is no place for it.
     """
+    folder = _made(workers)
+    try:
+        with (folder / "new").open("w") as lock:
+            # nobody sees the lock before it is held
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (folder / "new").rename(folder / _LOCK)
+            _sweep(folder.parent)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made(workers: int) -> Path:
     reasons = []
     for parent in (None, _IN_MEMORY):
         try:
-            folder = Path(tempfile.mkdtemp(prefix="colltune-metrics-", dir=parent))
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         except OSError as error:
             reasons.append(error.strerror)
             continue
@@ -46,6 +68,18 @@ def folder_to_count_in(workers: int) -> Path:
         f"several workers need a folder to count in together: {reasons[0]}; name one that is"
         " writable and has room by TMPDIR, or have one worker"
     )
+
+
+def _sweep(parent: Path) -> None:
+    """Remove this user's folders whose lock nobody holds any more."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            status = folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                continue
+            with (folder / _LOCK).open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def reserve(folder: Path) -> None:
