@@ -49,6 +49,16 @@ def test_what_makes_no_sense_is_refused(
     assert told in " ".join(answer.err.replace("│", " ").split())
 
 
+def test_a_variable_that_makes_no_sense_is_named(
+    colltune: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting that came from the environment is refused by the variable's name."""
+    monkeypatch.setenv("COLLTUNE_SERVER_THREADS", "many")
+    answer = colltune("serve", "--bundle", "b")
+    assert answer.status == 2
+    assert "COLLTUNE_SERVER_THREADS" in answer.err
+
+
 def test_an_address_that_is_not_ours_is_an_output_error(colltune: Verb, tmp_path: Path) -> None:
     """Where nothing can listen, it ends with status 9 and says what to change."""
     answer = colltune("serve", "--bundle", tmp_path, "--host", "192.0.2.1")

@@ -123,7 +123,7 @@ def _settings(given: dict[str, Any]) -> Settings:
     try:
         from pydantic import ValidationError
 
-        from colltune.server.settings import Settings
+        from colltune.server.settings import PREFIX, Settings
     except ImportError as error:
         raise typer.BadParameter(
             f"the service needs {error.name}: install colltune[server]"
@@ -133,9 +133,9 @@ def _settings(given: dict[str, Any]) -> Settings:
     except ValidationError as error:
         found = error.errors()[0]
         what = found["msg"].removeprefix("Value error, ")
-        where = ".".join(map(str, found["loc"]))
-        hint = f"--{where.replace('_', '-')}: " if where else ""
-        raise typer.BadParameter(f"{hint}{what}") from error
+        name = str(found["loc"][0]) if found["loc"] else ""
+        flag = f"--{name.replace('_', '-')}" if name in given else f"{PREFIX}{name.upper()}"
+        raise typer.BadParameter(f"{flag}: {what}" if name else what) from error
 
 
 def _check_tls(files: dict[str, Path | None]) -> None:
