@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from colltune.models.bundle import Bundle
 from colltune.models.registry import slot_of
+from colltune.models.registry.nearest import nearest_release
 from colltune.server.answers import Answer
 from colltune.server.errors import NotReadyError, NotThereError, UnclearError
 from colltune.server.lru import Lru
@@ -60,34 +60,28 @@ class State:
         """
         if not self.loaded:
             raise NotReadyError("no bundle is loaded yet; see /health/ready")
-        if library is not None and release is not None:
-            exact = self.loaded.get(f"{library}-{release}")
-            if exact is not None:
-                return exact
-        fit = [
-            loaded
-            for loaded in self.loaded.values()
-            if library in (None, loaded.bundle.context.library)
-            and (release is None or _same_series(release, loaded.bundle.context.library_version))
-        ]
         known = ", ".join(sorted(self.loaded))
-        if not fit:
+        found = self._near(library, release)
+        if not found:
             asked = " ".join(filter(None, (library, release)))
             raise NotThereError(f"no bundle for {asked}; there are bundles for {known}")
-        if len({loaded.bundle.context.library for loaded in fit}) > 1:
+        if len({name for name, _ in found}) > 1:
             raise UnclearError(f"name library and release; there are bundles for {known}")
-        if release is None and len(fit) > 1:
+        if len(found) > 1:
             raise UnclearError(f"name a release; there are bundles for {known}")
-        return max(fit, key=lambda loaded: _numbers(loaded.bundle.context.library_version))
+        (only,) = found.values()
+        return only
 
-
-def _same_series(one: str, other: str) -> bool:
-    return _series(one) == _series(other)
-
-
-def _series(release: str) -> str:
-    return release.rpartition(".")[0] or release
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"[0-9]+", release))
+    def _near(self, library: str | None, release: str | None) -> dict[tuple[str, str], Loaded]:
+        """Return, by library and release, what is or stands for the one asked for, of each library."""
+        contexts = [(loaded.bundle.context, loaded) for loaded in self.loaded.values()]
+        known = {(c.library, c.library_version): loaded for c, loaded in contexts}
+        return {
+            (name, version): loaded
+            for (name, version), loaded in known.items()
+            if library in (None, name)
+            and (
+                release is None
+                or version == nearest_release(release, [v for n, v in known if n == name])
+            )
+        }
