@@ -73,7 +73,7 @@ class State:
         return only
 
     def _near(self, library: str | None, release: str | None) -> dict[tuple[str, str], Loaded]:
-        """Return, by library and release, what is or stands for the one asked for, of each library."""
+        """Return, by library and release, what stands for the release asked for in each library."""
         contexts = [(loaded.bundle.context, loaded) for loaded in self.loaded.values()]
         known = {(c.library, c.library_version): loaded for c, loaded in contexts}
         return {
