@@ -213,7 +213,7 @@ def test_a_preempted_task_goes_on_once(slurm: Slurmbed, tmp_path: Path) -> None:
 
 
 COLLTUNE = (sys.executable, "-m", "colltune.cli")
-BUDGET_S = 30
+BUDGET_S = 20
 CAMPAIGN = """
 [machine]
 name = "bed"
@@ -225,7 +225,7 @@ msizes_bytes = [8, 4096]
 only = ["*.basic_linear*", "*.binomial*"]
 [budget]
 total = "{budget_s}s"
-max_reps = 5000
+max_reps = 50000
 """
 
 

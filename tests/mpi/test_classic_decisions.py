@@ -91,7 +91,7 @@ def allowed(
 ONE_RULE = {"allgatherv", "alltoallv", "barrier", "exscan", "gather", "scan", "scatter"}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(decision_tables(), st.sampled_from(["4.1.4", "5.0.11"]), st.booleans())
 def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
     table: DecisionTable, release: str, builtin: bool
