@@ -213,7 +213,7 @@ def test_a_preempted_task_goes_on_once(slurm: Slurmbed, tmp_path: Path) -> None:
 
 
 COLLTUNE = (sys.executable, "-m", "colltune.cli")
-BUDGET_S = 20
+BUDGET_S = 12
 CAMPAIGN = """
 [machine]
 name = "bed"
