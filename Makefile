@@ -8,13 +8,17 @@ NAME ?=
 TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test test-mpi setup lint bench lock
+.PHONY: tune test pytest test-mpi setup lint bench lock
 .DEFAULT_GOAL := tune
 
 tune: setup
 	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
 
-test: setup lint
+# mypy and the first tests share the cores
+test: setup
+	$(MAKE) --no-print-directory -j2 lint pytest
+
+pytest: setup
 	.venv/bin/python -m pytest
 
 # installs the MPIs that the integration tests can use into .mpi, then runs those tests on each
