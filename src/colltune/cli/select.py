@@ -148,7 +148,7 @@ def _table(
 ) -> None:
     from colltune.cli.console import columns, range_text, show, show_json
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.selection_json import tables, tables_json
+    from colltune.selector.intervals_json import tables, tables_json
 
     found = tables(ModelSelector(bundle, guard=guard), collectives, shape)
     if as_json:

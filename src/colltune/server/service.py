@@ -18,7 +18,8 @@ from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target
 from colltune.selector.demand import Demand, DemandLog
 from colltune.selector.guard import Guard
-from colltune.selector.selection_json import selection_json, tables, tables_json
+from colltune.selector.intervals_json import tables, tables_json
+from colltune.selector.selection_json import selection_json
 from colltune.server.answers import Answer, Demanded, Document
 from colltune.server.errors import NotThereError, UnclearError
 from colltune.server.foresight import Foresight
