@@ -33,7 +33,7 @@ def run() -> Figure:
         folder = Path(name)
         bundle = fit(measured(collectives=(Collective.BCAST,)), "knn").save(folder / "bundle")
         served = bed.slurm.folder / "served"
-        bed.site.configure(SOCKET=str(served))
+        bed.site.configure(SOCKET=str(served), LIMIT_S="0.2", TOTAL_S="2")
         out = bed.slurm.folder / "jobs"
         out.mkdir()
         done = threading.Event()

@@ -52,7 +52,9 @@ class Site:
             "FOLDER": str(self.jobs),
             "LIBRARIES": self.libraries,
             "DEFAULT": self.libraries.split()[0],
-            "LIMIT_S": "0.2",
+            # more than by default: the machine that tests run on may be busy
+            "LIMIT_S": "1",
+            "TOTAL_S": "5",
         }
         lines = [f'COLLTUNE_SITE_{n}="{v}"' for n, v in (usual | settings).items()]
         (self.hooks / hooks.SITE).write_text("\n".join([*lines, f"PATH={self._path}", ""]))
