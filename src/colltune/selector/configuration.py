@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from colltune.domain import Configuration, DecisionTable, Shape
 from colltune.errors import LibraryError
@@ -72,11 +71,6 @@ class Rendered:
     def parameter_text(self, environment: Mapping[str, str]) -> str:
         """Return a parameter file that does the same as `environment`."""
         return self.target.mpi.parameter_file(environment)
-
-    @cached_property
-    def changes_anything(self) -> bool:
-        """Whether anything is not left to the library."""
-        return bool(self.environment("/rules"))
 
 
 def render(selector: ModelSelector, shape: Shape, target: Target) -> Rendered:
