@@ -8,18 +8,25 @@ NAME ?=
 TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test pytest test-mpi setup lint bench lock
+.PHONY: tune test checks unit integration test-mpi setup lint bench lock
 .DEFAULT_GOAL := tune
 
 tune: setup
 	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
 
-# mypy and the first tests share the cores
+# the tests that start other programs wait for them often; the rest is done meanwhile
 test: setup
-	$(MAKE) --no-print-directory -j2 lint pytest
+	$(MAKE) --no-print-directory -j2 checks integration
 
-pytest: setup
-	.venv/bin/python -m pytest
+checks:
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory unit
+
+unit: setup
+	.venv/bin/python -m pytest --ignore=tests/integration
+
+integration: setup
+	.venv/bin/python -m pytest -p no:cacheprovider tests/integration
 
 # installs the MPIs that the integration tests can use into .mpi, then runs those tests on each
 test-mpi: setup

@@ -80,7 +80,7 @@ def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> Non
 
 
 def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
-    """The JSON has everything that people see; docs/lint.md describes it."""
+    """The JSON has everything that people see; docs/reference/lint.md describes it."""
     rules.write_text(RULES + "error\n")
     answer = colltune("lint", rules, tmp_path / "no", "--release", "5.0.11", "--json")
     assert answer.status == 2

@@ -1,4 +1,4 @@
-"""docs/lint.md shows what lint prints."""
+"""docs/reference/lint.md shows what lint prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colltune.mpi.file_format import Fault
 from tests.cli.conftest import Verb
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "lint.md"
+PAGE = ROOT / "docs" / "reference" / "lint.md"
 SAMPLES = ROOT / "tests" / "mpi" / "lint_samples"
 _BLOCK = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

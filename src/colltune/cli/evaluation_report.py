@@ -99,7 +99,7 @@ def _written(result: Result, out: Path | None) -> list[Path]:
         return []
     if not result.paper:
         return [write(result.runs, out)]
-    from colltune.cli.evaluation_picture import draw_all
+    from colltune.plots.paper_figures import draw_all
 
     return [write(result.runs, out / RESULTS), *draw_all(result.paper, out)]
 

@@ -1,4 +1,4 @@
-"""What `colltune lint` prints; docs/lint.md describes the JSON."""
+"""What `colltune lint` prints; docs/reference/lint.md describes the JSON."""
 
 from __future__ import annotations
 

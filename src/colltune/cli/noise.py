@@ -52,9 +52,10 @@ def noise(
     table = measured(dataset, allocations)
     report = noise_report(table, dataset.context, allocations)
     if picture:
-        from colltune.cli import noise_picture
+        from colltune.plots.noise import levels
+        from colltune.plots.saving import saved
 
-        noise_picture.draw(table, report, picture)
+        saved(levels(table, report), picture)
     if json:
         show_json(report.as_dict())
         return
@@ -94,7 +95,7 @@ def _row(group: Group) -> list[str]:
         _number(within.warm_up),
         _component(group.between_launches),
         _component(group.between_allocations) + ("*" if group.includes_launches else ""),
-        detectable_text(group),
+        group.detectable_text() or _UNTOLD,
     ]
 
 
@@ -116,15 +117,6 @@ def _component(component: Component | None) -> str:
     if component.sd is None:
         return f"< {percent(component.high)}"
     return f"{percent(component.sd)} ({percent(component.low)} .. {percent(component.high)})"
-
-
-def detectable_text(group: Group) -> str:
-    """Return the smallest detectable difference: ``8.9 %``, ``>= 8.9 %``, with + if borrowed."""
-    decisions = group.decisions
-    if decisions is None or decisions.smallest_detectable is None:
-        return _UNTOLD
-    bound = ">= " if decisions.is_lower_bound else ""
-    return f"{bound}{100 * decisions.smallest_detectable:.1f} %{'+' if group.borrows else ''}"
 
 
 def _meaning(report: NoiseReport) -> list[str]:

@@ -34,9 +34,10 @@ def compare(
     """
     from colltune.bench.strategies import STRATEGIES
     from colltune.bench.strategies.curves import curves
-    from colltune.cli import plan_picture
     from colltune.cli.console import counted_progress
     from colltune.dataset import read
+    from colltune.plots.saving import saved
+    from colltune.plots.strategies import regret_over_cost
 
     dataset = read([data], where)
     names = [first, *(name for name in STRATEGIES if name != first)]
@@ -55,7 +56,7 @@ def compare(
             shared_launches=subshapes,
             progress=count,
         )
-    plan_picture.draw(found, picture)
+    saved(regret_over_cost(found), picture)
     return {
         "data": str(data),
         "seeds": seeds,

@@ -13,7 +13,6 @@ from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
-from colltune.cli import tune_picture
 from colltune.cli.configuration import WrittenConfiguration, write_table
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
@@ -185,7 +184,7 @@ class _Finish:
         predicted = table_for(selector, self.shape, self.target)
         table = self._without_same(predicted, default_seen)
         written = self._write(table)
-        tune_picture.prepare()
+        self._prepare_drawing()
         self.ends["prepare"] = self.settings.spent_s()
         alternation = self._alternate(written)
         self.ends["verify"] = self.settings.spent_s()
@@ -195,7 +194,7 @@ class _Finish:
         tuned_seen = self._watch(written.environment, tracer)
         self.ends["watch"] = self.settings.spent_s()
         rows = self._rows(selector, verdicts, alternation, default_seen, tuned_seen)
-        picture = tune_picture.draw(self.dataset, kept, self.shape, self.folder / "runtimes.png")
+        picture = self._draw(kept)
         self.ends["picture"] = self.settings.spent_s()
         return TuneResult(
             shape=self.shape,
@@ -269,6 +268,18 @@ class _Finish:
             own = (interval for c, interval in found if c == collective)
             rules[collective, self.shape.nprocs] = merged(own)
         return replace(table, rules=rules)
+
+    def _prepare_drawing(self) -> None:
+        from colltune.plots import tuned
+
+        tuned.prepare()
+
+    def _draw(self, kept: DecisionTable) -> Path:
+        from colltune.plots.saving import saved
+        from colltune.plots.tuned import runtimes
+
+        figure = runtimes(self.dataset, kept, self.shape)
+        return saved(figure, self.folder / "runtimes.png")
 
     def _tracer(self) -> tuple[Path | None, tuple[str, ...]]:
         """Return the call tracer, or None and a note why there is none."""

@@ -100,9 +100,10 @@ def what_if(
     answers = [asked.answer(situation) for situation in pair]
     notes = list(_notes(asked, pair, assumed=now_rails is None))
     if plot is not None:
-        from colltune.cli.what_if_picture import draw
+        from colltune.plots.saving import saved
+        from colltune.plots.what_if import changes
 
-        draw(asked, loaded, pair[0], pair[1], plot)
+        saved(changes(asked, loaded, pair[0], pair[1]), plot)
     if json:
         show_json(as_json(loaded, answers, notes, source))
     else:

@@ -1,10 +1,11 @@
 """Which learner decides, and what that rests on.
 
-``auto`` is the learner that decided best over all data sets and splits tried (docs/selection.md),
-`PREFERRED`. Comparing learners on the data at hand means comparing them on a handful of node
-counts, which is mostly chance: a rival takes its place only where there are at least `ENOUGH_NODES`
-node counts and `ENOUGH_SHAPES` shapes, and its regret on held-out instances is lower by more than
-two standard errors of the difference between folds. What counts are decisions, not errors of times.
+``auto`` is the learner that decided best over all data sets and splits tried
+(docs/explanation/selection.md), `PREFERRED`. Comparing learners on the data at hand means comparing
+them on a handful of node counts, which is mostly chance: a rival takes its place only where there
+are at least `ENOUGH_NODES` node counts and `ENOUGH_SHAPES` shapes, and its regret on held-out
+instances is lower by more than two standard errors of the difference between folds. What counts
+are decisions, not errors of times.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ Far from everything measured the default is kept always: beyond twice the larges
 and beyond four times the most, or a quarter of the fewest, nodes or processes measured; sixteen
 times and a sixteenth for learners that tell their shortfall, unless only one count was measured.
 
-How far `caution` trades gain for harm, learner ``regret_trees``, stands in docs/selection.md.
+How far `caution` trades gain for harm, learner ``regret_trees``, stands in
+docs/explanation/selection.md.
 """
 
 from __future__ import annotations

@@ -13,10 +13,11 @@ from colltune.bench.strategies import STRATEGIES
 from colltune.bench.strategies.curves import Curve, Point, Reference, alternate_nodes, curves
 from colltune.bench.strategies.simulation import Terms, simulate
 from colltune.bench.strategies.trial import Trial
-from colltune.cli.plan_picture import draw
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
+from colltune.plots.saving import saved
+from colltune.plots.strategies import regret_over_cost
 
 BCAST = Collective.BCAST
 
@@ -110,5 +111,5 @@ def test_curves_of_all_strategies_are_drawn(tmp_path: Path) -> None:
         assert costs == sorted(costs)
         assert costs[0] > 0
         assert costs[-1] <= 1.01
-    file = draw(found, tmp_path / "curves.png")
+    file = saved(regret_over_cost(found), tmp_path / "curves.png")
     assert file.read_bytes().startswith(b"\x89PNG")

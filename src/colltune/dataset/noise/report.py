@@ -68,6 +68,14 @@ class Group:
     borrows: bool
     decisions: Decisions | None
 
+    def detectable_text(self) -> str | None:
+        """Return the smallest detectable difference: ``8.9 %``, ``>= 8.9 %``, + if borrowed."""
+        decisions = self.decisions
+        if decisions is None or decisions.smallest_detectable is None:
+            return None
+        bound = ">= " if decisions.is_lower_bound else ""
+        return f"{bound}{100 * decisions.smallest_detectable:.1f} %{'+' if self.borrows else ''}"
+
 
 @dataclass(frozen=True)
 class NoisyCell:

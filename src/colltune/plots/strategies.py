@@ -5,32 +5,23 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltune.files import whole
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from colltune.bench.strategies.curves import Curve
     from colltune.domain import Collective
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 
 
-def draw(curves: Sequence[Curve], path: Path) -> Path:
-    """Draw one panel per collective into the PNG `path` and return it.
+def regret_over_cost(curves: Sequence[Curve]) -> Figure:
+    """Return one panel per collective.
 
     Lines are medians over seeds, bands their extremes; the star is the exhaustive campaign.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
     """
-    from matplotlib.figure import Figure
-
     collectives = sorted(curves[0].reference.instances)
     figure = Figure(figsize=(4.8 * len(collectives), 4.2), layout="constrained")
     panels = figure.subplots(1, len(collectives), squeeze=False)[0]
@@ -39,9 +30,7 @@ def draw(curves: Sequence[Curve], path: Path) -> Path:
     panels[0].set_ylabel("regret on unseen node counts, geo. mean [%]")
     panels[0].legend(loc="upper right", frameon=False)
     figure.suptitle("What the schedule strategies reach, by replay")
-    with whole(path) as temporary:
-        figure.savefig(temporary, dpi=130, format="png")
-    return path
+    return figure
 
 
 def _panel(panel: Axes, curves: Sequence[Curve], collective: Collective) -> None:

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from colltune.dataset import PerformanceDataset
 from colltune.domain import DEFAULT_ALGORITHM, Collective, DecisionTable, Interval, Shape
-from colltune.files import whole
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def prepare() -> None:
     """Load what drawing needs, fonts included, so that `draw` itself is quick."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(1, 1))
     figure.suptitle("0")
     figure.savefig(BytesIO(), format="png")
 
 
-def draw(dataset: PerformanceDataset, table: DecisionTable, shape: Shape, path: Path) -> Path:
-    """Draw one panel per collective into the PNG `path` and return it.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
-    """
-    from matplotlib.figure import Figure
-
+def runtimes(dataset: PerformanceDataset, table: DecisionTable, shape: Shape) -> Figure:
+    """Return one panel per collective, of the times measured on `shape` over message size."""
     cells = dataset.cells()
     cells = cells[(cells["nodes"] == shape.nodes) & (cells["ppn"] == shape.ppn)]
     collectives = dataset.collectives
@@ -45,9 +31,7 @@ def draw(dataset: PerformanceDataset, table: DecisionTable, shape: Shape, path: 
         _panel(panel, cells[cells["collective"] == collective], collective, intervals)
     panels[0].set_ylabel("runtime [µs], median")
     figure.suptitle(f"{dataset.context}, {shape.nodes} x {shape.ppn} processes")
-    with whole(path) as temporary:
-        figure.savefig(temporary, dpi=130, format="png")
-    return path
+    return figure
 
 
 def _panel(

@@ -12,20 +12,20 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from colltune.cli.console import bytes_text, printable
 from colltune.domain import Configuration
-from colltune.files import whole
+from colltune.plots.saving import saved
 from colltune.selector.evaluation import Evaluation
 from colltune.selector.evaluation.paper import PaperDataset
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from colltune.selector.report.html.wording import bytes_text, printable
 
 _MOST_PANELS = 30
 _MOST_RATIO = 20.0
@@ -54,15 +54,9 @@ def draw_all(datasets: Sequence[PaperDataset], folder: Path) -> list[Path]:
         context = dataset.context
         name = f"{dataset.label}_{context.machine}_{context.library}_{dataset.collective}"
         stem = re.sub(r"[^\w.-]+", "-", name)
-        paths.append(_saved(_runtimes(dataset), folder / f"figure4_{stem}.png"))
-        paths.append(_saved(_decisions(dataset), folder / f"figure5_{stem}.png"))
+        paths.append(saved(runtimes(dataset), folder / f"figure4_{stem}.png", dpi=110))
+        paths.append(saved(decisions(dataset), folder / f"figure5_{stem}.png", dpi=110))
     return paths
-
-
-def _saved(figure: Figure, path: Path) -> Path:
-    with whole(path) as temporary:
-        figure.savefig(temporary, dpi=110, format="png")
-    return path
 
 
 def _title(dataset: PaperDataset, what: str) -> str:
@@ -80,10 +74,8 @@ def _shapes(run: Evaluation, rows: Flags) -> list[Shape]:
     return sorted(set(pairs))
 
 
-def _runtimes(dataset: PaperDataset) -> Figure:
+def runtimes(dataset: PaperDataset) -> Figure:
     """Return the figure 4 (6, 7, 8) of a dataset."""
-    from matplotlib.figure import Figure
-
     run = dataset.large
     rows = run.tested.of(dataset.collective.value)
     shapes = _shapes(run, rows)
@@ -157,12 +149,8 @@ def _predicted(run: Evaluation) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _decisions(dataset: PaperDataset) -> Figure:
+def decisions(dataset: PaperDataset) -> Figure:
     """Return the figure 5 of a dataset: one panel per selector."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
     run = dataset.large
     rows = run.tested.of(dataset.collective.value)
     chosen = _algorithms(run, rows)

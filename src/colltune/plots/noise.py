@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from colltune.cli.noise import detectable_text
 from colltune.dataset.noise import (
     Component,
     Group,
@@ -18,10 +17,6 @@ from colltune.dataset.noise import (
     drift_curve,
     paired,
 )
-from colltune.files import whole
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEAST_PERCENT = 0.1
 _WIDE_RATIO = 4.0
@@ -30,16 +25,8 @@ _COLOURS = ("tab:blue", "tab:orange", "tab:green")
 _TYPICAL_DIFFERENCE = 0.6745 * np.sqrt(2)
 
 
-def draw(table: pd.DataFrame, report: NoiseReport, path: Path) -> Path:
-    """Draw the report into the PNG `path` and return it; `table` is what it was made from.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
-    """
-    from matplotlib.figure import Figure
-
+def levels(table: pd.DataFrame, report: NoiseReport) -> Figure:
+    """Return the picture of `report`; `table` is what it was made from."""
     groups = report.collectives
     width = max(11.0, 3 * (1.2 + 0.45 * len(groups)))
     figure = Figure(figsize=(width, 8), layout="constrained")
@@ -54,9 +41,7 @@ def draw(table: pd.DataFrame, report: NoiseReport, path: Path) -> Path:
         f"Noise on {context['machine']}, {context['library']} {context['library_version']};"
         f" launches: {report.overall.launches}, allocations: {report.overall.allocations}"
     )
-    with whole(path) as temporary:
-        figure.savefig(temporary, dpi=130, format="png")
-    return path
+    return figure
 
 
 def _levels(panels: Sequence[Axes], table: pd.DataFrame, groups: Sequence[Group]) -> None:
@@ -142,7 +127,7 @@ def _drift(panel: Axes, table: pd.DataFrame) -> None:
 def _detectable(panel: Axes, groups: Sequence[Group]) -> None:
     panel.set_title("smallest detectable difference (line: 5 %)")
     bars = [
-        (group.name, 100 * told.smallest_detectable, detectable_text(group))
+        (group.name, 100 * told.smallest_detectable, group.detectable_text() or "")
         for group in reversed(groups)
         if (told := group.decisions) and told.smallest_detectable is not None
     ]

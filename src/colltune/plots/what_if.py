@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltune.cli.console import bytes_text
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from colltune.domain import Instance, Shape
-from colltune.files import whole
+from colltune.selector.report.html.wording import bytes_text
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from colltune.domain import Prediction
     from colltune.models.bundle import Bundle
     from colltune.selector.what_if import Situation, WhatIf
 
 
-def draw(asked: WhatIf, bundle: Bundle, now: Situation, then: Situation, path: Path) -> Path:
-    """Draw the predicted times between `now` and `then` into the PNG `path` and return it.
+def changes(asked: WhatIf, bundle: Bundle, now: Situation, then: Situation) -> Figure:
+    """Return the predicted times between `now` and `then`, over nodes and, if they change, rails.
 
     Bands are the 90 % intervals of the chosen configuration; grey is outside the measured nodes.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
     """
-    from matplotlib.figure import Figure
-
     n_panels = 1 if now.rails == then.rails else 2
     figure = Figure(figsize=(5.2 * n_panels, 4.2), layout="constrained")
     panels = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
@@ -41,9 +33,7 @@ def draw(asked: WhatIf, bundle: Bundle, now: Situation, then: Situation, path: P
     instance = then.instance
     size = bytes_text(instance.msize_bytes)
     figure.suptitle(f"{instance.collective.mpi_name} of {size}, {bundle.context}")
-    with whole(path) as temporary:
-        figure.savefig(temporary, dpi=130, format="png")
-    return path
+    return figure
 
 
 def _over_nodes(
