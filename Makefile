@@ -8,7 +8,7 @@ NAME ?=
 TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test checks unit integration test-mpi setup lint bench lock
+.PHONY: tune test checks unit integration test-mpi setup lint bench docs lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -41,6 +41,10 @@ lint: setup
 
 bench: setup
 	@.venv/bin/python -m benchmarks $(NAME)
+
+# every reference that leads nowhere is an error
+docs: setup
+	.venv/bin/sphinx-build -W --keep-going -n -q -d build/docs/.doctrees docs build/docs/html
 
 setup: .venv/.complete
 
