@@ -44,6 +44,25 @@ def test_a_second_one_is_refused_until_the_first_ends(store: FolderStore) -> Non
         assert lease.took_over is None
 
 
+class InterruptedStore(FolderStore):
+    """A store in which a signal arrives just when a lease has been made."""
+
+    def create(self, key: str, content: bytes) -> bool:
+        made = super().create(key, content)
+        if key.endswith(".json"):
+            raise KeyboardInterrupt
+        return made
+
+
+def test_a_signal_just_after_the_lease_was_made_gives_it_back(store: FolderStore) -> None:
+    """Nobody finds the lease of a process that was stopped before it knew that it had one."""
+    with pytest.raises(KeyboardInterrupt):
+        held(InterruptedStore(store.root)).__enter__()
+    with held(store) as lease:
+        assert lease.number == 2
+        assert lease.took_over is None
+
+
 def test_of_many_at_once_one_gets_it(store: FolderStore) -> None:
     """Eight that ask at the same moment never hold it together, and one of them holds it."""
     barrier, inside, together = Barrier(8), [], []

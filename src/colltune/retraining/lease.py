@@ -93,27 +93,35 @@ def held(
     OutputError
         If the registry cannot be written.
     """
-    lease = _taken(store, patience_s, sleep)
+    me = _me()
     ended = threading.Event()
-    beat = threading.Thread(
-        target=_beat, args=(store, lease.number, patience_s / _BEATS, ended), daemon=True
-    )
-    beat.start()
+    beat = None
+    # a signal may come as soon as the lease is there, before anybody knows its number
     try:
+        lease = _taken(store, me, patience_s, sleep)
+        every_s = patience_s / _BEATS
+        beat = threading.Thread(
+            target=_beat, args=(store, lease.number, every_s, ended), daemon=True
+        )
+        beat.start()
         yield lease
     finally:
         ended.set()
-        beat.join()
-        _give_back(store, lease.number)
+        if beat is not None and beat.is_alive():
+            beat.join()
+        with suppress(ColltuneError):
+            _give_back(store, me)
 
 
-def _taken(store: Store, patience_s: float, sleep: Callable[[float], None]) -> Lease:
+def _taken(
+    store: Store, me: dict[str, object], patience_s: float, sleep: Callable[[float], None]
+) -> Lease:
     highest = _highest(store)
     took_over = None
     if highest and not _is_released(store, highest):
         took_over = _dead_holder(store, highest, patience_s, sleep)
     number = highest + 1
-    if not store.create(_key(number), json.dumps(_me(), indent=1).encode()):
+    if not store.create(_key(number), json.dumps(me, indent=1).encode()):
         raise LeaseTakenError(f"{store.where}: another retraining has just begun; let it end")
     if _highest(store) != number:
         store.remove(_key(number))
@@ -193,8 +201,11 @@ def _is_released(store: Store, number: int) -> bool:
     return f"{number:08}.released" in store.names(FOLDER, fresh=True)
 
 
-def _give_back(store: Store, number: int) -> None:
-    """Say that the lease is free; where nothing can be written, removing it says so, too."""
+def _give_back(store: Store, me: dict[str, object]) -> None:
+    """Say that my lease is free; where nothing can be written, removing it says so, too."""
+    number = _highest(store)
+    if _holder(store, number).get("token") != me["token"]:
+        return
     try:
         store.create(f"{FOLDER}/{number:08}.released", b"")
     except ColltuneError:
