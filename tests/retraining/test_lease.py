@@ -48,6 +48,7 @@ class InterruptedStore(FolderStore):
     """A store in which a signal arrives just when a lease has been made."""
 
     def create(self, key: str, content: bytes) -> bool:
+        """Make it, and be stopped."""
         made = super().create(key, content)
         if key.endswith(".json"):
             raise KeyboardInterrupt
