@@ -16,6 +16,14 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 autosummary_generate = False
 myst_heading_anchors = 3
 
+autodoc_default_options = {"members": True, "member-order": "bysource", "no-value": True}
+autodoc_class_signature = "mixed"
+numpydoc_show_class_members = False
+# names in docstrings lead to what they name where the reference has it
+default_role = "py:obj"
+# types in signatures are mypy's to check; most are those of other packages
+nitpick_ignore_regex = [("py:(obj|class)", ".*")]
+
 html_theme = "furo"
 html_title = f"colltune {release}"
 html_copy_source = False
