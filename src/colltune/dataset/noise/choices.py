@@ -1,0 +1,224 @@
+"""Which configuration each statistic of the repetitions would choose, and what that costs later.
+
+A configuration is chosen by some launches and paid for in others, so that a statistic cannot look
+good by the luck of the launch that it was computed from. Paid is the mean, which is what a program
+that calls the collective often waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from colltune.dataset.frame import PerformanceDataset
+from colltune.dataset.objective import Objective, launch_times
+from colltune.domain import DEFAULT_ALGORITHM
+from colltune.errors import DataError
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.float64]
+INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
+_BOOTSTRAPS = 200
+_PAID = "paid"
+
+
+class Statistic(StrEnum):
+    """A number that a launch's repetitions of a cell are judged by."""
+
+    MIN = "min"
+    MEDIAN = "median"
+    TRIMMED_MEAN = "trimmed-mean"
+    MEAN = "mean"
+
+    def of(self, frame: pd.DataFrame) -> Numbers:
+        """Return the statistic of every row of a dataset's `frame`, in seconds, shape (n).
+
+        Raises
+        ------
+        DataError
+            As `colltune.dataset.objective.launch_times`.
+        """
+        if self is Statistic.MIN:
+            return frame["time_min_s"].to_numpy(np.float64)
+        return launch_times(frame, Objective(self.value))
+
+
+def chosen(dataset: PerformanceDataset) -> pd.DataFrame:
+    """Return what each `Statistic` chooses by each launch alone.
+
+    One row per launch and instance on which it timed two configurations or more: the columns of
+    `INSTANCE`, ``launch``, and for each statistic the configuration, ``algorithm parameters``.
+
+    Raises
+    ------
+    DataError
+        If there is no such instance, or a statistic is unknown of a measurement.
+    """
+    timed = _judged(dataset)
+    keys = [*INSTANCE, "launch"]
+    timed = timed[timed.groupby(keys)["configuration"].transform("size") > 1]
+    if timed.empty:
+        raise DataError(f"no launch of {dataset.context} timed two configurations of an instance")
+    timed = timed.sort_values([*keys, "configuration"], ignore_index=True)
+    columns = {
+        str(statistic): timed.loc[timed.groupby(keys)[str(statistic)].idxmin()].set_index(keys)[
+            "configuration"
+        ]
+        for statistic in Statistic
+    }
+    return pd.DataFrame(columns).reset_index()
+
+
+def disagreement(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of the rows of `chosen` on which two statistics choose differently.
+
+    Square, by statistic; 0 on the diagonal.
+    """
+    names = [str(statistic) for statistic in Statistic]
+    shares = [[float((choices[a] != choices[b]).mean()) for b in names] for a in names]
+    return pd.DataFrame(shares, index=names, columns=names)
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """What choosing by ``statistic`` of ``launches`` launches promises, and what it brings.
+
+    All are geometric means of the library's default over the choice, over instances and draws of
+    launches: ``promised`` by the statistic in the launches that were chosen by, ``gained`` by the
+    mean time in others; ``low`` and ``high`` hold 95 % of 200 bootstrap estimates of ``gained``
+    over ``instances``.
+    """
+
+    statistic: Statistic
+    launches: int
+    promised: float
+    gained: float
+    low: float
+    high: float
+    instances: int
+
+
+def payoffs(
+    dataset: PerformanceDataset,
+    launch_counts: Sequence[int],
+    statistics: Sequence[Statistic] = tuple(Statistic),
+    draws: int = 20,
+    seed: int = 0,
+) -> list[Payoff]:
+    """Return what each statistic brings for each number of launches to choose by.
+
+    Of several launches the median of their statistics counts. Launches are drawn at random, the
+    same ones for every statistic, and paid is always in as many as the largest of the numbers
+    leaves. A configuration takes part where it was timed in a launch of either kind, an instance
+    where the default and another one do.
+
+    Raises
+    ------
+    DataError
+        If a number of launches is less than 1 or leaves no launch to pay in, there is no such
+        instance, or a statistic is unknown of a measurement.
+    """
+    timed = _judged(dataset)
+    tables = {name: _table(timed, name) for name in (*map(str, statistics), _PAID)}
+    n_launches = tables[_PAID].shape[2]
+    for count in launch_counts:
+        if not 1 <= count < n_launches:
+            raise DataError(
+                f"choosing by {count} of {n_launches} launches: at least one must be chosen by, and"
+                " one must be left to pay in"
+            )
+    default = np.array([name == DEFAULT_ALGORITHM for name in _configurations(timed)])
+    rng = np.random.default_rng(seed)
+    picks = [rng.permutation(n_launches) for _ in range(draws)]
+    most = max(launch_counts)
+    found = []
+    for count in launch_counts:
+        for statistic in statistics:
+            judged, paid = tables[str(statistic)], tables[_PAID]
+            draw = [_drawn(judged[:, :, p[:count]], paid[:, :, p[most:]], default) for p in picks]
+            found.append(_payoff(statistic, count, np.stack(draw), seed))
+    return found
+
+
+def _judged(dataset: PerformanceDataset) -> pd.DataFrame:
+    """Return the timed rows with a column per statistic, the time paid, and the configuration."""
+    timed = dataset.timed()
+    values: dict[str, Any] = {str(statistic): statistic.of(timed) for statistic in Statistic}
+    values[_PAID] = values[Statistic.MEAN]
+    names = (timed["algorithm"] + " " + timed["parameters"]).str.strip()
+    return timed[[*INSTANCE, "launch"]].assign(**values, configuration=names)
+
+
+def _configurations(timed: pd.DataFrame) -> list[str]:
+    return sorted(timed["configuration"].unique())
+
+
+def _table(timed: pd.DataFrame, name: str) -> Numbers:
+    """Return the column `name` as seconds by (instance, configuration, launch), NaN: not timed."""
+    rows, instances = pd.factorize(pd.MultiIndex.from_frame(timed[INSTANCE]), sort=True)
+    columns, configurations = pd.factorize(timed["configuration"], sort=True)
+    layers, launches = pd.factorize(timed["launch"], sort=True)
+    table = np.full((len(instances), len(configurations), len(launches)), np.nan)
+    table[rows, columns, layers] = timed[name].to_numpy(np.float64)
+    return table
+
+
+def _drawn(judged: Numbers, paid: Numbers, default: Flags) -> Numbers:
+    """Return the logs of the promised and of the gained speed-up, shape (2, n), NaN: no choice.
+
+    `judged` and `paid` are seconds by (n, C, launch), `default` (C) tells the library's own choice.
+    """
+    known: Flags = np.asarray(np.isfinite(judged).any(axis=2) & np.isfinite(paid).any(axis=2))
+    rows = np.flatnonzero(known[:, default].any(axis=1) & (known.sum(axis=1) > 1))
+    result = np.full((2, len(known)), np.nan)
+    for number, times in enumerate((_median(judged), _mean(paid))):
+        usable = np.where(known, times, np.inf)[rows]
+        if number == 0:
+            at = usable.argmin(axis=1)
+        reference = usable[:, default].min(axis=1, initial=np.inf)
+        result[number, rows] = np.log(reference / usable[np.arange(len(rows)), at])
+    return result
+
+
+def _median(values: Numbers) -> Numbers:
+    """Return the median of the numbers along the last axis, NaN where there are none."""
+    ordered = np.sort(values, axis=2)
+    counts = np.isfinite(values).sum(axis=2)
+    low = np.maximum((counts - 1) // 2, 0)[:, :, None]
+    high = np.minimum(counts // 2, ordered.shape[2] - 1)[:, :, None]
+    pair = np.take_along_axis(ordered, low, 2) + np.take_along_axis(ordered, high, 2)
+    return np.asarray(np.where(counts > 0, pair[:, :, 0] / 2, np.nan))
+
+
+def _mean(values: Numbers) -> Numbers:
+    """Return the mean of the numbers along the last axis, NaN where there are none."""
+    counts = np.isfinite(values).sum(axis=2)
+    return np.asarray(
+        np.where(counts > 0, np.nansum(values, axis=2) / np.maximum(counts, 1), np.nan)
+    )
+
+
+def _payoff(statistic: Statistic, count: int, logs: Numbers, seed: int) -> Payoff:
+    """Put draws (d) of instances (n), logs of the shape (d, 2, n), together."""
+    known = np.isfinite(logs[:, 0])
+    seen = known.any(axis=0)
+    if not seen.any():
+        raise DataError(
+            f"no instance has the default and another configuration timed both in {count} launches"
+            " and in others"
+        )
+    counts = known.sum(axis=0)[seen]
+    promised, gained = np.nansum(logs, axis=0)[:, seen]
+    drawn = np.random.default_rng(seed).integers(0, len(counts), (_BOOTSTRAPS, len(counts)))
+    ends = np.quantile(gained[drawn].sum(axis=1) / counts[drawn].sum(axis=1), [0.025, 0.975])
+    means = np.exp([promised.sum(), gained.sum()] / counts.sum())
+    low, high = np.exp(ends)
+    return Payoff(
+        statistic, count, float(means[0]), float(means[1]), float(low), float(high), len(counts)
+    )
