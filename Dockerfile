@@ -23,6 +23,7 @@ RUN /opt/build/bin/pip install --no-cache-dir --only-binary :all: --require-hash
  && /opt/build/bin/pip --python /opt/colltune/bin/python install --no-cache-dir --only-binary :all: \
       --require-hashes --requirement requirements-service.lock
 COPY LICENSE README.md pyproject.toml ./
+COPY sbom sbom
 COPY src src
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /dist . \
  && /opt/build/bin/pip --python /opt/colltune/bin/python install --no-cache-dir --no-index --no-deps \
@@ -34,7 +35,7 @@ FROM python AS service
 LABEL org.opencontainers.image.title="colltune-service" \
       org.opencontainers.image.description="Configurations of MPI collectives over HTTP" \
       org.opencontainers.image.licenses="BSD-3-Clause" \
-      org.opencontainers.image.version="0.0.1"
+      org.opencontainers.image.version="0.1.0"
 # no program in it may gain rights
 RUN groupadd --gid 10001 colltune \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin colltune \
@@ -57,7 +58,7 @@ FROM python AS measure
 LABEL org.opencontainers.image.title="colltune" \
       org.opencontainers.image.description="Measures, fits and selects algorithms of MPI collectives" \
       org.opencontainers.image.licenses="BSD-3-Clause" \
-      org.opencontainers.image.version="0.0.1"
+      org.opencontainers.image.version="0.1.0"
 # more Debian packages, such as "r-base-core r-cran-mgcv" for the learner that R fits
 ARG PACKAGES=""
 RUN apt-get update \
@@ -65,6 +66,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/colltune
 COPY LICENSE Makefile README.md pyproject.toml requirements.lock setup.sh ./
+COPY sbom sbom
 COPY src src
 RUN make setup
 ENV PATH=/opt/colltune/.venv/bin:/usr/local/bin:/usr/bin:/bin \

@@ -8,7 +8,7 @@ NAME ?=
 TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test checks unit integration test-mpi setup lint bench docs lock
+.PHONY: tune test checks unit integration test-mpi setup lint bench docs dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -46,6 +46,14 @@ bench: setup
 docs: setup
 	.venv/bin/sphinx-build -W --keep-going -n -q -d build/docs/.doctrees docs build/docs/html
 
+# wheel, sdist and bill of materials; whoever makes them from the same files gets the same bytes
+dist: setup
+	rm -rf dist
+	.venv/bin/python -m sbom
+	.venv/bin/python -m hatchling build -d dist
+	cp sbom/colltune.cdx.json dist/colltune-$$(.venv/bin/python -m hatchling version).cdx.json
+	cd dist && sha256sum colltune-* > SHA256SUMS
+
 setup: .venv/.complete
 
 .venv/.complete: requirements.lock pyproject.toml setup.sh
@@ -57,5 +65,7 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 # of the image of the service, the same versions of fewer packages
 lock:
 	$(LOCK) pyproject.toml --all-extras -o requirements.lock
+	$(LOCK) pyproject.toml --constraints requirements.lock --annotate -o requirements-runtime.lock
 	$(LOCK) requirements-build.in --constraints requirements.lock -o requirements-build.lock
 	$(LOCK) requirements-service.in --constraints requirements.lock -o requirements-service.lock
+	PYTHONPATH=src $(PYTHON) -m sbom

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from colltune import __version__
 from colltune.cli.app import VERBS
 from tests.dockerfile import Stage, ignored, stages
 
@@ -100,7 +101,7 @@ def test_labels_tell_this_release() -> None:
     for name in ("service", "measure"):
         (label,) = STAGES[name].all("LABEL")
         told = label.assignments
-        assert told["org.opencontainers.image.version"] == project["version"]
+        assert told["org.opencontainers.image.version"] == __version__
         assert told["org.opencontainers.image.licenses"] == project["license"]
 
 

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ALL = ROOT / "requirements.lock"
 FEWER = sorted(ROOT.glob("requirements-*.lock"))
+RUNTIME = ROOT / "requirements-runtime.lock"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -36,7 +37,7 @@ def names(requirements: list[str]) -> set[str]:
 @pytest.mark.parametrize("lock", [ALL, *FEWER], ids=lambda lock: lock.name)
 def test_a_lock_has_versions_and_hashes_and_names_no_index(lock: Path) -> None:
     """Every package has one version by hash, from whatever index pip is configured for."""
-    text = lock.read_text()
+    text = re.sub(r"(?m)^    #.*\n", "", lock.read_text())
     blocks = re.split(r"\n(?=\S)", text.strip())
     assert len(blocks) > 3
     for block in blocks:
@@ -50,19 +51,33 @@ def test_a_lock_has_versions_and_hashes_and_names_no_index(lock: Path) -> None:
 
 @pytest.mark.parametrize("lock", FEWER, ids=lambda lock: lock.name)
 def test_what_is_in_an_image_is_what_is_tested(lock: Path) -> None:
-    """The image of the service has the versions that the tests run with, and nothing else."""
+    """What is installed for users has the versions that the tests run with, and nothing else."""
     everything = versions(ALL)
     for name, found in versions(lock).items():
         assert found <= everything[name], name
 
 
-@pytest.mark.parametrize("lock", FEWER, ids=lambda lock: lock.name)
+@pytest.mark.parametrize(
+    "lock", [one for one in FEWER if one != RUNTIME], ids=lambda lock: lock.name
+)
 def test_a_lock_has_what_was_asked_for(lock: Path) -> None:
     """A name added to the list of a lock is in the lock, too."""
     lines = lock.with_suffix(".in").read_text().splitlines()
     asked = {line for line in lines if line and not line.startswith("#")}
     assert asked
     assert asked <= set(pins(lock))
+
+
+def test_the_core_has_its_dependencies_and_nobody_elses() -> None:
+    """What `colltune` without extras installs is locked, and each line tells who needs it."""
+    asked = names(PROJECT["project"]["dependencies"])
+    found = set(pins(RUNTIME))
+    by_us = re.findall(r"(?m)^    #(?: via)? +(\S+)(?: \(pyproject.toml\))?$", RUNTIME.read_text())
+    assert asked <= found
+    assert by_us.count("colltune") >= len(asked)
+    assert set(by_us) - {"colltune", "via"} <= found
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert not found & (names(extras["server"]) | names(extras["s3"]) | names(extras["dev"]))
 
 
 def test_the_service_has_its_extras() -> None:

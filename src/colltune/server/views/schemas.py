@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from colltune import __version__
 from colltune.server.schemas import (
     CollectiveName,
     FormatName,
@@ -93,7 +94,9 @@ class SlotView(View):
     created_utc: str = Field(
         description="when it was fitted", examples=["2025-11-21T02:11:09+00:00"]
     )
-    colltune_version: str = Field(description="of the colltune that fitted it", examples=["0.0.1"])
+    colltune_version: str = Field(
+        description="of the colltune that fitted it", examples=[__version__]
+    )
     nodes: tuple[int, int] = Field(description="fewest and most measured", examples=[(4, 2048)])
     ppn: tuple[int, int] = Field(description="fewest and most measured", examples=[(1, 32)])
     collectives: tuple[CollectiveSummary, ...]
@@ -121,7 +124,7 @@ class HistoryView(View):
 class OverviewView(View):
     """Everything that the page needs before anything is chosen."""
 
-    colltune_version: str = Field(examples=["0.0.1"])
+    colltune_version: str = Field(examples=[__version__])
     slots: tuple[SlotView, ...]
     looked_at: SlotView | None = Field(
         description="the bundle that was asked for, in force or not", examples=[None]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from colltune import process
+from tests.packaging.distributions import ROOT
 
-ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 # -I and -S keep the tree out: no PYTHONPATH, and no .pth file of an editable installation
 ALONE = """
@@ -30,25 +30,6 @@ for name in names:
 print(len(names))
 """
 COMMAND = "from colltune.cli import main; main()"
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel without a network; return the file."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    process.check(process.run(build, cwd=ROOT, timeout_s=60), "building the wheel")
-    (file,) = folder.glob("*.whl")
-    return file
-
-
-@pytest.fixture(scope="module")
-def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack the wheel as an installer would; return the folder."""
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
 
 
 def run_alone(unpacked: Path, code: str, *words: str) -> process.Outcome:
