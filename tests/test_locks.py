@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from colltune import process
+
 ROOT = Path(__file__).parents[1]
 ALL = ROOT / "requirements.lock"
 FEWER = sorted(ROOT.glob("requirements-*.lock"))
@@ -98,3 +100,12 @@ def test_the_build_has_what_the_project_is_built_with() -> None:
     """The image's wheel is built by the backend that pyproject.toml names."""
     needed = names(PROJECT["build-system"]["requires"])
     assert needed <= set(pins(ROOT / "requirements-build.lock"))
+
+
+def test_setup_cuts_uv_out_of_the_lock() -> None:
+    """What setup.sh installs first is one package, uv, with all of its hashes."""
+    script = re.search(r"sed -n '([^']+)' requirements\.lock", (ROOT / "setup.sh").read_text())
+    assert script
+    done = process.run(["sed", "-n", script[1], str(ALL)], timeout_s=10)
+    (whole,) = re.findall(r"^uv==.*?[0-9a-f]$", ALL.read_text(), re.M | re.S)
+    assert done.stdout.strip() == whole
