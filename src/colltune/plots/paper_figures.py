@@ -22,10 +22,12 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from colltune.domain import Configuration
+from colltune.plots.lettering import plain
 from colltune.plots.saving import saved
 from colltune.selector.evaluation import Evaluation
 from colltune.selector.evaluation.paper import PaperDataset
-from colltune.selector.report.html.wording import bytes_text, printable
+from colltune.selector.report.html.wording import bytes_text
+from colltune.selector.series.thinning import spread
 
 _MOST_PANELS = 30
 _MOST_RATIO = 20.0
@@ -60,12 +62,7 @@ def draw_all(datasets: Sequence[PaperDataset], folder: Path) -> list[Path]:
 
 
 def _title(dataset: PaperDataset, what: str) -> str:
-    return _plain(f"{what} for {dataset.collective.mpi_name}; {dataset.context}")
-
-
-def _plain(text: str) -> str:
-    """Return `text` such that nothing in it, which any file may say, is taken for a formula."""
-    return printable(text).replace("$", r"\$")
+    return plain(f"{what} for {dataset.collective.mpi_name}; {dataset.context}")
 
 
 def _shapes(run: Evaluation, rows: Flags) -> list[Shape]:
@@ -79,7 +76,7 @@ def runtimes(dataset: PaperDataset) -> Figure:
     run = dataset.large
     rows = run.tested.of(dataset.collective.value)
     shapes = _shapes(run, rows)
-    shown = [shapes[k] for k in _spread(len(shapes), _MOST_PANELS)]
+    shown = [shapes[k] for k in spread(len(shapes), _MOST_PANELS)]
     across = min(5, len(shown))
     down = math.ceil(len(shown) / across)
     size = (max(6.5, 2.7 * across + 0.6), 2.1 * down + 1.6)
@@ -104,11 +101,6 @@ def _finish_runtimes(figure: Figure, panels: Any, dataset: PaperDataset, hidden:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     note = f" ({hidden} more shapes not shown)" if hidden else ""
     figure.suptitle(_title(dataset, "Algorithm selection strategies") + note)
-
-
-def _spread(n: int, most: int) -> list[int]:
-    """Return at most `most` of n positions, evenly spread, both ends among them."""
-    return sorted({round(k) for k in np.linspace(0, n - 1, min(n, most))})
 
 
 def _is_shape(run: Evaluation, shape: Shape) -> Flags:
@@ -168,7 +160,7 @@ def decisions(dataset: PaperDataset) -> Figure:
         panel.set_title(_NAMES.get(name, name), fontsize="small")
     for panel in panels.flat[len(chosen) :]:
         panel.set_axis_off()
-    patches = [Patch(color=colour[name], label=_plain(name)) for name in names]
+    patches = [Patch(color=colour[name], label=plain(name)) for name in names]
     columns = max(1, min(len(names), int(width // 1.9)))
     figure.legend(handles=patches, loc="outside lower center", ncols=columns, fontsize="small")
     figure.suptitle(_title(dataset, "Selected algorithm by nodes x ppn"))
@@ -198,6 +190,6 @@ def _decision_panel(
         image[sizes.index(int(tested.msize_bytes[k])), x] = colour
     panel.imshow(image, aspect="auto", origin="lower", interpolation="nearest")
     panel.set_xticks(range(len(shapes)), [f"{n}x{p}" for n, p in shapes], rotation=90)
-    shown = _spread(len(sizes), 12)
+    shown = spread(len(sizes), 12)
     panel.set_yticks(shown, [bytes_text(sizes[k]) for k in shown])
     panel.tick_params(labelsize="x-small")

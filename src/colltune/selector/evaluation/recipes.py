@@ -175,7 +175,9 @@ def references() -> tuple[tuple[Recipe, ...], tuple[str, ...]]:
     return (*published, Plain("loglog_interpolation", _INTERPOLATION)), ()
 
 
-def learned(names: Sequence[str], *, guard: bool, feature_set: str | None) -> tuple[Recipe, ...]:
+def learned(
+    names: Sequence[str], *, guard: bool | Guard, feature_set: str | None
+) -> tuple[Recipe, ...]:
     """Return the learners called `names`.
 
     Raises

@@ -29,6 +29,7 @@ from colltune.selector.evaluation.recipes import (
     references,
 )
 from colltune.selector.evaluation.splits import LeaveNodesOut, NodeCounts, Split
+from colltune.selector.guard import Guard
 
 Numbers = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ def evaluate_split(  # noqa: PLR0913
     split: Split,
     *,
     learners: Sequence[str] = ("auto",),
-    guard: bool = True,
+    guard: bool | Guard = True,
     noise: float = 0.0,
     seed: int = 0,
     max_nprocs: int | None = None,
@@ -61,8 +62,8 @@ def evaluate_split(  # noqa: PLR0913
     learners
         Names of `LEARNERS`, or ``auto``.
     guard
-        Whether the learners keep the default unless the gain is beyond the model's error; the
-        baselines have no guard.
+        Whether the learners keep the default unless the gain is beyond the model's error; a
+        `Guard` sets its own limits; the baselines have no guard.
     noise, seed
         Standard deviation of normal noise on the log of training times, for noise-free data: one
         noisy measurement of everything, whatever the folds. The seed is that of intervals, too.
@@ -112,7 +113,7 @@ def evaluate_split(  # noqa: PLR0913
     )
     return Evaluation(
         setup,
-        guard,
+        bool(guard),
         objective.value,
         _node_counts(f.training.nodes for f in folds),
         _node_counts(f.testing.nodes for f in folds),

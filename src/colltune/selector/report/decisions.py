@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import Collective, Configuration
+from colltune.domain import Collective, Configuration, Shape
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.report.grid import Grid
 
@@ -104,8 +104,10 @@ class DecisionMap:
                 yield Run(shape, first, last)
 
 
-def decision_map(selector: ModelSelector, collective: Collective) -> DecisionMap:
-    """Return the decisions of `selector` on and around what was measured of `collective`.
+def decision_map(
+    selector: ModelSelector, collective: Collective, shapes: Sequence[Shape] = ()
+) -> DecisionMap:
+    """Return the decisions of `selector` on `shapes`, else on and around what was measured.
 
     Raises
     ------
@@ -113,7 +115,7 @@ def decision_map(selector: ModelSelector, collective: Collective) -> DecisionMap
         As `ModelSelector.decide`.
     """
     model = selector.bundle.model(collective)
-    grid = Grid.of(model.coverage)
+    grid = Grid.of(model.coverage, shapes)
     shape = (len(grid.nodes), len(grid.msize_bytes))
     decisions = selector.decide(collective, *grid.vectors())
     why = reasons(decisions, model.default_column).reshape(shape)

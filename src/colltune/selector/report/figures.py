@@ -91,7 +91,7 @@ def figures(
     BundleError
         If a model predicts no number.
     """
-    matrices = {} if dataset is None else _matrices(bundle, dataset)
+    matrices = {} if dataset is None else comparable_cells(bundle, dataset)
     measured = {c: m for c, m in matrices.items() if c in bundle.collectives}
     fits = sum(len(node_counts(m)) for m in measured.values()) if held_out else 0
     done, total = 0, len(bundle.models) + fits
@@ -139,7 +139,14 @@ def _of_collective(
     )
 
 
-def _matrices(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
+def comparable_cells(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
+    """Return the cells of `dataset` as `bundle` learned such ones, by collective.
+
+    Raises
+    ------
+    DataError
+        If `dataset` is of another context, lacks the bundle's objective, or has nothing to compare.
+    """
     if dataset.context != bundle.context:
         raise DataError(
             f"the data are of another context than the bundle: {dataset.context}, while the bundle"

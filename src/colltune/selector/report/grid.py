@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,16 +36,18 @@ class Grid:
     left_out: int
 
     @classmethod
-    def of(cls, coverage: Coverage) -> Grid:
+    def of(cls, coverage: Coverage, shapes: Sequence[Shape] = ()) -> Grid:
         """Lay a grid over what was measured, and a little beyond.
 
-        Shapes: the measured ones (at most 64, evenly thinned), per ppn one of twice the nodes,
-        and, if there are few, one between any two that lie a factor of 2 apart. Sizes: two per
-        octave and the measured ones, from half the smallest to four times the largest.
+        Shapes: those of `shapes`; if none are named the measured ones (at most 64, evenly thinned),
+        per ppn one of twice the nodes, and, if there are few, one between any two that lie a factor
+        of 2 apart. Sizes: two per octave and the measured ones, from half the smallest to four
+        times the largest.
         """
         measured = sorted({(int(p), int(n)) for n, p in coverage.shapes})
-        kept = _thinned(measured)
-        pairs = sorted({*kept, *_unseen(kept)})
+        asked = {(shape.ppn, shape.nodes) for shape in shapes}
+        kept = measured if asked else _thinned(measured)
+        pairs = sorted(asked or {*kept, *_unseen(kept)})
         sizes = _sizes(coverage.sizes.tolist())
         return cls(
             np.array([n for _, n in pairs], np.int64),

@@ -1,0 +1,174 @@
+"""Runtime curves: time over message size, one panel per shape."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.models.bundle import Bundle
+from colltune.plots import panels as layout
+from colltune.plots.algorithm_styles import AlgorithmStyles, algorithm_legend
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.guard import Guard
+from colltune.selector.series.pick import ALL, Pick
+from colltune.selector.series.runtimes import (
+    Line,
+    Runtimes,
+    ShapeRuntimes,
+    measured,
+    predicted,
+)
+
+_DEFAULT, _CHOSEN, _THIN, _OUTSIDE = "#d55e00", "black", "0.72", "0.93"
+_MANY_SIZES = 20
+
+
+def of_bundle(
+    bundle: Bundle,
+    *,
+    guard: bool | Guard = True,
+    pick: Pick = ALL,
+    dataset: PerformanceDataset | None = None,
+) -> Figure:
+    """Draw the runtimes that `bundle` predicts: all candidates thin, default and chosen thick.
+
+    Parameters
+    ----------
+    bundle
+        Fitted models.
+    guard
+        Whether the default is kept unless the predicted gain is beyond the models' error.
+    pick
+        Which collectives and shapes; by default all shapes fitted to, as far as there is room.
+    dataset
+        Measurements of the same context: times of the default and of what is chosen become points.
+
+    Raises
+    ------
+    DataError
+        If a collective is missing, or `dataset` cannot be compared.
+    """
+    return draw(predicted(ModelSelector(bundle, guard=guard), pick, dataset))
+
+
+def of_dataset(
+    dataset: PerformanceDataset, *, pick: Pick = ALL, objective: Objective = DEFAULT_OBJECTIVE
+) -> Figure:
+    """Draw measured runtimes: all configurations thin, the default and the fastest thick.
+
+    Raises
+    ------
+    DataError
+        If a collective is missing, or nothing was measured well.
+    """
+    return draw(measured(dataset, pick, objective=objective))
+
+
+def draw(found: Runtimes) -> Figure:
+    """Draw runtimes; see `of_bundle` and `of_dataset`."""
+    groups = [list(group) for _, group in groupby(found.panels, key=lambda p: p.collective)]
+    styles = AlgorithmStyles(
+        {
+            group[0].collective: [c for p in group for c in p.chosen.configurations if c]
+            for group in groups
+        }
+    )
+    figure, blocks = layout.blocks([len(group) for group in groups], 3.0, [2.2] * len(groups))
+    for block, group in zip(blocks, groups, strict=True):
+        for axes, panel in zip(block.panels, group, strict=True):
+            _draw_panel(axes, panel, styles)
+        layout.label_rows(block, "runtime")
+        algorithm_legend(block.legend, group[0].collective, styles, markers=True)
+    figure.suptitle(layout.title(found.subject, found.notes), fontsize="medium")
+    handles = _handles(found)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize="small"
+    )
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> None:
+    sizes = panel.msize_bytes.tolist()
+    x = np.array(layout.size_places(sizes))
+    for configuration, time_s in zip(panel.configurations, panel.time_s, strict=True):
+        if not configuration.is_default:
+            axes.plot(x, time_s, color=_THIN, linewidth=0.7, label=configuration.id, zorder=1)
+    _thick(axes, x, panel.default, _DEFAULT, "default", (0, (3, 1.2)))
+    _thick(axes, x, panel.chosen, _CHOSEN, "chosen", "-")
+    _marks(axes, x, panel, styles)
+    if panel.points is not None:
+        at = layout.size_places([*panel.points.msize_bytes.tolist(), min(sizes)])[:-1]
+        for times, colour, name in (
+            (panel.points.default_s, _DEFAULT, "default"),
+            (panel.points.chosen_s, _CHOSEN, "chosen"),
+        ):
+            axes.plot(
+                at, times, "x", color=colour, markersize=5, label=f"{name} measured", zorder=5
+            )
+    layout.size_axis(axes, sizes)
+    axes.set_xlim(x[0] / 1.3, x[-1] * 1.3)
+    _shade(axes, x, panel)
+    layout.runtime_axis(axes)
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_title(f"{panel.collective.mpi_name}, {panel.shape}", fontsize="medium")
+    axes.set_xlabel("message size", fontsize="small")
+
+
+def _thick(axes: Axes, x: Any, line: Line, colour: str, name: str, dashes: Any) -> None:
+    axes.fill_between(
+        x, line.lower_s, line.upper_s, color=colour, alpha=0.16, linewidth=0, label=f"{name} band"
+    )
+    axes.plot(x, line.time_s, color=colour, linewidth=2.0, linestyle=dashes, label=name, zorder=3)
+
+
+def _marks(axes: Axes, x: Any, panel: ShapeRuntimes, styles: AlgorithmStyles) -> None:
+    """Mark on the line of choices which algorithm each is."""
+    by_algorithm: dict[str, list[int]] = {}
+    for at, configuration in enumerate(panel.chosen.configurations):
+        if configuration is not None:
+            by_algorithm.setdefault(configuration.algorithm, []).append(at)
+    for algorithm, places in by_algorithm.items():
+        style = styles.style(panel.collective, algorithm)
+        axes.plot(
+            x[places],
+            panel.chosen.time_s[places],
+            style.marker,
+            color=style.colour,
+            markeredgecolor="black",
+            markeredgewidth=0.6,
+            markersize=4.5 if len(x) <= _MANY_SIZES else 3.2,
+            label=f"chosen: {algorithm}",
+            zorder=4,
+        )
+
+
+def _shade(axes: Axes, x: Any, panel: ShapeRuntimes) -> None:
+    """Shade what lies outside the measured range."""
+    left, right = axes.get_xlim()
+    edges = [left, *np.sqrt(x[1:] * x[:-1]).tolist(), right]
+    for at, outside in enumerate(panel.extrapolated.tolist()):
+        if outside:
+            axes.axvspan(edges[at], edges[at + 1], color=_OUTSIDE, linewidth=0, zorder=0)
+
+
+def _handles(found: Runtimes) -> list[Any]:
+    handles: list[Any] = [
+        Line2D([], [], color=_CHOSEN, linewidth=2, label=found.choice),
+        Line2D([], [], color=_DEFAULT, linewidth=2, linestyle=(0, (3, 1.2)), label="default"),
+        Line2D([], [], color=_THIN, linewidth=0.9, label="other configurations"),
+        Patch(color="0.8", label=found.interval),
+    ]
+    if any(panel.points is not None for panel in found.panels):
+        handles.append(Line2D([], [], color="0.3", marker="x", linestyle="none", label="measured"))
+    if any(panel.extrapolated.any() for panel in found.panels):
+        handles.append(Patch(color=_OUTSIDE, label="outside what was measured"))
+    return handles

@@ -1,0 +1,163 @@
+"""Decision maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colltune.dataset import PerformanceDataset
+from colltune.domain import Collective, Shape
+from colltune.errors import DataError
+from colltune.models.bundle import Bundle
+from colltune.plots import decision_map
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.series.maps import Over, decided, measured
+from colltune.selector.series.pick import Pick
+from tests.plots.conftest import LARGE, NODES, SIZES, measurements
+from tests.plots.drawn import areas, every_line, labels, legends, panels
+
+BCAST = Pick((Collective.BCAST,))
+
+
+def test_what_was_measured_fastest(dataset: PerformanceDataset) -> None:
+    """A dataset's map has a row per node count and boxes of winners that meet between sizes."""
+    figure = decision_map.of_dataset(dataset, pick=BCAST)
+    shown = panels(figure)
+    assert [p.get_title() for p in shown] == ["MPI_Bcast, 1 per node", "MPI_Bcast, 4 per node"]
+    boxes = areas(shown[0])
+    assert set(boxes) == {"binomial", "chain"}
+    middle = np.sqrt(LARGE * 4096)
+    assert len(boxes["binomial"].corners) == len(boxes["chain"].corners) == len(NODES)
+    assert boxes["binomial"].every[:, 0].max() == pytest.approx(middle)
+    assert boxes["chain"].every[:, 0].min() == pytest.approx(middle)
+    assert shown[0].get_xscale() == "log"
+    assert [t.get_text() for t in shown[0].get_yticklabels()] == list(map(str, NODES))
+    assert shown[0].get_ylabel() == "nodes"
+    assert labels(shown[0], "x") == ["32 B", "1 KiB", "32 KiB"]
+
+
+def test_the_most_chosen_is_first_and_each_has_its_colour(dataset: PerformanceDataset) -> None:
+    """The legend is ordered by use, and a name has the same colour in all panels of all kinds."""
+    figure = decision_map.of_dataset(dataset)
+    assert legends(figure) == [["binomial", "chain"]] * 2
+    colours = {(name, one.colour) for p in panels(figure) for name, one in areas(p).items()}
+    assert len(colours) == 2
+
+
+def test_the_default_within_the_noise() -> None:
+    """What is faster than the default by less than launches differ is marked as near it."""
+    shapes = [Shape(n, 1) for n in NODES]
+    noisy = measurements((Collective.BCAST,), shapes, launches=(0.4, 1.0, 2.5, 0.5, 2.0))
+    frame = noisy.frame
+    shuffled = frame["algorithm"].eq("default")
+    frame.loc[shuffled, "time_s"] = frame.loc[shuffled, "time_s"].to_numpy()[::-1]
+    found = measured(noisy)
+    fields = list(found.maps[0].fields)
+    assert any(field.near_default for field in fields)
+    figure = decision_map.draw(found)
+    assert "default as fast, within the noise" in areas(panels(figure)[0])
+    assert legends(figure)[-1] == ["default as fast, within the noise"]
+
+
+def test_decisions_of_a_bundle(bundle: Bundle) -> None:
+    """A bundle's map is paler outside what was measured, which a line goes around."""
+    figure = decision_map.of_bundle(bundle, pick=BCAST)
+    boxes = areas(panels(figure)[0])
+    assert {"binomial", "chain", "measured"} < set(boxes)
+    outside = [name for name in boxes if name.endswith("(outside)")]
+    assert outside
+    line = boxes["measured"].every
+    assert line[:, 0].min() <= SIZES[0] <= 2 * line[:, 0].min()
+    colours = {t.get_text(): t.get_color() for t in panels(figure)[0].get_yticklabels()}
+    assert (colours["16"], colours["32"]) == ("black", "0.55")
+
+
+def test_shapes_that_were_not_measured(bundle: Bundle) -> None:
+    """Shapes that are asked for are drawn whether they were measured or not."""
+    pick = Pick((Collective.BCAST,), shapes=(Shape(16, 4), Shape(12, 3)))
+    figure = decision_map.of_bundle(bundle, pick=pick, over=Over.PROCESSES)
+    (panel,) = panels(figure)
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["36 (12x3)", "64 (16x4)"]
+
+
+def test_measurements_on_top(bundle: Bundle, dataset: PerformanceDataset) -> None:
+    """With a dataset each of its instances becomes a point in the colour of the fastest."""
+    figure = decision_map.of_bundle(bundle, pick=BCAST, dataset=dataset)
+    panel = panels(figure)[0]
+    points = [point for _, point in every_line(panel)]
+    assert len(points) == len(NODES) * len(SIZES)
+    boxes = areas(panel)
+    assert {p.colour for p in points if p.x[0] <= LARGE} == {boxes["binomial"].colour}
+    assert {p.colour for p in points if p.x[0] > LARGE} == {boxes["chain"].colour}
+
+
+def test_without_guard(bundle: Bundle) -> None:
+    """Without guard the map says so, and nothing but the fastest is taken where any may be."""
+    found = decided(ModelSelector(bundle, guard=False), BCAST)
+    assert "without guard" in found.subject
+    guarded = decided(ModelSelector(bundle), BCAST)
+    kept = [f.configuration.is_default for f in found.maps[0].fields]
+    assert sum(kept) < sum(f.configuration.is_default for f in guarded.maps[0].fields)
+
+
+def test_14_collectives_and_50_shapes_have_room() -> None:
+    """The number of panels and rows is bounded, and the title says what is left out."""
+    shapes = [Shape(2 + n, p) for n in range(25) for p in (1, 2)]
+    many = measurements(tuple(Collective), shapes, sizes=(8, 4096), launches=(1.0,))
+    found = measured(many)
+    figure = decision_map.draw(found)
+    assert len(panels(figure)) == len(Collective)
+    assert all(one.left_out == 25 for one in found.maps)
+    title = figure.get_suptitle()
+    assert "not shown: 25 of 50 shapes of allgather" in title
+    assert "and 10 more" in title
+
+
+def test_one_shape() -> None:
+    """One shape and one size make a map."""
+    one = measurements((Collective.BCAST,), [Shape(1, 2)], sizes=(0,), launches=(1.0,))
+    (panel,) = panels(decision_map.of_dataset(one))
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["1"]
+    low, high = panel.get_xlim()
+    assert 0 < low < high
+
+
+def test_many_algorithms_share_a_look() -> None:
+    """The rarer ones of more algorithms than can be told apart are one entry of the legend."""
+    parts = [
+        measurements(
+            (Collective.BCAST,),
+            [Shape(2 + k, 1)],
+            sizes=(8,),
+            launches=(1.0,),
+            names=("default", f"tree_{k:02}", f"chain_{k:02}"),
+        )
+        for k in range(20)
+    ]
+    rows = [m for part in parts for m in part.measurements()]
+    figure = decision_map.of_dataset(PerformanceDataset.of(parts[0].context, rows))
+    (legend,) = legends(figure)
+    assert legend == [*(f"tree_{k:02}" for k in range(12)), "8 others"]
+    styles = areas(panels(figure)[0])
+    assert len(styles["other"].corners) == 8
+    looks = {(one.colour, one.hatch) for one in styles.values()}
+    assert len(looks) == 13
+
+
+@pytest.mark.parametrize(
+    ("pick", "told"),
+    [
+        (Pick((Collective.SCAN,)), "there is no scan here, only allreduce, bcast"),
+        (Pick((Collective.BCAST,), nodes=(5,)), "bcast was measured on 2, 4, 8, 16 nodes"),
+    ],
+)
+def test_what_was_not_measured(dataset: PerformanceDataset, pick: Pick, told: str) -> None:
+    """A collective or shape that the data lack is an error that says what they have."""
+    with pytest.raises(DataError, match=told):
+        decision_map.of_dataset(dataset, pick=pick)
+
+
+def test_shapes_exclude_node_counts() -> None:
+    """Shapes cannot be asked for together with node counts."""
+    with pytest.raises(DataError, match="exclude each other"):
+        Pick(nodes=(2,), shapes=(Shape(2, 1),))
