@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 _INTERRUPTED = 130
 
@@ -12,7 +15,18 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line; print an error in one message, never as a traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if "_COLLTUNE_COMPLETE" in os.environ:
+        _complete()
     sys.exit(_status())
+
+
+def _complete() -> NoReturn:
+    """Answer a shell; in the middle of a line there is no room for a message."""
+    with suppress(Exception):
+        from colltune.cli.completion import answer
+
+        answer()
+    sys.exit(1)
 
 
 def _status() -> int:

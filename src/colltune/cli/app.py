@@ -39,10 +39,11 @@ VERBS: dict[str, str] = {
 _EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
 
 
-def app(words: Iterable[str]) -> typer.Typer:
+def app(words: Iterable[str], *, completing: bool = False) -> typer.Typer:
     """Return the command line for `words`: the verb that they begin with, or else all verbs.
 
-    A cold `colltune select` has little time, and every verb costs some.
+    A cold `colltune select` has little time, and every verb costs some. While a shell is
+    `completing` words, it must be able to ask.
     """
     first = next(iter(words), "")
     built = typer.Typer(
@@ -50,7 +51,7 @@ def app(words: Iterable[str]) -> typer.Typer:
         help="Pick the fastest algorithm of every MPI collective, and prove that MPI obeys.",
         epilog=_EPILOG,
         no_args_is_help=True,
-        add_completion=first not in VERBS,
+        add_completion=completing or first not in VERBS,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )

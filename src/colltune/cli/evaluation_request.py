@@ -172,10 +172,10 @@ class Request:
 
 
 _SPLITS: dict[str, Callable[[Request], Split]] = {
-    LeaveNodesOut.name: lambda _: LeaveNodesOut(),
-    LeavePpnOut.name: lambda request: LeavePpnOut(request.ppn),
-    Extrapolation.name: lambda request: Extrapolation(request.largest, request.above),
-    LeaveAllocationOut.name: lambda _: LeaveAllocationOut(),
-    MessageSizes.name: lambda request: MessageSizes(request.seed),
-    Transfer.name: Request.transfer,
+    "leave-nodes-out": lambda _: LeaveNodesOut(),
+    "leave-ppn-out": lambda request: LeavePpnOut(request.ppn),
+    "extrapolation": lambda request: Extrapolation(request.largest, request.above),
+    "leave-allocation-out": lambda _: LeaveAllocationOut(),
+    "message-sizes": lambda request: MessageSizes(request.seed),
+    "transfer": Request.transfer,
 }

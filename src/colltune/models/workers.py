@@ -129,7 +129,7 @@ def _dask(workers: Workers) -> Iterator[None]:
             started.close(timeout=_CONNECT_S)
 
 
-BACKENDS = {JOBLIB: _local, DASK: _dask}
+BACKENDS = {"joblib": _local, "dask": _dask}
 
 
 def _missing(extra: str, error: ImportError) -> ProgramError:

@@ -21,17 +21,14 @@ from colltune.mpi.openmpi.parameters import OpenMpiParameters
 from colltune.mpi.openmpi.ranges import OpenMpiJson
 
 FORMATS: dict[str, Format] = {
-    known.name: known
-    for known in (
-        OpenMpiClassic(),
-        OpenMpiJson(),
-        OpenMpiHan(),
-        OpenMpiParameters(),
-        TuningFormat(),
-        AdjustFormat(),
-        MpichJson(),
-        MpichVariables(),
-    )
+    "openmpi-classic": OpenMpiClassic(),
+    "openmpi-json": OpenMpiJson(),
+    "openmpi-han": OpenMpiHan(),
+    "openmpi-parameters": OpenMpiParameters(),
+    "intelmpi-json": TuningFormat(),
+    "intelmpi-adjust": AdjustFormat(),
+    "mpich-json": MpichJson(),
+    "mpich-cvars": MpichVariables(),
 }
 LARGEST_BYTES = 32 << 20
 RELEASES: dict[str, tuple[str, ...]] = {

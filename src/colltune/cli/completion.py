@@ -1,0 +1,207 @@
+"""What a shell offers after a tab: verbs, options, and the values that some of them take.
+
+The shell starts colltune with ``_COLLTUNE_COMPLETE`` set, and the words so far in other variables;
+the protocol, and the scripts for bash, zsh and fish, are typer's. The answer has to be there
+before the next key, and nobody wants to see an error while typing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import typer
+from click.shell_completion import CompletionItem
+
+from colltune.cli.literals import keys, members
+
+VARIABLE = "_COLLTUNE_COMPLETE"
+Values = Callable[[click.Context, str], Iterable[str]]
+_LEAST_OF_AN_ID = 12
+# bash takes these for ends of words, see COMP_WORDBREAKS
+_BREAKS = ("=", "@")
+
+
+def collectives(_context: click.Context, _begun: str) -> list[str]:
+    """Return all collectives."""
+    return members("domain.py", "Collective")
+
+
+def learners(_context: click.Context, _begun: str) -> list[str]:
+    """Return all learners, and the choice among them."""
+    return [*keys("models/learners.py", "LEARNERS"), "auto"]
+
+
+def objectives(_context: click.Context, _begun: str) -> list[str]:
+    """Return the statistics of a runtime."""
+    return members("dataset/objective.py", "Objective")
+
+
+def formats(_context: click.Context, _begun: str) -> list[str]:
+    """Return the formats of configuration files."""
+    return keys("mpi/formats.py", "FORMATS")
+
+
+def libraries(_context: click.Context, _begun: str) -> list[str]:
+    """Return the MPI libraries for which files are written."""
+    return keys("mpi/__init__.py", "LIBRARIES")
+
+
+def libraries_and_formats(context: click.Context, begun: str) -> list[str]:
+    """Return what `select` writes for or in."""
+    return [*libraries(context, begun), *formats(context, begun)]
+
+
+def releases(_context: click.Context, begun: str) -> list[str]:
+    """Return releases between which the meaning of a file changes, 5.0.11; or openmpi@5.0.11."""
+    from colltune.mpi.formats import RELEASES
+
+    if begun[:1].isalpha():
+        return [f"{library}@{one}" for library, ones in RELEASES.items() for one in ones]
+    return [one for ones in RELEASES.values() for one in ones]
+
+
+def described(context: click.Context, begun: str) -> list[str]:
+    """Return what `catalog` describes: libraries, with @ also their releases, and relatives."""
+    if "@" in begun:
+        return releases(context, begun)
+    from colltune.mpi import relatives
+
+    return [*libraries(context, begun), *relatives.names()]
+
+
+def installed(_context: click.Context, _begun: str) -> list[str]:
+    """Return libraries with releases, as Slurm's hooks take them: openmpi/4.1.4."""
+    from colltune.mpi.formats import RELEASES
+
+    return [f"{library}/{one}" for library, ones in RELEASES.items() for one in ones]
+
+
+def bundles(context: click.Context, begun: str) -> list[str]:
+    """Return the slots of the registry that was named, and beginnings of its bundles' ids."""
+    root = Path(context.params.get("registry") or "")
+    if root == Path():
+        return []
+    length = max(_LEAST_OF_AN_ID, len(begun))
+    ids = [name[:length] for name in _names(root / "bundles") if re.fullmatch("[0-9a-f]{64}", name)]
+    return sorted({*ids, *_names(root / "current")})
+
+
+def _names(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return [file.name for file in folder.iterdir() if not file.name.startswith(".")]
+    return []
+
+
+def _of(file: str, registry: str) -> Values:
+    return lambda _context, _begun: keys(file, registry)
+
+
+def _these(*values: str) -> Values:
+    return lambda _context, _begun: values
+
+
+VALUES: Mapping[str, Values] = {
+    "--collective": collectives,
+    "--learner": learners,
+    "--objective": objectives,
+    "--judge": objectives,
+    "--format": formats,
+    "--library": libraries,
+    "--release": releases,
+    "--strategy": _of("bench/strategies/__init__.py", "STRATEGIES"),
+    "--backend": _of("bench/backends/__init__.py", "BACKENDS"),
+    "bundles BUNDLE": bundles,
+    "bundles NEW": bundles,
+    "bundles OLD": bundles,
+    "catalog COLLECTIVE": collectives,
+    "catalog LIBRARY[@RELEASE]": described,
+    "convert --from-release": releases,
+    "convert --to": formats,
+    "evaluate --split": _of("cli/evaluation_request.py", "_SPLITS"),
+    "evaluate --suite": _of("cli/evaluation_request.py", "_SUITES"),
+    "fit --backend": _of("models/workers.py", "BACKENDS"),
+    "import --format": _of("dataset/importers/__init__.py", "IMPORTERS"),
+    "import --time-unit": _of("dataset/tidy_csv.py", "_TIME_UNITS"),
+    "retrain --backend": _of("models/workers.py", "BACKENDS"),
+    "retrain --print-unit": _of("retraining/units.py", "UNITS"),
+    "select --format": libraries_and_formats,
+    "serve --log-level": _these("DEBUG", "INFO", "WARNING", "ERROR"),
+    "serve --print-unit": _of("server/deployment.py", "EXAMPLES"),
+    "slurm --library": installed,
+    "token --scope": lambda _context, _begun: members("server/auth/scopes.py", "Scope"),
+}
+"""By option or argument, of one verb or of all, what it can be."""
+
+
+def words_so_far(variables: Mapping[str, str]) -> list[str]:
+    """Return the words that are whole, without the program's name, wherever the shell put them."""
+    if "COMP_WORDS" in variables:
+        number = variables.get("COMP_CWORD", "")
+        return variables["COMP_WORDS"].split()[1 : int(number) if number.isdecimal() else None]
+    typed = variables.get("_TYPER_COMPLETE_ARGS", "")
+    return typed.split()[1 : None if typed[-1:].isspace() else -1]
+
+
+def join_words(variables: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Put together what bash took for several words: openmpi @ 5.0, and --learner = knn.
+
+    Returns
+    -------
+    variables
+        What to set: bash's own, corrected.
+    cut
+        With what the word at the cursor begins that bash will leave as it is: openmpi@.
+    """
+    words = variables.get("COMP_WORDS", "").split("\n")
+    number = variables.get("COMP_CWORD", "")
+    if not number.isdecimal() or int(number) >= len(words):
+        return {}, ""
+    joined: list[str] = []
+    at, cut = 0, ""
+    for place, word in enumerate(words):
+        begun = joined[-1] if len(joined) > 1 else ""
+        if begun and (word in _BREAKS or begun.endswith(_BREAKS)):
+            joined[-1] += word
+        else:
+            joined.append(word)
+        if place == int(number):
+            at = len(joined) - 1
+            cut = joined[-1][: joined[-1].rfind("@") + 1] if joined[-1] != word else ""
+    return {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(at)}, cut
+
+
+def offer_values(command_line: click.Group, cut: str = "") -> None:
+    """Let the options and arguments of all verbs offer what is in `VALUES`."""
+    for verb, command in command_line.commands.items():
+        leaves = command.commands.values() if isinstance(command, click.Group) else [command]
+        for parameter in (parameter for leaf in leaves for parameter in leaf.params):
+            for name in (*parameter.opts, getattr(parameter, "metavar", None)):
+                values = VALUES.get(f"{verb} {name}", VALUES.get(f"{name}"))
+                if values is not None:
+                    parameter.shell_complete = _offering(values, cut)  # type: ignore[assignment, method-assign]
+
+
+def _offering(values: Values, cut: str) -> Callable[[click.Context, str], list[CompletionItem]]:
+    def offered(context: click.Context, begun: str) -> list[CompletionItem]:
+        found = [one for one in values(context, begun) if one.startswith(begun)]
+        return [CompletionItem(one.removeprefix(cut)) for one in found]
+
+    return offered
+
+
+def answer() -> None:
+    """Print what the shell asked for; whatever goes wrong, nothing."""
+    from colltune.cli.app import VERBS, app
+
+    corrected, cut = join_words(os.environ)
+    os.environ.update(corrected)
+    verb = next(iter(words_so_far(os.environ)), "")
+    command_line = typer.main.get_command(app([verb] if verb in VERBS else [], completing=True))
+    if isinstance(command_line, click.Group):
+        offer_values(command_line, cut)
+    command_line.main([], "colltune", VARIABLE)

@@ -1,0 +1,353 @@
+"""Completion, by the protocol that the shells' scripts speak, and in the shells that are here."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from colltune import process
+from colltune.cli import completion, literals
+from colltune.cli.app import VERBS, app
+from colltune.cli.evaluation_request import _SPLITS
+from colltune.domain import Collective
+from colltune.models.learners import LEARNERS
+from colltune.mpi.formats import FORMATS, RELEASES
+from colltune.selector.evaluation import LeaveAllocationOut, NodeCounts, Transfer
+from colltune.selector.evaluation.paper import PaperSplit
+from colltune.selector.evaluation.splits import MaskSplit
+
+# what `import colltune.cli` may not be slowed down by
+HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib", "pydantic", "fastapi")
+RUN = """
+import json, sys
+from colltune.cli import main
+sys.argv = ["colltune"]
+try:
+    main()
+finally:
+    print(json.dumps(sorted(set(map(str, sys.modules)))), file=sys.stderr)
+"""
+SHOWN = "from colltune.cli import main; import sys; sys.argv = ['colltune', *sys.argv[1:]]; main()"
+Complete = Callable[..., list[str]]
+
+
+def variables(shell: str, line: str) -> dict[str, str]:
+    """Return what a shell's script sets for the words up to the cursor."""
+    if shell == "bash":
+        words = line.split(" ")
+        told = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    else:
+        told = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    return {"_COLLTUNE_COMPLETE": f"complete_{shell}", **told}
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Complete:
+    """Return a function that returns what is offered for a line; nothing else is printed."""
+
+    def offered(line: str, shell: str = "bash", **more: str) -> list[str]:
+        for name, value in {**variables(shell, line), **more}.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit):
+            completion.answer()
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out.split()
+
+    return offered
+
+
+def leaves() -> Iterable[tuple[str, click.Command]]:
+    """Return all commands, each with its verb."""
+    whole = typer.main.get_command(app([]))
+    assert isinstance(whole, click.Group)
+    for verb, command in whole.commands.items():
+        inner = command.commands.values() if isinstance(command, click.Group) else [command]
+        yield from ((verb, leaf) for leaf in inner)
+
+
+@pytest.mark.parametrize("begun", ["", "s", "what"])
+def test_verbs_are_offered(complete: Complete, begun: str) -> None:
+    """All verbs that begin so, and nothing else."""
+    found = complete(f"colltune {begun}")
+    assert sorted(found) == sorted(verb for verb in VERBS if verb.startswith(begun))
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("colltune fit --lea", ["--learner"]),
+        ("colltune fit --learner ", [*LEARNERS, "auto"]),
+        ("colltune fit --learner=", [*LEARNERS, "auto"]),
+        ("colltune fit data --learner g", ["gam", "gaussian_process"]),
+        ("colltune fit --backend ", ["joblib", "dask"]),
+        ("colltune measure --backend ", ["native", "replay", "reprompi"]),
+        ("colltune measure --strategy f", ["full_grid"]),
+        ("colltune select --collective ", list(Collective)),
+        ("colltune select --format open", [one for one in ("openmpi", *FORMATS) if "open" in one]),
+        ("colltune lint --format ", list(FORMATS)),
+        ("colltune lint --release 4.1", ["4.1.4", "4.1.8", "4.1.3"]),
+        ("colltune lint --release mpich@5", ["mpich@5.0.2"]),
+        ("colltune catalog intel", ["intelmpi"]),
+        ("colltune catalog openmpi@6", ["openmpi@6.0.0"]),
+        ("colltune catalog openmpi@6.0.0 barr", ["barrier"]),
+        ("colltune evaluate data --split leave-n", ["leave-nodes-out"]),
+        ("colltune bundles pro", ["promote"]),
+        ("colltune explain --communicator l", ["leaders"]),
+        # a file is what the shell itself completes
+        ("colltune lint ru", []),
+    ],
+)
+def test_values_are_offered(complete: Complete, line: str, offered: list[str]) -> None:
+    """What an option or argument takes, of the registry that has it."""
+    assert complete(line) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_the_same(complete: Complete, shell: str) -> None:
+    """Zsh and fish put the words elsewhere; they get verbs, each with what it does, and values."""
+    verbs = " ".join(complete("colltune f", shell))
+    assert "fit" in verbs
+    assert "Fit runtime models" in verbs
+    assert [re.sub(r"\W", "", one) for one in complete("colltune fit --learner kn", shell)][
+        -1
+    ] == "knn"
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "joined", "cut"),
+    [
+        (["colltune", "catalog", "openmpi", "@", "6"], 4, "colltune catalog openmpi@6", "openmpi@"),
+        (["colltune", "catalog", "openmpi", "@"], 3, "colltune catalog openmpi@", "openmpi@"),
+        (["colltune", "lint", "f", "--release", "=", "mpich", "@", "5"], 7, None, None),
+        (["colltune", "fit", "--learner", "=", "kn"], 4, "colltune fit --learner=kn", ""),
+        (["colltune", "fit", "--learner", "kn"], 3, "colltune fit --learner kn", ""),
+        (["colltune", "catalog", "openmpi@6"], 2, "colltune catalog openmpi@6", ""),
+    ],
+)
+def test_words_that_bash_breaks_are_put_together(
+    words: list[str], at: int, joined: str | None, cut: str | None
+) -> None:
+    """Bash ends words at = and @; what it will leave as it is must not be in the answer."""
+    corrected, found = completion.join_words(
+        {"COMP_WORDS": "\n".join(words), "COMP_CWORD": f"{at}"}
+    )
+    if joined is None:
+        assert corrected["COMP_WORDS"].split() == [*words[:3], "--release=mpich@5"]
+        assert found == "--release=mpich@"
+        return
+    assert (" ".join(corrected["COMP_WORDS"].split("\n")), found) == (joined, cut)
+    assert int(corrected["COMP_CWORD"]) == len(joined.split()) - 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"COMP_WORDS": ""},
+        {"COMP_WORDS": "colltune", "COMP_CWORD": "7"},
+        {"COMP_WORDS": "colltune\nfit", "COMP_CWORD": "-1"},
+        {"COMP_WORDS": 'colltune\nfit\n"', "COMP_CWORD": "2"},
+        {"COMP_WORDS": "colltune\nfit\n--learner\n'é", "COMP_CWORD": "3"},
+        {"COMP_WORDS": "colltune\nbundles\nshow\n--registry\n/no/such\n", "COMP_CWORD": "5"},
+    ],
+)
+def test_nothing_is_said_in_the_middle_of_a_line(broken: Mapping[str, str]) -> None:
+    """Whatever the shell hands over, no message and no traceback gets into the user's line."""
+    told = {"_COLLTUNE_COMPLETE": "complete_bash", **broken}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COMP_")} | told
+    outcome = process.run([sys.executable, "-c", SHOWN], env=environment, timeout_s=60)
+    assert outcome.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("bash", "colltune "),
+        ("bash", "colltune fit --learner "),
+        ("zsh", "colltune evaluate --split "),
+        ("fish", "colltune catalog openmpi@"),
+    ],
+)
+def test_nothing_heavy_is_imported(shell: str, line: str) -> None:
+    """An answer needs no numpy, nothing that learns or draws, and no web framework."""
+    environment = {**os.environ, **variables(shell, line)}
+    outcome = process.run([sys.executable, "-c", RUN], env=environment, timeout_s=60)
+    assert outcome.stdout.strip()
+    loaded = json.loads(outcome.stderr)
+    assert "colltune.cli.app" in loaded
+    assert not [name for name in HEAVY if name in loaded]
+    if "fit" in line:
+        assert "colltune.cli.evaluate" not in loaded
+
+
+def test_every_entry_is_of_an_option() -> None:
+    """No entry of the table outlives the option that it was made for."""
+    known = {
+        name
+        for verb, leaf in leaves()
+        for parameter in leaf.params
+        for one in (*parameter.opts, getattr(parameter, "metavar", None))
+        for name in (one, f"{verb} {one}")
+    }
+    assert set(completion.VALUES) <= known
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("models.learners", "LEARNERS"),
+        ("models.workers", "BACKENDS"),
+        ("mpi", "LIBRARIES"),
+        ("mpi.formats", "FORMATS"),
+        ("bench.backends", "BACKENDS"),
+        ("bench.strategies", "STRATEGIES"),
+        ("dataset.importers", "IMPORTERS"),
+        ("dataset.tidy_csv", "_TIME_UNITS"),
+        ("cli.evaluation_request", "_SPLITS"),
+        ("cli.evaluation_request", "_SUITES"),
+        ("retraining.units", "UNITS"),
+        ("server.deployment", "EXAMPLES"),
+        ("domain", "Collective"),
+        ("dataset.objective", "Objective"),
+        ("server.auth.scopes", "Scope"),
+    ],
+)
+def test_what_is_read_is_what_is_registered(module: str, name: str) -> None:
+    """Names read from the source are those that the imported registry has, in its order."""
+    imported = importlib.import_module(f"colltune.{module}")
+    file = module.replace(".", "/") + ("/__init__.py" if hasattr(imported, "__path__") else ".py")
+    registry = getattr(imported, name)
+    if isinstance(registry, type) and issubclass(registry, StrEnum):
+        assert literals.members(file, name) == [one.value for one in registry]
+    else:
+        assert literals.keys(file, name) == list(registry)
+
+
+def test_a_registry_that_is_no_literal_is_noticed() -> None:
+    """There is no silent empty list for a name that is gone, or that is computed."""
+    for file, name in (("domain.py", "Nothing"), ("errors.py", "EXIT_STATUSES")):
+        with pytest.raises(KeyError):
+            literals.keys(file, name)
+    with pytest.raises(KeyError):
+        literals.members("domain.py", "Nothing")
+
+
+def test_splits_have_the_names_that_they_are_asked_for_by() -> None:
+    """A name in the registry of splits is the one that results state."""
+    masks = [one for one in MaskSplit.__subclasses__() if one not in (NodeCounts, PaperSplit)]
+    known = {LeaveAllocationOut.name, Transfer.name, *(one.name for one in masks)}
+    assert known == set(_SPLITS)
+
+
+def test_formats_have_their_names() -> None:
+    """A format is asked for by the name that it gives itself."""
+    assert [known.name for known in FORMATS.values()] == list(FORMATS)
+
+
+def test_releases_are_those_of_the_formats(complete: Complete) -> None:
+    """Libraries with releases are offered for Slurm's hooks."""
+    offered = complete("colltune slurm hooks --library ")
+    assert offered == [f"{name}/{one}" for name, ones in RELEASES.items() for one in ones]
+
+
+def test_bundles_of_a_registry_are_offered(complete: Complete, tmp_path: Path) -> None:
+    """Slots, and beginnings of ids as long as people write them, of the folder that was named."""
+    ids = ("a" * 63 + "0", "b" * 64)
+    for name in (*ids, ".a.0123456789ab.tmp"):
+        (tmp_path / "bundles" / name).mkdir(parents=True)
+    (tmp_path / "current").mkdir()
+    (tmp_path / "current" / "openmpi-4.1.4").touch()
+    line = f"colltune bundles show --registry {tmp_path} "
+    assert complete(line) == ["a" * 12, "b" * 12, "openmpi-4.1.4"]
+    assert complete(f"{line}bbb") == ["b" * 12]
+    assert complete(line + ids[0][:20]) == [ids[0][:20]]
+    assert complete("colltune bundles show ", COLLTUNE_REGISTRY=str(tmp_path))[0] == "a" * 12
+    assert complete(f"colltune bundles show --registry {tmp_path}/none ") == []
+
+
+def script(shell: str, folder: Path) -> Path:
+    """Return the file of a shell's script, and put colltune of this tree beside it."""
+    command = folder / "colltune"
+    command.write_text(f"#!{sys.executable}\n{SHOWN}\n")
+    command.chmod(0o755)
+    environment = {**os.environ, "_COLLTUNE_COMPLETE": f"source_{shell}"}
+    outcome = process.run([command], env=environment, timeout_s=60)
+    file = folder / f"colltune.{shell}"
+    file.write_text(process.check(outcome, "the script").stdout)
+    return file
+
+
+def in_shell(shell: str, folder: Path, words: list[str]) -> process.Outcome:
+    """Run a shell with colltune of this tree on its PATH."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    return process.run([found, *words], env=environment, cwd=folder, timeout_s=60)
+
+
+def test_in_a_real_bash(tmp_path: Path) -> None:
+    """The script for bash fills COMPREPLY: with a verb, a value, and behind an @ of a word."""
+    file = script("bash", tmp_path)
+    lines = [["colltune", "exp"], ["colltune", "fit", "--learner", "kn"]]
+    lines += [["colltune", "catalog", "openmpi", "@", "6"], ["colltune", "lint", "x"]]
+    program = f". {file}; complete -p colltune; "
+    for words in lines:
+        program += (
+            f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; COMPREPLY=();"
+            ' _colltune_completion colltune; echo "[${COMPREPLY[*]}]"; '
+        )
+    outcome = process.check(in_shell("bash", tmp_path, ["--norc", "-c", program]), "bash")
+    assert outcome.stderr == ""
+    shown, *offered = outcome.stdout.splitlines()
+    assert shown == "complete -o default -F _colltune_completion colltune"
+    assert offered == ["[export explain]", "[knn]", "[6.0.0]", "[]"]
+
+
+def test_in_a_real_fish(tmp_path: Path) -> None:
+    """The script for fish is one that fish completes with."""
+    file = script("fish", tmp_path)
+    program = f"source {file}; complete -C 'colltune fit --learner kn'"
+    outcome = process.check(in_shell("fish", tmp_path, ["--no-config", "-c", program]), "fish")
+    assert outcome.stdout.split() == ["knn"]
+
+
+def test_in_a_real_zsh(tmp_path: Path) -> None:
+    """The script for zsh calls for what was typed so far, and hands the values to _arguments."""
+    file = script("zsh", tmp_path)
+    program = (
+        "compdef() { : }; _arguments() { print -r -- $* }; _files() { print files }; "
+        f"source {file}; words=(colltune fit --learner kn); CURRENT=4; _colltune_completion"
+    )
+    outcome = process.check(in_shell("zsh", tmp_path, ["-f", "-c", program]), "zsh")
+    assert outcome.stdout.strip() == '*: :(("knn"))'
+
+
+def test_it_is_installed_for_the_shell_at_hand(tmp_path: Path) -> None:
+    """--install-completion writes a script below the home folder, and says where."""
+    home = tmp_path / "home"
+    script("bash", tmp_path)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
+    }
+    outcome = process.run(
+        [tmp_path / "colltune", "--install-completion", "bash"], env=environment, timeout_s=60
+    )
+    written = home / ".bash_completions" / "colltune.sh"
+    assert str(written) in process.check(outcome, "installing").stdout.replace("\n", "")
+    assert "complete -o default" in written.read_text()
+    assert str(written) in (home / ".bashrc").read_text()
