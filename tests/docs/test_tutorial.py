@@ -1,0 +1,81 @@
+"""The tutorial works as written: all its commands, in order, with the outputs that it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+from tests.docs.pages import Command, Result
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = pages.commands_of(ROOT / "docs" / "tutorial.md")
+TIMEOUT_S = 300
+# of a clone; what the commands write lies beside them
+USED = ("Makefile", "setup.sh", "pyproject.toml", "requirements.lock", "tests", "notebooks")
+_BUDGET = re.compile(r"--budget (\d+)(s?)")
+# installing is tested where the tests are run from: `make test` begins with it
+_SETUP = ("make setup", "make --dry-run setup")
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return a reader's environment: this Python's programs first, no settings for any MPI."""
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_", "PRTE_", "COLLTUNE"))}
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    # as on a terminal: what is said on both outputs comes in order
+    return {**kept, **root, "HOME": str(home), "PATH": programs, "PYTHONUNBUFFERED": "1"}
+
+
+def missing(command: Command) -> str | None:
+    """Return the first program that a command needs and this machine has not."""
+    path = environment(Path())["PATH"]
+    return next((name for name in command.needs if shutil.which(name, path=path) is None), None)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Command, Result]:
+    """Run the tutorial in what looks like a clone; return how each command ended."""
+    clone = tmp_path_factory.mktemp("clone")
+    for name in USED:
+        (clone / name).symlink_to(ROOT / name)
+    run = [command for command in COMMANDS if missing(command) is None]
+    env = environment(tmp_path_factory.mktemp("home"))
+    return dict(zip(run, pages.run(run, clone, env, TIMEOUT_S), strict=True))
+
+
+@pytest.mark.parametrize(
+    "command", COMMANDS, ids=lambda command: f"{command.line}: {command.text.splitlines()[0][:60]}"
+)
+def test_command_does_what_the_tutorial_shows(
+    command: Command, results: dict[Command, Result]
+) -> None:
+    """It ends as the page says and prints what the page shows."""
+    if (name := missing(command)) is not None:
+        pytest.skip(f"no {name} on PATH")
+    complaint = pages.complaint(command, results[command])
+    assert complaint is None, complaint
+
+
+def test_the_test_changes_nothing_but_budgets_and_the_set_up() -> None:
+    """What the page's source lets a test run instead is a shorter budget, or no installation."""
+    for old, new in {pair for command in COMMANDS for pair in command.replaced}:
+        if (old, new) != _SETUP:
+            long, short = _BUDGET.fullmatch(old), _BUDGET.fullmatch(new)
+            assert long is not None
+            assert short is not None
+            assert int(short[1]) < int(long[1])
+
+
+def test_all_commands_of_the_tutorial_are_tested() -> None:
+    """The page has no shell block of another kind, whose commands no test would run."""
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^```(\w+)$", text, re.MULTILINE)) == {"console"}
+    assert all(command.prompt == "$ " for command in COMMANDS)
