@@ -15,10 +15,10 @@ from packaging.version import Version
 from colltune import __version__
 from colltune.dataset import append, read_parquet
 from colltune.dataset.parquet import read_provenances
-from colltune.models.bundle import load
+from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.provenance import collect
-from colltune.selector.evaluation import LeaveNodesOut, evaluate_split
+from colltune.selector.evaluation import Evaluation, LeaveNodesOut, evaluate_split
 from colltune.selector.evaluation import results_file as results
 from colltune.server.deployment import EXAMPLES, example
 from tests.models.machines import measured
@@ -63,10 +63,22 @@ def test_images_have_it() -> None:
     assert {*labels, *tags} == {__version__}
 
 
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    """Return a small bundle."""
+    return fit(measured(), "knn", jobs=1)
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> Evaluation:
+    """Return a small evaluation."""
+    data = measured(nodes=(2, 4, 8), ppn=(1,))
+    return evaluate_split(data, LeaveNodesOut(), learners=("knn",))
+
+
 @every_other
-def test_bundles_of_another_version_are_read(other: str, tmp_path: Path) -> None:
+def test_bundles_of_another_version_are_read(bundle: Bundle, other: str, tmp_path: Path) -> None:
     """Their format's version decides, not colltune's; the id and the record of who wrote stay."""
-    bundle = fit(measured(), "knn", jobs=1)
     manifest = bundle.save(tmp_path / "b") / "manifest.json"
     assert manifest.read_text().count(f'"{__version__}"') == 1
     manifest.write_text(manifest.read_text().replace(f'"{__version__}"', f'"{other}"'))
@@ -93,10 +105,11 @@ def test_launches_of_other_versions_join(tmp_path: Path) -> None:
 
 
 @every_other
-def test_results_of_another_version_are_read(other: str, tmp_path: Path) -> None:
+def test_results_of_another_version_are_read(
+    evaluation: Evaluation, other: str, tmp_path: Path
+) -> None:
     """What `colltune evaluate --out` wrote is compared across versions."""
-    data = measured(nodes=(2, 4, 8), ppn=(1,))
-    file = results.write([evaluate_split(data, LeaveNodesOut(), learners=("knn",))], tmp_path / "r")
+    file = results.write([evaluation], tmp_path / "r")
     content = json.loads(file.read_text())
     content["colltune_version"] = other
     file.write_text(json.dumps(content))

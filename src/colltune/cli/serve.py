@@ -7,17 +7,20 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colltune.cli.options import Caution
+from colltune.errors import ProgramError
 
 if TYPE_CHECKING:
     from colltune.server.settings import Settings
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_NEEDED = ("fastapi", "httptools", "prometheus_client", "pydantic_settings", "structlog", "uvicorn")
 
 
 def serve(
@@ -104,6 +107,7 @@ def serve(
         "access_log": access_log or None,
         "log_level": log_level if log_level != "INFO" else None,
     }
+    _check_installed()
     from colltune.server.surroundings import settle_in
 
     settle_in()
@@ -119,15 +123,19 @@ def serve(
         _run(listening, workers, settings, {n: str(p) for n, p in tls.items() if p is not None})
 
 
-def _settings(given: dict[str, Any]) -> Settings:
-    try:
-        from pydantic import ValidationError
+def _check_installed() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ProgramError(
+            f"the service needs {', '.join(missing)}; pip install 'colltune[server]'"
+        )
 
-        from colltune.server.settings import PREFIX, Settings
-    except ImportError as error:
-        raise typer.BadParameter(
-            f"the service needs {error.name}: install colltune[server]"
-        ) from error
+
+def _settings(given: dict[str, Any]) -> Settings:
+    from pydantic import ValidationError
+
+    from colltune.server.settings import PREFIX, Settings
+
     try:
         return Settings(**given)
     except ValidationError as error:
