@@ -15,7 +15,7 @@ from tests.docs.pages import Command, Result
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = pages.commands_of(ROOT / "docs" / "tutorial.md")
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 # of a clone; what the commands write lies beside them
 USED = ("Makefile", "setup.sh", "pyproject.toml", "requirements.lock", "tests", "notebooks")
 _BUDGET = re.compile(r"--budget (\d+)(s?)")
