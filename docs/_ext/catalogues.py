@@ -1,0 +1,93 @@
+"""What is known of an MPI library's algorithms, series by series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from colltune.mpi import relatives
+from colltune.mpi.reference import REFERENCES, AlgorithmFacts, CollectiveFacts, Reference
+from docs._ext.markdown import code, heading, table, text
+
+_HEAD = ("number", "algorithm", "parameters", "needs", "otherwise", "never used, since")
+
+
+def markdown(library: str) -> str:
+    """Return the catalogues of a library, the newest series first; of ``relatives`` all of them."""
+    if library == "relatives":
+        return "".join(_relative(relatives.load(name)) for name in relatives.names())
+    reference = REFERENCES[library]
+    return "".join(_series(reference, series) for series in reversed(reference.series))
+
+
+def _series(reference: Reference, series: str) -> str:
+    release, found = reference.at(series)
+    formats = ", ".join(map(code, reference.formats(release)))
+    parts = [
+        heading(2, f"{reference.title} {series}"),
+        f"Known from {text(release)} on; reads {formats}.\n\n",
+    ]
+    for collective in found.collectives:
+        facts = reference.facts(release, collective)
+        parts += [heading(3, f"{reference.library} {series}: {collective}"), *_collective(facts)]
+    return "".join(parts)
+
+
+def _collective(facts: CollectiveFacts) -> Iterator[str]:
+    yield from (f"{line}\n\n" for line in [" ".join(_sentences(facts))])
+    yield table(_HEAD, (_algorithm(algorithm) for algorithm in facts.algorithms))
+
+
+def _sentences(facts: CollectiveFacts) -> Iterator[str]:
+    if facts.id is not None:
+        yield f"Number {facts.id} in rules files."
+    yield f"Chosen by {code(facts.variable)}."
+    if facts.one_rule:
+        yield "Only one rule for all message sizes is safe."
+    if not facts.runtime:
+        yield "Cannot be changed in a running program."
+    if facts.one_node == facts.across_nodes:
+        yield text(f"Decides: {facts.one_node}.")
+    else:
+        yield text(f"Decides on one node: {facts.one_node}; across nodes: {facts.across_nodes}.")
+    if facts.note:
+        yield text(f"Note: {facts.note}.")
+
+
+def _algorithm(algorithm: AlgorithmFacts) -> tuple[str, ...]:
+    named = ", ".join(map(code, (algorithm.name, *algorithm.aliases)))
+    parameters = (
+        f"{code(f'{p.name}={p.default}')} ({p.low} … {p.high})" for p in algorithm.parameters
+    )
+    needs = "; ".join(condition.needs for condition in algorithm.conditions)
+    otherwise = dict.fromkeys(c.otherwise for c in algorithm.conditions if c.otherwise)
+    return (
+        str(algorithm.number),
+        named,
+        ", ".join(parameters),
+        text(needs),
+        text("; ".join(otherwise)),
+        text(algorithm.wrong),
+    )
+
+
+def _relative(found: relatives.Relative) -> str:
+    of = f"A relative of {code(found.relative_of)}; {relatives.UNTRIED}."
+    own = (
+        (found_of.collective, code(found_of.variable), _values(found_of.values))
+        for found_of in found.algorithms
+    )
+    switches = (
+        (code(s.name), text(s.values), text(s.default), ", ".join(s.collectives), text(s.meaning))
+        for s in found.variables
+    )
+    return (
+        heading(2, f"{found.title} {found.releases}")
+        + f"{of} {text(found.summary)}\n\n"
+        + (table(("collective", "variable", "values"), own) if found.algorithms else "")
+        + table(("variable", "values", "default", "collectives", "meaning"), switches)
+        + f"Sources: {text('; '.join(found.sources))}\n\n"
+    )
+
+
+def _values(values: Sequence[str]) -> str:
+    return ", ".join(map(code, values))
