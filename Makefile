@@ -8,7 +8,7 @@ NAME ?=
 TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test checks unit integration test-mpi setup lint bench docs dist lock
+.PHONY: tune test checks unit integration test-mpi setup lint bench docs man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -45,6 +45,11 @@ bench: setup
 # every reference that leads nowhere is an error
 docs: setup
 	.venv/bin/sphinx-build -W --keep-going -n -q -d build/docs/.doctrees docs build/docs/html
+	.venv/bin/python -m docs._ext.man_pages build/docs/man
+
+# manual pages as wheels bring them along, from the command line's help
+man: setup
+	.venv/bin/python -m docs._ext.man_pages docs/man
 
 # wheel, sdist and bill of materials; whoever makes them from the same files gets the same bytes
 dist: setup
