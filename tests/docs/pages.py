@@ -11,8 +11,11 @@ status by `echo $?` next. An HTML comment in front of a block changes how a test
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +136,21 @@ def _split(page: Path, block: _Block) -> list[tuple[int, str, str, tuple[str, ..
         else:
             parts[-1][3].append(line)
     return [(n, prompt, "\n".join(text), tuple(shown)) for n, prompt, text, shown in parts]
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return a reader's environment: this Python's programs first, no settings for any MPI."""
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_", "PRTE_", "COLLTUNE"))}
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    # as on a terminal: what is said on both outputs comes in order
+    return {**kept, **root, "HOME": str(home), "PATH": programs, "PYTHONUNBUFFERED": "1"}
+
+
+def missing(command: Command) -> str | None:
+    """Return the first program that a command needs and this machine has not."""
+    path = environment(Path())["PATH"]
+    return next((name for name in command.needs if shutil.which(name, path=path) is None), None)
 
 
 def run(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,29 +22,14 @@ _SETUP = ("make setup", "make --dry-run setup")
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
 
-def environment(home: Path) -> dict[str, str]:
-    """Return a reader's environment: this Python's programs first, no settings for any MPI."""
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_", "PRTE_", "COLLTUNE"))}
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    # as on a terminal: what is said on both outputs comes in order
-    return {**kept, **root, "HOME": str(home), "PATH": programs, "PYTHONUNBUFFERED": "1"}
-
-
-def missing(command: Command) -> str | None:
-    """Return the first program that a command needs and this machine has not."""
-    path = environment(Path())["PATH"]
-    return next((name for name in command.needs if shutil.which(name, path=path) is None), None)
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Command, Result]:
     """Run the tutorial in what looks like a clone; return how each command ended."""
     clone = tmp_path_factory.mktemp("clone")
     for name in USED:
         (clone / name).symlink_to(ROOT / name)
-    run = [command for command in COMMANDS if missing(command) is None]
-    env = environment(tmp_path_factory.mktemp("home"))
+    run = [command for command in COMMANDS if pages.missing(command) is None]
+    env = pages.environment(tmp_path_factory.mktemp("home"))
     return dict(zip(run, pages.run(run, clone, env, TIMEOUT_S), strict=True))
 
 
@@ -58,7 +40,7 @@ def test_command_does_what_the_tutorial_shows(
     command: Command, results: dict[Command, Result]
 ) -> None:
     """It ends as the page says and prints what the page shows."""
-    if (name := missing(command)) is not None:
+    if (name := pages.missing(command)) is not None:
         pytest.skip(f"no {name} on PATH")
     complaint = pages.complaint(command, results[command])
     assert complaint is None, complaint
@@ -77,5 +59,5 @@ def test_the_test_changes_nothing_but_budgets_and_the_set_up() -> None:
 def test_all_commands_of_the_tutorial_are_tested() -> None:
     """The page has no shell block of another kind, whose commands no test would run."""
     text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^```(\w+)$", text, re.MULTILINE)) == {"console"}
+    assert set(re.findall(r"^```(\w+)$", text, re.MULTILINE)) <= {"console", "text"}
     assert all(command.prompt == "$ " for command in COMMANDS)
