@@ -23,6 +23,7 @@ RUN /opt/build/bin/pip install --no-cache-dir --only-binary :all: --require-hash
  && /opt/build/bin/pip --python /opt/colltune/bin/python install --no-cache-dir --only-binary :all: \
       --require-hashes --requirement requirements-service.lock
 COPY LICENSE README.md pyproject.toml ./
+COPY man man
 COPY sbom sbom
 COPY src src
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /dist . \
@@ -66,6 +67,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/colltune
 COPY LICENSE Makefile README.md pyproject.toml requirements.lock setup.sh ./
+COPY man man
 COPY sbom sbom
 COPY src src
 RUN make setup

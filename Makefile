@@ -49,7 +49,7 @@ docs: setup
 
 # manual pages as wheels bring them along, from the command line's help
 man: setup
-	.venv/bin/python -m docs._ext.man_pages docs/man
+	.venv/bin/python -m docs._ext.man_pages man
 
 # wheel, sdist and bill of materials; whoever makes them from the same files gets the same bytes
 dist: setup

@@ -23,7 +23,7 @@ extensions = [
 ]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_ext", "man"]
+exclude_patterns = ["_ext"]
 myst_heading_anchors = 3
 toc_object_entries = False
 # -- would become a dash

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from colltune import process
+from colltune import __version__, process
 from tests.packaging.distributions import ROOT
 
 SOURCES = ROOT / "src"
+DATA = f"colltune-{__version__}.data"
 # -I and -S keep the tree out: no PYTHONPATH, and no .pth file of an editable installation
 ALONE = """
 import sys
@@ -59,10 +60,19 @@ def test_the_wheel_holds_nothing_beside_the_package(wheel: Path) -> None:
     """No test, benchmark or link of the tree is installed into everybody's environment."""
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
-        (info,) = tops - {"colltune"}
+        (info,) = tops - {"colltune", DATA}
         assert info.endswith(".dist-info")
         entries = archive.read(f"{info}/entry_points.txt").decode()
     assert "colltune = colltune.cli:main" in entries
+
+
+def test_manual_pages_are_installed_where_man_looks(wheel: Path) -> None:
+    """Those of the tree go to share/man/man1 beside the program, and nothing else goes there."""
+    here = {f"{DATA}/data/share/man/man1/{file.name}" for file in (ROOT / "man").iterdir()}
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith(f"{DATA}/")}
+    assert packed == here
+    assert len(here) > 20
 
 
 def test_all_of_the_wheel_can_be_imported(unpacked: Path) -> None:
