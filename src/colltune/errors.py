@@ -76,6 +76,12 @@ class TokenFileError(ColltuneError):
     exit_status = 15
 
 
+class Interrupted(ColltuneError):  # noqa: N818 - it names what happened
+    """The user, or the system, ended the work; the message tells what is left of it."""
+
+    exit_status = 130
+
+
 UNFINISHED = 10
 """Exit status of a measuring process that leaves a part of its campaign to the next one."""
 NOTHING_NEW = 11
@@ -104,5 +110,5 @@ EXIT_STATUSES: dict[int, str] = {
     DRIFT: "drift: runtimes are not what they were when the bundle in force was fitted",
     BUSY: "busy: another retraining of the registry is at it",
     TokenFileError.exit_status: "tokens: a file of tokens that is missing, unsafe or damaged",
-    130: "interrupted; what was measured is kept",
+    Interrupted.exit_status: "interrupted; what was measured is kept",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of
 from colltune.bench.launch_folder import new_launch, salvage_all
+from colltune.bench.progress import Standing
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset, append, read_parquet
 from colltune.dataset.parquet import read_provenance
@@ -407,3 +409,42 @@ def test_a_glob_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     campaign = CAMPAIGN.changed(only=("*.bcast.quick",))
     with pytest.raises(CampaignError, match=r"space\.only: .*quick.*openmpi\.bcast\.fast"):
         runner.run_campaign(campaign, ReplayBackend(_recorded()), tmp_path)
+
+
+class _Telling(ReplayBackend):
+    """Replays, and tells after each visit which ones have begun."""
+
+    begun: tuple[int, ...] = ()
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        for step in plan.steps:
+            self.begun = (*self.begun, step.cell)
+            progress(0.0)
+        return super().run(plan, launch, folder, progress)
+
+
+def test_a_campaign_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launch, phase, the cell under way, cells done of all, and the budget, are told."""
+    monkeypatch.setattr(runner, "_TELL_S", 0.0)
+    told: list[Standing] = []
+    backend = _Telling(_recorded(), launch_s=0.0)
+    runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1, within_s=20.0, progress=told.append)
+    first, second, last = told[0], told[1], told[-1]
+    assert (first.what, first.shape, first.launch, first.now) == ("survey", SHAPE, 1, None)
+    assert (first.measured, first.cells, first.budget_s) == (0, 9, 30.0)
+    assert 19.0 < first.ends_s < 25.0
+    assert second.now is not None
+    assert (second.now.instance.shape, second.measured) == (SHAPE, 1)
+    assert (last.measured, last.launch) == (9, 3)
+    assert all(a.spent_s <= b.spent_s for a, b in itertools.pairwise(told))
+
+
+def test_a_backend_need_not_tell_its_visits(tmp_path: Path) -> None:
+    """Then cells count as done when their launch is stored."""
+    told: list[Standing] = []
+    backend = ReplayBackend(_recorded(), launch_s=0.0)
+    runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1, progress=told.append)
+    assert {standing.now for standing in told} == {None}
+    assert [told[0].measured, told[-1].measured] == [0, 9]

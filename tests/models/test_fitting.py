@@ -56,10 +56,14 @@ def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_progress_counts_to_the_end() -> None:
-    """The callback is told each finished part of all there are."""
-    seen: list[tuple[int, int]] = []
-    fit(measured(), "knn", progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(k, 5) for k in range(1, 6)]
+    """The callback is told the configurations fitted of all there are, and what is next."""
+    seen: list[tuple[int, int, str]] = []
+    bundle = fit(measured(), "knn", progress=lambda *told: seen.append(told))
+    each = len(bundle.configurations())
+    assert seen == [
+        *((k * each, 5 * each, "bcast: knn") for k in range(5)),
+        (5 * each, 5 * each, ""),
+    ]
 
 
 def test_feature_set_can_be_named() -> None:

@@ -84,6 +84,6 @@ def retrain(site: Site, **changes: Any) -> Night:
     """Run one night quietly."""
     return run(
         replace(site, **changes),
-        lambda _what: nullcontext(lambda _done, _total: None),
+        lambda _what: nullcontext(lambda _done, _total, _next: None),
         lambda night: [str(r.reason) for r in night.results],
     )

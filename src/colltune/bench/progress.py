@@ -1,9 +1,10 @@
-"""How far a campaign has got: what is known of each of its cells."""
+"""How far a campaign has got: what is known of each of its cells, and what goes on."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from colltune.bench.campaign import Campaign
@@ -15,6 +16,30 @@ from colltune.domain import Measurement, RunStatus, Shape
 from colltune.errors import DataError
 
 _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What goes on in a campaign, and how far it is.
+
+    ``what`` names the phase of launch number ``launch``, which runs on ``shape``; ``now`` is the
+    cell that is visited, as far as it is known. ``measured`` of all ``cells`` have been timed, or
+    are known not to be worth it. ``spent_s`` of ``budget_s`` seconds of wall time are gone; this
+    process ends when ``ends_s`` are.
+    """
+
+    what: str
+    shape: Shape
+    launch: int
+    now: Cell | None
+    measured: int
+    cells: int
+    spent_s: float
+    budget_s: float
+    ends_s: float
+
+
+Progress = Callable[[Standing], None]
 
 
 class Measured:
@@ -126,9 +151,6 @@ class Measured:
             index for index, cell in enumerate(self.cells) if cell.instance.shape == shape
         )
 
-    def untouched(self) -> int:
-        """Return how many cells were neither measured nor closed for a reason."""
-        return sum(
-            index not in self.times_s and index not in self.closed
-            for index in range(len(self.cells))
-        )
+    def untouched(self, begun: Set[int] = frozenset()) -> int:
+        """Return how many cells were neither measured, nor closed for a reason, nor `begun`."""
+        return len(self.cells) - len(self.times_s.keys() | self.closed | begun)

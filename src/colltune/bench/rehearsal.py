@@ -11,7 +11,8 @@ from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, Launch
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import check_globs
 from colltune.bench.journal import Journal
-from colltune.bench.runner import CampaignRun, Progress
+from colltune.bench.progress import Progress
+from colltune.bench.runner import CampaignRun
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import Visited
 from colltune.domain import Measurement, Shape
@@ -73,12 +74,12 @@ def rehearse(
     *,
     launch_s: float,
     seed: int = 0,
-    progress: Progress = lambda _what, _spent_s: None,
+    progress: Progress = lambda _standing: None,
 ) -> Rehearsal:
     """Go through `campaign` as its strategy would, if every cell took what `time_s` says.
 
-    `launch_s` are the seconds that a launch costs beside its steps; `progress` is called with what
-    was launched in thought and the seconds gone by. Nothing is run, and nothing is
+    `launch_s` are the seconds that a launch costs beside its steps; `progress` is called
+    after each launch, with the seconds that it would have taken. Nothing is run, and nothing is
     abandoned by racing, so that the real campaign is through with slow cells earlier.
 
     Raises
@@ -143,7 +144,7 @@ class _RehearsalRun(CampaignRun):
             left_s -= done * self._time_s(plan.cells[step.cell])
         wall_s = plan.budget_s - left_s
         self._now_s += wall_s
-        self.progress(what, self._now_s)
+        self.tell(plan, what)
         measurements = tuple(self._measurement(plan.cells[i], n) for i, n in reps.items())
         self.measured.learn(measurements)
         return LaunchResult(measurements, Ending.PLAN, 0.0, wall_s)

@@ -6,20 +6,26 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from colltune import provenance
 from colltune.bench import journal
-from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.protocol import (
+    Backend,
+    Ending,
+    FollowsVisits,
+    LaunchPlan,
+    LaunchResult,
+)
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of, check_globs
 from colltune.bench.forecast import too_slow
 from colltune.bench.interrupts import held_back
 from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
-from colltune.bench.progress import Measured
+from colltune.bench.progress import Measured, Progress, Standing
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import STRATEGIES, Visit, Visited
 from colltune.dataset import append
@@ -28,8 +34,8 @@ from colltune.errors import BudgetError, OutputError, ProgramError
 
 _PROBE_S = 30.0
 _STORE_S = 0.15
+_TELL_S = 0.25
 _GONE = "the nodes of this launch do not answer any more"
-Progress = Callable[[str, float], None]
 
 
 @dataclass
@@ -64,7 +70,7 @@ def run_campaign(
     seed: int | None = None,
     resume: bool = True,
     within_s: float | None = None,
-    progress: Progress = lambda _what, _spent_s: None,
+    progress: Progress = lambda _standing: None,
 ) -> CampaignReport:
     """Measure the campaign's cells into the folder `dataset` within ``campaign.budget_s`` seconds.
 
@@ -107,11 +113,13 @@ class CampaignRun:
         dataset: Path | None,
         log: Journal,
         rng: random.Random,
-        progress: Progress = lambda _what, _spent_s: None,
+        progress: Progress = lambda _standing: None,
     ) -> None:
         self.campaign, self.backend, self.dataset = campaign, backend, dataset
         self.log, self.rng, self.progress = log, rng, progress
         self.started = time.monotonic()
+        self.ends_s = campaign.budget_s
+        self._told_s = 0.0
         self.report = CampaignReport()
         self.failure: ProgramError | None = None
         self.failures: Counter[Shape] = Counter()
@@ -143,6 +151,7 @@ class CampaignRun:
         strategy = STRATEGIES[self.campaign.strategy]
         budget_ends_s = self.campaign.budget_s - _STORE_S
         ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
+        self.ends_s = ends_s
         nothing_more = False
         while (left_s := ends_s - self.spent_s()) > 0 and not nothing_more:
             state = self.measured.state(self.campaign, self._visit_s(), left_s)
@@ -249,7 +258,8 @@ class CampaignRun:
             self.log.begin(launch, len(self.measured.history), what, plan.shape, self.spent_s())
             stored = False
             try:
-                result = self.backend.run(plan, launch, folder, lambda _s: self._beat(what))
+                self.tell(plan, what)
+                result = self.backend.run(plan, launch, folder, lambda _s: self._beat(plan, what))
                 result = self._blamed(plan.shape, result)
                 with held_back():
                     self._store(result.measurements, {**facts, **result.facts}, folder)
@@ -267,9 +277,30 @@ class CampaignRun:
         context = self.backend.context(self.campaign.machine)
         return replace(context, fabric=self.campaign.fabric or context.fabric)
 
-    def _beat(self, what: str) -> None:
-        self.log.beat(self.spent_s())
-        self.progress(what, self.spent_s())
+    def _beat(self, plan: LaunchPlan, what: str) -> None:
+        spent_s = self.spent_s()
+        self.log.beat(spent_s)
+        if spent_s - self._told_s >= _TELL_S:
+            begun = self.backend.begun if isinstance(self.backend, FollowsVisits) else ()
+            self.tell(plan, what, begun)
+
+    def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = ()) -> None:
+        """Tell how far the campaign is in a launch that has begun to visit the cells `begun`."""
+        spent_s = self._told_s = self.spent_s()
+        n_cells = len(self.measured.cells)
+        self.progress(
+            Standing(
+                what=what,
+                shape=plan.shape,
+                launch=self.report.launches + 1,
+                now=plan.cells[begun[-1]] if begun else None,
+                measured=n_cells - self.measured.untouched(set(begun)),
+                cells=n_cells,
+                spent_s=spent_s,
+                budget_s=self.campaign.budget_s,
+                ends_s=self.ends_s,
+            )
+        )
 
     def _blamed(self, shape: Shape, result: LaunchResult) -> LaunchResult:
         """Take the blame from a cell whose nodes turn out to be gone."""

@@ -9,7 +9,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-_INTERRUPTED = 130
+from colltune.cli.console import Mark, painted, streams
+from colltune.errors import ColltuneError, Interrupted, OutputError
 
 
 def main() -> None:
@@ -17,7 +18,17 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if "_COLLTUNE_COMPLETE" in os.environ:
         _complete()
-    sys.exit(_status())
+    streams.prepare()
+    sys.exit(_flushed(_status()))
+
+
+def _flushed(status: int) -> int:
+    """Return `status`, or another one if the results cannot be written."""
+    try:
+        streams.flushed(sys.stdout)
+    except OutputError as error:
+        return _complain(str(error), status or error.exit_status)
+    return status
 
 
 def _complete() -> NoReturn:
@@ -33,7 +44,6 @@ def _status() -> int:
     from click.exceptions import Abort, ClickException
 
     from colltune.cli.app import app
-    from colltune.errors import ColltuneError, OutputError
 
     try:
         result = app(sys.argv[1:])(standalone_mode=False)
@@ -44,23 +54,21 @@ def _status() -> int:
         return _complain(str(error), error.exit_status)
     except (KeyboardInterrupt, Abort):
         return _interrupted()
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return _complain(what, OutputError.exit_status)
-    if result == _INTERRUPTED:
+    if result == Interrupted.exit_status:
         return _interrupted()
     return result if isinstance(result, int) else 0
 
 
 def _interrupted() -> int:
-    return _complain("interrupted; what was measured is kept", _INTERRUPTED)
+    return _complain("interrupted", Interrupted.exit_status)
 
 
 def _complain(message: str, status: int) -> int:
-    sys.stderr.write(f"colltune: error: {message}\n")
+    error = painted("error:", Mark.BAD, sys.stderr)
+    sys.stderr.write(f"colltune: {error} {message}\n")
     return status
 
 

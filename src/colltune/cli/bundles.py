@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json
+from colltune.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from colltune.cli.console import Progress
     from colltune.domain import Collective, Shape
     from colltune.models.bundle import Bundle
     from colltune.models.registry import Event, Registry
+    from colltune.models.registry.garbage import Item
 
 bundles = typer.Typer(
     help="Keep bundles in a registry: list, compare, bring into force, go back, tidy up.",
@@ -31,6 +33,8 @@ RegistryAt = Annotated[
         help="The registry: a folder, or a URL such as s3://bucket/prefix.",
     ),
 ]
+_GO_ON = "what is in force is untouched, and the same command goes on"
+_SEE_HISTORY = "`colltune bundles history` tells what is in force"
 Which = Annotated[
     str,
     typer.Argument(
@@ -49,23 +53,25 @@ Expected = Annotated[
 
 
 @bundles.command("list")
-def list_(registry: RegistryAt, json: Json = False) -> None:
+def list_(registry: RegistryAt, quiet: Quiet = False, json: Json = False) -> None:
     """Show all bundles, and which are in force.
 
     Example: colltune bundles list --registry /shared/colltune
     """
     from colltune.cli.bundles_report import listing, listing_json
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import progress, show, show_json
 
-    opened = _opened(registry)
-    if json:
-        show_json(listing_json(opened))
+    with progress("reading", quiet=quiet or json):
+        opened = _opened(registry)
+        found = listing_json(opened) if json else listing(opened)
+    if isinstance(found, str):
+        show(found)
     else:
-        show(listing(opened))
+        show_json(found)
 
 
 @bundles.command("show")
-def show_(bundle: Which, registry: RegistryAt, json: Json = False) -> None:
+def show_(bundle: Which, registry: RegistryAt, quiet: Quiet = False, json: Json = False) -> None:
     """Show one bundle, after checking all of its hashes.
 
     It is named by how its id begins, or by the slot that it is in force in.
@@ -73,14 +79,16 @@ def show_(bundle: Which, registry: RegistryAt, json: Json = False) -> None:
     Example: colltune bundles show openmpi-4.1.4
     """
     from colltune.cli.bundles_report import facts_json, facts_text
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import progress, show, show_json
 
-    opened = _opened(registry)
-    loaded = opened.load(_id(opened, bundle))
-    if json:
-        show_json(facts_json(opened, loaded))
+    with progress("reading", quiet=quiet or json):
+        opened = _opened(registry)
+        loaded = opened.load(_id(opened, bundle))
+        found = facts_json(opened, loaded) if json else facts_text(opened, loaded)
+    if isinstance(found, str):
+        show(found)
     else:
-        show(facts_text(opened, loaded))
+        show_json(found)
 
 
 @bundles.command("diff")
@@ -104,6 +112,7 @@ def diff_(
     collective: Annotated[
         list[str] | None, typer.Option(help="Only this collective; repeatable.")
     ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Show which decisions change from one bundle to another, and by how much predicted time.
@@ -118,12 +127,14 @@ def diff_(
     colltune bundles diff 1f0c 93ab --shape 16x32 --collective bcast
     """
     from colltune.cli.bundles_diff import as_json, text
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import progress, show, show_json
     from colltune.selector.bundle_diff import diff
 
-    opened = _opened(registry)
-    before, after = _pair(opened, old, new)
-    found = diff(before, after, _shapes(shape), _collectives(collective))
+    shapes, collectives = _shapes(shape), _collectives(collective)
+    with progress("reading", quiet=quiet or json) as shown:
+        before, after = _pair(_opened(registry), old, new)
+        shown.phase("comparing")
+        found = diff(before, after, shapes, collectives)
     if json:
         show_json(as_json(found))
     else:
@@ -136,16 +147,23 @@ def add(
         list[Path], typer.Argument(metavar="BUNDLE…", help="Folders that `colltune fit` wrote.")
     ],
     registry: RegistryAt,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Put bundles into the registry; none comes into force by that.
 
     Example: colltune bundles add bundle --registry /shared/colltune
     """
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import progress, show, show_json
 
-    opened = _opened(registry)
-    ids = [opened.add(folder) for folder in folders]
+    ids: list[str] = []
+    kept = "each bundle is added whole or not at all"
+    with progress("adding", quiet=quiet or json, interrupted=kept) as shown:
+        opened = _opened(registry)
+        shown.phase("adding", "bundles")
+        for folder in folders:
+            shown.count(len(ids), len(folders), str(folder))
+            ids.append(opened.add(folder))
     if json:
         show_json({"version": 1, "added": ids})
     else:
@@ -162,6 +180,7 @@ def promote(
     by: By = None,
     note: Note = "",
     expected: Expected = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Bring a bundle into force for the MPI release that it was measured with.
@@ -170,9 +189,12 @@ def promote(
 
     Example: colltune bundles promote 93ab --note "new cables"
     """
-    opened = _opened(registry)
-    wanted = _expected(opened, expected)
-    event = opened.promote(opened.find(bundle), by=by or _me(), note=note, expected=wanted)
+    from colltune.cli.console import progress
+
+    with progress("checking the bundle", quiet=quiet or json, interrupted=_SEE_HISTORY):
+        opened = _opened(registry)
+        wanted = _expected(opened, expected)
+        event = opened.promote(opened.find(bundle), by=by or _me(), note=note, expected=wanted)
     _show_event(event, json=json)
 
 
@@ -217,6 +239,7 @@ def gc(
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove it; without this, only show what would go.")
     ] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Remove bundles that are not in force, cannot soon be rolled back to, and are not new.
@@ -225,18 +248,27 @@ def gc(
     """
     from colltune.bench.durations import seconds
     from colltune.cli.bundles_report import collection, collection_json
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import progress, show, show_json
     from colltune.models.registry.garbage import Collection
 
-    opened = _opened(registry)
-    work = Collection(opened, keep_events=keep_events, min_age_s=seconds(older_than))
-    plan = work.plan()
-    removed = work.remove(plan.doomed) if yes else None
-    repointed = opened.repoint() if yes else ()
+    min_age_s = seconds(older_than)
+    with progress("looking for what nobody needs", quiet=quiet or json, interrupted=_GO_ON) as told:
+        opened = _opened(registry)
+        work = Collection(opened, keep_events=keep_events, min_age_s=min_age_s)
+        plan = work.plan()
+        removed = work.remove(_counted(plan.doomed, told)) if yes else None
+        repointed = opened.repoint() if yes else ()
     if json:
         show_json(collection_json(plan, removed, repointed))
     else:
         show(collection(plan, removed, repointed))
+
+
+def _counted(items: Sequence[Item], shown: Progress) -> Iterator[Item]:
+    shown.phase("removing", "items")
+    for number, item in enumerate(items):
+        shown.count(number, len(items), item.key)
+        yield item
 
 
 @bundles.command("history")

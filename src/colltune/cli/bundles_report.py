@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import columns, printable
+from colltune.cli.console import Mark, columns, marked, printable
 from colltune.errors import BundleError
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ def listing(registry: Registry) -> str:
     rows = [
         [
             _short(b["id"]),
-            b["slot"],
-            "in force" if b["in_force"] else "",
-            b["created_utc"],
+            printable(b["slot"]),
+            marked("in force", Mark.GOOD) if b["in_force"] else "",
+            printable(b["created_utc"]),
             str(len(b["collectives"])),
-            b["objective"],
+            printable(b["objective"]),
             _size(b["size_bytes"]),
-            b["context"]["machine"],
+            printable(b["context"]["machine"]),
         ]
         for b in found["bundles"]
     ]
     head = ("bundle", "slot", "state", "fitted", "collectives", "objective", "size", "machine")
     lines = [columns(head, rows)] if rows else []
-    lines += [f"damaged: {_short(b['id'])}: {b['why']}" for b in found["damaged"]]
-    return printable_lines(lines)
+    lines += [printable(f"damaged: {_short(b['id'])}: {b['why']}") for b in found["damaged"]]
+    return "\n".join(lines)
 
 
 def listing_json(registry: Registry) -> dict[str, Any]:

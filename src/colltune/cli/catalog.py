@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi
+from colltune.cli.options import Json, Mpi, Quiet
 
 if TYPE_CHECKING:
+    from colltune.mpi.installed import Check
     from colltune.mpi.reference import Reference
 
 
@@ -27,6 +28,7 @@ def catalog(
         bool, typer.Option("--check", help="Compare with the MPI installed here; 1 if it differs.")
     ] = False,
     mpi: Mpi = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Print what is known of an MPI library's algorithms, or compare it with an installed one.
@@ -45,7 +47,11 @@ def catalog(
     colltune catalog --check --mpi /opt/openmpi
     """
     if check:
-        return _check(library, collective, mpi, json)
+        from colltune.cli.console import progress
+
+        with progress("looking at the MPI installed here", quiet=quiet or json):
+            found = _checked(library, collective, mpi)
+        return _show_check(found, json)
     if mpi is not None:
         raise typer.BadParameter("--mpi goes with --check")
     _show(library, collective, json)
@@ -117,15 +123,19 @@ def _named(library: str) -> tuple[Reference, str | None]:
     return reference, release or None
 
 
-def _check(library: str | None, collective: str | None, mpi: str | None, as_json: bool) -> int:
-    from colltune.cli import catalog_text
-    from colltune.cli.console import show, show_json
+def _checked(library: str | None, collective: str | None, mpi: str | None) -> Check:
     from colltune.mpi import installed
 
     if collective is not None:
         raise typer.BadParameter("--check compares all collectives; leave COLLECTIVE out")
     reference, release = _named(library) if library else (None, None)
-    found = installed.check(mpi, None if reference is None else reference.library, release)
+    return installed.check(mpi, None if reference is None else reference.library, release)
+
+
+def _show_check(found: Check, as_json: bool) -> int:
+    from colltune.cli import catalog_text
+    from colltune.cli.console import show, show_json
+
     if as_json:
         show_json(catalog_text.check_json(found))
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Data, Jobs, Json, Where
+from colltune.cli.options import Data, Jobs, Json, Quiet, Where
 
 
 def evaluate(
@@ -96,6 +96,7 @@ def evaluate(
     ] = False,
     where: Where = None,
     jobs: Jobs = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Train on a part of the data, test on the rest, against default, oracle and other baselines.
@@ -113,7 +114,7 @@ def evaluate(
     colltune evaluate data.csv.gz --suite paper --out figures
     """
     from colltune.cli import evaluation_report as report
-    from colltune.cli.console import counted_progress, parse_pairs
+    from colltune.cli.console import parse_pairs, progress
     from colltune.cli.evaluation_request import Request
     from colltune.dataset.objective import parse_objective
 
@@ -141,8 +142,8 @@ def evaluate(
         max_nprocs=max_nprocs,
         jobs=jobs,
     )
-    with counted_progress("evaluating", quiet=json) as progress:
-        result = request.run(progress)
+    with progress("reading", quiet=quiet or json) as shown:
+        result = request.run(shown)
     report.show_result(result, out, json=json)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from colltune.cli.console import Progress
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import join
 from colltune.dataset.noise import allocations_of
@@ -13,7 +14,6 @@ from colltune.dataset.objective import Objective
 from colltune.dataset.reading import read_launch_provenances
 from colltune.domain import Context
 from colltune.errors import DataError
-from colltune.models.fitting import Progress
 from colltune.selector.evaluation import (
     Evaluation,
     Extrapolation,
@@ -79,9 +79,10 @@ class Request:
             return self._run_paper(progress)
         dataset = read(self.data, self.where)
         if self.suite == "all":
-            run = self._evaluate(progress)
-            runs, left_out = run_all(dataset, run, self._extra_splits(), self.seed)
+            run, begin = self._evaluate(progress), progress.part
+            runs, left_out = run_all(dataset, run, self._extra_splits(), self.seed, begin)
             return Result(runs, left_out, suite=self.suite)
+        progress.phase("evaluating", "folds")
         return Result([self._evaluate(progress)(dataset, self._split())])
 
     def _check(self) -> None:
@@ -149,7 +150,7 @@ class Request:
                 max_nprocs=self.max_nprocs,
                 allocation_of=self._allocations(dataset),
                 jobs=self.jobs,
-                progress=progress,
+                progress=progress.count,
             )
 
         return run
@@ -166,7 +167,8 @@ class Request:
             dataset = read([path], self.where)
             by_context.setdefault(dataset.context, []).append(dataset)
         datasets = [join(parts) for parts in by_context.values()]
-        pairs = run_paper(datasets, self._evaluate(progress), self.train_nodes, self.test_nodes)
+        run, begin = self._evaluate(progress), progress.part
+        pairs = run_paper(datasets, run, self.train_nodes, self.test_nodes, begin)
         paper = paper_datasets(pairs)
         return Result([run for pair in pairs for run in pair], {}, paper, self.suite)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Environment, FormatName, Json, Parameters, Release
+from colltune.cli.options import Environment, FormatName, Json, Parameters, Quiet, Release
 
 
 class Communicator(StrEnum):
@@ -57,6 +57,7 @@ def explain(
             help="Measurements to fit a cost model to, where the bundle has none; repeatable.",
         ),
     ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Say in one paragraph which algorithm a call runs with a configuration file, and why.
@@ -71,7 +72,7 @@ def explain(
     from colltune.cli import explained_costs
     from colltune.cli.calls import CallersOf, call_of
     from colltune.cli.configuration_file import open_file
-    from colltune.cli.console import printable, show, show_json
+    from colltune.cli.console import printable, progress, show, show_json
     from colltune.cli.explanation import as_json, paragraph
     from colltune.cli.job_variables import job_variables
     from colltune.domain import Shape, parse_collective
@@ -92,7 +93,8 @@ def explain(
     if data and bundle is None:
         raise typer.BadParameter("--data needs --bundle")
     if bundle is not None and not outcome.ends_program:
-        costs = explained_costs.explained_costs(bundle, data or [], call, outcome.configuration)
+        with progress("predicting", quiet=quiet or json):
+            costs = explained_costs.explained_costs(bundle, data or [], call, outcome.configuration)
     if json:
         added = {"costs": explained_costs.as_json(costs)} if costs else {}
         show_json(as_json(opened, parsed, call, outcome) | added)

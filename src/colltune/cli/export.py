@@ -7,24 +7,27 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Data, Json, Where
+from colltune.cli.options import Data, Json, Quiet, Where
 
 
 def export(
     data: Data,
     out: Annotated[Path, typer.Option(help="CSV file to write, plain or .gz.")],
     where: Where = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Write datasets as one tidy CSV: one row per launch, configuration and instance.
 
     Example: colltune export tuned/dataset --out measurements.csv.gz
     """
-    from colltune.cli.console import parse_pairs, show, show_json
+    from colltune.cli.console import parse_pairs, progress, show, show_json
     from colltune.dataset import read, write_csv
 
-    dataset = read(data, parse_pairs(where or [], "--where"))
-    write_csv(dataset, out)
+    with progress("reading", quiet=quiet or json) as shown:
+        dataset = read(data, parse_pairs(where or [], "--where"))
+        shown.phase("writing")
+        write_csv(dataset, out)
     if json:
         show_json({"rows": len(dataset), "file": str(out)})
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Jobs, Json, OwnData, Where
+from colltune.cli.options import Jobs, Json, OwnData, Quiet, Where
 from colltune.cli.workers_options import Backend, Scheduler
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def fit(
     backend: Backend = None,
     scheduler: Scheduler = None,
     jobs: Jobs = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Fit runtime models of all configurations and write them as a bundle.
@@ -70,20 +71,24 @@ def fit(
 
     Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
     """
-    from colltune.cli.console import counted_progress, parse_pairs, show, show_json, warn
+    from colltune.cli.console import parse_pairs, progress, show, show_json, warn
     from colltune.cli.prior_options import Borrowing
     from colltune.cli.workers_options import workers_of
     from colltune.dataset.objective import parse_objective
-    from colltune.models.workers import Workers, at_work
+    from colltune.models.workers import DASK, Workers, at_work
 
     workers = workers_of(Workers(), backend, scheduler, jobs)
     statistic = parse_objective(objective)
     own = parse_pairs(where or [], "--where")
     theirs = parse_pairs(prior_where or [], "--prior-where")
-    work = Borrowing.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
-    with at_work(workers), counted_progress("fitting", quiet=json) as progress:
-        bundle = work.fit(learner, statistic, jobs=jobs, progress=progress)
-    bundle.save(out)
+    with progress("reading", quiet=quiet or json) as shown:
+        work = Borrowing.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
+        shown.phase("waiting for workers" if workers.backend == DASK else "fitting")
+        with at_work(workers):
+            shown.phase("fitting", "configurations")
+            bundle = work.fit(learner, statistic, jobs=jobs, progress=shown.count)
+        shown.phase("writing")
+        bundle.save(out)
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
         warn(f"nothing is learned from the priors for {collective}: {why}")

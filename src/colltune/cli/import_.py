@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Where
+from colltune.cli.options import Json, Quiet, Where
 
 if TYPE_CHECKING:
     from colltune.dataset.importers.importing import ImportedFiles
@@ -47,6 +47,7 @@ def import_(
         str | None,
         typer.Option(help="Name of the launch (the allocation); default: the file's name."),
     ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Add measurements to a dataset folder: of ReproMPI, OSU, IMB, detail.out, or a CSV.
@@ -66,7 +67,7 @@ def import_(
     Example: colltune import old.csv --out data --map time_s=median_us --time-unit us
     --set machine=hydra --set library=openmpi --set library_version=4.1.4
     """
-    from colltune.cli.console import parse_pairs, warn
+    from colltune.cli.console import parse_pairs, progress, warn
     from colltune.cli.known_algorithms import KnownAlgorithms
     from colltune.dataset.importers import Request
     from colltune.dataset.importers.importing import add_to, import_files
@@ -80,8 +81,11 @@ def import_(
         time_unit=time_unit,
         launch=launch or "",
     )
-    imported = import_files(sources, request, format_)
-    file, remarks = add_to(out, imported)
+    with progress("reading", quiet=quiet or json, interrupted="nothing was added") as shown:
+        shown.phase("reading", "MiB")
+        imported = import_files(sources, request, format_, shown.count)
+        shown.phase("writing")
+        file, remarks = add_to(out, imported)
     for remark in (*imported.remarks, *remarks):
         warn(remark)
     _show(imported, file, remarks, json=json)

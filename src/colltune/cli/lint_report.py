@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from colltune.cli.configuration_file import OpenFile
-from colltune.cli.console import printable, show, show_activation, show_json
+from colltune.cli.console import Mark, painted, printable, show, show_activation, show_json
 from colltune.mpi.file_format import Finding, ParsedFile, Severity
 
 JSON_VERSION = 1
+_MARKS = {
+    Severity.ERROR: Mark.BAD,
+    Severity.WARNING: Mark.DOUBTFUL,
+    Severity.NOTE: Mark.REMARK,
+}
 _NOTHING, _FINDINGS, _UNREADABLE = 0, 1, 2
 
 
@@ -97,9 +102,10 @@ def _show(one: Linted) -> None:
         show(printable(one.error if named else f"{one.name}: {one.error}"))
         return
     for finding in one.findings:
-        where = f"{one.name}:{finding.line}" if finding.line else one.name
-        what = f"{finding.severity}: {finding.message}; {finding.mend} ({finding.fault})"
-        show(printable(f"{where}: {what}"))
+        where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
+        severity = painted(finding.severity, _MARKS.get(finding.severity))
+        what = printable(f"{finding.message}; {finding.mend} ({finding.fault})")
+        show(f"{where}: {severity}: {what}")
     show(printable(_summary(one)))
     # nobody is to be told how to switch on what ends programs or does nothing
     if not one.activation_checked and not one.count(Severity.ERROR):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Only, Skip
+from colltune.cli.options import Json, Mpi, Only, Quiet, Skip
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from colltune.bench.runner import CampaignReport
 
 _JOB_END_S = 10.0
+_INTERRUPTED = "what was measured is kept, and the same command goes on"
 
 
 def measure(
@@ -45,6 +46,7 @@ def measure(
         bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
     ] = False,
     seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Measure a campaign's configurations within a hard time budget.
@@ -59,15 +61,16 @@ def measure(
     from colltune.bench.campaign import Part
     from colltune.bench.runner import run_campaign
     from colltune.cli.backends import backend_of, campaign_of
-    from colltune.cli.console import timed_progress
+    from colltune.cli.console import progress
+    from colltune.cli.standing import shows
 
     plan = campaign_of(campaign, budget, backend, strategy, only, skip)
     plan = plan.changed(part=Part.parse(task) if task else None)
-    chosen = backend_of(plan, replay, mpi)
-    granted = allocation() if replay is None else None
-    if granted is not None:
-        granted.check(plan.shapes)
-    with timed_progress(plan.budget_s, quiet=json) as progress:
+    with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
+        chosen = backend_of(plan, replay, mpi)
+        granted = allocation() if replay is None else None
+        if granted is not None:
+            granted.check(plan.shapes)
         report = run_campaign(
             plan,
             chosen,
@@ -75,7 +78,7 @@ def measure(
             seed=seed,
             resume=not fresh,
             within_s=_left_s(granted),
-            progress=progress,
+            progress=shows(shown),
         )
     _show(report, out, json)
     if not report.finished:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Data, Json, Where
+from colltune.cli.options import Data, Json, Quiet, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +31,7 @@ def noise(
         ),
     ] = None,
     where: Where = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Tell how noisy measurements are: within a launch, between launches, between allocations.
@@ -41,21 +42,24 @@ def noise(
 
     Example: colltune noise dataset --picture noise.png
     """
-    from colltune.cli.console import parse_pairs, show, show_json
+    from colltune.cli.console import parse_pairs, progress, show, show_json
     from colltune.dataset import read
     from colltune.dataset.noise import allocations_of, measured, noise_report
     from colltune.dataset.reading import read_launch_provenances
 
-    dataset = read(data, parse_pairs(where or [], "--where"))
-    launches = dataset.frame["launch"]
-    allocations = allocations_of(launches, read_launch_provenances(data), allocation)
-    table = measured(dataset, allocations)
-    report = noise_report(table, dataset.context, allocations)
-    if picture:
-        from colltune.plots.noise import levels
-        from colltune.plots.saving import saved
+    with progress("reading", quiet=quiet or json) as shown:
+        dataset = read(data, parse_pairs(where or [], "--where"))
+        launches = dataset.frame["launch"]
+        allocations = allocations_of(launches, read_launch_provenances(data), allocation)
+        shown.phase("comparing repetitions, launches and allocations")
+        table = measured(dataset, allocations)
+        report = noise_report(table, dataset.context, allocations)
+        if picture:
+            shown.phase("drawing")
+            from colltune.plots.noise import levels
+            from colltune.plots.saving import saved
 
-        saved(levels(table, report), picture)
+            saved(levels(table, report), picture)
     if json:
         show_json(report.as_dict())
         return

@@ -21,6 +21,7 @@ OwnData = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Jobs = Annotated[int | None, typer.Option(help="Processor cores to use; default: all.")]
 Where = Annotated[
     list[str] | None,

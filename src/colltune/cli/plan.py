@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Only, Skip, Where
+from colltune.cli.options import Json, Mpi, Only, Quiet, Skip, Where
 
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
     from colltune.bench.campaign import Campaign
+    from colltune.bench.progress import Standing
     from colltune.bench.rehearsal import Rehearsal
     from colltune.bench.schedule import Cell
 
@@ -48,6 +49,7 @@ def plan(
     mpi: Mpi = None,
     only: Only = None,
     skip: Skip = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Show cells, launches, wall time and node-hours of a campaign, and what it will leave out.
@@ -60,19 +62,21 @@ def plan(
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.backends import campaign_of, planned_backend
-    from colltune.cli.console import counted_progress, parse_pairs, show_json
+    from colltune.cli.console import parse_pairs, progress, show_json
     from colltune.cli.plan_strategies import compare, show_comparison
 
     chosen = campaign_of(campaign, budget, backend, strategy, only, skip)
     chosen = chosen.changed(part=Part.parse(task) if task else None)
-    planned = planned_backend(chosen, mpi)
-    basis, time_s = _runtimes(data, planned, chosen)
-    with counted_progress("rehearsing", quiet=json) as progress:
+    with progress("reading", quiet=quiet or json) as shown:
+        planned = planned_backend(chosen, mpi)
+        basis, time_s = _runtimes(data, planned, chosen)
+        shown.phase("rehearsing", "s of the budget")
 
-        def show_spent(_what: str, spent_s: float) -> None:
-            progress(round(spent_s), round(chosen.budget_s))
+        def tell(standing: Standing) -> None:
+            now = f"launch {standing.launch} on {standing.shape} ({standing.what})"
+            shown.count(round(standing.spent_s), round(standing.budget_s), now)
 
-        rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=show_spent)
+        rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=tell)
     facts = _facts(chosen, rehearsal, basis)
     if not json:
         _show(chosen, rehearsal, facts)
@@ -83,7 +87,7 @@ def plan(
             picture,
             subshapes=chosen.subshapes,
             seeds=seeds,
-            quiet=json,
+            quiet=quiet or json,
             where=parse_pairs(where or [], "--where"),
         )
     if json:

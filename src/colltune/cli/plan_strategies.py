@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,29 +35,29 @@ def compare(
     """
     from colltune.bench.strategies import STRATEGIES
     from colltune.bench.strategies.curves import curves
-    from colltune.cli.console import counted_progress
+    from colltune.cli.console import progress
     from colltune.dataset import read
     from colltune.plots.saving import saved
     from colltune.plots.strategies import regret_over_cost
 
-    dataset = read([data], where)
     names = [first, *(name for name in STRATEGIES if name != first)]
-    done = 0
-    with counted_progress("replaying", quiet=quiet) as progress:
+    with progress("reading", quiet=quiet) as shown:
+        dataset = read([data], where)
+        shown.phase("replaying", "campaigns")
+        begun = count(0)
 
-        def count(_what: str) -> None:
-            nonlocal done
-            progress(done, len(names) * seeds)
-            done += 1
+        def tell(what: str) -> None:
+            shown.count(next(begun), len(names) * seeds, what)
 
         found = curves(
             dataset,
             strategies=names,
             seeds=range(seeds),
             shared_launches=subshapes,
-            progress=count,
+            progress=tell,
         )
-    saved(regret_over_cost(found), picture)
+        shown.phase("drawing")
+        saved(regret_over_cost(found), picture)
     return {
         "data": str(data),
         "seeds": seeds,

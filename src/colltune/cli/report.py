@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Jobs, Json, Where
+from colltune.cli.options import Jobs, Json, Quiet, Where
 
 if TYPE_CHECKING:
     from colltune.selector.report.figures import Figures
@@ -35,6 +35,7 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     where: Where = None,
     jobs: Jobs = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Write a report of a bundle that is read offline: decision maps, gains, guard, calibration.
@@ -45,24 +46,26 @@ def report(
 
     colltune report bundle --data measurements.csv.gz --held-out
     """
-    from colltune.cli.console import counted_progress, parse_pairs, show, show_json
+    from colltune.cli.console import parse_pairs, progress, show, show_json
     from colltune.errors import DataError
     from colltune.models.bundle import load
 
     pairs = parse_pairs(where or [], "--where")
     if held_out and not data:
         raise DataError("--held-out needs measurements to leave out: give --data")
-    loaded = load(bundle)
-    measured = None
-    if data:
-        from colltune.dataset import read
-
-        measured = read(data, pairs)
     from colltune.selector.report.figures import figures
 
-    with counted_progress("looking at decisions", quiet=json) as progress:
-        found = figures(loaded, measured, held_out=held_out, jobs=jobs, progress=progress)
-    _write(out, found)
+    with progress("reading", quiet=quiet or json) as shown:
+        loaded = load(bundle)
+        measured = None
+        if data:
+            from colltune.dataset import read
+
+            measured = read(data, pairs)
+        shown.phase("fitting and deciding" if held_out else "deciding")
+        found = figures(loaded, measured, held_out=held_out, jobs=jobs, progress=shown.count)
+        shown.phase("writing")
+        _write(out, found)
     if json:
         from colltune.selector.report.as_json import as_json
 

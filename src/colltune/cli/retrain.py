@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Jobs, Json
+from colltune.cli.options import Jobs, Json, Quiet
 from colltune.cli.workers_options import Backend, Scheduler
+
+if TYPE_CHECKING:
+    from colltune.cli.console import Progress
+
+_INTERRUPTED = "what was in force stays in force"
 
 
 def retrain(
@@ -27,6 +34,7 @@ def retrain(
             " an example of a site file: site.",
         ),
     ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Fit what was measured, compare it with the bundle in force, promote it if it is not worse.
@@ -39,7 +47,7 @@ def retrain(
 
     Example: colltune retrain --print-unit systemd > /etc/systemd/system/colltune-retrain.service
     """
-    from colltune.cli.console import counted_progress, show, show_json, warn
+    from colltune.cli.console import progress, show, show_json, warn
     from colltune.cli.retrain_report import lines
     from colltune.cli.workers_options import workers_of
     from colltune.errors import SiteError
@@ -47,7 +55,8 @@ def retrain(
     if print_unit is not None:
         from colltune.retraining.units import unit
 
-        show(unit(print_unit).rstrip("\n"))
+        text = unit(print_unit).rstrip("\n")
+        show_json({"unit": print_unit, "text": text}) if json else show(text)
         return 0
     if config is None:
         raise SiteError("name the site file with --config; --print-unit site prints an example")
@@ -63,7 +72,8 @@ def retrain(
     if shadow:
         site = replace(site, thresholds=replace(site.thresholds, shadow=True))
     try:
-        night = run(site, lambda what: counted_progress(what, quiet=json), lines)
+        with progress("reading", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
+            night = run(site, lambda what: _phase(shown, what), lines)
     except LeaseTakenError as error:
         warn(str(error))
         return error.exit_status
@@ -78,3 +88,9 @@ def retrain(
         for line in lines(night):
             show(line)
     return night.exit_status
+
+
+@contextmanager
+def _phase(shown: Progress, what: str) -> Iterator[Callable[[int, int, str], None]]:
+    shown.phase(what)
+    yield shown.count

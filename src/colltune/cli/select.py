@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Json
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from colltune.cli.console import Progress
     from colltune.domain import Interval, Selection
     from colltune.models.bundle import Bundle
     from colltune.selector.guard import Guard
@@ -48,6 +49,7 @@ def select(
         bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
     ] = True,
     caution: Caution = 1.0,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Select algorithms for a job's shape.
@@ -67,7 +69,11 @@ def select(
 
     limits = Guard(caution=caution) if guard else False
     if instances is not None:
-        _many(bundle, instances, _needed(out, "--out"), limits, json)
+        from colltune.cli.console import progress
+
+        with progress("reading", quiet=quiet or json) as shown:
+            selections = _many(bundle, instances, _needed(out, "--out"), limits, shown)
+        _show_many(selections, out, json)
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
@@ -174,16 +180,25 @@ def _short(interval: Interval) -> str:
     return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
 
 
-def _many(path: Path, source: Path, out: Path, guard: bool | Guard, as_json: bool) -> None:
-    from colltune.cli.console import show, show_json
+def _many(
+    path: Path, source: Path, out: Path, guard: bool | Guard, shown: Progress
+) -> Sequence[Selection]:
     from colltune.cli.instances import read_instances, write_rows
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.selection_json import COLUMNS, selection_row
 
     instances = read_instances(source)
     bundle = _load(path, tuple({instance.collective for instance in instances}))
+    shown.phase("selecting")
     selections = ModelSelector(bundle, guard=guard).select_many(instances)
+    shown.phase("writing")
     write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
+    return selections
+
+
+def _show_many(selections: Sequence[Selection], out: Path | None, as_json: bool) -> None:
+    from colltune.cli.console import show, show_json
+
     changed = sum(not s.configuration.is_default for s in selections)
     if as_json:
         show_json({"instances": len(selections), "changed": changed, "out": str(out)})

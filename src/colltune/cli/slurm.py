@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colltune.cli.options import Json
+
+if TYPE_CHECKING:
+    from colltune.server.slurm.hooks import Installed
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 _PAIR = re.compile(r"[a-z]+/[0-9][A-Za-z0-9.]*")
@@ -58,19 +61,16 @@ def write_hooks(
 
     settings = _settings(url, socket, folder, library or [])
     if out is None:
-        show(hooks.Installed(Path("/etc/slurm/colltune"), (), ()).slurm_conf().rstrip())
+        shown = hooks.Installed(Path("/etc/slurm/colltune"), (), ())
+        if json:
+            show_json(_facts(shown))
+            return
+        show(shown.slurm_conf().rstrip())
         show("# the hooks are written with --out /etc/slurm/colltune")
         return
     installed = hooks.install(out, Path(sys.executable).parent, settings)
     if json:
-        show_json(
-            {
-                "folder": str(installed.folder),
-                "written": list(installed.written),
-                "kept": list(installed.kept),
-                "slurm_conf": installed.slurm_conf(),
-            }
-        )
+        show_json(_facts(installed))
         return
     for name in installed.written:
         show(f"{installed.folder / name}")
@@ -79,6 +79,15 @@ def write_hooks(
     show("look into site.sh, then add to slurm.conf:")
     show(installed.slurm_conf().rstrip())
     show("users without these: srun --task-prolog=" + str(installed.folder / "task_prolog.sh"))
+
+
+def _facts(installed: Installed) -> dict[str, object]:
+    return {
+        "folder": str(installed.folder),
+        "written": list(installed.written),
+        "kept": list(installed.kept),
+        "slurm_conf": installed.slurm_conf(),
+    }
 
 
 def _settings(url: str, socket: Path | None, folder: Path, pairs: list[str]) -> dict[str, str]:

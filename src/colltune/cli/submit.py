@@ -97,7 +97,7 @@ def submit(
         options=(*options, *(sbatch_options or ())),
     )
     if print_:
-        sys.stdout.write(job.script())
+        _show_script(job.script(), as_json=json)
         return
     _report(job, slurm.submit(job), as_json=json)
 
@@ -138,6 +138,15 @@ def _time_s(text: str) -> float:
         raise CampaignError(
             f"--time {text!r} is no time limit; write 90 (minutes), 1:30:00 or 1-12:00:00"
         ) from None
+
+
+def _show_script(script: str, *, as_json: bool) -> None:
+    from colltune.cli.console import show, show_json
+
+    if as_json:
+        show_json({"script": script})
+    else:
+        show(script.removesuffix("\n"))
 
 
 def _report(job: BatchJob, number: str, *, as_json: bool) -> None:

@@ -173,6 +173,10 @@ def _facts(entry: Token) -> dict[str, Any]:
 
 
 def _validity(entry: Token, now: datetime) -> str:
+    from colltune.cli.console import Mark, marked
+
     if entry.expires is None:
         return "for ever"
-    return f"{'expired' if entry.is_expired(now) else 'until'} {entry.expires.isoformat()}"
+    if entry.is_expired(now):
+        return marked(f"expired {entry.expires.isoformat()}", Mark.DOUBTFUL)
+    return f"until {entry.expires.isoformat()}"

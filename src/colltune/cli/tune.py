@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import BuiltinOperationsOnly, Json, Mpi, Only, Skip
+from colltune.cli.options import BuiltinOperationsOnly, Json, Mpi, Only, Quiet, Skip
 
 
 def tune(
@@ -27,6 +27,7 @@ def tune(
     skip: Skip = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Find faster collective algorithms for this machine and prove that MPI obeys.
@@ -44,7 +45,7 @@ def tune(
     from colltune.bench.backends import NativeBackend
     from colltune.cli import tune_report
     from colltune.cli.backends import installation_of
-    from colltune.cli.console import timed_progress
+    from colltune.cli.console import progress
     from colltune.cli.tune_pipeline import Settings, run
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
@@ -54,10 +55,11 @@ def tune(
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
     )
-    found = installation_of(plan, mpi)
     settings = Settings(plan, out, learner, builtin_operations_only, seed, started)
-    with timed_progress(budget, quiet=json) as progress:
-        result = run(settings, found, NativeBackend(found), progress)
+    kept = f"what was measured is kept in {out}"
+    with progress("preparing", quiet=quiet or json, interrupted=kept) as shown:
+        found = installation_of(plan, mpi)
+        result = run(settings, found, NativeBackend(found), shown)
     if json:
         tune_report.show_json_report(result)
     else:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
 from colltune.bench.campaign import Campaign
+from colltune.bench.progress import Standing
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli.configuration import WrittenConfiguration, write_table
+from colltune.cli.console import Progress
+from colltune.cli.standing import cells_done, under_way
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
@@ -38,7 +41,7 @@ _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
 _VERIFY_SHARE = 0.25
 _REPORT_S = 3.0
-Progress = Callable[[str, float], None]
+_ALTERNATING = "the default and what was selected, in turns"
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,14 @@ class Settings:
     def left_s(self) -> float:
         """Return the seconds that are left of the budget."""
         return self.campaign.total_s - self.spent_s()
+
+    def tell(
+        self, progress: Progress, what: str, now: str = "", facts: tuple[str, ...] = ()
+    ) -> None:
+        """Tell `progress` what goes on, and what is spent of the budget of it all."""
+        if progress.view.title != what:
+            progress.phase(what)
+        progress.spend(self.spent_s(), self.campaign.total_s, facts=facts, now=now)
 
 
 @dataclass(frozen=True)
@@ -130,9 +141,13 @@ def run(
     ends = {"start": settings.spent_s()}
     report = _measure(settings, backend, folder / "dataset", progress)
     ends["measure"] = settings.spent_s()
-    progress("fitting", 0.0)
+    settings.tell(progress, "fitting")
     dataset = read_parquet(folder / "dataset")
-    bundle = fit(dataset, settings.learner)
+    bundle = fit(
+        dataset,
+        settings.learner,
+        progress=lambda _done, _total, fitted: settings.tell(progress, "fitting", fitted),
+    )
     bundle.save(folder / "bundle")
     ends["fit"] = settings.spent_s()
     finish = _Finish(
@@ -146,9 +161,11 @@ def _measure(
 ) -> CampaignReport:
     budget_s = (1 - _VERIFY_SHARE) * (settings.left_s() - _AFTERWARDS_S)
     campaign = settings.campaign.changed(total_s=budget_s)
-    return run_campaign(
-        campaign, backend, folder, seed=settings.seed, resume=False, progress=progress
-    )
+
+    def tell(standing: Standing) -> None:
+        settings.tell(progress, "measuring", under_way(standing), cells_done(standing))
+
+    return run_campaign(campaign, backend, folder, seed=settings.seed, resume=False, progress=tell)
 
 
 @dataclass
@@ -179,6 +196,7 @@ class _Finish:
 
     def run(self, report: CampaignReport) -> TuneResult:
         selector = selector_for(self.bundle, self.target)
+        self._tell("watching", "which algorithms run by default")
         tracer, notes = self._tracer()
         default_seen = self._watch({}, tracer)
         predicted = table_for(selector, self.shape, self.target)
@@ -191,9 +209,11 @@ class _Finish:
         verdicts = self._judge(table, alternation)
         kept = self._replaced(table, [(v.collective, v.interval) for v in verdicts])
         written = self._write(kept)
+        self._tell("watching", "which algorithms run with the file")
         tuned_seen = self._watch(written.environment, tracer)
         self.ends["watch"] = self.settings.spent_s()
         rows = self._rows(selector, verdicts, alternation, default_seen, tuned_seen)
+        self._tell("drawing")
         picture = self._draw(kept)
         self.ends["picture"] = self.settings.spent_s()
         return TuneResult(
@@ -210,6 +230,9 @@ class _Finish:
             phases_s=_durations(self.ends),
             notes=(*notes, *written.written.notes, *self._user_settings(written)),
         )
+
+    def _tell(self, what: str, now: str = "") -> None:
+        self.settings.tell(self.progress, what, now)
 
     def _user_settings(self, written: WrittenConfiguration) -> tuple[str, ...]:
         """Return a note if the user decides himself on what the file would decide."""
@@ -240,6 +263,7 @@ class _Finish:
             if not interval.configuration.is_default
             for instance in self._grid(collective, interval)
         ]
+        self._tell("verifying", _ALTERNATING)
         budget_s = self.settings.left_s() - _REPORT_S
         return verify.alternate(
             self.backend,
@@ -247,7 +271,7 @@ class _Finish:
             instances,
             written.environment,
             budget_s,
-            lambda spent_s: self.progress("verifying", spent_s),
+            lambda _spent_s: self._tell("verifying", _ALTERNATING),
         )
 
     def _judge(self, table: DecisionTable, alternation: verify.Alternation) -> list[Verdict]:

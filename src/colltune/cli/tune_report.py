@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import columns, range_text, show, show_json, warn
+from colltune.cli.console import Mark, columns, marked, range_text, show, show_json, warn
 
 if TYPE_CHECKING:
     from colltune.bench.verify import Gain
@@ -62,8 +62,10 @@ def _measured(gain: Gain | None) -> str:
 
 def _effect(row: Row) -> str:
     if row.withdrawn:
-        return "withdrawn"
-    return {True: "yes", False: "NO", None: ""}[row.in_effect]
+        return marked("withdrawn", Mark.DOUBTFUL)
+    if row.in_effect is None:
+        return ""
+    return marked("yes", Mark.GOOD) if row.in_effect else marked("NO", Mark.BAD)
 
 
 def show_json_report(result: TuneResult) -> None:

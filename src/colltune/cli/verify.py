@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi
+from colltune.cli.options import Json, Mpi, Quiet
 
 if TYPE_CHECKING:
     from colltune.models.registry import Registry
+
+_NO_VERDICT = "nothing is proved"
 
 
 def verify(
@@ -60,6 +62,7 @@ def verify(
         ),
     ] = None,
     mpi: Mpi = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Prove in a job of your own that MPI obeys FILE, and measure what it brings.
@@ -76,7 +79,7 @@ def verify(
     from colltune.bench.proof.proving import prove
     from colltune.bench.proof.readability import Request, canary_of, readability
     from colltune.cli import verify_report
-    from colltune.cli.console import timed_progress
+    from colltune.cli.console import progress
     from colltune.files import cache_folder
 
     request = Request(
@@ -92,12 +95,15 @@ def verify(
     )
     reports = _reports_to(registry)
     if readable_only:
-        found, _ = readability(request, canary_of(request)[0])
+        with progress("reading the file everywhere", quiet=quiet or json, interrupted=_NO_VERDICT):
+            found, _ = readability(request, canary_of(request)[0])
         verify_report.show_readability(found, as_json=json)
         passed = not found.problems
     else:
-        with timed_progress(request.budget_s, quiet=json) as progress:
-            proof = prove(request, progress)
+        with progress("verifying", quiet=quiet or json, interrupted=_NO_VERDICT) as shown:
+            proof = prove(
+                request, lambda what, spent_s: shown.spend(spent_s, request.budget_s, now=what)
+            )
         verify_report.show(proof, as_json=json)
         if reports is not None:
             reports.put_report("verify", verify_report.for_registry(proof))

@@ -10,9 +10,16 @@ from colltune.bench.proof.readability import Readability
 from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.bench.verify import Gain
 from colltune.cli import console
+from colltune.cli.console import Mark
 from colltune.mpi.formats import FORMATS
 
 _LONGEST_TEXT = 44
+_MARKS = {
+    Status.APPLIED: Mark.GOOD,
+    Status.OVERRIDDEN: Mark.DOUBTFUL,
+    Status.IGNORED: Mark.BAD,
+    Status.HARMFUL: Mark.BAD,
+}
 
 
 def show_readability(found: Readability, *, as_json: bool) -> None:
@@ -73,17 +80,17 @@ _HEADER = ("line", "rule", "status", "seen as", "speed-up", "95 % interval", "wh
 
 def _row(verdict: Verdict) -> tuple[str, ...]:
     rule, judgement = verdict.rule, verdict.judgement
-    text = " ".join(rule.text.split())
+    text = console.printable(" ".join(rule.text.split()))
     if len(text) > _LONGEST_TEXT:
         text = f"…{text[1 - _LONGEST_TEXT :]}"
     ratio, interval = _gain_text(verdict.gain)
-    why = judgement.why.strip().replace("\n", " | ")
+    why = console.printable(judgement.why.strip().replace("\n", " | "))
     if verdict.is_regression:
         why = "; ".join(filter(None, ["slower than the default", why]))
     return (
         str(rule.line),
         f"{rule.collective}: {text}",
-        judgement.status,
+        console.marked(judgement.status, _MARKS.get(judgement.status)),
         _call_text(verdict),
         ratio,
         interval,
@@ -116,7 +123,8 @@ def _summary(proof: Proof) -> str:
     slower = sum(verdict.is_regression for verdict in proof.verdicts)
     if slower:
         told += f"; {slower} slower than the default with certainty"
-    return f"{'passed' if proof.passed else 'FAILED'}: {told}"
+    passed = console.painted("passed", Mark.GOOD)
+    return f"{passed if proof.passed else console.painted('FAILED', Mark.BAD)}: {told}"
 
 
 def _json(proof: Proof) -> dict[str, Any]:

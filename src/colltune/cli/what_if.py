@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Where
+from colltune.cli.options import Json, Quiet, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,6 +69,7 @@ def what_if(
     guard: Annotated[
         bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
     ] = True,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Say what would be selected with more nodes, other processes per node, or more adapters.
@@ -78,7 +79,7 @@ def what_if(
 
     Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
     """
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import progress, show, show_json
     from colltune.cli.sizes import parse_size
     from colltune.cli.what_if_report import as_json, text
     from colltune.domain import parse_collective
@@ -90,20 +91,22 @@ def what_if(
     if where and not data:
         raise typer.BadParameter("--where needs --data")
     wanted = parse_collective(collective)
-    loaded = load(bundle, (wanted,))
-    costs, source = _costs(loaded, wanted, data or [], where or [])
-    measured = Rails(now_rails or 1, Use(rail_use))
-    asked = WhatIf(loaded, measured, costs, guard=guard)
-    shapes = _shapes(asked, now, nodes, ppn)
-    then = measured if rails is None else measured._replace(adapters=rails)
-    pair = _situations(shapes, (measured, then), wanted, parse_size(msize))
-    answers = [asked.answer(situation) for situation in pair]
-    notes = list(_notes(asked, pair, assumed=now_rails is None))
-    if plot is not None:
-        from colltune.plots.saving import saved
-        from colltune.plots.what_if import changes
+    with progress("predicting", quiet=quiet or json) as shown:
+        loaded = load(bundle, (wanted,))
+        costs, source = _costs(loaded, wanted, data or [], where or [])
+        measured = Rails(now_rails or 1, Use(rail_use))
+        asked = WhatIf(loaded, measured, costs, guard=guard)
+        shapes = _shapes(asked, now, nodes, ppn)
+        then = measured if rails is None else measured._replace(adapters=rails)
+        pair = _situations(shapes, (measured, then), wanted, parse_size(msize))
+        answers = [asked.answer(situation) for situation in pair]
+        notes = list(_notes(asked, pair, assumed=now_rails is None))
+        if plot is not None:
+            shown.phase("drawing")
+            from colltune.plots.saving import saved
+            from colltune.plots.what_if import changes
 
-        saved(changes(asked, loaded, pair[0], pair[1]), plot)
+            saved(changes(asked, loaded, pair[0], pair[1]), plot)
     if json:
         show_json(as_json(loaded, answers, notes, source))
     else:

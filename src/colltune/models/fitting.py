@@ -27,7 +27,8 @@ from colltune.models.runtime_model import CollectiveModel
 from colltune.models.workers import processes, spread
 
 AUTO = "auto"
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int, str], None]
+"""Is told how much is done, of how much, and what is next (empty: nothing)."""
 Numbers = NDArray[np.float64]
 
 
@@ -40,6 +41,14 @@ class _Task:
     feature_set: str
     fold: int
     cells: CellMatrix
+
+    @property
+    def n_fits(self) -> int:
+        """How many configurations are fitted."""
+        return len(self.cells.configurations)
+
+    def __str__(self) -> str:
+        return f"{self.collective}: {self.learner}"
 
 
 def fit(
@@ -66,7 +75,8 @@ def fit(
         Processes at most, by default one per usable core; small datasets are fitted in this one.
         Processes and not threads, because pygam computes in Python. Results do not depend on it.
     progress
-        Called as ``progress(done, total)``, total being the fits of one learner to one part.
+        Called as ``progress(done, total, next)``, counting configurations: each is fitted by
+        every learner to the whole data and to each part of a cross-validation.
 
     Raises
     ------
@@ -99,8 +109,9 @@ def fit_cells(
     tasks = [
         task
         for cells in matrices.values()
-        for name in names
-        for task in _tasks(cells, name, features[name].name)
+        # part by part, not learner by learner, so that what is done tells how long the rest takes
+        for tasks in zip(*(_tasks(cells, n, features[n].name) for n in names), strict=True)
+        for task in tasks
     ]
     fitted = list(zip(tasks, _run(tasks, jobs, progress), strict=True))
     chosen = {
@@ -159,9 +170,12 @@ def _run(
     n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
     calls = (delayed(_fitted)(task) for task in tasks)
     results = spread(calls, processes(len(tasks), n_cells, jobs))
-    for done, predictor in enumerate(results, start=1):
-        if progress is not None:
-            progress(done, len(tasks))
+    told = progress or (lambda _done, _total, _next: None)
+    done, total = 0, sum(task.n_fits for task in tasks)
+    told(done, total, str(tasks[0]))
+    for number, (task, predictor) in enumerate(zip(tasks, results, strict=True), start=1):
+        done += task.n_fits
+        told(done, total, str(tasks[number]) if number < len(tasks) else "")
         yield predictor
 
 

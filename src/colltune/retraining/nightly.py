@@ -86,7 +86,8 @@ def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -
     site
         What to do.
     phase
-        Shows progress: called with what begins, gives a context with a function of (done, total).
+        Shows progress: called with what begins, gives a context with a function of (done, total,
+        next).
     lines
         Puts what happened into words, for hooks.
 

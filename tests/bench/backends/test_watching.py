@@ -112,3 +112,19 @@ def test_a_step_of_many_repetitions_is_still_under_way(clock: _Clock, path: Path
     clock.now_s += 18.1
     path.with_name("raw.txt.1").write_text("colltune-raw 2\ns 1\ne 1\ns 2\n")
     assert not watcher()
+
+
+def test_it_is_known_which_visits_have_begun(path: Path) -> None:
+    """The latest last, of all sets of nodes; a line that is not whole yet is waited for."""
+    watcher = _watcher(path)
+    path.write_text("colltune-raw 2\ns 0\nr 0 0 1.0\ne 0\ns 2\ne 2\ns")
+    watcher()
+    assert list(watcher.begun) == [0, 2]
+    with path.open("a") as stream:
+        stream.write(" 0\ne 0\n")
+    path.with_name("raw.txt.1").write_text("colltune-raw 2\ns 1")
+    watcher()
+    assert list(watcher.begun) == [2, 0]
+    path.with_name("raw.txt.1").write_text("colltune-raw 2\ns 1\n")
+    watcher()
+    assert list(watcher.begun) == [2, 0, 1]

@@ -158,3 +158,15 @@ def test_a_csv_takes_a_launch_and_a_configuration_too(tmp_path: Path) -> None:
     assert set(frame["algorithm"] + ":" + frame["parameters"]) == {"chain:fanout=4"}
     with pytest.raises(DataError, match=r"reduce\.chain does not speak of"):
         import_files([file], request({"configuration": "openmpi.reduce.chain"}), None)
+
+
+def test_what_is_read_is_told(tmp_path: Path) -> None:
+    """Mebibytes of all files, each by name, from nothing to the last."""
+    more = "# filler\n" * 300_000
+    files = (_file(tmp_path, "a", OSU + more), _file(tmp_path, "b", OTHER_SIZES + more))
+    told: list[tuple[int, int, str]] = []
+    import_files(files, request(TOLD), None, lambda *what: told.append(what))
+    assert told[0] == (0, 5, str(files[0]))
+    assert told[-1][1:] == (5, str(files[1]))
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert {done for done, _, _ in told} >= {0, 1, 2, 3, 4}

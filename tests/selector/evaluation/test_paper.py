@@ -66,13 +66,16 @@ def test_table_iv_holds_arithmetic_means_and_their_mean() -> None:
 
 def test_given_node_counts_replace_table_iii() -> None:
     """The large training set is what was asked for, the small one its ends and middle."""
+    begun: list[tuple[int, int, str]] = []
     data = measured(nodes=(2, 3, 4, 6, 8))
     found = run_paper(
         [data],
         lambda d, split: evaluate_split(d, split, learners=(), with_references=False),
         (2, 3, 6, 8),
         (4,),
+        lambda *what: begun.append(what),
     )
+    assert begun == [(1, 2, "made-up, paper-large"), (2, 2, "made-up, paper-small")]
     assert [(run.train_nodes, run.test_nodes) for run in found[0]] == [
         ((2, 3, 6, 8), (4,)),
         ((2, 3, 8), (4,)),
@@ -81,10 +84,13 @@ def test_given_node_counts_replace_table_iii() -> None:
 
 def test_the_suite_of_all_splits_says_what_it_left_out() -> None:
     """Every split that the data allows is run; one launch and one ppn are reasons."""
+    begun: list[tuple[int, int, str]] = []
     found = run_all(
         measured(ppn=(4,)),
         lambda d, split: evaluate_split(d, split, learners=(), with_references=False),
+        begin=lambda *what: begun.append(what),
     )
+    assert [(number, total) for number, total, _ in begun] == [(k, 5) for k in range(1, 6)]
     assert [run.setup.split for run in found.runs] == [
         "leave-nodes-out",
         "extrapolation",

@@ -73,15 +73,17 @@ def test_results_do_not_depend_on_the_number_of_processes() -> None:
 
 def test_progress_counts_folds_times_recipes() -> None:
     """Every fold of every recipe is reported once, in order."""
-    calls: list[tuple[int, int]] = []
+    calls: list[tuple[int, int, str]] = []
     evaluate_split(
         measured(nodes=(2, 4, 8)),
         LeaveNodesOut(),
         learners=("knn",),
         with_references=False,
-        progress=lambda done, total: calls.append((done, total)),
+        progress=lambda *told: calls.append(told),
     )
-    assert calls == [(k, 12) for k in range(1, 13)]
+    assert [call[:2] for call in calls] == [(k, 12) for k in range(13)]
+    assert calls[3][2] == "bcast, without nodes 2: knn"
+    assert calls[12][2] == ""
 
 
 def test_what_is_learned_need_not_be_what_is_judged() -> None:

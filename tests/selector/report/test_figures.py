@@ -76,9 +76,11 @@ def test_the_statistic_that_was_learned_is_compared(objective: Objective) -> Non
 
 def test_progress_counts_collectives_and_fits(bundle: Bundle) -> None:
     """One step per node count left out and per collective, the last one being the total."""
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, int, str]] = []
     figures(bundle, measured(), held_out=True, jobs=1, progress=lambda *a: told.append(a))
-    assert told == [(n, 5) for n in range(1, 6)]
+    assert list(dict.fromkeys(done for done, _, _ in told)) == [*range(6)]
+    assert {total for _, total, _ in told} == {5}
+    assert told[0][2] == "bcast"
 
 
 def test_figures_are_json(bundle: Bundle) -> None:

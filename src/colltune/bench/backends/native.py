@@ -74,6 +74,8 @@ class NativeBackend:
         self._cache = cache
         self._launcher = launcher or launcher_of(installation)
         self.around_s = _AROUND_S
+        self._watcher: Watcher | None = None
+        self._visited: Sequence[int] = ()
 
     @property
     def launch_s(self) -> float:
@@ -120,6 +122,12 @@ class NativeBackend:
             groups.setdefault(cell.configuration if own else None, []).append(cell)
         return tuple(tuple(group) for group in groups.values())
 
+    @property
+    def begun(self) -> Sequence[int]:
+        """See `FollowsVisits`."""
+        begun = () if self._watcher is None else self._watcher.begun
+        return [self._visited[cell] for cell in begun]
+
     def provenance(self) -> Mapping[str, str]:
         """Return the MPI's paths; a launch itself tells its hosts, clock and synchronisation."""
         return {"backend": "native", "mpirun": str(self._mpi.mpirun)}
@@ -138,12 +146,13 @@ class NativeBackend:
     ) -> LaunchResult:
         """Start one mpirun that executes the plan; see `Backend.run`."""
         started = time.monotonic()
+        self._visited = sorted({step.cell for step in plan.steps})
         plan = _used(plan)
         configurations = [cell.configuration for cell in plan.cells]
         wanted = self._forcing.environment(configurations)
         settings = [self._forcing.settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
-        watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
+        self._watcher = watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
         outcome = self._launch(within, settings, launch, folder, wanted, watcher, ())
         output = raw.read_raw(folder / "raw.txt")
         forced = any(map(self._forcing.needs_own_launch, configurations))

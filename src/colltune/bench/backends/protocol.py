@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
@@ -57,6 +57,16 @@ class LaunchResult:
     message: str = ""
     in_flight: tuple[Cell, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class FollowsVisits(Protocol):
+    """A backend that knows how far the launch is that it is running."""
+
+    @property
+    def begun(self) -> Sequence[int]:
+        """Indices into the plan's cells of those whose visits have begun, the latest last."""
+        ...
 
 
 class Backend(Protocol):

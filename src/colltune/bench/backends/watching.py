@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ _LEAST_STUCK_S = 0.5
 _HEAD_BYTES = 32
 _TAIL_BYTES = 4096
 _STEPS_OF_PATIENCE = 3
+_BEGINS = re.compile(rb"^s (\d+)$", re.MULTILINE)
 
 
 class Stop(StrEnum):
@@ -37,9 +39,10 @@ class _Seen:
 class Watcher:
     """Reports progress; gives a launch up when it is silent for too long, or past its budget.
 
-    Every repetition is a sign of life. ``stop`` tells why the launch was given up, None if it was
-    not; `stuck` then tells whether a single repetition took longer than any visit is granted.
-    `around_s` is what the launch takes beside its plan's budget.
+    ``begun`` are the cells whose visits have begun, by index, the latest last. Every repetition is
+    a sign of life. ``stop`` tells why the launch was given up, None if it was not; `stuck` then
+    tells whether a single repetition took longer than any visit is granted. `around_s` is what the
+    launch takes beside its plan's budget.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Watcher:
         around_s: float,
     ) -> None:
         self.stop: Stop | None = None
+        self.begun: tuple[int, ...] = ()
         self._path = path
         self._progress = progress
         self._started = time.monotonic()
@@ -59,12 +63,13 @@ class Watcher:
         allowed_s = plan.budget_s + around_s + _grace_s(plan.budget_s)
         self._deadline = self._started + allowed_s
         self._seen: dict[Path, _Seen] = {}
+        self._read_bytes: dict[Path, int] = {}
 
     def __call__(self) -> bool:
         """Return whether the launch may go on; called several times a second."""
         now = time.monotonic()
-        self._progress(now - self._started)
         self._look(now)
+        self._progress(now - self._started)
         if self._silent_s(now) >= self._patience_s:
             self.stop = Stop.SILENT
         elif now >= self._deadline:
@@ -80,6 +85,21 @@ class Watcher:
             state = (_size(part), _start(raw.live_of(part), _HEAD_BYTES))
             if part not in self._seen or self._seen[part].state != state:
                 self._seen[part] = _Seen(state, now, _in_flight(part))
+                self._follow(part)
+
+    def _follow(self, part: Path) -> None:
+        """Read on, to the last whole line, which visits have begun."""
+        start = self._read_bytes.get(part, 0)
+        try:
+            with part.open("rb") as stream:
+                stream.seek(start)
+                text, _, _ = stream.read().rpartition(b"\n")
+        except OSError:
+            return
+        self._read_bytes[part] = start + len(text)
+        # a cell that is visited again goes to the end
+        latest = [int(index) for index in reversed(_BEGINS.findall(text))]
+        self.begun = tuple(dict.fromkeys([*latest, *reversed(self.begun)]))[::-1]
 
     def _silent_s(self, now: float) -> float:
         """Return for how long a step has shown no sign of life; where none is open, the launch."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from colltune import provenance
@@ -16,6 +17,7 @@ from colltune.dataset.parquet import append_dataset, read_parquet, read_provenan
 from colltune.errors import DataError
 from colltune.files import locked
 
+Progress = Callable[[int, int, str], None]
 _CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".csv.zst")
 _DIGESTS, _KINDS = "imported_sha256", "imported_time"
 
@@ -36,7 +38,12 @@ class ImportedFiles:
     digests: Mapping[str, str]
 
 
-def import_files(paths: Sequence[Path], request: Request, format_: str | None) -> ImportedFiles:
+def import_files(
+    paths: Sequence[Path],
+    request: Request,
+    format_: str | None,
+    progress: Progress = lambda _done, _total, _next: None,
+) -> ImportedFiles:
     """Read `paths` (at least one) as one dataset.
 
     Parameters
@@ -47,6 +54,8 @@ def import_files(paths: Sequence[Path], request: Request, format_: str | None) -
         What the user tells beside them.
     format_
         A name in ``IMPORTERS``, or None to tell it from the content.
+    progress
+        Called as ``progress(done, total, next)`` with the mebibytes that are read of all files.
 
     Raises
     ------
@@ -58,7 +67,7 @@ def import_files(paths: Sequence[Path], request: Request, format_: str | None) -
     format_ = _format_of_all(sources, format_)
     digests = {source.name: source.sha256() for source in sources if source.path.is_file()}
     _refuse_twins(digests)
-    imported = [IMPORTERS[format_].load(source, request) for source in sources]
+    imported = [IMPORTERS[format_].load(source, request) for source in _telling(sources, progress)]
     _refuse_mixed_times(sources, imported)
     remarks = [
         f"{source.name}: {remark}"
@@ -73,6 +82,20 @@ def import_files(paths: Sequence[Path], request: Request, format_: str | None) -
         frozenset[TimeKind]().union(*(one.kinds for one in imported)),
         digests,
     )
+
+
+def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
+    """Yield `sources` such that `progress` is told what is read of them."""
+    sizes = [s.path.stat().st_size if s.path.is_file() else 0 for s in sources]
+    total_mib = sum(sizes) >> 20
+
+    def tell(name: str, before: int, at: int) -> None:
+        progress((before + at) >> 20, total_mib, name)
+
+    for number, source in enumerate(sources):
+        tell_of_this = partial(tell, source.name, sum(sizes[:number]))
+        tell_of_this(0)
+        yield replace(source, progress=tell_of_this)
 
 
 def add_to(folder: Path, imported: ImportedFiles) -> tuple[Path, tuple[str, ...]]:

@@ -6,25 +6,29 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from colltune.errors import DataError
 
 _GZIP = b"\x1f\x8b"
 _LONGEST_LINE = 1 << 20
+_LINES_BETWEEN = 10_000
 
 
 @dataclass(frozen=True)
 class Source:
     """A file, plain or gzipped, of which only the bytes count and not its name's ending.
 
-    `with_folder` tells that its name alone does not tell it from others.
+    `with_folder` tells that its name alone does not tell it from others. `progress` is called with
+    the bytes read so far, once in a while.
     """
 
     path: Path
     with_folder: bool = False
+    progress: Callable[[int], None] = field(default=lambda _bytes: None, compare=False)
 
     @property
     def name(self) -> str:
@@ -51,7 +55,12 @@ class Source:
                 raw.seek(0)
                 packed = gzip.GzipFile(fileobj=raw) if head == _GZIP else None
                 text = io.TextIOWrapper(packed or raw, encoding="utf-8-sig", errors="replace")
-                yield from iter(lambda: text.readline(_LONGEST_LINE), "")
+                for number in count():
+                    if number % _LINES_BETWEEN == 0:
+                        self.progress(raw.tell())
+                    if not (line := text.readline(_LONGEST_LINE)):
+                        break
+                    yield line
         except (OSError, EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
 

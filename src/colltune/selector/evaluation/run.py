@@ -83,7 +83,7 @@ def evaluate_split(  # noqa: PLR0913
     jobs
         Processes at most, by default one per usable core. Results do not depend on it.
     progress
-        Called as ``progress(done, total)``, total being folds times recipes.
+        Called as ``progress(done, total, next)``, total being folds times recipes.
 
     Raises
     ------
@@ -223,7 +223,10 @@ def _decided(
     progress: Progress | None,
 ) -> dict[str, list[Choice]]:
     """Let every recipe decide every fold; return the choices by recipe, fold by fold."""
-    tasks = [(recipe, fold) for recipe in recipes for fold in folds]
+    # fold by fold, not recipe by recipe, so that what is done tells how long the rest takes
+    tasks = [(recipe, fold) for fold in folds for recipe in recipes]
+    told = progress or (lambda _done, _total, _next: None)
+    told(0, len(tasks), _named(*tasks[0]) if tasks else "")
     n_cells = sum(int(np.isfinite(fold.training.time_s).sum()) for fold in folds)
     n_processes = processes(len(folds), n_cells, jobs)
     inner = 1 if n_processes > 1 or cluster() else jobs
@@ -235,9 +238,12 @@ def _decided(
         if isinstance(choice, DataError):
             raise choice
         choices[task[0].name].append(choice)
-        if progress is not None:
-            progress(done, len(tasks))
+        told(done, len(tasks), _named(*tasks[done]) if done < len(tasks) else "")
     return choices
+
+
+def _named(recipe: Recipe, fold: Fold) -> str:
+    return f"{fold.collective}, without {fold.name}: {recipe.name}"
 
 
 def _decide(recipe: Recipe, context: Context, fold: Fold, jobs: int | None) -> Choice | DataError:

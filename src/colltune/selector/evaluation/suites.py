@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from colltune.dataset import PerformanceDataset
@@ -20,6 +21,8 @@ from colltune.selector.evaluation.splits import (
 )
 
 Run = Callable[[PerformanceDataset, Split], Evaluation]
+Begin = Callable[[int, int, str], None]
+"""Is told which split begins, as its number, of how many, and its name."""
 
 
 class SuiteRuns(NamedTuple):
@@ -30,9 +33,15 @@ class SuiteRuns(NamedTuple):
 
 
 def run_all(
-    dataset: PerformanceDataset, run: Run, more: Sequence[Split] = (), seed: int = 0
+    dataset: PerformanceDataset,
+    run: Run,
+    more: Sequence[Split] = (),
+    seed: int = 0,
+    begin: Begin = lambda _number, _total, _name: None,
 ) -> SuiteRuns:
     """Run every split that `dataset` allows, and `more` of them; `seed` draws message sizes.
+
+    `begin` is called before each of them.
 
     Raises
     ------
@@ -40,8 +49,10 @@ def run_all(
         If it allows none, or a learner cannot be fitted.
     """
     splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes(seed)]
+    splits += [LeaveAllocationOut(), *more]
     runs, left_out = [], {}
-    for split in (*splits, LeaveAllocationOut(), *more):
+    for number, split in enumerate(splits, start=1):
+        begin(number, len(splits), split.name)
         try:
             runs.append(run(dataset, split))
         except SplitError as error:
@@ -56,8 +67,11 @@ def run_paper(
     run: Run,
     train_nodes: tuple[int, ...] | None = None,
     test_nodes: tuple[int, ...] | None = None,
+    begin: Begin = lambda _number, _total, _name: None,
 ) -> list[tuple[Evaluation, Evaluation]]:
     """Evaluate each of `datasets` after the large and after the small training of the paper.
+
+    `begin` is called before each evaluation.
 
     Raises
     ------
@@ -65,4 +79,11 @@ def run_paper(
         If a dataset has no collective on three node counts, or a learner cannot be fitted.
     """
     splits = PaperLarge(train_nodes, test_nodes), PaperSmall(train_nodes, test_nodes)
-    return [(run(d, splits[0]), run(d, splits[1])) for d in datasets]
+    numbers = count(1)
+
+    def begun(dataset: PerformanceDataset, split: Split) -> Evaluation:
+        name = f"{dataset.context.machine}, {split.name}"
+        begin(next(numbers), len(splits) * len(datasets), name)
+        return run(dataset, split)
+
+    return [(begun(d, splits[0]), begun(d, splits[1])) for d in datasets]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import parse_objective
@@ -11,6 +11,7 @@ from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.fitting import Progress
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.report.calibration import Errors
 from colltune.selector.report.curves import Curve, curves
@@ -18,8 +19,6 @@ from colltune.selector.report.decisions import DecisionMap, decision_map
 from colltune.selector.report.held_out import HeldOut, leave_node_counts_out, node_counts
 from colltune.selector.report.measured import Comparison, compare
 from colltune.selector.report.summaries import ShapeGain, shape_gains
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ def figures(
     *,
     held_out: bool = False,
     jobs: int | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = lambda _done, _total, _next: None,
 ) -> Figures:
     """Gather the figures of `bundle`, beside the measurements of `dataset` if there are any.
 
@@ -82,7 +81,7 @@ def figures(
     jobs
         Processes at most for that, as for `colltune.models.fitting.fit`.
     progress
-        Called as ``progress(done, total)``.
+        Called as ``progress(done, total, next)``, counting collectives and fits.
 
     Raises
     ------
@@ -96,18 +95,21 @@ def figures(
     fits = sum(len(node_counts(m)) for m in measured.values()) if held_out else 0
     done, total = 0, len(bundle.models) + fits
 
-    def step() -> None:
+    def step(what: str = "") -> None:
         nonlocal done
         done += 1
-        progress(done, total)
+        progress(done, total, what)
 
     selector = ModelSelector(bundle)
     found = []
     for model in bundle.models:
+        progress(done, total, model.collective.value)
         cells = measured.get(model.collective)
         left_out = None
         if held_out and cells is not None:
-            left_out = leave_node_counts_out(bundle, cells, jobs=jobs, step=step)
+            left_out = leave_node_counts_out(
+                bundle, cells, jobs=jobs, step=partial(step, model.collective.value)
+            )
         found.append(_of_collective(selector, model.collective, cells, left_out))
         step()
     missing = tuple(c for c in matrices if c not in measured)

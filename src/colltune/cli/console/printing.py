@@ -1,21 +1,23 @@
-"""What verbs print: JSON for machines, aligned columns or rich progress for people."""
+"""What verbs print as their results: JSON for machines, aligned columns for people."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, TextIO
 
+from colltune.cli.console.terminal import takes_colours
 from colltune.selector.report.html.wording import bytes_text, printable, time_text
 
 __all__ = [
+    "Mark",
     "bytes_text",
     "columns",
-    "counted_progress",
+    "marked",
+    "painted",
     "parse_pairs",
     "printable",
     "range_text",
@@ -23,9 +25,24 @@ __all__ = [
     "show_activation",
     "show_json",
     "time_text",
-    "timed_progress",
     "warn",
 ]
+
+
+class Mark(StrEnum):
+    """What a status means to its reader; on terminals it has a colour (ANSI escape code)."""
+
+    GOOD = "32"
+    DOUBTFUL = "33"
+    BAD = "31"
+    REMARK = "36"
+
+
+class _Marked(str):
+    """Text with a mark."""
+
+    __slots__ = ("mark",)
+    mark: Mark
 
 
 def show_json(value: object) -> None:
@@ -63,7 +80,28 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _aligned(cell: str, width: int) -> str:
-    return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+    text = cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+    return painted(text, cell.mark) if isinstance(cell, _Marked) else text
+
+
+def marked(text: str, mark: Mark | None) -> str:
+    """Return `text` as a cell for `columns` that has a colour on terminals."""
+    if mark is None:
+        return text
+    found = _Marked(text)
+    found.mark = mark
+    return found
+
+
+def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:
+    """Return `text` in the colour of `mark` if `stream` takes colours, else as it is.
+
+    `stream` is standard output by default.
+    """
+    words = text.rstrip()
+    if mark is None or not words or not takes_colours(stream or sys.stdout):
+        return text
+    return f"\x1b[{mark}m{words}\x1b[0m{text[len(words) :]}"
 
 
 def range_text(first_bytes: int, last_bytes: int | None) -> str:
@@ -71,50 +109,6 @@ def range_text(first_bytes: int, last_bytes: int | None) -> str:
     if last_bytes is None:
         return f"from {bytes_text(first_bytes)}"
     return f"{bytes_text(first_bytes)} .. {bytes_text(last_bytes)}"
-
-
-@contextmanager
-def timed_progress(total_s: float, *, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """Show a bar of the time budget; yield a function to be called with what is going on.
-
-    Silent when `quiet` or when standard error is no terminal.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield lambda _what, _spent_s: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    started = time.monotonic()
-    text = TextColumn("{task.description}")
-    with Progress(
-        text, BarColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
-        task = bar.add_task("starting", total=total_s)
-
-        def report(what: str, _spent_s: float) -> None:
-            spent_s = min(total_s, time.monotonic() - started)
-            bar.update(task, completed=spent_s, description=what)
-
-        yield report
-
-
-@contextmanager
-def counted_progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar of counted work; yield a function to be called with (done, total)."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield report
 
 
 def parse_pairs(options: Sequence[str], flag: str) -> dict[str, str]:

@@ -1,0 +1,87 @@
+"""NO_COLOR, FORCE_COLOR, CLICOLOR, TERM, and statuses in colour."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from colltune.cli.console import Mark, columns, marked, painted
+from colltune.cli.console.terminal import can_redraw, takes_colours, takes_unicode
+
+_NAMES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
+_TABLE = [["bcast", marked("yes", Mark.GOOD), "12"], ["scan", marked("withdrawn", None), "7"]]
+
+
+class _Stream(io.StringIO):
+    """Text that may claim to be a terminal."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize(
+    ("variables", "on_terminal", "in_pipe"),
+    [
+        ({"TERM": "xterm"}, True, False),
+        ({"TERM": "dumb"}, False, False),
+        ({}, False, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, False),
+        ({"TERM": "xterm", "CLICOLOR": "0"}, False, False),
+        ({"TERM": "xterm", "FORCE_COLOR": "1"}, True, True),
+        ({"TERM": "dumb", "CLICOLOR_FORCE": "1"}, True, True),
+        ({"TERM": "xterm", "FORCE_COLOR": "0"}, False, False),
+        ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+    ],
+)
+def test_colours_follow_the_conventions(
+    variables: dict[str, str], on_terminal: bool, in_pipe: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NO_COLOR wins over what forces colours, and that over what the stream is."""
+    for name in _NAMES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert takes_colours(_Stream(terminal=True)) == on_terminal
+    assert takes_colours(_Stream(terminal=False)) == in_pipe
+
+
+def test_no_force_makes_a_pipe_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forced colours are no reason to redraw lines where nobody can see it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert not can_redraw(_Stream(terminal=False))
+
+
+def test_only_unicode_encodings_take_unicode() -> None:
+    """UTF-8 does, ASCII and Latin-1 do not, nor what tells no encoding."""
+    for encoding, expected in (("UTF-8", True), ("ascii", False), ("iso-8859-1", False)):
+        assert takes_unicode(io.TextIOWrapper(io.BytesIO(), encoding)) == expected
+    assert not takes_unicode(io.StringIO())
+
+
+def test_tables_are_aligned_alike_with_and_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without colours a table is as if nothing was marked; with them only the marked cell is."""
+    plain = [[str(cell) for cell in row] for row in _TABLE]
+    header = ["collective", "in effect", "n"]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert columns(header, _TABLE) == columns(header, plain)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = columns(header, _TABLE)
+    assert coloured.count("\x1b[") == 2
+    assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == columns(header, plain)
+
+
+def test_spaces_are_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that underlines or inverts a colour must not show the padding."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert painted("ok  ", Mark.GOOD, sys.stdout) == "\x1b[32mok\x1b[0m  "
+    assert painted("   ", Mark.GOOD) == "   "

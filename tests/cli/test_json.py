@@ -1,0 +1,104 @@
+"""--json, of every verb that has it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from colltune.cli import main
+from tests.cli.conftest import Verb
+from tests.cli.verb_examples import EXAMPLES, Place, commands, has, replaced
+
+_WITH_JSON = sorted(name for name, command in commands() if has(command, "--json"))
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path, measurements_csv: Path, bundle_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """Return a folder of its own, with an MPI that was found already."""
+    found = Place(tmp_path, measurements_csv, bundle_path)
+    replaced(found, monkeypatch)
+    return found
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """Make standard error a real terminal, and collect what is written there."""
+    ours, theirs = pty.openpty()
+    written: list[bytes] = []
+
+    def collect() -> None:
+        try:
+            while data := os.read(ours, 1024):
+                written.append(data)
+        except OSError:
+            return
+
+    reader = threading.Thread(target=collect)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        reader.start()
+        yield written
+    reader.join()
+    os.close(ours)
+
+
+def test_every_verb_with_json_has_an_example() -> None:
+    """A new verb with --json, or --json of an old one, needs a call in `verb_examples.EXAMPLES`."""
+    assert sorted(EXAMPLES) == _WITH_JSON
+
+
+@pytest.mark.parametrize("name", _WITH_JSON)
+def test_json_is_one_document_and_nothing_else(
+    name: str,
+    place: Place,
+    terminal: list[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Standard output is one JSON document; a terminal on standard error sees no progress."""
+    if name not in EXAMPLES:
+        pytest.fail(f"add a call of `colltune {name}` to tests/cli/verb_examples.py")
+    words = [str(word) for word in EXAMPLES[name](place)]
+    at = words.index("--") if "--" in words else len(words)
+    monkeypatch.setattr(sys, "argv", ["colltune", *words[:at], "--json", *words[at:]])
+    monkeypatch.setattr("colltune.cli.console.live._DELAY_S", 0.0)
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out) is not None
+    sys.stderr.flush()
+    assert b"\x1b" not in b"".join(terminal)
+
+
+@pytest.mark.parametrize("name", _WITH_JSON)
+def test_every_verb_speaks_ascii_where_nothing_else_is_understood(
+    name: str, place: Place, colltune: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it prints for people fits into ASCII, whatever names and notes are quoted."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    out = io.BytesIO()
+    stream = io.TextIOWrapper(out, "ascii", errors="colltune", write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    answer = colltune(*EXAMPLES[name](place))
+    assert answer.status in (0, 1), answer.err
+    assert out.getvalue()
+    assert b"\\x" not in out.getvalue().replace(b"\\xff", b"").replace(b"\\udcff", b"")
+
+
+@pytest.mark.parametrize("name", _WITH_JSON)
+def test_errors_leave_standard_output_empty(name: str, colltune: Verb) -> None:
+    """Wrong usage is told on standard error, with a status, and no half document."""
+    answer = colltune(*name.split(), "--json", "--no-such-option")
+    assert (answer.status, answer.out) == (2, "")
+    assert "no-such-option" in answer.err

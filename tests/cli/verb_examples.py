@@ -1,0 +1,199 @@
+"""One call of every verb that has --json, which works without MPI, Slurm or network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+
+from colltune.bench.proof import proving
+from colltune.bench.proof.judging import Judgement, Status
+from colltune.bench.proof.readability import Readability
+from colltune.bench.proof.verdicts import Proof, Verdict
+from colltune.bench.runner import CampaignReport
+from colltune.cli import backends, tune_pipeline
+from colltune.cli.app import app
+from colltune.cli.configuration import write_configuration
+from colltune.domain import Collective, Configuration, Interval, Shape
+from colltune.models.bundle import load
+from colltune.models.registry import Registry
+from colltune.mpi.file_format import Rule
+from colltune.mpi.installation import Installation
+from colltune.server.auth import token_file
+from colltune.server.auth.scopes import Scope
+from tests.models.registry.small import small
+
+RULES = "1\n7\n1\n4 2\n0 6 0 0\n8192 3 0 4096\n"
+SLOT = "openmpi-4.1.4"
+CAMPAIGN = (
+    '[machine]\nname = "hydra"\n[space]\ncollectives = ["bcast"]\nnodes = [2, 4]\nppn = [2]\n'
+    "msizes_bytes = [8, 64]\n[budget]\ntotal_s = 100\n"
+)
+_PLANNED = CAMPAIGN + '[library]\nname = "openmpi"\nrelease = "4.1.4"\n'
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of its own, and what verbs read."""
+
+    folder: Path
+    data: Path
+    bundle: Path
+
+    def written(self, name: str, text: str) -> Path:
+        """Return a new file with that text."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def registry(self) -> Path:
+        """Return a registry of three bundles, of which the second took over from the first."""
+        path = self.folder / "registry"
+        registry = Registry(path)
+        for number in range(3):
+            registry.add(small(number))
+        for number in range(2):
+            registry.promote(small(number).id, by="ann", note="µ × …")
+        return path
+
+
+Words = Sequence[object]
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands of the real command line, by their full name."""
+    yield from _below(typer.main.get_command(app([])), ())
+
+
+def _below(command: Any, names: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield " ".join(names), command
+        return
+    for name, each in inner.items():
+        yield from _below(each, (*names, name))
+
+
+def has(command: click.Command, option: str) -> bool:
+    """Tell whether a command has an option."""
+    return any(option in parameter.opts for parameter in command.params)
+
+
+def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put what verbs would have found with an MPI in the place of looking for it."""
+    monkeypatch.setattr(proving, "prove", lambda request, _progress: _proof(request.path))
+    nowhere = Path("mpirun")
+    imagined = Installation("openmpi", "4.1.4", nowhere, nowhere, nowhere, "")
+    monkeypatch.setattr(backends, "installation_of", lambda _campaign, _mpi: imagined)
+    monkeypatch.setattr(tune_pipeline, "run", lambda *_: _tuned(place))
+
+
+def _proof(path: Path) -> Proof:
+    chain = Configuration("openmpi", Collective.BCAST, "chain")
+    rule = Rule(5, "0 3 0 0 # µ ×", Collective.BCAST, chain)
+    read = Readability(path, 8, ("n1",), {})
+    verdicts = (Verdict(rule, Judgement(Status.APPLIED)),)
+    return Proof(
+        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", verdicts
+    )
+
+
+def _tuned(place: Place) -> tune_pipeline.TuneResult:
+    shape = Shape(1, 4)
+    written = write_configuration(
+        load(place.bundle),
+        shape,
+        format_name="openmpi",
+        release=None,
+        path=place.folder / "rules",
+        builtin_operations_only=False,
+    )
+    chain = Configuration("openmpi", Collective.BCAST, "chain")
+    row = tune_pipeline.Row(
+        Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, None, True, None
+    )
+    return tune_pipeline.TuneResult(
+        shape=shape,
+        context="µ × …",
+        rows=(row, replace(row, in_effect=False), replace(row, withdrawn=chain)),
+        dataset_path=place.folder / "d",
+        bundle_path=place.bundle,
+        picture_path=place.folder / "p.png",
+        written=written,
+        report=CampaignReport(),
+        wall_s=1.0,
+        timed_s=0.5,
+        phases_s={},
+        notes=("µ",),
+    )
+
+
+def _lint(place: Place) -> Words:
+    return "lint", place.written("rules µ\udcff.conf", RULES), "--release", "4.1.6"
+
+
+def _token_list(place: Place) -> Words:
+    tokens = place.folder / "tokens"
+    token_file.write(tokens, [token_file.Token("ci", frozenset(Scope), "0" * 64, None)])
+    return "token", "list", "--tokens", tokens
+
+
+EXAMPLES: dict[str, Callable[[Place], Words]] = {
+    "tune": lambda p: ("tune", "--out", p.folder / "tuned"),
+    "plan": lambda p: (
+        *("plan", p.written("c.toml", _PLANNED), "--data", p.data, "--replay", p.data),
+        *("--picture", p.folder / "p.png", "--seeds", 1),
+    ),
+    "measure": lambda p: (
+        *("measure", p.written("c.toml", CAMPAIGN), "--replay", p.data, "--out", p.folder / "d"),
+    ),
+    "submit": lambda p: (
+        *("submit", p.written("c.toml", CAMPAIGN), "--print", "--out", p.folder / "d"),
+    ),
+    "import": lambda p: ("import", p.data, "--out", p.folder / "d"),
+    "export": lambda p: ("export", p.data, "--out", p.folder / "e.csv"),
+    "noise": lambda p: ("noise", p.data),
+    "fit": lambda p: ("fit", p.data, "--learner", "knn", "--out", p.folder / "b"),
+    "evaluate": lambda p: (*("evaluate", p.data, "--split", "extrapolation", "--learner", "knn"),),
+    "report": lambda p: ("report", p.bundle, "--data", p.data, "--out", p.folder / "r.html"),
+    "select": lambda p: ("select", "--bundle", p.bundle, "--nodes", 6, "--ppn", 2),
+    "what-if": lambda p: (
+        *("what-if", p.bundle, "--collective", "bcast", "--nodes", 8, "--ppn", 2),
+        *("--msize", "1K"),
+    ),
+    "catalog": lambda _: ("catalog", "openmpi@5.0.8"),
+    "lint": _lint,
+    "explain": lambda p: (
+        *("explain", p.written("r.conf", RULES), "--release", "4.1.6", "--nodes", 2),
+        *("--ppn", 2, "--collective", "bcast", "--msize", 10, "--bundle", p.bundle),
+    ),
+    "convert": lambda p: (
+        *("convert", p.written("r.conf", RULES), "--to", "openmpi-json"),
+        *("--from-release", "5.0.8", "--release", "6.0.0"),
+    ),
+    "verify": lambda p: ("verify", p.written("r.conf", RULES), "--", "mpirun", "-n", 8),
+    "retrain": lambda _: ("retrain", "--print-unit", "site"),
+    "token add": lambda p: (
+        *("token", "add", "ci", "--tokens", p.folder / "tokens", "--scope", "promote"),
+    ),
+    "token list": _token_list,
+    "token revoke": lambda p: ("token", "revoke", "ci", *_token_list(p)[2:]),
+    "bundles list": lambda p: ("bundles", "list", "--registry", p.registry()),
+    "bundles show": lambda p: ("bundles", "show", SLOT, "--registry", p.registry()),
+    "bundles diff": lambda p: (
+        *("bundles", "diff", small(0).id[:12], small(1).id[:12], "--registry", p.registry()),
+    ),
+    "bundles add": lambda p: ("bundles", "add", p.bundle, "--registry", p.registry()),
+    "bundles promote": lambda p: (
+        *("bundles", "promote", small(2).id[:12], "--registry", p.registry()),
+    ),
+    "bundles rollback": lambda p: ("bundles", "rollback", "--registry", p.registry()),
+    "bundles gc": lambda p: ("bundles", "gc", "--registry", p.registry()),
+    "bundles history": lambda p: ("bundles", "history", "--registry", p.registry()),
+    "slurm hooks": lambda _: ("slurm", "hooks"),
+}
