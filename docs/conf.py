@@ -26,8 +26,8 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_ext"]
 myst_heading_anchors = 3
 toc_object_entries = False
-# -- would become a dash
-smartquotes = False
+# quotes stay as they are typed
+smartquotes_action = "D"
 
 autodoc_default_options = {"members": True, "member-order": "bysource", "no-value": True}
 autodoc_class_signature = "mixed"

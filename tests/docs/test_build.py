@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import html
 import os
 import re
@@ -149,6 +150,16 @@ def test_every_format_and_catalogue_is_there(built: Path) -> None:
                 assert missing == [], f"{library} {series} {collective}"
     page = text_of(built / "reference/catalogues/relatives.html")
     assert [n for n in relatives.names() if relatives.load(n).title not in page] == []
+
+
+def test_every_picture_that_can_be_drawn_is_there(built: Path) -> None:
+    """Each public function of plots that returns a figure is on the page of pictures."""
+    page = (built / "reference/api/plots.html").read_text(encoding="utf-8")
+    for file in sorted((ROOT / "src/colltune/plots").glob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name):
+                drawn = node.returns.id == "Figure" and not node.name.startswith("_")
+                assert not drawn or f'id="colltune.plots.{file.stem}.{node.name}"' in page
 
 
 def test_all_links_of_the_built_pages_lead_somewhere(built: Path) -> None:
