@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Format
-from colltune.mpi.formats import CURRENT, FORMATS, PREFERRED, RELEASES, readers
+from colltune.mpi.formats import FORMATS, readers
 from docs._ext.markdown import code, table, text
 
 
@@ -20,12 +21,12 @@ def markdown(_argument: str) -> str:
         ("library", "releases between which files change their meaning", "assumed", "written as"),
         (
             (
-                code(library),
-                ", ".join(releases),
-                CURRENT[library],
-                " or ".join(map(code, PREFERRED[library])),
+                code(mpi.name),
+                ", ".join(mpi.releases),
+                mpi.current,
+                " or ".join(map(code, mpi.preferred)),
             )
-            for library, releases in RELEASES.items()
+            for mpi in LIBRARIES.values()
         ),
     )
     return formats + libraries

@@ -15,6 +15,7 @@ from colltune.dataset.importers import IMPORTERS
 from colltune.dataset.importers.assembly import TextImporter
 from colltune.features import FEATURE_SETS
 from colltune.models.learners import LEARNERS, LearnerEntry
+from colltune.mpi import LIBRARIES
 from docs._ext.markdown import code, table, text
 
 Rows = Iterator[tuple[str, ...]]
@@ -65,7 +66,8 @@ def _backends() -> Rows:
 
 def _launchers() -> Rows:
     for name, launcher in LAUNCHERS.items():
-        libraries = ", ".join(map(code, sorted(launcher.libraries)))
+        started = (library for library, mpi in LIBRARIES.items() if launcher.starts(mpi.vendor))
+        libraries = ", ".join(map(code, sorted(started)))
         yield code(name), libraries, _first_line(launcher.__doc__)
 
 

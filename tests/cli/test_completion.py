@@ -22,7 +22,8 @@ from colltune.cli.app import VERBS, app
 from colltune.cli.evaluation_request import _SPLITS
 from colltune.domain import Collective
 from colltune.models.learners import LEARNERS
-from colltune.mpi.formats import FORMATS, RELEASES
+from colltune.mpi import LIBRARIES
+from colltune.mpi.formats import FORMATS
 from colltune.selector.evaluation import LeaveAllocationOut, NodeCounts, Transfer
 from colltune.selector.evaluation.paper import PaperSplit
 from colltune.selector.evaluation.splits import MaskSplit
@@ -210,7 +211,6 @@ def test_every_entry_is_of_an_option() -> None:
         ("models.learners", "LEARNERS"),
         ("models.workers", "BACKENDS"),
         ("mpi", "LIBRARIES"),
-        ("mpi.formats", "FORMATS"),
         ("bench.backends", "BACKENDS"),
         ("bench.strategies", "STRATEGIES"),
         ("dataset.importers", "IMPORTERS"),
@@ -251,15 +251,10 @@ def test_splits_have_the_names_that_they_are_asked_for_by() -> None:
     assert known == set(_SPLITS)
 
 
-def test_formats_have_their_names() -> None:
-    """A format is asked for by the name that it gives itself."""
-    assert [known.name for known in FORMATS.values()] == list(FORMATS)
-
-
 def test_releases_are_those_of_the_formats(complete: Complete) -> None:
     """Libraries with releases are offered for Slurm's hooks."""
     offered = complete("colltune slurm hooks --library ")
-    assert offered == [f"{name}/{one}" for name, ones in RELEASES.items() for one in ones]
+    assert offered == [f"{name}/{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
 
 
 def test_bundles_of_a_registry_are_offered(complete: Complete, tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.formats import FORMATS
 from tests.cli.conftest import Verb
-from tests.mpi.plain_format import PlainFormat
+from tests.mpi.plain_format import PlainFormat, offer
 
 RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\n"
 
@@ -24,8 +23,8 @@ class _OtherFormat(PlainFormat):
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of a format that only the tests have."""
-    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
-    monkeypatch.setitem(FORMATS, "other", _OtherFormat())
+    offer(monkeypatch, "openmpi", PlainFormat)
+    offer(monkeypatch, "intelmpi", _OtherFormat)
     path = tmp_path / "rules"
     path.write_text(RULES)
     return path

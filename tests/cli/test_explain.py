@@ -11,9 +11,8 @@ from colltune.dataset import read
 from colltune.domain import Shape
 from colltune.errors import LibraryError
 from colltune.models.fitting import fit
-from colltune.mpi.formats import FORMATS
 from tests.cli.conftest import Verb
-from tests.mpi.plain_format import PlainFormat
+from tests.mpi.plain_format import PlainFormat, offer
 
 RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain:fanout=4,segsize=8192\nbarrier 2 0 abort\n"
 JOB = ("--nodes", 2, "--ppn", 4, "--release", "5.0.11")
@@ -22,7 +21,7 @@ JOB = ("--nodes", 2, "--ppn", 4, "--release", "5.0.11")
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of a format that only the tests have."""
-    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
+    offer(monkeypatch, "openmpi", PlainFormat)
     path = tmp_path / "rules"
     path.write_text(RULES)
     return path

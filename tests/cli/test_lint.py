@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.formats import FORMATS
 from tests.cli.conftest import Verb
-from tests.mpi.plain_format import PlainFormat
+from tests.mpi.plain_format import PlainFormat, offer
 
 RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\nallreduce 2 0 ring\n"
 
@@ -18,7 +17,7 @@ RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\nallreduce 2 0 ring\n"
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the format of the tests be one of the formats."""
-    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
+    offer(monkeypatch, "openmpi", PlainFormat)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from colltune.domain import Collective, Configuration, DecisionTable, Interval, 
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call, Format
-from colltune.mpi.formats import FORMATS, RELEASES, readers
+from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 
@@ -29,7 +29,7 @@ CASES = [(name, release) for name, known in FORMATS.items() for release in reade
 DROPPED = [
     (name, release)
     for name, known in FORMATS.items()
-    for release in RELEASES[known.library]
+    for release in library(known.library).releases
     if release not in readers(known)
 ]
 OWN_CHOICES: dict[str, Callable[[str, Collective], tuple[Configuration, ...]]] = {
@@ -68,7 +68,7 @@ def candidates(
 
 def tells_communicators(known: Format) -> bool:
     """Tell whether a format can say something for communicators of one size only."""
-    return not known.one_choice and getattr(known, "knows_comm_size", True)
+    return not known.one_choice and known.knows_comm_size
 
 
 def layouts(comm_size: int, job: Shape) -> list[Shape]:

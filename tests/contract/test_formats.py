@@ -43,7 +43,7 @@ def _always(name: str, job: Shape, choice: Configuration) -> DecisionTable:
 
 def _lost(written: Written) -> list[str]:
     """Return the notes without those that hold for whatever the format writes."""
-    remarks = getattr(FORMATS[written.format], "remarks", ())
+    remarks = FORMATS[written.format].remarks
     return [note for note in written.notes if note not in remarks]
 
 
@@ -88,12 +88,13 @@ def test_another_librarys_table_is_refused(name: str, release: str) -> None:
 @each_reader
 def test_every_safe_algorithm_can_be_written(name: str, release: str) -> None:
     """One configuration of each that runs with all messages is kept, mostly without a note."""
-    known, kept = FORMATS[name], 0
+    known, asked_for, kept = FORMATS[name], 0, 0
     job = Shape(2, 2) if name in OWN_CHOICES else Shape(1, 4)
     for collective in Collective:
         always = [c for first, c in candidates(name, release, collective, 4) if not first]
         for choice in {c.algorithm: c for c in always if not c.is_default}.values():
             written = _write(_always(known.library, job, choice), name, release)
+            asked_for += 1
             if _lost(written):
                 continue
             kept += 1
@@ -101,7 +102,7 @@ def test_every_safe_algorithm_can_be_written(name: str, release: str) -> None:
             asked = Call(collective, 4, 1 << 20, job.nodes)
             assert parsed.decide(asked).chosen == choice, choice.id
             assert parsed.decide(asked).configuration == choice, choice.id
-    assert kept >= (10 if name in OWN_CHOICES else 20)
+    assert kept >= 0.9 * asked_for >= 9
 
 
 @each_reader

@@ -9,10 +9,16 @@ import pytest
 from colltune.bench.launchers import LAUNCHERS, KnownLauncher, Start, launcher_of
 from colltune.domain import Shape
 from colltune.errors import CampaignError
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 
 WORDS = ("/opt/my bench/collbench", "plan; rm -rf $HOME", "--option=\n")
-PAIRS = [(name, library) for name in LAUNCHERS for library in sorted(LAUNCHERS[name].libraries)]
+PAIRS = [
+    (name, library)
+    for name, launcher in LAUNCHERS.items()
+    for library, mpi in LIBRARIES.items()
+    if launcher.starts(mpi.vendor)
+]
 SHAPES = [Shape(1, 1), Shape(1, 8), Shape(3, 2), Shape(36, 32)]
 
 
@@ -103,7 +109,7 @@ def test_nothing_is_remembered(name: str, library: str) -> None:
 def test_every_library_has_a_launcher_of_its_own(library: str) -> None:
     """Without a name the library's own launcher is taken, which is never Slurm's."""
     launcher = launcher_of(installation(library))
-    assert library in launcher.libraries
+    assert launcher.starts(LIBRARIES[library].vendor)
     assert launcher != built("srun", library)
 
 
@@ -115,7 +121,7 @@ def test_an_unknown_launcher_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("name", "library"),
-    [(n, lib) for n in LAUNCHERS for _, lib in PAIRS if lib not in LAUNCHERS[n].libraries],
+    [(n, lib) for n in LAUNCHERS for lib in LIBRARIES if (n, lib) not in PAIRS],
 )
 def test_a_launcher_of_another_library_is_refused(name: str, library: str) -> None:
     """Each process would believe to be alone; the message names launchers that can."""

@@ -8,13 +8,23 @@ import shlex
 import pytest
 
 from colltune import process
-from colltune.mpi import LIBRARIES, library
+from colltune.mpi import LIBRARIES, MpiLibrary, UserPatterns, library
+from colltune.mpi.formats import format_for
 
-OURS = {
-    "openmpi": {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "/site/rules"},
-    "mpich": {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": "/site/rules"},
-    "intelmpi": {"I_MPI_TUNING": "/site/rules"},
-}
+
+def matching(patterns: UserPatterns) -> list[str]:
+    """Return names that some of the patterns match, and some that are longer than any."""
+    few = (*patterns.deciding[:2], *patterns.harmless[:2])
+    names = [each.replace("*", "ANY").replace("?", "X") for each in few]
+    return [*names, *(f"NOT_{name}" for name in names)]
+
+
+def ours(mpi: MpiLibrary) -> dict[str, str]:
+    """Return what puts a file into effect."""
+    form = format_for(mpi.name, mpi.current)
+    return form.activation(mpi.current, {"": "/site/rules"})
+
+
 NAMES = (
     "HOME",
     "OMPI_MCA_coll",
@@ -45,6 +55,7 @@ NAMES = (
     "MPIR_CVAR_DEVICE_COLLECTIVES",
     "MPIR_CVAR_REDUCE_SCATTER_BLOCK_DEVICE_COLLECTIVE",
     "MPIR_PARAM_COLL_SELECTION_TUNING_JSON_FILE",
+    *(named for mpi in LIBRARIES.values() for named in matching(mpi.user_patterns())),
 )
 
 
@@ -64,7 +75,7 @@ def test_a_shell_finds_the_same_variables_as_honour_user(name: str) -> None:
     """A variable withholds our settings exactly where its name matches the patterns in sh."""
     mpi = library(name)
     patterns = mpi.user_patterns()
-    withheld = {n for n in NAMES if mpi.honour_user(OURS[name], {n: "the user's own"}).reason}
+    withheld = {n for n in NAMES if mpi.honour_user(ours(mpi), {n: "the user's own"}).reason}
     shell = matched_by_a_shell(patterns.deciding, NAMES)
     assert shell - matched_by_a_shell(patterns.harmless, NAMES) == withheld
     assert 2 <= len(withheld) < len(NAMES) / 2

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 
+import pytest
+
 from colltune.domain import Collective, Configuration, DecisionTable, Shape, parse_collective
 from colltune.errors import DataError, LibraryError
+from colltune.mpi import library
 from colltune.mpi.file_format import (
     Call,
     Fault,
     Finding,
+    Format,
     Outcome,
     ParsedFile,
     Rule,
@@ -123,7 +127,14 @@ class PlainFile:
         return tuple(sorted({0, *ours}))
 
 
-class PlainFormat:
+def offer(monkeypatch: pytest.MonkeyPatch, mpi: str, known: type[Format]) -> None:
+    """Let the library `mpi` have the format `known` besides its own."""
+    location = f"{known.__module__}:{known.__qualname__}"
+    ours = library(mpi)
+    monkeypatch.setattr(ours, "formats", {**ours.formats, known.name: location})
+
+
+class PlainFormat(Format):
     """The format; 4.1.4 does not read it where it says so on the first line."""
 
     name = "plain"

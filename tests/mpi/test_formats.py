@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 
 import pytest
 
 from colltune.errors import LibraryError
-from colltune.mpi import LIBRARIES
-from colltune.mpi import catalogue as catalogues
+from colltune.mpi import LIBRARIES, library
 from colltune.mpi.formats import (
-    CURRENT,
     FORMATS,
     LARGEST_BYTES,
-    RELEASES,
+    format_for,
     format_of,
     likely_reader,
     read_text,
     readers,
     reads,
 )
-from tests.mpi.plain_format import PlainFormat
+from tests.mpi.plain_format import PlainFormat, offer
 
 
 class _AlikeFormat(PlainFormat):
@@ -31,13 +30,17 @@ class _AlikeFormat(PlainFormat):
         return "too old" if release == "4.0.2" else ""
 
 
+class _LaterFormat(PlainFormat):
+    name = library = "later"
+
+
 @pytest.fixture(autouse=True)
 def alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two formats that look alike be the only ones."""
-    for name in list(FORMATS):
-        monkeypatch.delitem(FORMATS, name)
-    monkeypatch.setitem(FORMATS, "plain", PlainFormat())
-    monkeypatch.setitem(FORMATS, "alike", _AlikeFormat())
+    for name in LIBRARIES:
+        monkeypatch.setattr(library(name), "formats", {})
+    offer(monkeypatch, "openmpi", PlainFormat)
+    offer(monkeypatch, "mpich", _AlikeFormat)
 
 
 def test_a_format_that_is_named() -> None:
@@ -71,29 +74,31 @@ def test_what_is_no_format(arguments: tuple[str, ...], message: str) -> None:
 def test_readers() -> None:
     """Releases that read a format: supported, and not too old."""
     assert readers(PlainFormat()) == ("4.1.4", "5.0.11")
-    assert readers(_AlikeFormat()) == RELEASES["mpich"][1:]
+    assert readers(_AlikeFormat()) == library("mpich").releases[1:]
     assert not reads(PlainFormat(), "9.9.9")
 
 
 def test_the_likely_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the current release where that reads the format, else the newest that does."""
-    assert all(CURRENT[name] in RELEASES[name] for name in LIBRARIES)
-    monkeypatch.setitem(CURRENT, "openmpi", "4.1.4")
+    monkeypatch.setattr(library("openmpi"), "current", "4.1.4")
     assert likely_reader(PlainFormat()) == "4.1.4"
-    monkeypatch.setitem(CURRENT, "openmpi", "6.0.0")
+    monkeypatch.setattr(library("openmpi"), "current", "6.0.0")
     assert likely_reader(PlainFormat()) == "5.0.11"
-    monkeypatch.setitem(RELEASES, "openmpi", ("6.0.0",))
+    monkeypatch.setattr(library("openmpi"), "releases", ("6.0.0",))
     with pytest.raises(LibraryError, match="no release that reads plain is known"):
         likely_reader(PlainFormat())
 
 
-def test_every_catalogue_has_a_release() -> None:
-    """Whatever is checked for all releases is checked for each series of each library."""
-    folder = Path(catalogues.__file__).parent
-    for name in LIBRARIES:
-        series = {f.stem.partition("-")[2] for f in folder.glob(f"{name}-*.toml")}
-        covered = {s for s in series for r in RELEASES[name] if f"{r}.".startswith(f"{s}.")}
-        assert covered == series
+def test_a_library_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formats are those of the libraries that are registered now."""
+    later = copy(library("mpich"))
+    monkeypatch.setattr(later, "formats", {"later": f"{__name__}:_LaterFormat"})
+    monkeypatch.setitem(LIBRARIES, "later", later)
+    assert list(FORMATS) == ["plain", "alike", "later"]
+    assert (len(FORMATS), FORMATS["later"].library) == (3, "later")
+    monkeypatch.setattr(library("openmpi"), "preferred", ())
+    with pytest.raises(LibraryError, match="no configuration file of Open MPI can be written yet"):
+        format_for("openmpi", "5.0.11")
 
 
 def test_text_of_any_bytes(tmp_path: Path) -> None:

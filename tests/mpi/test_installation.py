@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import ProgramError
-from colltune.mpi import installation, vendors
+from colltune.mpi import installation, library, vendors
 from colltune.mpi.installation import Installation
 
 MPICC = """case "$1" in
@@ -160,7 +160,7 @@ def test_a_named_mpi_of_another_library_is_refused(prefix: Path) -> None:
     """The message names what it is and what was wanted."""
     with pytest.raises(ProgramError, match=r"mpirun is of Open MPI 4\.1\.6, not of MPICH; name"):
         installation.find(str(prefix), "mpich")
-    with pytest.raises(ProgramError, match="cannot find a 'nompi'; known: openmpi, intelmpi, mpi"):
+    with pytest.raises(ProgramError, match="cannot find a 'nompi'; known: openmpi, mpich, intel"):
         installation.find(library="nompi")
 
 
@@ -208,9 +208,9 @@ def test_a_wheel_of_intel_mpi_is_given_its_environment(
         "FI_PROVIDER_PATH": f"{fabric}/prov",
     }
     mpirun = tmp_path / "bin/mpirun"
-    assert vendors.VENDORS["intelmpi"].variables(mpirun, os.environ) == wanted
+    assert library("intelmpi").vendor.variables(mpirun, os.environ) == wanted
     monkeypatch.setenv("I_MPI_ROOT", str(tmp_path))
-    assert vendors.VENDORS["intelmpi"].variables(mpirun, os.environ) == {}
+    assert library("intelmpi").vendor.variables(mpirun, os.environ) == {}
 
 
 def test_only_root_needs_an_allowance() -> None:

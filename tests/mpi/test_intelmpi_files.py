@@ -12,7 +12,6 @@ from colltune.domain import Collective, Configuration, DecisionTable, Interval, 
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call
-from colltune.mpi.formats import RELEASES
 from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.activation import honour_user
 from colltune.mpi.intelmpi.adjust_format import EVERYWHERE, AdjustFormat
@@ -90,7 +89,7 @@ def tables(draw: st.DrawFn, release: str) -> DecisionTable:
     return DecisionTable("intelmpi", job, rules)
 
 
-@pytest.mark.parametrize("release", RELEASES["intelmpi"])
+@pytest.mark.parametrize("release", library("intelmpi").releases)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_a_table_comes_back(release: str, data: st.DataObject) -> None:

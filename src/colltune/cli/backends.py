@@ -89,33 +89,30 @@ def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Back
 
     Raises
     ------
-    CampaignError, ProgramError
+    CampaignError, DataError, ProgramError
         If it asks for something that is not there.
     """
-    from colltune.bench.backends import NativeBackend, ReplayBackend, ReproMpiBackend
-    from colltune.dataset import read
-    from colltune.errors import CampaignError
+    from colltune.bench.backends import BACKENDS, Means
 
-    if campaign.backend == "replay" or replay:
-        if replay is None:
-            raise CampaignError("backend replay needs --replay DATASET")
-        return ReplayBackend(read([replay]))
-    found = installation_of(campaign, mpi)
-    launcher = launcher_for(campaign, found)
-    if campaign.backend == "reprompi":
-        return ReproMpiBackend(found, launcher, campaign.mpibenchmark, campaign.cores_per_node)
-    return NativeBackend(found, launcher=launcher)
+    means = Means(
+        installation=lambda: installation_of(campaign, mpi),
+        launcher=lambda found: launcher_for(campaign, found),
+        recorded=replay,
+    )
+    return BACKENDS["replay" if replay else campaign.backend].made_for(campaign, means)
 
 
 def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
     """Return the campaign's backend for planning: the MPI that it names need not be there.
+
+    What is to be replayed is planned as if it were measured anew.
 
     Raises
     ------
     ProgramError
         If the campaign does not name its release and no MPI is found either.
     """
-    from colltune.bench.backends import NativeBackend, ReproMpiBackend
+    from colltune.bench.backends import BACKENDS, Means
     from colltune.bench.launchers import Mpirun
     from colltune.errors import ProgramError
     from colltune.mpi.installation import Installation
@@ -128,6 +125,6 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
             raise ProgramError(f"{error}; or name the release as library.release") from None
     nowhere = Path("mpirun")
     imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
-    if campaign.backend == "reprompi":
-        return ReproMpiBackend(imagined, Mpirun(nowhere), nowhere, campaign.cores_per_node)
-    return NativeBackend(imagined, launcher=Mpirun(nowhere))
+    means = Means(lambda: imagined, lambda _found: Mpirun(nowhere), imagined=True)
+    name = "native" if campaign.backend == "replay" else campaign.backend
+    return BACKENDS[name].made_for(campaign, means)

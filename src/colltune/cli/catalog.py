@@ -66,13 +66,14 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
 
     if library is None:
         references = tuple(REFERENCES.values())
-        others = [relatives.load(name) for name in relatives.names()]
+        names = [name for name in relatives.names() if name not in REFERENCES]
+        others = [relatives.load(name) for name in names]
         if as_json:
             show_json(catalog_text.libraries_json(references, others))
         else:
             show(catalog_text.libraries(references, others))
         return
-    if library in relatives.names():
+    if library in relatives.names() and library not in REFERENCES:
         _show_relative(library, collective, as_json)
         return
     reference, asked = _named(library)
@@ -109,9 +110,9 @@ def _named(library: str) -> tuple[Reference, str | None]:
     from colltune.mpi.reference import REFERENCES, similar
 
     name, at, release = library.partition("@")
-    if name in relatives.names():
-        raise LibraryError(f"{library}: {relatives.why_not_written(name)}")
     if name not in REFERENCES:
+        if name in relatives.names():
+            raise LibraryError(f"{library}: {relatives.why_not_written(name)}")
         known = (*REFERENCES, *relatives.names())
         raise LibraryError(
             f"no catalogue of the MPI library {name!r}{similar(name, known)};"

@@ -43,7 +43,9 @@ def objectives(_context: click.Context, _begun: str) -> list[str]:
 
 def formats(_context: click.Context, _begun: str) -> list[str]:
     """Return the formats of configuration files."""
-    return keys("mpi/formats.py", "FORMATS")
+    from colltune.mpi import LIBRARIES
+
+    return [name for mpi in LIBRARIES.values() for name in mpi.formats]
 
 
 def libraries(_context: click.Context, _begun: str) -> list[str]:
@@ -58,11 +60,11 @@ def libraries_and_formats(context: click.Context, begun: str) -> list[str]:
 
 def releases(_context: click.Context, begun: str) -> list[str]:
     """Return releases between which the meaning of a file changes, 5.0.11; or openmpi@5.0.11."""
-    from colltune.mpi.formats import RELEASES
+    from colltune.mpi import LIBRARIES
 
     if begun[:1].isalpha():
-        return [f"{library}@{one}" for library, ones in RELEASES.items() for one in ones]
-    return [one for ones in RELEASES.values() for one in ones]
+        return [f"{name}@{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
+    return [one for mpi in LIBRARIES.values() for one in mpi.releases]
 
 
 def described(context: click.Context, begun: str) -> list[str]:
@@ -76,9 +78,9 @@ def described(context: click.Context, begun: str) -> list[str]:
 
 def installed(_context: click.Context, _begun: str) -> list[str]:
     """Return libraries with releases, as Slurm's hooks take them: openmpi/4.1.4."""
-    from colltune.mpi.formats import RELEASES
+    from colltune.mpi import LIBRARIES
 
-    return [f"{library}/{one}" for library, ones in RELEASES.items() for one in ones]
+    return [f"{name}/{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
 
 
 def bundles(context: click.Context, begun: str) -> list[str]:

@@ -1,7 +1,8 @@
 """MPI libraries: their algorithms, configuration files and what they make of them.
 
-To add a library: a module (or package) with a class that fulfils `MpiLibrary`, its catalogue as
-TOML, and a line in `LIBRARIES`. Formats of its configuration files stand in `formats.FORMATS`.
+To add a library: a module (or package) with a class that fulfils `MpiLibrary`, which is easiest by
+starting from `catalogued.CataloguedLibrary`; its catalogue as TOML; and a line in `LIBRARIES`. One
+that derives from another one stands behind it. `formats.FORMATS` are those of all libraries.
 """
 
 from __future__ import annotations

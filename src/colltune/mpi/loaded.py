@@ -6,22 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from colltune.mpi import LIBRARIES
+from colltune.mpi.vendors import DERIVATIVES
+
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
-_OTHERS = re.compile(r"mvapich|cray-mpich|psmpi|hpcx", re.IGNORECASE)
-_MODULES = (
-    ("openmpi", re.compile(r"openmpi|open-mpi", re.IGNORECASE)),
-    ("mpich", re.compile(r"mpich", re.IGNORECASE)),
-    (
-        "intelmpi",
-        re.compile(r"(?:^|/)(?:impi|intel-mpi|intelmpi|intel-oneapi-mpi)/|^mpi/20(?:19|21)"),
-    ),
-)
-# EasyBuild's modules tell the release of what they are for
-_EASYBUILD = (
-    ("openmpi", "EBVERSIONOPENMPI"),
-    ("mpich", "EBVERSIONMPICH"),
-    ("intelmpi", "EBVERSIONIMPI"),
-)
+_OTHERS = re.compile(DERIVATIVES, re.IGNORECASE)
 UNKNOWN = "?"
 """The library of one that colltune does not write for."""
 
@@ -38,18 +27,17 @@ def loaded(environment: Mapping[str, str]) -> Loaded | None:
 
     The Slurm hooks tell the same, in ``server/slurm/task_prolog.sh``.
     """
-    for library, variable in reversed(_EASYBUILD):
-        if environment.get(variable):
-            return Loaded(library, _release(environment[variable]))
+    latest_first = tuple(reversed(LIBRARIES.values()))
+    for mpi in latest_first:
+        if release := environment.get(mpi.vendor.easybuild):
+            return Loaded(mpi.name, _release(release))
     found = None
     for module in environment.get("LOADEDMODULES", "").split(":"):
-        if _OTHERS.search(module):
+        ours = next((mpi for mpi in latest_first if mpi.vendor.modules.match(module)), None)
+        if ours is not None:
+            found = Loaded(ours.name, _release(module.rpartition("/")[2]))
+        elif _OTHERS.search(module):
             found = Loaded(UNKNOWN, "")
-            continue
-        for library, pattern in _MODULES:
-            if pattern.search(module):
-                found = Loaded(library, _release(module.rpartition("/")[2]))
-                break
     return found
 
 

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from colltune.domain import Collective, Configuration, Portfolio
+from colltune.mpi import catalogue
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.offer import Offer
+from colltune.mpi.vendors import Vendor
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
@@ -58,9 +62,13 @@ def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
 
 
 class MpiLibrary(Protocol):
-    """One MPI library, all its supported releases: what it can be told to run while measuring.
+    """One MPI library, all its supported releases: everything that colltune knows of it.
 
-    ``name`` is the first word of its configurations' ids, ``title`` what people call it.
+    ``name`` is the first word of its configurations' ids, ``title`` what people call it, ``vendor``
+    how an installation is recognised and what it needs. ``releases`` are those between which the
+    meaning of a configuration file changes, oldest first, at least one per catalogue; everything is
+    tested for each of them. ``formats`` are those of its configuration files: where the class of
+    each lies (``module:class``), which is imported when a file is at hand.
 
     Every method that takes a `release` (``"5.0.11"``) raises `LibraryError` for one that is not
     supported; every method that takes a `configuration` raises it for an unknown one.
@@ -68,6 +76,37 @@ class MpiLibrary(Protocol):
 
     name: str
     title: str
+    vendor: Vendor
+    releases: tuple[str, ...]
+    formats: ClassVar[Mapping[str, str]]
+
+    @property
+    def current(self) -> str:
+        """For which release a file is most likely meant: the newest of `releases`."""
+        return self.releases[-1]
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        """In which formats a configuration is written, the first that a release reads: any."""
+        return tuple(self.formats)
+
+    @property
+    def offer(self) -> Offer:
+        """What its catalogues offer."""
+        ...
+
+    @property
+    def catalogues(self) -> Path:
+        """In which folder its catalogues lie, one ``<name>-<series>.toml`` for each series."""
+        return catalogue.FOLDER
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """Return the catalogue of a release's series."""
+        ...
+
+    def chosen_by(self, collective: Collective) -> str:
+        """Return the variable of the library by which the algorithm of a collective is chosen."""
+        ...
 
     def portfolio(
         self,

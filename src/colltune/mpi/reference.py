@@ -6,21 +6,18 @@ This is what `colltune catalog` prints; nothing is decided here.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from colltune.domain import Collective, Configuration, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import LIBRARIES, catalogue
-from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit, sizes
+from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit
+from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.intelmpi import OFFER as _INTELMPI_OFFER
-from colltune.mpi.intelmpi import releases as _intelmpi_releases
-from colltune.mpi.mpich import control as _mpich_control
-from colltune.mpi.mpich import releases as _mpich_releases
+from colltune.mpi.of_libraries import OfLibraries
 from colltune.mpi.offer import Offer
-from colltune.mpi.openmpi import portfolio as _openmpi_portfolio
-from colltune.mpi.openmpi import releases as _openmpi_releases
+from colltune.mpi.protocol import MpiLibrary
 
 _NEEDS: dict[Limit, str] = {
     Limit.TWO_PROCESSES: "exactly 2 processes",
@@ -55,11 +52,6 @@ _TUNED_NAMES = {
     "requests": "max_requests",
 }
 _NO_RULES = "it has no rules for this collective"
-_CHOOSING = {
-    "openmpi": "coll_tuned_{0}_algorithm",
-    "mpich": "MPIR_CVAR_{1}_INTRA_ALGORITHM",
-    "intelmpi": "I_MPI_ADJUST_{1}",
-}
 
 
 @dataclass(frozen=True)
@@ -140,23 +132,37 @@ class CollectiveFacts:
 class Reference:
     """The catalogues of one library."""
 
-    catalogue_of: Callable[[str], Catalogue]
-    offer: Offer
+    mpi: MpiLibrary
 
     @property
     def library(self) -> str:
         """First word of its configurations' ids."""
-        return self.offer.library
+        return self.mpi.name
 
     @property
     def title(self) -> str:
         """What people call it."""
-        return self.offer.title
+        return self.mpi.title
+
+    @property
+    def offer(self) -> Offer:
+        """What its catalogues offer."""
+        return self.mpi.offer
 
     @property
     def series(self) -> tuple[str, ...]:
         """All release series, the oldest first."""
-        return catalogue.all_series(self.library)
+        return catalogue.all_series(self.library, self.mpi.catalogues)
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """Return the catalogue of a release's series.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported.
+        """
+        return self.mpi.catalogue_of(release)
 
     def at(self, release: str | None) -> tuple[str, Catalogue]:
         """Return a release and its catalogue: `release`, a series, or the newest series.
@@ -167,7 +173,8 @@ class Reference:
             If the release is not supported; the message names the series that are.
         """
         if release is None or release in self.series:
-            found = catalogue.load(self.library, release or self.series[-1])
+            series = release or self.series[-1]
+            found = catalogue.load(self.library, series, self.mpi.catalogues)
             return found.first_release, found
         try:
             return release, self.catalogue_of(release)
@@ -183,8 +190,11 @@ class Reference:
         LibraryError
             If the release is not supported.
         """
-        own = (known for known in FORMATS.values() if known.library == self.library)
-        return {known.name: known.title for known in own if not known.unreadable_by(release)}
+        return {known.name: known.title for known in self._readable(release)}
+
+    def _readable(self, release: str) -> tuple[Format, ...]:
+        own = (FORMATS[name] for name in self.mpi.formats)
+        return tuple(known for known in own if not known.unreadable_by(release))
 
     def facts(self, release: str, collective: Collective) -> CollectiveFacts:
         """Return what is known of `collective`.
@@ -201,13 +211,13 @@ class Reference:
                 f" them for {', '.join(found.collectives)}"
             )
         entry = found.collectives[collective]
-        one_node, across_nodes = _deciding(found, collective)
+        one_node, across_nodes = _deciding(self.title, found, collective)
         example = self._example(release, entry)
         return CollectiveFacts(
             collective=collective,
             id=None if entry.id == catalogue.NO_ID else entry.id,
-            variable=_CHOOSING[self.library].format(collective, collective.upper()),
-            sizes=_sizes(found, self.formats(release), collective),
+            variable=self.mpi.chosen_by(collective),
+            sizes=_sizes(found, self._readable(release), collective),
             one_rule=entry.one_rule,
             runtime=entry.runtime,
             note=entry.note,
@@ -215,13 +225,13 @@ class Reference:
             across_nodes=across_nodes,
             han=entry.han,
             example=example.id,
-            forced=LIBRARIES[self.library].forced_environment(release, example),
+            forced=self.mpi.forced_environment(release, example),
             algorithms=tuple(self._algorithm(entry, algorithm) for algorithm in entry.algorithms),
         )
 
     def _example(self, release: str, entry: CollectiveEntry) -> Configuration:
         """Return one of the configurations that run wherever they are called, if there is any."""
-        offered = LIBRARIES[self.library].portfolio(release, entry.collective).configurations
+        offered = self.mpi.portfolio(release, entry.collective).configurations
         limited = {algorithm.name for algorithm in entry.algorithms if algorithm.limits}
         return next((c for c in reversed(offered) if c.algorithm not in limited), offered[-1])
 
@@ -254,14 +264,8 @@ class Reference:
         )
 
 
-REFERENCES: dict[str, Reference] = {
-    reference.library: reference
-    for reference in (
-        Reference(_openmpi_releases.catalogue_of, _openmpi_portfolio.OFFER),
-        Reference(_mpich_releases.catalogue_of, _mpich_control.OFFER),
-        Reference(_intelmpi_releases.catalogue_of, _INTELMPI_OFFER),
-    )
-}
+REFERENCES: Mapping[str, Reference] = OfLibraries(lambda: LIBRARIES, Reference)
+"""The catalogues of all libraries."""
 
 
 def needs(limit: Limit) -> str:
@@ -317,36 +321,40 @@ def _otherwise(library: str, algorithm: Algorithm, limit: Limit) -> str:
     return named or ""
 
 
-def _sizes(found: Catalogue, readable: Collection[str], collective: Collective) -> dict[str, str]:
+def _sizes(found: Catalogue, readable: Iterable[Format], collective: Collective) -> dict[str, str]:
     """Return what the readable formats compare; those of one choice say that they have no sizes."""
     told = {}
-    for name, compared in sizes.compared().items():
-        if name.partition("-")[0] != found.library or (name in FORMATS and name not in readable):
+    for known in readable:
+        if known.one_choice:
+            told[known.name] = "nothing: one choice holds for all sizes"
             continue
-        told[name] = compared.get(collective, _NO_RULES)
+        told[known.name] = known.compared.get(collective, _NO_RULES)
         # coll/han has them from 6.0 on
         later = collective in (Collective.ALLTOALL, Collective.ALLTOALLV)
-        if name == "openmpi-han" and later and collective not in found.han_collectives:
-            told[name] = _NO_RULES
-    for name in readable:
-        if FORMATS[name].one_choice:
-            told[name] = "nothing: one choice holds for all sizes"
+        if known.name == "openmpi-han" and later and collective not in found.han_collectives:
+            told[known.name] = _NO_RULES
     return dict(sorted(told.items()))
 
 
-def _deciding(found: Catalogue, collective: Collective) -> tuple[str, str]:
+def _deciding(title: str, found: Catalogue, collective: Collective) -> tuple[str, str]:
     """Return who decides on one node and across nodes, in words."""
-    if found.library == "mpich":
-        whole = "MPICH's own decision, or what a variable or JSON file says"
-        if collective not in found.device_collectives:
-            return whole, whole
-        return whole, (
-            "the device splits it into leaders of nodes and nodes; what is chosen holds within"
-            " these parts (MPIR_CVAR_DEVICE_COLLECTIVES=none keeps it whole)"
-        )
+    if found.library == "openmpi":
+        return _component_deciding(found, collective)
     if found.library == "intelmpi":
         tuned = "the vendor's tuning file; a preset combines algorithms within and between nodes"
         return tuned, tuned
+    kinds = "variable or JSON file" if found.library == "mpich" else "variable or file"
+    whole = f"{title}'s own decision, or what a {kinds} says"
+    if collective not in found.device_collectives:
+        return whole, whole
+    return whole, (
+        "the device splits it into leaders of nodes and nodes; what is chosen holds within"
+        " these parts (MPIR_CVAR_DEVICE_COLLECTIVES=none keeps it whole)"
+    )
+
+
+def _component_deciding(found: Catalogue, collective: Collective) -> tuple[str, str]:
+    """Return which of Open MPI's components decides on one node, and across nodes."""
     priorities = dict(found.priorities)
     tuned = f"coll/tuned, priority {priorities.get('tuned', '?')}"
     if found.han_priority is not None and collective in found.han_collectives:

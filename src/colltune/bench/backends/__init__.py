@@ -1,11 +1,18 @@
 """Benchmark backends: the Protocol, and the registry beside it."""
 
 from colltune.bench.backends.native import NativeBackend
-from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.protocol import (
+    Backend,
+    Ending,
+    KnownBackend,
+    LaunchPlan,
+    LaunchResult,
+    Means,
+)
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
 
-BACKENDS: dict[str, type[Backend]] = {
+BACKENDS: dict[str, type[KnownBackend]] = {
     "native": NativeBackend,
     "replay": ReplayBackend,
     "reprompi": ReproMpiBackend,
@@ -15,8 +22,10 @@ __all__ = [
     "BACKENDS",
     "Backend",
     "Ending",
+    "KnownBackend",
     "LaunchPlan",
     "LaunchResult",
+    "Means",
     "NativeBackend",
     "ReplayBackend",
     "ReproMpiBackend",

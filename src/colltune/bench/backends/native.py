@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from colltune import process
 from colltune.bench import build
 from colltune.bench.backends import raw
-from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.backends.watching import Stop, Watcher
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
@@ -76,6 +77,12 @@ class NativeBackend:
         self.around_s = _AROUND_S
         self._watcher: Watcher | None = None
         self._visited: Sequence[int] = ()
+
+    @classmethod
+    def made_for(cls, campaign: Campaign, means: Means) -> Self:
+        """Return the backend for the campaign's MPI and launcher."""
+        installation = means.installation()
+        return cls(installation, launcher=means.launcher(installation))
 
     @property
     def launch_s(self) -> float:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from colltune.bench.campaign import Campaign
+from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Context, Measurement, Portfolio, Shape, Synchronisation
+from colltune.mpi.installation import Installation
 
 
 class Ending(StrEnum):
@@ -69,6 +71,21 @@ class FollowsVisits(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Means:
+    """What a backend can be made of, found when it is asked for.
+
+    ``installation`` returns the MPI that the campaign or its user names, ``launcher`` what starts
+    programs of it; ``recorded`` is the dataset to replay. With ``imagined`` the campaign is only
+    planned: neither the MPI nor any other program need be there.
+    """
+
+    installation: Callable[[], Installation]
+    launcher: Callable[[Installation], Launcher]
+    recorded: Path | None = None
+    imagined: bool = False
+
+
 class Backend(Protocol):
     """Measures cells; a campaign's runner needs nothing else.
 
@@ -120,4 +137,19 @@ class Backend(Protocol):
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         """Return what a killed launch left in `folder`."""
+        ...
+
+
+class KnownBackend(Backend, Protocol):
+    """A backend of the registry: one that can be made for a campaign."""
+
+    @classmethod
+    def made_for(cls, campaign: Campaign, means: Means) -> Self:
+        """Return the backend that measures `campaign`.
+
+        Raises
+        ------
+        CampaignError, DataError, ProgramError
+            If something that it needs is not there.
+        """
         ...

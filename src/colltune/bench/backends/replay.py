@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
-from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
-from colltune.dataset import PerformanceDataset
+from colltune.dataset import PerformanceDataset, read
 from colltune.domain import (
     Collective,
     Context,
@@ -22,6 +23,7 @@ from colltune.domain import (
     Shape,
     Summary,
 )
+from colltune.errors import CampaignError
 
 _P90_SIGMAS = 1.2815515655446004
 _FEWEST_FOR_SPREAD = 4
@@ -83,6 +85,21 @@ class ReplayBackend:
         for measurement in dataset.measurements():
             cell = Cell(measurement.configuration, measurement.instance)
             self._recorded.setdefault(cell, measurement)
+
+    @classmethod
+    def made_for(cls, campaign: Campaign, means: Means) -> Self:
+        """Return the backend that replays the dataset of `means`.
+
+        Raises
+        ------
+        CampaignError
+            If there is none.
+        DataError
+            If it cannot be read.
+        """
+        if means.recorded is None:
+            raise CampaignError("backend replay needs --replay DATASET")
+        return cls(read([means.recorded]))
 
     @property
     def launch_s(self) -> float:

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Self
 
 from colltune import process
 from colltune.bench.backends import raw, reprompi_jobs, reprompi_program, reprompi_run
-from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.backends.reprompi_jobs import Elements, Job, Mode
 from colltune.bench.backends.reprompi_run import Attempt, Request, Watch
 from colltune.bench.campaign import Campaign
@@ -85,6 +86,14 @@ class ReproMpiBackend:
         self._clocks_fail = False
         self._time_s: dict[Cell, float] = {}
         self.launch_s = _LAUNCH_S
+
+    @classmethod
+    def made_for(cls, campaign: Campaign, means: Means) -> Self:
+        """Return the backend for the campaign's MPI, launcher and program."""
+        installation = means.installation()
+        program = Path("mpibenchmark") if means.imagined else campaign.mpibenchmark
+        launcher = means.launcher(installation)
+        return cls(installation, launcher, program, campaign.cores_per_node)
 
     def context(self, machine: str) -> Context:
         """Return this machine's name with library and release."""

@@ -6,6 +6,7 @@ from colltune.bench.launchers.placed import Placed
 from colltune.bench.launchers.protocol import KnownLauncher, Launcher, Start
 from colltune.bench.launchers.srun import Srun
 from colltune.errors import CampaignError
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 
 LAUNCHERS: dict[str, type[KnownLauncher]] = {
@@ -13,7 +14,6 @@ LAUNCHERS: dict[str, type[KnownLauncher]] = {
     "mpiexec": Mpiexec,
     "srun": Srun,
 }
-_OWN = {"openmpi": "mpirun", "mpich": "mpiexec", "intelmpi": "mpiexec"}
 
 
 def launcher_of(installation: Installation, name: str | None = None) -> KnownLauncher:
@@ -27,12 +27,12 @@ def launcher_of(installation: Installation, name: str | None = None) -> KnownLau
         If its program is missing.
     """
     library = installation.library
-    if name is None:
-        name = _OWN[library]
+    vendor = LIBRARIES[library].vendor
+    name = vendor.launcher if name is None else name
     if name not in LAUNCHERS:
         raise CampaignError(f"unknown launcher {name!r}; known: {', '.join(LAUNCHERS)}")
-    if library not in LAUNCHERS[name].libraries:
-        able = [known for known, launcher in LAUNCHERS.items() if library in launcher.libraries]
+    if not LAUNCHERS[name].starts(vendor):
+        able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(vendor)]
         raise CampaignError(
             f"launcher {name!r} cannot start programs of {library}; name {' or '.join(able)}"
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from colltune.bench.launchers.protocol import Start
 from colltune.domain import Shape
 from colltune.mpi.installation import Installation
+from colltune.mpi.vendors import Vendor
 
 # under a batch system Intel MPI would take the job's processes per node in place of ours
 _PLACEMENT = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"}
@@ -19,8 +20,12 @@ _PLACEMENT = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"}
 class Mpiexec:
     """MPICH's and Intel MPI's own launcher; it oversubscribes without being asked."""
 
-    libraries: ClassVar[frozenset[str]] = frozenset({"mpich", "intelmpi"})
     program: Path
+
+    @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether Hydra is the library's own launcher."""
+        return vendor.launcher == "mpiexec"
 
     @classmethod
     def of(cls, installation: Installation) -> Self:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from colltune.bench.launchers.protocol import Start
 from colltune.domain import Shape
 from colltune.mpi.installation import Installation
+from colltune.mpi.vendors import Vendor
 
 
 @dataclass(frozen=True)
 class Mpirun:
     """Open MPI's own launcher; within a Slurm job it starts its daemons by srun."""
 
-    libraries: ClassVar[frozenset[str]] = frozenset({"openmpi"})
     program: Path
+
+    @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether it is the library's own launcher."""
+        return vendor.launcher == "mpirun"
 
     @classmethod
     def of(cls, installation: Installation) -> Self:

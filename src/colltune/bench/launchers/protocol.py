@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 from colltune.domain import Shape
 from colltune.mpi.installation import Installation
+from colltune.mpi.vendors import Vendor
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,12 @@ class Launcher(Protocol):
 
 
 class KnownLauncher(Launcher, Protocol):
-    """A launcher of the registry.
+    """A launcher of the registry."""
 
-    Attributes
-    ----------
-    libraries
-        The MPI libraries, keys of ``colltune.mpi.LIBRARIES``, whose programs it can start.
-    """
-
-    libraries: ClassVar[frozenset[str]]
+    @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether it can start programs of the MPI libraries of `vendor`."""
+        ...
 
     @classmethod
     def of(cls, installation: Installation) -> Self:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from colltune import process
 from colltune.bench.launchers.protocol import Start
 from colltune.domain import Shape
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
+from colltune.mpi.vendors import Vendor
 
-_MPI_TYPES = {"openmpi": "pmix", "mpich": "pmi2", "intelmpi": "pmi2"}
 _MEND = "install Slurm's client programs, or name another launcher"
 
 
@@ -24,14 +25,19 @@ class Srun:
     variables and his options both win.
     """
 
-    libraries: ClassVar[frozenset[str]] = frozenset(_MPI_TYPES)
     program: Path
     mpi_type: str
 
     @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether a plugin is known that the library talks to."""
+        return bool(vendor.slurm_mpi_type)
+
+    @classmethod
     def of(cls, installation: Installation) -> Self:
         """Return the srun on PATH, with the plugin that the installation's library talks to."""
-        return cls(process.find("srun", _MEND), _MPI_TYPES[installation.library])
+        vendor = LIBRARIES[installation.library].vendor
+        return cls(process.find("srun", _MEND), vendor.slurm_mpi_type)
 
     def command(self, start: Start) -> tuple[str, ...]:
         """Return the command line.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,15 +29,10 @@ from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.bench.proof.witnesses import Witness
 from colltune.domain import Instance
 from colltune.errors import ColltuneError, LibraryError
-from colltune.mpi import formats, trace
+from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Format, ParsedFile
 from colltune.mpi.installation import Installation
 
-_LIBRARIES = {
-    "openmpi": re.compile(r"Open MPI v(\d+\.\d+\.\d+[a-z0-9]*)"),
-    "mpich": re.compile(r"MPICH Version:\s*(\d+\.\d+[a-z0-9.]*)"),
-    "intelmpi": re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))?"),
-}
 # parameters that Open MPI shows at the start are the only trace of its parameter files
 _SHOW = {"openmpi": {"OMPI_MCA_mpi_show_mca_params": "all"}}
 _UNTRACED = "which algorithm ran cannot be seen in this library"
@@ -76,9 +70,9 @@ def identified(text: str) -> tuple[str, str]:
     LibraryError
         If it is none that colltune knows.
     """
-    for library, pattern in _LIBRARIES.items():
-        if found := pattern.search(text):
-            return library, ".".join(filter(None, found.groups()))
+    for mpi in reversed(LIBRARIES.values()):
+        if release := mpi.vendor.program_release(text):
+            return mpi.name, release
     first = text.strip().partition("\n")[0]
     raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")
 

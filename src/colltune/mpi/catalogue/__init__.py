@@ -45,7 +45,8 @@ from colltune.mpi.catalogue.toml_table import Table
 
 PARAMETERS = ("fanout", "requests", "segsize")
 NO_ID = -1
-_FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent
+"""Where the catalogues of the libraries lie that come with colltune."""
 
 
 class SizeUnit(StrEnum):
@@ -133,22 +134,22 @@ class Catalogue:
         return frozenset(e.collective for e in self.collectives.values() if e.one_rule)
 
 
-def all_series(library: str) -> tuple[str, ...]:
-    """Return the release series of `library` that have a catalogue, the oldest first."""
-    found = (file.stem.removeprefix(f"{library}-") for file in _FOLDER.glob(f"{library}-*.toml"))
+def all_series(library: str, folder: Path = FOLDER) -> tuple[str, ...]:
+    """Return the release series of `library` that have a catalogue in `folder`, oldest first."""
+    found = (file.stem.removeprefix(f"{library}-") for file in folder.glob(f"{library}-*.toml"))
     return tuple(sorted(found, key=lambda series: tuple(map(int, series.split(".")))))
 
 
 @cache
-def load(library: str, series: str) -> Catalogue:
-    """Return the catalogue of ``<library>-<series>.toml`` in this package.
+def load(library: str, series: str, folder: Path = FOLDER) -> Catalogue:
+    """Return the catalogue ``<library>-<series>.toml`` in `folder`.
 
     Raises
     ------
     LibraryError
         If the file says something this colltune does not understand.
     """
-    file = _FOLDER / f"{library}-{series}.toml"
+    file = folder / f"{library}-{series}.toml"
     return parse(file.read_text(encoding="utf-8"), file.name)
 
 

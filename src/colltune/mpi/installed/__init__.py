@@ -1,6 +1,7 @@
 """What an installed MPI says of itself, and how that differs from the catalogue.
 
-To add a library: a module with a function that asks an installation of it, and a line in `ASKING`.
+A library without a line in `ASKING` cannot be asked; all else works without. To add one: a module
+with a function that asks an installation of it, and the line.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher, find_launcher
 from colltune.mpi.installed import intelmpi, mpich, openmpi
@@ -43,9 +46,14 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
     ProgramError
         If there is no such installation, or a program of it is missing, fails or answers nonsense.
     LibraryError
-        If there is no catalogue of the release.
+        If there is no catalogue of the release, or the library cannot be asked.
     """
     launcher = find_launcher(named, library)
+    if launcher.library not in ASKING:
+        raise LibraryError(
+            f"{launcher.mpirun} is of {LIBRARIES[launcher.library].title}, which cannot be asked"
+            f" what it has; those that can: {', '.join(ASKING)}"
+        )
     reference = REFERENCES[launcher.library]
     compared, known = reference.at(release or launcher.release)
     told = ASKING[launcher.library](launcher, known)

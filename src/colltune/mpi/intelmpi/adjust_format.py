@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from colltune.domain import Collective, DecisionTable, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.intelmpi import activation, choices, conversion, presets
 from colltune.mpi.intelmpi.adjust_file import NAME, AdjustFile
 from colltune.mpi.intelmpi.choices import Choice, Sizes
@@ -24,7 +24,7 @@ _NAMED = re.compile(
 )
 
 
-class AdjustFormat:
+class AdjustFormat(Format):
     """See `file_format.Format`."""
 
     name = NAME
@@ -34,9 +34,7 @@ class AdjustFormat:
     knows_layout = False
     leaves_parts = False
     knows_comm_size = False
-    """Whether its rules can tell communicator sizes apart."""
     remarks = (EVERYWHERE,)
-    """Notes that hold for whatever is written."""
 
     def recognises(self, text: str) -> bool:
         """Tell whether a line sets one of the variables, or is the first of a written list."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from json import dumps
 
 from colltune.domain import Collective, DecisionTable, Shape
-from colltune.mpi.file_format import ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.intelmpi import activation, choices, conversion, presets
 from colltune.mpi.intelmpi.choices import Choice, Sizes
 from colltune.mpi.intelmpi.grid import CommPart, Grid, PpnPart, SizePart, merged
@@ -23,7 +23,7 @@ _EMPTY = re.compile(r"\s*\{\s*\}\s*")
 _BUILT_IN: Sizes = (SizePart(None, presets.BUILT_IN),)
 
 
-class TuningFormat:
+class TuningFormat(Format):
     """See `file_format.Format`."""
 
     name = NAME
@@ -33,7 +33,6 @@ class TuningFormat:
     knows_layout = True
     leaves_parts = False
     remarks = (OTHER_SIZES,)
-    """Notes that hold for whatever is written."""
 
     def recognises(self, text: str) -> bool:
         """Tell whether a key is one of a tuning file, or there is none at all."""

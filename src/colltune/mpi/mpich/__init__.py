@@ -1,20 +1,40 @@
-"""MPICH 4.0 to 5.0 by its control variables; its configuration files cannot be written yet."""
+"""MPICH 4.0 to 5.0 by its control variables and its files of selections."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from colltune.domain import Collective, Configuration, Portfolio
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.catalogued import CataloguedLibrary
 from colltune.mpi.mpich import control, own_settings
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary, UserPatterns
+from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, UserPatterns
+from colltune.mpi.vendors import MpichVendor
 
 
-class Mpich(MpiLibrary):
+class Mpich(CataloguedLibrary):
     """MPICH behind `colltune.mpi.protocol.MpiLibrary`; see there and `control`."""
 
     name = LIBRARY
     title = TITLE
+    vendor = MpichVendor()
+    releases = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
+    formats: ClassVar[Mapping[str, str]] = {
+        "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",
+        "mpich-cvars": "colltune.mpi.mpich.variables_format:MpichVariables",
+    }
+    preferred = ("mpich-json",)
+    offer = control.OFFER
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """See `releases.catalogue_of`."""
+        return catalogue_of(release)
+
+    def chosen_by(self, collective: Collective) -> str:
+        """Return its control variable, ``MPIR_CVAR_BCAST_INTRA_ALGORITHM``."""
+        return f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM"
 
     def portfolio(
         self,
@@ -26,41 +46,11 @@ class Mpich(MpiLibrary):
         """See `control.portfolio`."""
         return control.portfolio(release, collective, tuple(segsizes_bytes), tuple(fanouts))
 
-    def canonical(self, release: str, configuration: Configuration) -> Configuration:
-        """See `offer.Offer.canonical`."""
-        return control.OFFER.canonical(release, configuration)
-
     def effective(
         self, release: str, configuration: Configuration, nprocs: int, msize_bytes: int
     ) -> Configuration:
         """See `control.effective`."""
         return control.effective(release, configuration, nprocs, msize_bytes)
-
-    def why_not(
-        self,
-        release: str,
-        configuration: Configuration,
-        nprocs: int,
-        msize_bytes: int,
-        *,
-        element_bytes: int = 1,
-    ) -> str:
-        """See `offer.Offer.why_not`."""
-        return control.OFFER.why_not(
-            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
-        )
-
-    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
-        """See `offer.Offer.numbered`."""
-        return control.OFFER.numbered(release, collective, number)
-
-    def running_from(
-        self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
-    ) -> int | None:
-        """See `offer.Offer.running_range`."""
-        return control.OFFER.running_range(
-            release, configuration, nprocs, element_bytes
-        ).first_bytes
 
     def safe(
         self,
@@ -72,10 +62,6 @@ class Mpich(MpiLibrary):
     ) -> bool:
         """Tell whether `control.why_unsafe` has nothing to say, with any operations."""
         return not control.why_unsafe(release, configuration)
-
-    def one_rule(self, release: str) -> frozenset[Collective]:
-        """Return the collectives whose catalogue entry says so."""
-        return catalogue_of(release).one_rule
 
     def honour_user(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
@@ -95,16 +81,6 @@ class Mpich(MpiLibrary):
         """See `control.settable_at_runtime`."""
         return control.settable_at_runtime(release, configuration)
 
-    def base_environment(self, release: str) -> dict[str, str]:
-        """Return nothing: all variables can be written at any time."""
-        catalogue_of(release)
-        return {}
-
     def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
         """See `control.forced_environment`."""
         return control.forced_environment(release, configuration)
-
-    def expected_symbols(self, release: str, configuration: Configuration) -> frozenset[str]:
-        """Return nothing: MPICH hides its functions."""
-        control.OFFER.canonical(release, configuration)
-        return frozenset()

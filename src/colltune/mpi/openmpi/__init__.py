@@ -3,66 +3,52 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
-from colltune.domain import Collective, Configuration, Portfolio
+from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.catalogued import CataloguedLibrary
 from colltune.mpi.openmpi import activation, portfolio
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.protocol import FANOUTS, SEGSIZES_BYTES, Honoured, MpiLibrary, UserPatterns
+from colltune.mpi.protocol import Honoured, UserPatterns
+from colltune.mpi.vendors import OpenMpiVendor
 
 
-class OpenMpi(MpiLibrary):
-    """Open MPI behind `colltune.mpi.protocol.MpiLibrary`; see there and the modules beside."""
+class OpenMpi(CataloguedLibrary):
+    """Open MPI behind `colltune.mpi.protocol.MpiLibrary`; see there and the modules beside.
+
+    6.0 reads classic files differently, so that a file is taken for one of 5.0.
+    """
 
     name = LIBRARY
     title = TITLE
+    vendor = OpenMpiVendor()
+    releases = ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0")
+    formats: ClassVar[Mapping[str, str]] = {
+        "openmpi-classic": "colltune.mpi.openmpi.classic:OpenMpiClassic",
+        "openmpi-json": "colltune.mpi.openmpi.ranges:OpenMpiJson",
+        "openmpi-han": "colltune.mpi.openmpi.han.format:OpenMpiHan",
+        "openmpi-parameters": "colltune.mpi.openmpi.parameters:OpenMpiParameters",
+    }
+    current = "5.0.11"
+    preferred = ("openmpi-json", "openmpi-classic")
+    offer = portfolio.OFFER
 
-    def portfolio(
-        self,
-        release: str,
-        collective: Collective,
-        segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
-        fanouts: Sequence[int] = FANOUTS,
-    ) -> Portfolio:
-        """See `portfolio.portfolio`."""
-        return portfolio.portfolio(release, collective, segsizes_bytes, fanouts)
+    def catalogue_of(self, release: str) -> Catalogue:
+        """See `releases.catalogue_of`."""
+        return catalogue_of(release)
 
-    def canonical(self, release: str, configuration: Configuration) -> Configuration:
-        """See `portfolio.canonical`."""
-        return portfolio.canonical(release, configuration)
+    def chosen_by(self, collective: Collective) -> str:
+        """Return its parameter of coll/tuned, ``coll_tuned_bcast_algorithm``."""
+        return f"coll_tuned_{collective}_algorithm"
 
     def effective(
         self, release: str, configuration: Configuration, nprocs: int, msize_bytes: int
     ) -> Configuration:
         """See `portfolio.effective`."""
         return portfolio.effective(release, configuration, nprocs, msize_bytes)
-
-    def why_not(
-        self,
-        release: str,
-        configuration: Configuration,
-        nprocs: int,
-        msize_bytes: int,
-        *,
-        element_bytes: int = 1,
-    ) -> str:
-        """See `portfolio.why_not`."""
-        return portfolio.why_not(
-            release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
-        )
-
-    def numbered(self, release: str, collective: Collective, number: int) -> Configuration:
-        """See `offer.Offer.numbered`."""
-        return portfolio.OFFER.numbered(release, collective, number)
-
-    def running_from(
-        self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
-    ) -> int | None:
-        """See `offer.Offer.running_range`."""
-        return portfolio.OFFER.running_range(
-            release, configuration, nprocs, element_bytes
-        ).first_bytes
 
     def safe(
         self,
@@ -87,10 +73,6 @@ class OpenMpi(MpiLibrary):
     def settable_at_runtime(self, release: str, configuration: Configuration) -> bool:
         """See `activation.settable_at_runtime`; the algorithm makes no difference."""
         return activation.settable_at_runtime(release, configuration.collective)
-
-    def one_rule(self, release: str) -> frozenset[Collective]:
-        """Return the collectives whose catalogue entry says so."""
-        return catalogue_of(release).one_rule
 
     def base_environment(self, release: str) -> dict[str, str]:
         """See `activation.base_environment`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colltune.domain import DecisionTable, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.openmpi import activation, writer
 from colltune.mpi.openmpi.classic import converting
 from colltune.mpi.openmpi.classic.parsed import NAME, ClassicFile
@@ -21,7 +21,7 @@ _OTHERS = frozenset({"self", "basic", "libnbc", "tuned", "sm", "adapt", "han", "
 _FIRST_BYTES, _ENOUGH = 65536, 0.9
 
 
-class OpenMpiClassic:
+class OpenMpiClassic(Format):
     """See `file_format.Format`."""
 
     name = NAME

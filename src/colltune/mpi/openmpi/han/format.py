@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colltune.domain import DecisionTable, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.openmpi import activation
 from colltune.mpi.openmpi.han import reading, writer
 from colltune.mpi.openmpi.han.lint import lint
@@ -22,7 +22,7 @@ _COMPONENT = re.compile(
 _COMMENT = re.compile("#[^\n]*")
 
 
-class OpenMpiHan:
+class OpenMpiHan(Format):
     """See `file_format.Format`."""
 
     name = NAME

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from colltune.domain import DecisionTable, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.openmpi import activation
 from colltune.mpi.openmpi.parameters import reading, writing
 from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
@@ -28,7 +28,7 @@ _OWN = re.compile(
 )
 
 
-class OpenMpiParameters:
+class OpenMpiParameters(Format):
     """See `file_format.Format`."""
 
     name = NAME

@@ -9,7 +9,7 @@ from pathlib import Path
 from colltune.domain import DecisionTable, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
-from colltune.mpi.file_format import Fault, Finding, ParsedFile, Severity, Written
+from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written
 from colltune.mpi.openmpi import activation
 from colltune.mpi.openmpi.ranges import converting, reading, writer
 from colltune.mpi.openmpi.ranges.lint import lint
@@ -23,7 +23,7 @@ _OWN_KEYS = re.compile(
 _FIRST_SERIES = 6
 
 
-class OpenMpiJson:
+class OpenMpiJson(Format):
     """See `file_format.Format`."""
 
     name = NAME
