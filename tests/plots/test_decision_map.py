@@ -55,8 +55,8 @@ def test_the_default_within_the_noise() -> None:
     fields = list(found.maps[0].fields)
     assert any(field.near_default for field in fields)
     figure = decision_map.draw(found)
-    assert "default as fast, within the noise" in areas(panels(figure)[0])
-    assert legends(figure)[-1] == ["default as fast, within the noise"]
+    assert "default as fast, within noise or 2 %" in areas(panels(figure)[0])
+    assert legends(figure)[-1] == ["default as fast, within noise or 2 %"]
 
 
 def test_decisions_of_a_bundle(bundle: Bundle) -> None:
@@ -77,7 +77,7 @@ def test_shapes_that_were_not_measured(bundle: Bundle) -> None:
     pick = Pick((Collective.BCAST,), shapes=(Shape(16, 4), Shape(12, 3)))
     figure = decision_map.of_bundle(bundle, pick=pick, over=Over.PROCESSES)
     (panel,) = panels(figure)
-    assert [t.get_text() for t in panel.get_yticklabels()] == ["36 (12x3)", "64 (16x4)"]
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["36 = 12x3", "64 = 16x4"]
 
 
 def test_measurements_on_top(bundle: Bundle, dataset: PerformanceDataset) -> None:

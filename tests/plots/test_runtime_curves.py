@@ -13,6 +13,7 @@ from colltune.plots import runtime_curves
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.series.pick import Pick
 from colltune.selector.series.runtimes import predicted
+from colltune.selector.series.thinning import spread_shapes
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import areas, labels, legends, lines, panels
 
@@ -117,3 +118,26 @@ def test_an_empty_dataset() -> None:
     part = measurements((Collective.BCAST,), [Shape(4, 1)])
     with pytest.raises(DataError, match="no measurement that is ok"):
         runtime_curves.of_dataset(part.where(part.frame["nodes"] > 4))
+
+
+def test_shapes_are_thinned_by_node_count_and_ppn() -> None:
+    """Of 11 node counts with 4 ppn, 12 panels have 3 node counts with all ppn."""
+    shapes = [Shape(n, p) for n in range(4, 26, 2) for p in (1, 4, 8, 16)]
+    kept = spread_shapes(shapes, 12)
+    assert {s.nodes for s in kept} == {4, 14, 24}
+    assert {s.ppn for s in kept} == {1, 4, 8, 16}
+
+
+def test_shapes_without_a_grid_are_thinned_as_many() -> None:
+    """Where node counts and ppn do not combine, there are as many shapes as there is room for."""
+    shapes = [Shape(2 + k, 1 + k) for k in range(30)]
+    kept = spread_shapes(shapes, 12)
+    assert len(kept) == 12
+    assert spread_shapes(shapes, 1) == [Shape(31, 30)]
+    assert spread_shapes(shapes, 40) == shapes
+
+
+def test_one_launch_has_no_band() -> None:
+    """Without a second launch no interval is shown, nor named."""
+    once = measurements((Collective.BCAST,), [Shape(4, 1)], launches=(1.0,))
+    assert "fastest to slowest launch" not in legends(runtime_curves.of_dataset(once))[-1]

@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "fit": "colltune.cli.fit:fit",
     "evaluate": "colltune.cli.evaluate:evaluate",
     "report": "colltune.cli.report:report",
+    "plot": "colltune.cli.plot:plot",
     "select": "colltune.cli.select:select",
     "what-if": "colltune.cli.what_if:what_if",
     "catalog": "colltune.cli.catalog:catalog",

@@ -115,6 +115,7 @@ def evaluate(
     """
     from colltune.cli import evaluation_report as report
     from colltune.cli.console import parse_pairs, progress
+    from colltune.cli.counts import parse_counts
     from colltune.cli.evaluation_request import Request
     from colltune.dataset.objective import parse_objective
 
@@ -126,11 +127,11 @@ def evaluate(
         where=parse_pairs(where or [], "--where"),
         split=split,
         suite=suite,
-        train_nodes=_counts(train_nodes, "--train-nodes"),
-        test_nodes=_counts(test_nodes, "--test-nodes"),
+        train_nodes=parse_counts(train_nodes, "--train-nodes"),
+        test_nodes=parse_counts(test_nodes, "--test-nodes"),
         largest=largest,
         above=above,
-        ppn=_counts(ppn, "--ppn"),
+        ppn=parse_counts(ppn, "--ppn"),
         test_data=tuple(test_data or ()),
         allocation=allocation,
         learners=tuple(learner or ("auto",)),
@@ -145,24 +146,3 @@ def evaluate(
     with progress("reading", quiet=quiet or json) as shown:
         result = request.run(shown)
     report.show_result(result, out, json=json)
-
-
-def _counts(text: str | None, flag: str) -> tuple[int, ...] | None:
-    """Return the integers of a list such as ``4,16,36``, sorted; None if it was not given."""
-    from colltune.errors import DataError
-
-    if text is None:
-        return None
-    try:
-        counts = {int(word) for word in text.split(",") if word.strip()}
-    except ValueError:
-        raise DataError(f"{flag} {text!r} is not a list of integers such as 4,16,36") from None
-    return _sorted(counts, text, flag)
-
-
-def _sorted(counts: set[int], text: str, flag: str) -> tuple[int, ...]:
-    from colltune.errors import DataError
-
-    if not counts or min(counts) < 1:
-        raise DataError(f"{flag} {text!r} is not a list of counts such as 4,16,36")
-    return tuple(sorted(counts))

@@ -20,7 +20,8 @@ _UNTOLD = "-"
 def noise(
     data: Data,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the report into this PNG file.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Draw the report into this file: .png, .svg or .pdf.", metavar="FILE"),
     ] = None,
     allocation: Annotated[
         str | None,
@@ -47,6 +48,10 @@ def noise(
     from colltune.dataset.noise import allocations_of, measured, noise_report
     from colltune.dataset.reading import read_launch_provenances
 
+    if picture:
+        from colltune.plots.saving import picture_format
+
+        picture_format(picture)
     with progress("reading", quiet=quiet or json) as shown:
         dataset = read(data, parse_pairs(where or [], "--where"))
         launches = dataset.frame["launch"]

@@ -43,7 +43,9 @@ def plan(
         Path | None,
         typer.Option(help="Recorded dataset on which to compare all strategies, drawn."),
     ] = None,
-    picture: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("strategies.png"),
+    picture: Annotated[
+        Path, typer.Option(help="Where to draw it: .png, .svg or .pdf.", metavar="FILE")
+    ] = Path("strategies.png"),
     seeds: Annotated[int, typer.Option(help="Replayed campaigns of each strategy.", min=1)] = 3,
     where: Where = None,
     mpi: Mpi = None,
@@ -65,6 +67,10 @@ def plan(
     from colltune.cli.console import parse_pairs, progress, show_json
     from colltune.cli.plan_strategies import compare, show_comparison
 
+    if replay is not None:
+        from colltune.plots.saving import picture_format
+
+        picture_format(picture)
     chosen = campaign_of(campaign, budget, backend, strategy, only, skip)
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     with progress("reading", quiet=quiet or json) as shown:

@@ -64,7 +64,11 @@ def what_if(
     ] = None,
     where: Where = None,
     plot: Annotated[
-        Path | None, typer.Option(help="PNG to draw predicted times over nodes and rails into.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw predicted times over nodes and rails into this file: .png, .svg or .pdf.",
+        ),
     ] = None,
     guard: Annotated[
         bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
@@ -90,6 +94,10 @@ def what_if(
 
     if where and not data:
         raise typer.BadParameter("--where needs --data")
+    if plot is not None:
+        from colltune.plots.saving import picture_format
+
+        picture_format(plot)
     wanted = parse_collective(collective)
     with progress("predicting", quiet=quiet or json) as shown:
         loaded = load(bundle, (wanted,))

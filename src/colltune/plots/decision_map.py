@@ -44,7 +44,8 @@ from colltune.selector.series.thinning import spread
 _MOST_ROW_LABELS = 16
 _PALER = 0.62
 _HEIGHT = 0.46
-_NEAR = "default as fast, within the noise"
+_NEAR = "default as fast, within noise or 2 %"
+_MEASURED = "measured fastest (grey: default)"
 _PALE = "outside what was measured (paler)"
 
 
@@ -123,14 +124,16 @@ def draw(found: Maps) -> Figure:
         {one.collective: _configurations(one, points.get(one.collective)) for one in found.maps}
     )
     heights = [max(_height_in(len(panel.lines)) for panel in group) for group in groups]
-    figure, blocks = layout.blocks([len(group) for group in groups], 3.3, heights)
+    labels_in = 0.72 if found.over is Over.NODES else 1.25
+    figure, blocks = layout.blocks(
+        [len(group) for group in groups], 2.5, heights, _frame(found), labels_in
+    )
     for block, group in zip(blocks, groups, strict=True):
         for axes, panel in zip(block.panels, group, strict=True):
             _draw_panel(axes, panel, styles)
-        words = "nodes" if found.over is Over.NODES else "processes (nodes x ppn)"
+        words = "nodes" if found.over is Over.NODES else "processes"
         block.panels[0].set_ylabel(words, fontsize="small")
         algorithm_legend(block.legend, group[0].collective, styles)
-    _finish(figure, found)
     return figure
 
 
@@ -144,7 +147,7 @@ def _panels(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Pan
     name = found.collective.mpi_name
     if over is Over.PROCESSES:
         rows = sorted(found.rows, key=lambda row: (row.shape.nprocs, row.shape.nodes))
-        lines = [_Line(f"{r.shape.nprocs} ({r.shape})", r, on_top.get(r.shape, ())) for r in rows]
+        lines = [_Line(f"{r.shape.nprocs} = {r.shape}", r, on_top.get(r.shape, ())) for r in rows]
         return [_Panel(found.collective, name, lines)]
     nodes = sorted({row.shape.nodes for row in found.rows})
     rows_of = {row.shape: row for row in found.rows}
@@ -310,34 +313,16 @@ def _points(
             )
 
 
-def _finish(figure: Figure, found: Maps) -> None:
+def _frame(found: Maps) -> layout.Frame:
     fields = [field for one in found.maps for field in one.fields]
     handles: list[Patch | Line2D] = []
     if any(field.extrapolated for field in fields):
         handles.append(Patch(facecolor="#99c6e0", label=_PALE))
     if any(field.near_default for field in fields):
-        handles.append(
-            Patch(facecolor=DEFAULT.colour, edgecolor="#0072b2", linewidth=2, label=_NEAR)
-        )
+        grey = Patch(facecolor=DEFAULT.colour, edgecolor="#0072b2", linewidth=2, label=_NEAR)
+        handles.append(grey)
     if found.points:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                marker="o",
-                color="white",
-                markeredgecolor="black",
-                markersize=5,
-                linestyle="none",
-                label="measured fastest (grey: the default, within the noise)",
-            )
-        )
-    figure.suptitle(layout.title(found.subject, found.notes), fontsize="medium")
-    if handles:
-        figure.legend(
-            handles=handles,
-            loc="outside lower center",
-            ncols=len(handles),
-            frameon=False,
-            fontsize="small",
-        )
+        circle = Line2D([], [], marker="o", color="white", linestyle="none", label=_MEASURED)
+        circle.set(markeredgecolor="black", markersize=5)
+        handles.append(circle)
+    return layout.Frame(found.subject, found.notes, handles)

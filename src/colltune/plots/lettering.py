@@ -8,7 +8,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from colltune.selector.report.html.wording import bytes_text, printable, time_text
 
-_LONGEST = 34
+_LONGEST = 26
 
 
 def plain(text: str) -> str:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.gridspec import GridSpec
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from colltune.plots.lettering import plain, runtime_text, size_text
 
 _MOST_ACROSS = 4
-# widths in columns of the grid
-_PANEL, _LEGEND, _COLUMNS = 3, 2, 16
+_LEAST_WIDTH_IN, _MOST_WIDTH_IN = 6.5, 16.9
+_LEGEND_IN, _HANDLE_IN = 2.2, 2.9
+# around a panel: to the right; above and below; of these below, for ticks and label
+_GAP_IN, _AROUND_IN, _BELOW_IN = 0.1, 0.85, 0.5
+_SIGNS_PER_IN = 12
 _ALIKE = 1.5
 _MOST_NOTES = 4
 _MOST_SIZE_LABELS = 6
@@ -28,67 +32,122 @@ class Block(NamedTuple):
     legend: Axes
 
 
+class Frame(NamedTuple):
+    """What stands above and below the panels: a title, what it leaves out, and a legend."""
+
+    subject: str
+    notes: Sequence[str]
+    handles: Sequence[Artist] = ()
+
+
 def blocks(
-    counts: Sequence[int], width_in: float, heights_in: Sequence[float]
+    counts: Sequence[int],
+    width_in: float,
+    heights_in: Sequence[float],
+    frame: Frame,
+    labels_in: float = 0.72,
 ) -> tuple[Figure, list[Block]]:
-    """Return an empty figure of blocks with `counts` panels each, `heights_in` inches high.
+    """Return a figure of blocks with `counts` empty panels each.
 
     Blocks stand side by side, in order, as far as there is room; one of more than four panels has
-    several rows of them.
+    several rows of them. A panel is `width_in` inches wide without its labels, for which there are
+    `labels_in` inches, and `heights_in` (by block) high. Places are fixed: layouts that matplotlib
+    finds by itself take it seconds.
     """
-    lines = _packed(counts, heights_in)
-    heights = [h for line in lines for h in _heights(line, counts, heights_in)]
-    columns = max(sum(_columns(counts[k]) for k in line) for line in lines)
-    width = columns * width_in / _PANEL
-    figure = Figure(figsize=(width, sum(heights) + 0.7 * len(heights) + 0.9), layout="constrained")
-    grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
-    found, top = [], 0
-    for line in lines:
-        left, down = 0, len(_heights(line, counts, heights_in))
+    width_in += labels_in + _GAP_IN
+    widths = [min(count, _MOST_ACROSS) * width_in + _LEGEND_IN for count in counts]
+    lines = _packed(widths, heights_in)
+    figure_in = max(_LEAST_WIDTH_IN, *(sum(widths[k] for k in line) for line in lines))
+    title = _title(frame, figure_in)
+    above_in = 0.15 + 0.2 * (title.count("\n") + 1)
+    columns = max(1, min(len(frame.handles), int(figure_in / _HANDLE_IN)))
+    below_in = 0.1 + 0.25 * math.ceil(len(frame.handles) / columns)
+    rows = [_rows(line, counts, heights_in) for line in lines]
+    height_in = above_in + below_in + sum(n * (h + _AROUND_IN) for n, h in rows)
+    figure = Figure(figsize=(figure_in, height_in))
+    found, top_in = [], height_in - above_in
+    for line, (down, panel_in) in zip(lines, rows, strict=True):
+        left_in = 0.0
         for k in line:
-            found.append(_block(figure, grid, counts[k], (top, left, down)))
-            left += _columns(counts[k])
-        top += down
+            cell = _Cell(width_in, panel_in + _AROUND_IN, labels_in)
+            found.append(_block(figure, counts[k], (left_in, top_in), cell, down))
+            left_in += widths[k]
+        top_in -= down * (panel_in + _AROUND_IN)
+    figure.suptitle(title, fontsize="medium", y=1 - 0.1 / height_in, va="top")
+    if frame.handles:
+        figure.legend(
+            handles=frame.handles,
+            loc="lower center",
+            ncols=columns,
+            frameon=False,
+            fontsize="small",
+        )
     return figure, found
 
 
-def _block(figure: Figure, grid: GridSpec, count: int, place: tuple[int, int, int]) -> Block:
-    """Make the axes of a block whose first row, first column and number of rows are `place`."""
-    top, left, down = place
+class _Cell(NamedTuple):
+    """Inches of a panel with all that is around it, and of the labels to its left."""
+
+    width: float
+    height: float
+    labels: float
+
+
+def _block(
+    figure: Figure, count: int, corner_in: tuple[float, float], cell: _Cell, down: int
+) -> Block:
+    """Make the axes of a block `down` cells high, from its upper left corner."""
+    left, top = corner_in
+    width, height = cell.width - cell.labels - _GAP_IN, cell.height - _AROUND_IN
     panels = []
     for at in range(count):
-        row, column = top + at // _MOST_ACROSS, left + at % _MOST_ACROSS * _PANEL
-        panels.append(figure.add_subplot(grid[row, column : column + _PANEL]))
-    beside = left + min(count, _MOST_ACROSS) * _PANEL
-    legend = figure.add_subplot(grid[top : top + down, beside : beside + _LEGEND])
+        x = left + at % _MOST_ACROSS * cell.width + cell.labels
+        y = top - (at // _MOST_ACROSS + 1) * cell.height + _BELOW_IN
+        panels.append(_axes(figure, x, y, width, height))
+    beside = left + min(count, _MOST_ACROSS) * cell.width
+    whole = down * cell.height
+    legend = _axes(figure, beside, top - whole + _BELOW_IN, _LEGEND_IN, whole - _AROUND_IN)
     legend.set_axis_off()
     return Block(panels, legend)
 
 
-def _packed(counts: Sequence[int], heights_in: Sequence[float]) -> list[list[int]]:
+def _axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
+    """Return axes whose place and size are given in inches."""
+    across, up = figure.get_size_inches().tolist()
+    return figure.add_axes((x / across, y / up, width / across, height / up))
+
+
+def _packed(widths: Sequence[float], heights_in: Sequence[float]) -> list[list[int]]:
     """Return which blocks stand side by side: those of about the same height, in order."""
     lines: list[list[int]] = []
-    room, first_in = 0, 0.0
-    for k, (count, height_in) in enumerate(zip(counts, heights_in, strict=True)):
+    room, first_in = 0.0, 0.0
+    for k, (width, height_in) in enumerate(zip(widths, heights_in, strict=True)):
         alike = height_in <= _ALIKE * first_in and first_in <= _ALIKE * height_in
-        if _columns(count) > room or not alike:
+        if width > room or not alike:
             lines.append([])
-            room, first_in = _COLUMNS, height_in
+            room, first_in = _MOST_WIDTH_IN, height_in
         lines[-1].append(k)
-        room -= _columns(count)
+        room -= width
     return lines
 
 
-def _columns(count: int) -> int:
-    return min(count, _MOST_ACROSS) * _PANEL + _LEGEND
-
-
-def _heights(
+def _rows(
     line: Sequence[int], counts: Sequence[int], heights_in: Sequence[float]
-) -> list[float]:
-    """Return the heights of the rows of panels that blocks side by side need."""
+) -> tuple[int, float]:
+    """Return how many rows of panels blocks side by side need, and how high."""
     down = max(math.ceil(counts[k] / _MOST_ACROSS) for k in line)
-    return [max(heights_in[k] for k in line)] * down
+    return down, max(heights_in[k] for k in line)
+
+
+def _title(frame: Frame, width_in: float) -> str:
+    """Return the title: what the figure is of and, below, what it leaves out."""
+    parts = [frame.subject[:1].upper() + frame.subject[1:]]
+    if frame.notes:
+        more = len(frame.notes) - _MOST_NOTES
+        rest = f"; and {more} more" if more > 0 else ""
+        parts.append(f"not shown: {'; '.join(frame.notes[:_MOST_NOTES])}{rest}")
+    signs = int(width_in * _SIGNS_PER_IN)
+    return "\n".join(plain(line) for part in parts for line in wrap(part, signs))
 
 
 def label_rows(block: Block, words: str) -> None:
@@ -133,12 +192,3 @@ def runtime_axis(panel: Axes) -> None:
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: runtime_text(float(value))))
     panel.yaxis.set_minor_formatter(FuncFormatter(lambda _value, _: ""))
     panel.tick_params(labelsize="small")
-
-
-def title(subject: str, notes: Sequence[str]) -> str:
-    """Return a figure's title: what it is of and, below, what it leaves out."""
-    text = plain(subject[:1].upper() + subject[1:])
-    if notes:
-        rest = f"; and {len(notes) - _MOST_NOTES} more" if len(notes) > _MOST_NOTES else ""
-        text += "\n" + plain(f"not shown: {'; '.join(notes[:_MOST_NOTES])}{rest}")
-    return text

@@ -101,7 +101,8 @@ def draw(found: Regrets) -> Figure:
     """Draw regrets; see `of_dataset` and `of_bundle`."""
     looks = _looks(found)
     n_groups = len(found.groups)
-    figure, blocks = layout.blocks([2] * n_groups, 3.4, [2.1] * n_groups)
+    frame = layout.Frame(found.subject, found.notes)
+    figure, blocks = layout.blocks([2] * n_groups, 2.3, [2.1] * n_groups, frame)
     for block, group in zip(blocks, found.groups, strict=True):
         _over_instances(block.panels[0], group, looks)
         _over_sizes(block.panels[1], group, looks)
@@ -117,7 +118,6 @@ def draw(found: Regrets) -> Figure:
             alignment="left",
             borderaxespad=0.0,
         )
-    figure.suptitle(layout.title(found.subject, found.notes), fontsize="medium")
     return figure
 
 

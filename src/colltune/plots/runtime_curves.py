@@ -81,17 +81,14 @@ def draw(found: Runtimes) -> Figure:
             for group in groups
         }
     )
-    figure, blocks = layout.blocks([len(group) for group in groups], 3.0, [2.2] * len(groups))
+    frame = layout.Frame(found.subject, found.notes, _handles(found))
+    heights = [2.3] * len(groups)
+    figure, blocks = layout.blocks([len(group) for group in groups], 2.5, heights, frame)
     for block, group in zip(blocks, groups, strict=True):
         for axes, panel in zip(block.panels, group, strict=True):
             _draw_panel(axes, panel, styles)
         layout.label_rows(block, "runtime")
         algorithm_legend(block.legend, group[0].collective, styles, markers=True)
-    figure.suptitle(layout.title(found.subject, found.notes), fontsize="medium")
-    handles = _handles(found)
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize="small"
-    )
     return figure
 
 
@@ -165,8 +162,9 @@ def _handles(found: Runtimes) -> list[Any]:
         Line2D([], [], color=_CHOSEN, linewidth=2, label=found.choice),
         Line2D([], [], color=_DEFAULT, linewidth=2, linestyle=(0, (3, 1.2)), label="default"),
         Line2D([], [], color=_THIN, linewidth=0.9, label="other configurations"),
-        Patch(color="0.8", label=found.interval),
     ]
+    if found.has_intervals:
+        handles.append(Patch(color="0.8", label=found.interval))
     if any(panel.points is not None for panel in found.panels):
         handles.append(Line2D([], [], color="0.3", marker="x", linestyle="none", label="measured"))
     if any(panel.extrapolated.any() for panel in found.panels):

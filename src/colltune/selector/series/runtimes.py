@@ -19,7 +19,7 @@ from colltune.selector.report.figures import comparable_cells
 from colltune.selector.report.grid import Grid
 from colltune.selector.report.measured import compare
 from colltune.selector.series.pick import ALL, Pick, beside, picked
-from colltune.selector.series.thinning import panels_each, spread
+from colltune.selector.series.thinning import panels_each, spread_shapes
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -133,7 +133,11 @@ class Runtimes:
         """Return as many panels of each collective's group as a picture can hold."""
         whole = [group for group in groups if group]
         each = panels_each(len(whole))
-        kept = [[group[k] for k in spread(len(group), each)] for group in whole]
+        shown = [set(spread_shapes([p.shape for p in group], each)) for group in whole]
+        kept = [
+            [panel for panel in group if panel.shape in shapes]
+            for group, shapes in zip(whole, shown, strict=True)
+        ]
         left_out = {
             group[0].collective: len(group) - len(some)
             for group, some in zip(whole, kept, strict=True)
@@ -141,6 +145,12 @@ class Runtimes:
         }
         panels = tuple(panel for some in kept for panel in some)
         return cls(subject, choice, interval, panels, left_out)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any interval is wider than nothing."""
+        lines = [line for panel in self.panels for line in (panel.default, panel.chosen)]
+        return any(bool((line.upper_s > line.lower_s).any()) for line in lines)
 
     @property
     def notes(self) -> tuple[str, ...]:
