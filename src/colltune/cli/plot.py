@@ -242,7 +242,13 @@ def regret_(
         else:
             shown.phase("evaluating", "folds")
             found = _held_out(
-                part, learner, split, objective, part.guard(guard=guard, caution=caution), jobs, shown
+                part,
+                learner,
+                split,
+                objective,
+                part.guard(guard=guard, caution=caution),
+                jobs,
+                shown,
             )
         shown.phase("drawing")
         panels = _saved(draw(found), out)
