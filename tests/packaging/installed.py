@@ -43,7 +43,7 @@ class Environment:
         nowhere.mkdir(exist_ok=True)
         home = self.elsewhere / "home"
         environment = {"PATH": str(nowhere), "HOME": str(home), "LANG": "C.UTF-8"}
-        command = [self.folder / "bin" / "colltune", *map(str, words)]
+        command = [str(self.folder / "bin" / "colltune"), *map(str, words)]
         return process.run(command, env=environment, cwd=self.elsewhere, timeout_s=180)
 
 
@@ -57,7 +57,7 @@ def install(wheel: Path, folder: Path, variables: Mapping[str, str] | None = Non
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     assert uv is not None
     outcome = process.run(
-        [uv, "pip", "install", "--python", folder, "--constraint", LOCK, wheel],
+        [uv, "pip", "install", "--python", str(folder), "--constraint", str(LOCK), str(wheel)],
         env={**os.environ, **(variables or {})},
         timeout_s=300,
     )
