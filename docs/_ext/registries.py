@@ -39,7 +39,13 @@ def _learners() -> Rows:
 
 
 def _class_line(entry: LearnerEntry) -> str:
-    """Return what a learner's class says, without the import of its library, which takes time."""
+    """Return what a learner's class says, without the import of its library, which takes time.
+
+    Raises
+    ------
+    LookupError
+        If there is no such class.
+    """
     module, _, wanted = entry.location.partition(":")
     found = importlib.util.find_spec(module)
     source = Path(found.origin) if found and found.origin else Path(module)

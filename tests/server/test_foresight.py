@@ -22,7 +22,8 @@ def _rendered(state: State) -> set[tuple[str, str]]:
     """Return release and shape of what is ready, but for what every bundle is tried with."""
     (loaded,) = state.loaded.values()
     tried = str(max(loaded.bundle.training_shapes))
-    found = {(release, shape) for (_, release, shape), _ in loaded.renderings.items()}
+    rendered = loaded.renderings.items()
+    found = {(release, shape) for (_, release, shape), _ in rendered}
     return {(release, shape) for release, shape in found if shape != tried}
 
 

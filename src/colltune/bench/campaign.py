@@ -34,7 +34,13 @@ class Part:
 
     @classmethod
     def parse(cls, text: str) -> Part:
-        """Return the part written ``2/8``."""
+        """Return the part written ``2/8``.
+
+        Raises
+        ------
+        CampaignError
+            If `text` is no such part, or counts from 0.
+        """
         index, _, count = text.partition("/")
         if not (index.isdigit() and count.isdigit()):
             raise CampaignError(f"part {text!r} is not I/N, such as 2/8")

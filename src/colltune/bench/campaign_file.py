@@ -139,7 +139,13 @@ def load(path: Path) -> Campaign:
 
 
 def parse(text: str, source: str) -> Campaign:
-    """Return the campaign in TOML `text`; `source` names it in errors."""
+    """Return the campaign in TOML `text`; `source` names it in errors.
+
+    Raises
+    ------
+    CampaignError
+        If a key or value is wrong; the message names it.
+    """
     given = CampaignFile.parse(text, source)
     file, values = given.file, dict(given.values)
     values["collectives"] = tuple(

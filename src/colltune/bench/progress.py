@@ -116,7 +116,13 @@ class Measured:
                 yield index
 
     def recall(self, dataset: Path, launches: Container[str]) -> None:
-        """Add what the named launches left in the dataset."""
+        """Add what the named launches left in the dataset.
+
+        Raises
+        ------
+        DataError
+            If there are files that cannot be read.
+        """
         try:
             known = read_parquet(dataset).measurements()
         except DataError:

@@ -247,7 +247,15 @@ class CampaignRun:
             self.measured.give_up(visit.shape)
 
     def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
-        """Make one launch and store what it brought."""
+        """Make one launch and store what it brought.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            As it came, after what was measured until then is stored.
+        OutputError
+            The same.
+        """
         assert self.dataset is not None
         context = self._context()
         facts = provenance.collect(
@@ -327,7 +335,15 @@ class CampaignRun:
         self.report.skipped += statuses.count(RunStatus.SKIPPED)
 
     def concluded(self) -> CampaignReport:
-        """Return the report, or raise what kept the campaign from measuring anything."""
+        """Return the report, or raise what kept the campaign from measuring anything.
+
+        Raises
+        ------
+        BudgetError
+            If the time ended before anything was measured.
+        ProgramError
+            If the benchmark did not run at all.
+        """
         report = self.report
         report.unmeasured_cells = self.measured.untouched()
         if report.measurements or report.complete_before or self.measured.times_s:

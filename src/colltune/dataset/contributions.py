@@ -67,7 +67,15 @@ def _refuse_other_context(folder: Path, dataset: PerformanceDataset) -> None:
 
 
 def _refuse_known_cells(folder: Path, dataset: PerformanceDataset) -> None:
-    """Refuse what would make the whole folder unreadable; only files of a launch are read."""
+    """Refuse what would make the whole folder unreadable; only files of a launch are read.
+
+    Raises
+    ------
+    ConflictError
+        If a cell of the same launch is there already.
+    DataError
+        If a file is damaged.
+    """
     launches = pa.array(dataset.frame["launch"].unique())
     new = pd.MultiIndex.from_frame(dataset.frame[_KEY])
     for file in sorted(folder.glob("*.parquet")):

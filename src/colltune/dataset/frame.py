@@ -139,7 +139,13 @@ def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
 
 
 def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
-    """Raise `DataError` when two rows are the same cell of the same launch."""
+    """Raise `DataError` when two rows are the same cell of the same launch.
+
+    Raises
+    ------
+    DataError
+        Naming the first of them; `source` is the file's name.
+    """
     doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])

@@ -130,7 +130,13 @@ def _of_summaries(frame: pd.DataFrame, objective: Objective) -> Numbers:
 
 
 def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective) -> None:
-    """Raise `DataError` for the first row without a positive time."""
+    """Raise `DataError` for the first row without a positive time.
+
+    Raises
+    ------
+    DataError
+        Naming the row, and the mend.
+    """
     bad = np.flatnonzero(~(np.isfinite(result) & (result > 0)))
     if not len(bad):
         return

@@ -185,7 +185,13 @@ def _metadata(file: Path) -> dict[str, str]:
 
 
 def check_version(metadata: Mapping[str, str], name: str) -> None:
-    """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
+    """Raise `DataError` unless a file's `metadata` is of a schema that is read here.
+
+    Raises
+    ------
+    DataError
+        If it is of none, or of a newer one.
+    """
     version = metadata.get("colltune.schema_version")
     if version is None:
         raise DataError(f"{name}: a Parquet file, but not one of colltune; import it from CSV")

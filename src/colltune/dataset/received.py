@@ -95,7 +95,13 @@ def _parquet(stream: BinaryIO, name: str) -> Received:
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
-    """Return `table` in our types; texts that repeat are kept once."""
+    """Return `table` in our types; texts that repeat are kept once.
+
+    Raises
+    ------
+    ValueError
+        If a column other than times has empty cells.
+    """
     columns = {}
     for field in SCHEMA:
         column = table.column(field.name)
@@ -115,7 +121,13 @@ def _frame(table: pa.Table) -> pd.DataFrame:
 
 
 def _told(raw: Mapping[bytes, bytes], name: str) -> tuple[Context, dict[str, str]]:
-    """Return the context and provenance that a file tells of itself."""
+    """Return the context and provenance that a file tells of itself.
+
+    Raises
+    ------
+    ValueError
+        If it is not a short list of short texts.
+    """
     metadata = {key.decode(): value.decode() for key, value in raw.items()}
     check_version(metadata, name)
     facts = json.loads(metadata.get("colltune.provenance", "{}"))

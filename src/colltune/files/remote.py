@@ -57,7 +57,15 @@ class Remote:
 
     @contextmanager
     def reading(self, key: str) -> Iterator[None]:
-        """Turn what the store's client raises into one error, except for absent files."""
+        """Turn what the store's client raises into one error, except for absent files.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ColltuneError
+            If the store cannot be read.
+        """
         try:
             yield
         except (FileNotFoundError, ColltuneError):
@@ -67,7 +75,15 @@ class Remote:
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
-        """Turn whatever the store's client raises into an `OutputError`."""
+        """Turn whatever the store's client raises into an `OutputError`.
+
+        Raises
+        ------
+        OutputError
+            If the store cannot be written.
+        ColltuneError
+            As it came.
+        """
         try:
             yield
         except ColltuneError:

@@ -309,7 +309,13 @@ def _content_id(content: Mapping[str, Any]) -> str:
 
 
 def _refuse_strangers(target: Path, path: Path) -> None:
-    """Raise `OutputError` if `target` is something that must not be replaced."""
+    """Raise `OutputError` if `target` is something that must not be replaced.
+
+    Raises
+    ------
+    OutputError
+        If it is, or cannot be looked into.
+    """
     try:
         names = {entry.name for entry in target.iterdir()}
     except FileNotFoundError:
@@ -334,7 +340,13 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _swap_in(temporary: Path, target: Path, old: Path) -> None:
-    """Put `temporary` in the place of `target`, which is absent, empty, or an older bundle."""
+    """Put `temporary` in the place of `target`, which is absent, empty, or an older bundle.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be renamed.
+    """
     try:
         temporary.rename(target)
     except OSError:

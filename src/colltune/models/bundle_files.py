@@ -47,6 +47,8 @@ def unpacked(collective: Collective, entry: Mapping[str, Any], content: bytes) -
     ------
     KeyError, ValueError, EOFError
         If entry and content do not fit together.
+    ValueError
+        If there are not as many models as configurations.
     """
     stream = io.BytesIO(content)
     parts: dict[str, dict[str, NDArray[Any]]] = {part: {} for part in _PARTS}

@@ -141,7 +141,7 @@ def _whole_learners(
     ------
     DataError
         If there is no such learner.
-    """
+    """  # noqa: DOC501 (what is raised is the first failure)
     failures = {task.learner: result for task, result in fitted if isinstance(result, DataError)}
     whole = [
         (task, result)

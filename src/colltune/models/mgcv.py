@@ -127,6 +127,8 @@ def _run(folder: Path, n_outputs: int) -> None:
     ------
     ProgramError
         If R or mgcv is missing, or R fails.
+    ValueError
+        If mgcv cannot fit a configuration.
     """
     command: list[str | Path] = [process.find("Rscript", _INSTALL), "--vanilla", SCRIPT, folder]
     outcome = process.run(command, timeout_s=_START_S + _FIT_S * n_outputs)
@@ -172,7 +174,13 @@ def _nothing(sizes: NDArray[np.int64]) -> NaturalSplines:
 
 
 def _check(found: NaturalSplines, X: Numbers, y: Numbers, folder: Path) -> None:
-    """Compare what was taken over with what mgcv itself has fitted to `y` (n, C)."""
+    """Compare what was taken over with what mgcv itself has fitted to `y` (n, C).
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+    """
     expected = np.array([float(row["y"]) for row in _rows(folder / "fitted.csv")])
     apart = np.abs(np.log(found.predict(X).T[np.isfinite(y.T)] / expected)).max()
     if not apart < _AGREEMENT:

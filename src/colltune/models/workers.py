@@ -160,7 +160,7 @@ def slurm_cluster(slurm: Slurm) -> Any:
     ------
     ProgramError
         If dask-jobqueue is not installed or Slurm takes no job.
-    """
+    """  # noqa: DOC501 (by another name)
     try:
         dask_jobqueue: Any = importlib.import_module("dask_jobqueue")
     except ImportError as error:
@@ -203,7 +203,13 @@ def _connected(distributed: Any, where: Any) -> Iterator[Any]:
 
 
 def _check_workers(client: Any) -> None:
-    """Wait for a worker, and refuse those with another colltune: they would fit other bundles."""
+    """Wait for a worker, and refuse those with another colltune: they would fit other bundles.
+
+    Raises
+    ------
+    ProgramError
+        If none comes in time, or one has another colltune, or none.
+    """
     try:
         client.wait_for_workers(1, timeout=_WORKERS_S)
         versions = client.run(_version)

@@ -125,7 +125,13 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
 
 
 def _launcher(named: str | None, library: str | None) -> tuple[Path, MpiLibrary, str]:
-    """Return the launcher, whose it is and of which release."""
+    """Return the launcher, whose it is and of which release.
+
+    Raises
+    ------
+    ProgramError
+        If there is none, or it is another MPI's.
+    """
     if library is not None and library not in LIBRARIES:
         raise ProgramError(f"colltune cannot find a {library!r}; known: {', '.join(LIBRARIES)}")
     if named is not None:
@@ -160,7 +166,13 @@ def _beside_python() -> Iterator[Path]:
 
 
 def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
-    """Return the first launcher of `mpi` beside this Python or on PATH."""
+    """Return the first launcher of `mpi` beside this Python or on PATH.
+
+    Raises
+    ------
+    ProgramError
+        If there is none; the message tells what was found instead.
+    """
     others = []
     for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.vendor))):
         try:
@@ -189,7 +201,13 @@ def _on_path(vendor: Vendor) -> Iterator[Path]:
 
 
 def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
-    """Return the library, the last of the registry first: derivatives stand behind theirs."""
+    """Return the library, the last of the registry first: derivatives stand behind theirs.
+
+    Raises
+    ------
+    ProgramError
+        If it is of no library that is known.
+    """
     # Intel MPI's mpirun is a script that takes the first mpiexec.hydra on PATH
     path = {"PATH": before([str(mpirun.parent)], os.environ.get("PATH"))}
     answer = _ask([mpirun, "--version"], path | root_allowance(os.geteuid()))
@@ -213,7 +231,13 @@ def _told(mpirun: Path, vendor: Vendor) -> str:
 
 
 def _sibling(mpirun: Path, name: str, mpi: MpiLibrary) -> Path:
-    """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``)."""
+    """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``).
+
+    Raises
+    ------
+    IncompleteError
+        If it is not there.
+    """
     found = _beside(mpirun, name, mpi.vendor)
     if found is not None:
         return found

@@ -171,7 +171,13 @@ class _Parser:
         return Node(tuple(items), line, self.expect("]").line)
 
     def another(self, end: str) -> bool:
-        """Take a comma, if one follows, and tell so."""
+        """Take a comma, if one follows, and tell so.
+
+        Raises
+        ------
+        JsonSyntaxError
+            If a comma stands before the end.
+        """
         if not self.is_next(","):
             return False
         comma = self.take("a comma")

@@ -135,7 +135,13 @@ def _taken(
 def _dead_holder(
     store: Store, number: int, patience_s: float, sleep: Callable[[float], None]
 ) -> str:
-    """Return who holds the lease `number`, if they are dead; raise `LeaseTakenError` if not."""
+    """Return who holds the lease `number`, if they are dead; raise `LeaseTakenError` if not.
+
+    Raises
+    ------
+    LeaseTakenError
+        If they live, or may live.
+    """
     holder = _holder(store, number)
     shown = f"process {holder.get('pid', '?')} on {holder.get('host', 'an unknown host')}"
     if _is_gone(holder):

@@ -122,7 +122,13 @@ def _lines(counts: Counter[_Key]) -> bytes:
 
 
 def _append(path: Path, content: bytes) -> None:
-    """Append all of `content` or nothing."""
+    """Append all of `content` or nothing.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written whole.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -168,7 +174,13 @@ def read_demand_counting(folder: Path) -> tuple[list[Demand], int]:
 
 
 def _file_lines(file: Path) -> Iterator[Demand | None]:
-    """Yield the lines of a file, None for one that is damaged."""
+    """Yield the lines of a file, None for one that is damaged.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read.
+    """
     try:
         with file.open("rb") as stream:
             for line in stream:

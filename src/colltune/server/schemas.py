@@ -18,7 +18,13 @@ _DECIMAL = re.compile(r"[0-9]{1,19}")
 
 
 def _decimal(value: Any) -> Any:
-    """Refuse what Python takes for a number, but nobody else does: ``1_0``, `` 1``, ``+1``."""
+    """Refuse what Python takes for a number, but nobody else does: ``1_0``, `` 1``, ``+1``.
+
+    Raises
+    ------
+    ValueError
+        If it is such a text.
+    """
     if isinstance(value, str) and not _DECIMAL.fullmatch(value):
         raise ValueError("a whole number in digits is needed, such as 32")
     return value

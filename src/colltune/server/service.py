@@ -281,6 +281,8 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
     ------
     NotThereError
         If nothing is known of the library or release.
+    UnclearError
+        If the format is not one of the library's.
     LibraryError
         If the release does not read the format.
     """
@@ -297,7 +299,15 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
 
 
 def _part(found: Rendering, part: str | None, folder: str | None) -> str:
-    """Return the text of a file, named by the end of its name."""
+    """Return the text of a file, named by the end of its name.
+
+    Raises
+    ------
+    NotThereError
+        If the configuration has no such file.
+    UnclearError
+        If the folder is not named.
+    """
     texts = found.rendered.written.texts
     if part is None:
         return texts[""]

@@ -94,7 +94,13 @@ class OnceEach:
         self._but = but
 
     async def __call__(self, request: Request) -> None:
-        """See the class."""
+        """See the class.
+
+        Raises
+        ------
+        UnclearError
+            If a parameter stands twice.
+        """
         seen = set()
         for name, _ in request.query_params.multi_items():
             if name in seen:

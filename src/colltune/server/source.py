@@ -74,14 +74,26 @@ class BundleFolder:
             return {slot_of(bundle.context): InForce(bundle.id, bundle.created_utc)}
 
     def load(self, bundle_id: str) -> Bundle:
-        """See `Source.load`."""
+        """See `Source.load`.
+
+        Raises
+        ------
+        BundleError
+            If it is another one.
+        """
         bundle = load(self._path)
         if bundle.id != bundle_id:
             raise BundleError(f"{self._path}: holds the bundle {bundle.id}, not {bundle_id}")
         return bundle
 
     def find(self, prefix: str) -> str:
-        """See `Source.find`."""
+        """See `Source.find`.
+
+        Raises
+        ------
+        BundleError
+            If it is none.
+        """
         for in_force in self.current().values():
             if in_force.bundle_id.startswith(prefix):
                 return in_force.bundle_id

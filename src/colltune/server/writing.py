@@ -198,7 +198,15 @@ class Writing:
 
 
 def _found(registry: Registry, prefix: str) -> str:
-    """Return the whole id; only a failure of the search is a 404."""
+    """Return the whole id; only a failure of the search is a 404.
+
+    Raises
+    ------
+    NotThereError
+        If there is none.
+    ClashError
+        If several begin so.
+    """
     found = [i for i in registry.ids() if i.startswith(prefix)]
     if not found:
         raise NotThereError(f"no bundle {prefix}; see /v1/bundles")

@@ -318,7 +318,15 @@ def _started(shape: Shape) -> Shape:
 def _ending(
     outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher, *, forced: bool
 ) -> Ending:
-    """Return why a launch ended; one that is `forced` may die of its algorithm in MPI_Init."""
+    """Return why a launch ended; one that is `forced` may die of its algorithm in MPI_Init.
+
+    Raises
+    ------
+    OutputError
+        If the disk is full.
+    ProgramError
+        If the program did not even start.
+    """
     if output.ended:
         return Ending(output.ended)
     if outcome.timed_out:

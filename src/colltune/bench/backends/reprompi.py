@@ -112,7 +112,13 @@ class ReproMpiBackend:
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def _refuse_user_settings(self, portfolio: Portfolio) -> None:
-        """Refuse where the user's variables, which always win, choose the algorithm."""
+        """Refuse where the user's variables, which always win, choose the algorithm.
+
+        Raises
+        ------
+        CampaignError
+            If one of them says otherwise than a configuration needs.
+        """
         values: dict[str, set[str]] = {}
         for configuration in portfolio.configurations:
             forced = self._library.forced_environment(portfolio.release, configuration)
@@ -200,6 +206,8 @@ class ReproMpiBackend:
         ------
         OutputError, ProgramError, DataError
             If the output cannot be written, or is not what was asked for.
+        ValueError
+            If the steps are not of one group.
         """
         started = time.monotonic()
         self.program()

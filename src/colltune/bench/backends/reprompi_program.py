@@ -82,7 +82,13 @@ def _options(mode: Mode) -> list[str]:
 
 
 def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
-    """Return what mpibenchmark said; None if it is one but refuses the options."""
+    """Return what mpibenchmark said; None if it is one but refuses the options.
+
+    Raises
+    ------
+    ProgramError
+        If it does not start or end, is another program, or was built for another MPI.
+    """
     if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
         raise ProgramError(
             f"{path} does not start, as a library of its is not found (libmpits is installed"

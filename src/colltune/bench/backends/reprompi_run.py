@@ -206,7 +206,13 @@ def _times_s(output: ReproMpiOutput | None, cell: Cell) -> tuple[float, ...]:
 
 
 def _check(request: Request, output: ReproMpiOutput, path: Path) -> None:
-    """Hold a run against its request: mpibenchmark ignores what it does not understand."""
+    """Hold a run against its request: mpibenchmark ignores what it does not understand.
+
+    Raises
+    ------
+    ProgramError
+        If it did otherwise than asked.
+    """
     asked = {reprompi_jobs.key_of(cell) for cell in request.cells}
     wrong = reprompi_jobs.contradictions(
         output, request.mode, request.elements, request.shape.nprocs

@@ -115,7 +115,13 @@ class _Proving:
         self.progress(what, time.monotonic() - self.started)
 
     def _format(self, text: str, library: str) -> Format:
-        """Return the format of the file, preferably one of the job's library."""
+        """Return the format of the file, preferably one of the job's library.
+
+        Raises
+        ------
+        LibraryError
+            If it looks like no format, or like several.
+        """
         source, named = str(self.request.path), self.request.format
         try:
             return formats.format_of(text, source, named, library)

@@ -111,7 +111,13 @@ class _Told:
         return cls(source, context, nodes, ppn, configuration)
 
     def shape(self, nprocs: int | None, line: int) -> Shape:
-        """Return the shape of a row, which the file tells as `nprocs` at most."""
+        """Return the shape of a row, which the file tells as `nprocs` at most.
+
+        Raises
+        ------
+        DataError
+            If nodes and ppn are not told, or do not go with `nprocs`.
+        """
         where = f"{self.source.name}, line {line}"
         if self.nodes and self.ppn:
             if nprocs not in (None, self.nodes * self.ppn):

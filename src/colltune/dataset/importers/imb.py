@@ -168,7 +168,13 @@ class _Reader:
         )
 
     def _counts_blocks(self, number: int) -> bool:
-        """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on."""
+        """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on.
+
+        Raises
+        ------
+        DataError
+            If the release is not told.
+        """
         release = _RELEASE.match(self.header.get("version", ""))
         if release is None:
             raise DataError(

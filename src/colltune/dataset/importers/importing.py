@@ -204,7 +204,13 @@ def _refuse_mixed_times(sources: Sequence[Source], imported: Sequence[Imported])
 
 
 def _refuse_known(digests: Mapping[str, str], dataset: PerformanceDataset, into: Path) -> None:
-    """Refuse a file that gave the same cells before, under whatever launch or configuration."""
+    """Refuse a file that gave the same cells before, under whatever launch or configuration.
+
+    Raises
+    ------
+    DataError
+        If there is one.
+    """
     for stored in sorted(into.glob("*.parquet")):
         facts = read_provenance(stored)
         known = set(facts.get(_DIGESTS, "").split())

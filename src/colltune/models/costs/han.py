@@ -111,6 +111,11 @@ def bcast_of_leaders_s(ib_s: ArrayLike, sbib_s: ArrayLike, sb_s: ArrayLike) -> f
         Seconds of the first and of the last task, shape (leaders).
     sbib_s
         Seconds of every step between, shape (u - 1, leaders); of no length for one segment.
+
+    Raises
+    ------
+    DataError
+        If the times are not of the same leaders.
     """
     steps = np.asarray(sbib_s, np.float64)
     first, last = _array(ib_s), _array(sb_s)

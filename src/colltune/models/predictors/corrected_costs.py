@@ -71,7 +71,13 @@ class CorrectedCosts:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`."""
+        """Rebuild from `arrays`.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together.
+        """
         costs = {n.removeprefix(_COSTS): a for n, a in arrays.items() if n.startswith(_COSTS)}
         rebuilt = cls(
             Processes.from_arrays(arrays),

@@ -75,7 +75,13 @@ class Costs:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`; ValueError if they were fitted with other formulas."""
+        """Rebuild from `arrays`; ValueError if they were fitted with other formulas.
+
+        Raises
+        ------
+        ValueError
+            If they were fitted with other formulas, or do not fit together.
+        """
         version = int(arrays["formulas_version"][0])
         known = tuple(arrays["coefficients"].tolist()) == COEFFICIENTS
         if version != FORMULAS_VERSION or not known:

@@ -63,7 +63,13 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _refuse_pipes(folder: Path) -> None:
-    """Refuse what would be waited for without end; symbolic links to files are the user's own."""
+    """Refuse what would be waited for without end; symbolic links to files are the user's own.
+
+    Raises
+    ------
+    BundleError
+        If there is anything but plain files.
+    """
     try:
         strange = [file for file in folder.iterdir() if file.exists() and not file.is_file()]
     except OSError:

@@ -58,7 +58,13 @@ class FolderStore:
         self.lists_late = True
 
     def names(self, folder: str, *, fresh: bool = False) -> list[str]:
-        """Return the names in `folder`."""
+        """Return the names in `folder`.
+
+        Raises
+        ------
+        BundleError
+            If the folder cannot be read.
+        """
         path = self.root / folder
         if fresh:
             with suppress(OSError):
@@ -81,7 +87,13 @@ class FolderStore:
             raise BundleError(f"{self.root}: {what}; make one with `colltune bundles add BUNDLE`")
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of a file."""
+        """Return the content of a file.
+
+        Raises
+        ------
+        BundleError
+            If it is there, but cannot be read.
+        """
         path = self.root / key
         try:
             return _plain_content(path)
@@ -106,7 +118,13 @@ class FolderStore:
             return made
 
     def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
-        """Make a folder unless there is one."""
+        """Make a folder unless there is one.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        """
         del last
         target = self.root / folder
         temporary = _temporary_beside(target)
@@ -141,7 +159,13 @@ class FolderStore:
         return load(self.local(folder), ())
 
     def local(self, folder: str, *, fresh: bool = False) -> Path:
-        """Return the folder itself, if it is plain."""
+        """Return the folder itself, if it is plain.
+
+        Raises
+        ------
+        BundleError
+            If there is no such bundle, or it is not plain.
+        """
         del fresh
         try:
             return plain_folder(self.root / folder)
@@ -285,7 +309,13 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _plain_content(path: Path) -> bytes:
-    """Read a file that must not be a symbolic link, a device or a pipe."""
+    """Read a file that must not be a symbolic link, a device or a pipe.
+
+    Raises
+    ------
+    OSError
+        If it is one of these, or too large.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
         found = os.fstat(descriptor)

@@ -127,6 +127,11 @@ class History:
 
         Everybody looks at the history again after switching, so that whoever switches last leaves
         what the history says.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be switched; the event counts all the same.
         """
         try:
             while True:

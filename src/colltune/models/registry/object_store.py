@@ -115,7 +115,13 @@ class ObjectStore:
         ) from refused
 
     def _check_exclusive(self, key: str) -> None:
-        """Refuse to write where two writers could both believe that they made a file."""
+        """Refuse to write where two writers could both believe that they made a file.
+
+        Raises
+        ------
+        OutputError
+            If they could.
+        """
         if self._is_exclusive:
             return
         kind = self._remote.kind
@@ -167,7 +173,13 @@ class ObjectStore:
             return self._loaded(folder, Path(name), ())
 
     def local(self, folder: str, *, fresh: bool = False) -> Path:
-        """Return this machine's checked copy of a bundle."""
+        """Return this machine's checked copy of a bundle.
+
+        Raises
+        ------
+        OutputError
+            If the copy cannot be written.
+        """
         copy = self._copy(folder)
         if fresh or not (copy.exists() or copy.is_symlink()):
             try:
@@ -210,7 +222,13 @@ class ObjectStore:
     def _loaded(
         self, folder: str, copy: Path, collectives: Collection[Collective] | None = None
     ) -> Bundle:
-        """Return the bundle in `copy`, or blame the store's folder for what is wrong with it."""
+        """Return the bundle in `copy`, or blame the store's folder for what is wrong with it.
+
+        Raises
+        ------
+        BundleError
+            If it is damaged, or another one than its name says.
+        """
         try:
             bundle = load(copy, collectives)
         except BundleError as error:

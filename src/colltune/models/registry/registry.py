@@ -258,8 +258,12 @@ class Registry:
 
         Raises
         ------
-        BundleError, RegistryConflict, OutputError
-            As `promote`; `BundleError` also if there is nothing to go back to.
+        BundleError
+            As `promote`; also if there is nothing to go back to.
+        RegistryConflict
+            As `promote`.
+        OutputError
+            As `promote`.
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
@@ -316,7 +320,13 @@ class Registry:
 
     @contextmanager
     def _using(self, bundle_id: str) -> Iterator[None]:
-        """Keep a bundle from being removed; see `colltune.models.registry.garbage`."""
+        """Keep a bundle from being removed; see `colltune.models.registry.garbage`.
+
+        Raises
+        ------
+        RegistryConflict
+            If it is being removed.
+        """
         key = f"work/using-{bundle_id}-{secrets.token_hex(6)}"
         self.store.create(key, secrets.token_bytes(6))
         try:

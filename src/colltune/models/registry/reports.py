@@ -18,7 +18,13 @@ _FILE = re.compile(r"(\d{8})\.json")
 
 
 def put(store: Store, kind: str, content: Mapping[str, Any]) -> None:
-    """Keep a report."""
+    """Keep a report.
+
+    Raises
+    ------
+    BundleError
+        If the report is no JSON.
+    """
     report = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -44,7 +50,13 @@ def latest(store: Store, kind: str) -> dict[str, Any] | None:
 
 
 def numbers(store: Store, kind: str, *, fresh: bool = False) -> list[int]:
-    """Return the numbers of the reports of a kind."""
+    """Return the numbers of the reports of a kind.
+
+    Raises
+    ------
+    BundleError
+        If there is no such kind.
+    """
     if kind not in KINDS:
         raise BundleError(f"there is no report on {kind[:80]!a}; known: {', '.join(KINDS)}")
     matches = (_FILE.fullmatch(name) for name in store.names(f"reports/{kind}", fresh=fresh))

@@ -148,7 +148,13 @@ class Chooser:
 
 
 def check_library(table: DecisionTable) -> None:
-    """Refuse the tables of other libraries."""
+    """Refuse the tables of other libraries.
+
+    Raises
+    ------
+    LibraryError
+        If `table` is one.
+    """
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} is no Open MPI configuration")
 

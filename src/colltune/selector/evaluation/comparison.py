@@ -161,7 +161,13 @@ def _counterpart(run: Evaluation, others: Sequence[Evaluation]) -> Evaluation | 
 
 
 def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return which learners are compared."""
+    """Return which learners are compared.
+
+    Raises
+    ------
+    DataError
+        If there is nothing to compare.
+    """
     same = [(name, name) for name in mine.learners if name in other.learners]
     alone = [name for name in mine.learners if name not in other.learners]
     others = [name for name in other.learners if name not in mine.learners]
@@ -175,7 +181,13 @@ def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[
 
 
 def _refuse_others(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> None:
-    """Raise `DataError` unless both decided the same instances after the same training data."""
+    """Raise `DataError` unless both decided the same instances after the same training data.
+
+    Raises
+    ------
+    DataError
+        Naming what differs.
+    """
     a, b = mine.setup.as_dict(), other.setup.as_dict()
     for key, what in _MUST_AGREE.items():
         if a[key] != b[key]:

@@ -77,7 +77,13 @@ class MaskSplit(ABC):
         }
 
     def folds(self, source: Source) -> list[Fold]:
-        """Return the folds of all collectives; see `Split.folds`."""
+        """Return the folds of all collectives; see `Split.folds`.
+
+        Raises
+        ------
+        SplitError
+            If nothing is left to evaluate.
+        """
         self.check(source)
         found = [
             fold(mask.name, source.learned[c].rows(mask.train), cells.rows(mask.test), source.noise)
@@ -104,7 +110,13 @@ class NodeCounts(MaskSplit):
     test_nodes: tuple[int, ...]
 
     def check(self, source: Source) -> None:
-        """Raise `SplitError` unless all node counts are in the data and none is in both lists."""
+        """Raise `SplitError` unless all node counts are in the data and none is in both lists.
+
+        Raises
+        ------
+        SplitError
+            Naming the node counts.
+        """
         known = _distinct(source.dataset.frame["nodes"])
         for what, asked in (("training", self.train_nodes), ("test", self.test_nodes)):
             if not asked:
@@ -149,7 +161,13 @@ class LeavePpnOut(MaskSplit):
     ppn: tuple[int, ...] | None = None
 
     def check(self, source: Source) -> None:
-        """Raise `SplitError` if a ppn was asked for that is not in the data."""
+        """Raise `SplitError` if a ppn was asked for that is not in the data.
+
+        Raises
+        ------
+        SplitError
+            Naming it, and those that are.
+        """
         known = _distinct(source.dataset.frame["ppn"])
         missing = [p for p in self.ppn or () if p not in known]
         if missing:
@@ -183,7 +201,13 @@ class Extrapolation(MaskSplit):
     above: int | None = None
 
     def check(self, source: Source) -> None:
-        """Raise `SplitError` if the options contradict each other."""
+        """Raise `SplitError` if the options contradict each other.
+
+        Raises
+        ------
+        SplitError
+            Naming them.
+        """
         if self.largest is not None and self.above is not None:
             raise SplitError("--largest and --above both say which node counts to test; give one")
         if self.largest is not None and self.largest < 1:

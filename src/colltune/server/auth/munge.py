@@ -9,7 +9,6 @@ so it belongs in a thread.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import grp
 import os
@@ -117,7 +116,13 @@ def _refuse(error: int, library: ctypes.CDLL) -> None:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """Load the library, with the types of what is called; ``free`` is the C library's."""
+    """Load the library, with the types of what is called; ``free`` is the C library's.
+
+    Raises
+    ------
+    CannotTellError
+        If there is no libmunge.
+    """
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

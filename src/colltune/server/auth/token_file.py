@@ -184,7 +184,13 @@ def _parsed(text: str, path: Path) -> tuple[Token, ...]:
 
 
 def _parsed_line(line: str, where: str) -> Token:
-    """Return what a line says; an error never quotes it, lest a token stand there by mistake."""
+    """Return what a line says; an error never quotes it, lest a token stand there by mistake.
+
+    Raises
+    ------
+    TokenFileError
+        If a word of it is malformed.
+    """
     fields = line.split()
     if len(fields) != _FIELDS:
         raise TokenFileError(

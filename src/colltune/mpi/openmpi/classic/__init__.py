@@ -56,7 +56,13 @@ class OpenMpiClassic(Format):
         return writer.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """See `converting.convert`."""
+        """See `converting.convert`.
+
+        Raises
+        ------
+        LibraryError
+            If its own release drops the file.
+        """
         catalogue_of(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")

@@ -67,7 +67,13 @@ class OpenMpiHan(Format):
         return writer.write(table, release)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """See `file_format.Format`."""
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If the file is dropped, ends programs, or speaks of coll/tuned.
+        """
         catalogue_of(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
@@ -83,7 +89,13 @@ class OpenMpiHan(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """See `file_format.Format`; 4.1 needs coll/han's priority raised."""
+        """See `file_format.Format`; 4.1 needs coll/han's priority raised.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
+        """
         path = Path(paths[""])
         if not path.is_absolute():
             raise LibraryError(f"{path}: the path of a rules file must be absolute")

@@ -72,7 +72,13 @@ class OpenMpiParameters(Format):
         return writing.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """See `writing.convert`."""
+        """See `writing.convert`.
+
+        Raises
+        ------
+        LibraryError
+            If its own release drops the file.
+        """
         catalogue_of(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
@@ -81,7 +87,13 @@ class OpenMpiParameters(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """See `file_format.Format`; the users' and the system's parameter files stay in effect."""
+        """See `file_format.Format`; the users' and the system's parameter files stay in effect.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
+        """
         catalogue_of(release)
         path = Path(paths[""])
         if not path.is_absolute():

@@ -45,7 +45,13 @@ class OpenMpiJson(Format):
         return f"Open MPI {release} reads classic rules files only; JSON came with 6.0"
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        """See `file_format.Format`."""
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If it is no JSON.
+        """
         unreadable = self.unreadable_by(release)
         plain = text.removeprefix("\ufeff")
         if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
@@ -73,14 +79,26 @@ class OpenMpiJson(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
-        """See `file_format.Format`."""
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If `release` does not read the format.
+        """
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; write the format openmpi-classic for it")
         return writer.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """See `file_format.Format`."""
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If `release` does not read the format, or the file is dropped or says something else.
+        """
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; convert to openmpi-classic for it")
