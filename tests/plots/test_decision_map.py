@@ -109,8 +109,7 @@ def test_14_collectives_and_50_shapes_have_room() -> None:
     assert len(panels(figure)) == len(Collective)
     assert all(one.left_out == 25 for one in found.maps)
     title = figure.get_suptitle()
-    assert "not shown: 25 of 50 shapes of allgather" in title
-    assert "and 10 more" in title
+    assert "not shown: 25 of 50 shapes of each collective" in title
 
 
 def test_one_shape() -> None:
@@ -120,6 +119,7 @@ def test_one_shape() -> None:
     assert [t.get_text() for t in panel.get_yticklabels()] == ["1"]
     low, high = panel.get_xlim()
     assert 0 < low < high
+    assert labels(panel, "x") == ["0"]
 
 
 def test_many_algorithms_share_a_look() -> None:
@@ -161,3 +161,11 @@ def test_shapes_exclude_node_counts() -> None:
     """Shapes cannot be asked for together with node counts."""
     with pytest.raises(DataError, match="exclude each other"):
         Pick(nodes=(2,), shapes=(Shape(2, 1),))
+
+
+def test_no_bytes_lie_left_of_all_sizes() -> None:
+    """An empty message has its place on the axis, and its label runs into no other."""
+    two = measurements((Collective.BCAST,), [Shape(2, 1)], sizes=(0, 1, 2**20), launches=(1.0,))
+    (panel,) = panels(decision_map.of_dataset(two))
+    assert labels(panel, "x") == ["0", "32 B", "1 KiB", "32 KiB", "1 MiB"]
+    assert areas(panel)["binomial"].every[:, 0].min() < 1

@@ -175,7 +175,9 @@ def size_axis(panel: Axes, msize_bytes: Iterable[int]) -> None:
     if not labels:
         labels = {float(size): size_text(size) for size in positive[:1]}
     if sizes[0] == 0:
-        labels = {size_places(sizes)[0]: "0", **labels}
+        zero = size_places(sizes)[0]
+        far = zero * 2 ** (0.7 * step)
+        labels = {zero: "0"} | {place: text for place, text in labels.items() if place >= far}
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_locator(FixedLocator(list(labels)))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: labels.get(float(value), "")))

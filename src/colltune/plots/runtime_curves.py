@@ -124,7 +124,9 @@ def _thick(axes: Axes, x: Any, line: Line, colour: str, name: str, dashes: Any) 
     axes.fill_between(
         x, line.lower_s, line.upper_s, color=colour, alpha=0.16, linewidth=0, label=f"{name} band"
     )
-    axes.plot(x, line.time_s, color=colour, linewidth=2.0, linestyle=dashes, label=name, zorder=3)
+    dot = "o" if len(x) == 1 else None
+    look = {"color": colour, "linewidth": 2.0, "linestyle": dashes, "marker": dot}
+    axes.plot(x, line.time_s, **look, label=name, zorder=3)
 
 
 def _marks(axes: Axes, x: Any, panel: ShapeRuntimes, styles: AlgorithmStyles) -> None:

@@ -19,7 +19,7 @@ from colltune.selector.evaluation.folds import Source
 from colltune.selector.report.decisions import decision_map
 from colltune.selector.report.figures import comparable_cells
 from colltune.selector.series.pick import ALL, Pick, beside, picked
-from colltune.selector.series.thinning import MOST_ROWS, panels_each, spread
+from colltune.selector.series.thinning import MOST_ROWS, notes_on, panels_each, spread
 from colltune.selector.whole_table import NOT_SLOWER
 
 Numbers = NDArray[np.float64]
@@ -108,11 +108,12 @@ class Maps:
     @property
     def notes(self) -> tuple[str, ...]:
         """What found no room."""
-        return tuple(
-            f"{one.left_out} of {one.left_out + len(one.rows)} shapes of {one.collective}"
+        left_out = {
+            one.collective: f"{one.left_out} of {one.left_out + len(one.rows)} shapes"
             for one in self.maps
             if one.left_out
-        )
+        }
+        return notes_on(left_out, len(self.maps))
 
     def as_json(self) -> dict[str, Any]:
         """Return what is drawn, JSON-able: runs of message sizes for which the same holds."""

@@ -19,7 +19,7 @@ from colltune.selector.report.figures import comparable_cells
 from colltune.selector.report.grid import Grid
 from colltune.selector.report.measured import compare
 from colltune.selector.series.pick import ALL, Pick, beside, picked
-from colltune.selector.series.thinning import panels_each, spread_shapes
+from colltune.selector.series.thinning import notes_on, panels_each, spread_shapes
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -155,7 +155,8 @@ class Runtimes:
     @property
     def notes(self) -> tuple[str, ...]:
         """What found no room."""
-        return tuple(f"{n} more shapes of {c}" for c, n in self.left_out.items())
+        left_out = {c: f"{n} more shapes" for c, n in self.left_out.items()}
+        return notes_on(left_out, len({panel.collective for panel in self.panels}))
 
     def as_json(self) -> dict[str, Any]:
         """Return what is drawn, JSON-able; what is not known is null."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from colltune.domain import Shape
+from colltune.domain import Collective, Shape
 
 MOST_PANELS = 24
 MOST_ROWS = 48
@@ -47,3 +47,15 @@ def spread_shapes(shapes: Sequence[Shape], most: int) -> list[Shape]:
     kept = [s for s in ordered if s.nodes in some_nodes and s.ppn in some_ppn]
     others = [s for s in ordered if s not in kept]
     return sorted([*kept, *(others[k] for k in spread(len(others), most - len(kept)))])
+
+
+def notes_on(left_out: Mapping[Collective, str], collectives: int) -> tuple[str, ...]:
+    """Return what was left out of so many collectives, those of which the same was together."""
+    by_text: dict[str, list[str]] = {}
+    for collective, text in left_out.items():
+        by_text.setdefault(text, []).append(collective.value)
+    every = 1 < collectives == len(left_out) and len(by_text) == 1
+    return tuple(
+        f"{text} of {'each collective' if every else ', '.join(names)}"
+        for text, names in by_text.items()
+    )
