@@ -113,3 +113,13 @@ def test_curves_of_all_strategies_are_drawn(tmp_path: Path) -> None:
         assert costs[-1] <= 1.01
     file = saved(regret_over_cost(found), tmp_path / "curves.png")
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_end_where_they_are_told_to() -> None:
+    """Strategies get no more than `most` of the exhaustive campaign; early points are the same."""
+    known = {"strategies": ("full_grid", "latin_hypercube"), "seeds": (0,)}
+    whole = curves(_recorded(), **known)  # type: ignore[arg-type]
+    part = curves(_recorded(), most=0.1, **known)  # type: ignore[arg-type]
+    for long, short in zip(whole, part, strict=True):
+        assert short.points[-1].cost < 0.13 < long.points[-1].cost
+    assert whole[0].points[: len(part[0].points)] == part[0].points

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective
+from colltune.errors import DataError
 from colltune.selector.evaluation import evaluate_split
 from colltune.selector.evaluation.paper import (
     PaperLarge,
@@ -13,7 +14,7 @@ from colltune.selector.evaluation.paper import (
     paper_datasets,
     table_iv,
 )
-from colltune.selector.evaluation.suites import run_all, run_paper
+from colltune.selector.evaluation.suites import run_all, run_like_paper, run_paper
 from tests.models.machines import measured
 
 _HYDRA = (4, 7, 8, 13, 16, 19, 24, 27, 32, 35, 36)
@@ -98,3 +99,31 @@ def test_the_suite_of_all_splits_says_what_it_left_out() -> None:
     ]
     assert list(found.left_out) == ["leave-ppn-out", "leave-allocation-out"]
     assert "at least 2 launches" in found.left_out["leave-allocation-out"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ppn", "trainings", "split"),
+    [
+        ((2, 3, 4), (1, 2), ("large", "small"), "paper-large"),
+        ((2, 4), (1, 2), ("large",), "leave-ppn-out"),
+        ((2,), (4,), ("large",), "message-sizes"),
+    ],
+)
+def test_data_of_few_shapes_are_evaluated_as_near_to_the_paper_as_they_allow(
+    nodes: tuple[int, ...], ppn: tuple[int, ...], trainings: tuple[str, ...], split: str
+) -> None:
+    """Unseen node counts if there are three, else unseen ppn, else unseen message sizes."""
+    found = run_like_paper(
+        measured(nodes=nodes, ppn=ppn), lambda d, s: evaluate_split(d, s, learners=("knn",))
+    )
+    assert (found.trainings, found.pairs[0][0].setup.split) == (trainings, split)
+    table = table_iv(paper_datasets(found.pairs))
+    assert table["large"]["virtual_best"]["mean"] >= table["large"]["knn"]["mean"] > 0
+
+
+def test_data_of_one_instance_allow_nothing_of_it() -> None:
+    """The error says what each of the splits would need."""
+    data = measured(nodes=(2,), ppn=(1,))
+    one = data.where(data.frame["msize_bytes"] == data.frame["msize_bytes"].iloc[0])
+    with pytest.raises(DataError, match=r"3 node counts.* 2 different ppn.* 4 message sizes"):
+        run_like_paper(one, lambda d, s: evaluate_split(d, s, learners=("knn",)))

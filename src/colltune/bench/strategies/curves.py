@@ -96,7 +96,7 @@ def alternate_nodes(dataset: PerformanceDataset) -> tuple[list[int], list[int]]:
     return [n for n in nodes if n not in test], test
 
 
-def curves(
+def curves(  # noqa: PLR0913
     dataset: PerformanceDataset,
     *,
     strategies: Sequence[str] = tuple(STRATEGIES),
@@ -104,6 +104,7 @@ def curves(
     shared_launches: bool = True,
     learner: str = LEARNER,
     noise: float = 0.2,
+    most: float = 1.0,
     progress: Progress = lambda _what: None,
 ) -> list[Curve]:
     """Return a curve per strategy and seed, on node counts held out of `dataset`.
@@ -120,6 +121,8 @@ def curves(
         Whether one launch holds all smaller shapes, too; else each shape needs a launch of its own.
     learner, noise
         See `Trial`, and ``repetition`` of `Noise`.
+    most
+        Up to which cost the strategies are followed, as a share of the exhaustive campaign's.
     progress
         Called with what is computed next.
 
@@ -134,7 +137,14 @@ def curves(
         for seed in seeds:
             progress(f"{strategy}, seed {seed}")
             found.append(
-                curve([trial], strategy, seed, shared_launches=shared_launches, noise=noise)
+                curve(
+                    [trial],
+                    strategy,
+                    seed,
+                    shared_launches=shared_launches,
+                    noise=noise,
+                    most=most,
+                )
             )
     return found
 

@@ -32,6 +32,18 @@ class SuiteRuns(NamedTuple):
     left_out: Mapping[str, str]
 
 
+class PaperRuns(NamedTuple):
+    """Evaluations after the large and after the small training, and what was tested in them.
+
+    ``trainings`` are those of the two that mean anything: ``large`` alone where the node counts
+    cannot be parted, and another split stands in for both.
+    """
+
+    pairs: list[tuple[Evaluation, Evaluation]]
+    trainings: tuple[str, ...]
+    tested: str
+
+
 def run_all(
     dataset: PerformanceDataset,
     run: Run,
@@ -87,3 +99,33 @@ def run_paper(
         return run(dataset, split)
 
     return [(begun(d, splits[0]), begun(d, splits[1])) for d in datasets]
+
+
+def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> PaperRuns:
+    """Evaluate `dataset` as the paper does, or as near to it as the data allow.
+
+    With fewer than three node counts, each ppn is left out once; with one ppn only, random halves
+    of the message sizes, drawn with `seed`, are tested by each other.
+
+    Raises
+    ------
+    DataError
+        If the data allow none of these, or a learner cannot be fitted.
+    """
+    try:
+        pairs = run_paper([dataset], run)
+    except SplitError as error:
+        reasons = [str(error)]
+    else:
+        return PaperRuns(pairs, ("large", "small"), "node counts between those trained on")
+    for split, tested in (
+        (LeavePpnOut(), "each ppn, trained on the others"),
+        (MessageSizes(seed), "halves of the message sizes, trained on the other half"),
+    ):
+        try:
+            only = run(dataset, split)
+        except SplitError as error:
+            reasons.append(str(error))
+        else:
+            return PaperRuns([(only, only)], ("large",), tested)
+    raise DataError(f"the data allow none of the paper's evaluation: {'; '.join(reasons)}")

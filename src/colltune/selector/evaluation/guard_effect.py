@@ -1,0 +1,92 @@
+"""What the guard costs and what it saves: the same models decide with it and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.domain import Collective, Context
+from colltune.models.bundle import Bundle
+from colltune.models.fitting import fit_cells
+from colltune.selector.evaluation.figures import Score, scores
+from colltune.selector.evaluation.folds import Fold, Source
+from colltune.selector.evaluation.recipes import Choice, Fitted
+from colltune.selector.evaluation.run import decided
+from colltune.selector.evaluation.splits import Split
+
+_Bundles = Mapping[tuple[Collective, str], Bundle]
+
+
+class GuardEffect(NamedTuple):
+    """The figures of one learner's decisions with the guard and without it.
+
+    Both are by collective and ``all``, as `Evaluation.scores` has them.
+    """
+
+    learner: str
+    guarded: Mapping[str, Score]
+    unguarded: Mapping[str, Score]
+
+
+@dataclass(frozen=True, eq=False)
+class _OfFolds:
+    """A recipe whose models were fitted before, a bundle for each fold."""
+
+    name: str
+    bundles: _Bundles
+    guard: bool
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions of the fold's bundle."""
+        bundle = self.bundles[fold.collective, fold.name]
+        return Fitted(bundle, self.guard).decide(context, fold, jobs)
+
+
+def guard_effects(
+    dataset: PerformanceDataset,
+    split: Split,
+    *,
+    learners: Sequence[str] = ("auto",),
+    noise: float = 0.0,
+    seed: int = 0,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    jobs: int | None = None,
+) -> list[GuardEffect]:
+    """Fit `learners` to each fold of `split` once, and let them decide with and without guard.
+
+    Parameters
+    ----------
+    dataset, split, learners, noise, seed, objective, jobs
+        As for `colltune.selector.evaluation.evaluate_split`.
+
+    Raises
+    ------
+    DataError
+        If the split leaves nothing to do, or a learner is unknown or cannot be fitted.
+    """
+    source = Source(dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective)
+    folds = split.folds(source)
+    recipes = []
+    for learner in learners:
+        bundles = {
+            (fold.collective, fold.name): fit_cells(
+                dataset.context, {fold.collective: fold.training}, learner, jobs=jobs
+            )
+            for fold in folds
+        }
+        recipes += [_OfFolds(_name(learner, guard), bundles, guard) for guard in (True, False)]
+    tested, choices, _ = decided(dataset.context, folds, recipes, jobs=1)
+    return [
+        GuardEffect(
+            learner,
+            *(scores(tested, choices[_name(learner, guard)], seed) for guard in (True, False)),
+        )
+        for learner in learners
+    ]
+
+
+def _name(learner: str, guard: bool) -> str:
+    return f"{learner}, {'guarded' if guard else 'unguarded'}"
