@@ -47,10 +47,11 @@ def test_points_lie_where_gain_and_harm_are() -> None:
     """A line leads from the decisions without guard to those with it, references stand alone."""
     data = measured(nodes=(2, 3, 4, 6), ppn=(1,), collectives=(Collective.BCAST,))
     effects = guard_effects(data, LeaveNodesOut(), learners=("knn",), noise=0.3)
-    (panel,) = draw(effects, {"other": effects[0].unguarded}, "on $this$").axes
-    other, way, *_ = panel.lines
+    figure = draw(effects, {"other": effects[0].unguarded}, "on $this$")
+    (panel,) = figure.axes
+    way, _, _, other, *_ = panel.lines
     scores = [effects[0].unguarded[ALL], effects[0].guarded[ALL]]
     assert np.asarray(way.get_xdata()).tolist() == [100 * s.slower_share for s in scores]
     assert np.asarray(way.get_ydata()).tolist() == [100 * (s.log_gain_share or 0) for s in scores]
     assert np.asarray(other.get_xdata()).tolist() == [100 * scores[0].slower_share]
-    assert [text.get_text() for text in panel.texts] == ["other", "", "knn"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["knn", "other"]

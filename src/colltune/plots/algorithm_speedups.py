@@ -20,7 +20,8 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.selector.report.html.wording import printable
+from colltune.plots import panels as layout
+from colltune.plots.lettering import plain
 
 _LINEAR = ("basic_linear", "linear", "flattree", "flat_tree")
 _DASHES = ("-", "--", ":", "-.")
@@ -142,22 +143,24 @@ def draw(found: Speedups) -> Figure:
     """Draw speed-ups over message size, a line per configuration."""
     figure = Figure(figsize=(8.2, 4.4), layout="constrained")
     panel = figure.subplots()
+    sizes = found.msize_bytes.tolist()
     for number, configuration in enumerate(found.configurations):
         ratio = found.speedup[:, number]
         rows = np.isfinite(ratio)
         text = configuration.parameter_text if found.family else configuration.algorithm
         panel.plot(
-            np.maximum(found.msize_bytes[rows], 1),
+            np.array(layout.size_places(sizes))[rows],
             ratio[rows],
             linestyle=_DASHES[number // _COLOURS % len(_DASHES)],
             color=colormaps["tab10"](number % _COLOURS),
             marker="o",
             markersize=3.5,
-            label=_plain(text or configuration.algorithm),
+            label=plain(text or configuration.algorithm),
         )
     panel.axhline(1, color="0.3", linewidth=0.8)
-    panel.set(xscale="log", yscale="log", xlabel="message size [bytes]")
-    panel.set_ylabel(_plain(f"speed-up over {_short(found.reference)}"))
+    layout.size_axis(panel, sizes)
+    panel.set(yscale="log", xlabel="message size")
+    panel.set_ylabel(plain(f"speed-up over {_short(found.reference)}"))
     low, high = panel.get_ylim()
     steps = (1, 2, 5) if high < 100 * low else (1,)
     panel.yaxis.set_major_locator(LogLocator(base=10, subs=steps, numticks=12))
@@ -167,14 +170,9 @@ def draw(found: Speedups) -> Figure:
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     what = f"configurations of {found.family}" if found.family else "algorithms"
     title = f"Speed-ups of {what} of {found.collective.mpi_name} on {found.shape} processes"
-    panel.set_title(_plain(title), loc="left", fontsize="medium")
+    panel.set_title(plain(title), loc="left", fontsize="medium")
     return figure
 
 
 def _short(configuration: Configuration) -> str:
     return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
-
-
-def _plain(text: str) -> str:
-    """Return `text`, which any file may say, such that nothing in it is taken for a formula."""
-    return printable(text).replace("$", r"\$")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from colltune.plots.lettering import plain
 from colltune.selector.evaluation.figures import ALL, Score
 from colltune.selector.evaluation.guard_effect import GuardEffect
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
+_MARKERS = "x+1*2d3"
 _NOTHING = "there is nothing to gain:\nthe default is the fastest everywhere"
 
 
@@ -26,20 +27,23 @@ def draw(
     effects
         Learners with and without guard; a line leads from the open to the filled marker.
     references
-        Scores of others by name, as crosses.
+        Scores of others by name, in grey.
     title
         What was tested.
     """
-    figure = Figure(figsize=(7.6, 4.6), layout="constrained")
+    figure = Figure(figsize=(8.4, 4.4), layout="constrained")
     panel = figure.subplots()
-    for name, scores in (references or {}).items():
-        _point(panel, scores[ALL], "0.35", "x", name)
     for number, effect in enumerate(effects):
         colour = _COLOURS[number % len(_COLOURS)]
         pair = [effect.unguarded[ALL], effect.guarded[ALL]]
-        panel.plot([_harm(s) for s in pair], [_share(s) for s in pair], color=colour, linewidth=1)
-        _point(panel, pair[0], colour, "o", "", filled=False)
-        _point(panel, pair[1], colour, "o", effect.learner)
+        way = [[_harm(score) for score in pair], [_share(score) for score in pair]]
+        panel.plot(*way, color=colour, linewidth=1)
+        panel.plot(way[0][0], way[1][0], "o", color=colour, markerfacecolor="white")
+        panel.plot(way[0][1], way[1][1], "o", color=colour, label=plain(effect.learner))
+    for number, (name, scores) in enumerate((references or {}).items()):
+        marker = _MARKERS[number % len(_MARKERS)]
+        x, y = _harm(scores[ALL]), _share(scores[ALL])
+        panel.plot(x, y, marker, color="0.3", markersize=8, label=plain(name))
     panel.axhline(0, color="0.6", linewidth=0.8)
     panel.set_xlabel("decisions more than 5 % slower than the default [%]")
     panel.set_ylabel("share of the possible log gain [%]")
@@ -50,18 +54,11 @@ def draw(
     scored = [effect.guarded[ALL] for effect in effects]
     if any(score.log_gain_share is None for score in scored):
         panel.text(0.5, 0.5, _NOTHING, transform=panel.transAxes, ha="center", color="0.4")
-    panel.set_title("filled: with guard, open: without; crosses: no guard", fontsize="small")
+    panel.set_title("filled: with guard, open: the same models without", fontsize="small")
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     if title:
-        figure.suptitle(title.replace("$", r"\$"))
+        figure.suptitle(plain(title))
     return figure
-
-
-def _point(
-    panel: Axes, score: Score, colour: str, marker: str, name: str, *, filled: bool = True
-) -> None:
-    x, y = _harm(score), _share(score)
-    panel.plot(x, y, marker, color=colour, markerfacecolor=colour if filled else "white")
-    panel.annotate(name, (x, y), (5, 4), textcoords="offset points", fontsize="small", color=colour)
 
 
 def _harm(score: Score) -> float:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from colltune.domain import Instance, Selection
+from colltune.plots import panels as layout
 from colltune.selector.argmin import ModelSelector
 
 _KEPT = "0.88"
@@ -29,14 +30,16 @@ def draw(selector: ModelSelector, instances: Sequence[Instance]) -> Figure:
     guarded = selector.select_many(instances)
     gains = np.array([s.gain for s in unguarded.select_many(instances)])
     bounds = np.array([np.nan if s.gain_bound is None else s.gain_bound for s in guarded])
-    sizes = np.maximum([i.msize_bytes for i in instances], 1)
+    asked = [instance.msize_bytes for instance in instances]
+    sizes = np.array(layout.size_places(asked))
     figure = Figure(figsize=(7.6, 3.8), layout="constrained")
     panel = figure.subplots()
     panel.plot(sizes, gains, color="tab:blue", linewidth=2, label="predicted gain of the fastest")
     panel.plot(sizes, bounds, color="tab:blue", linewidth=0.9, linestyle="--", label="its bound")
     panel.fill_between(sizes, bounds, gains, color="tab:blue", alpha=0.15, linewidth=0)
     panel.axhline(1, color="0.3", linewidth=0.8)
-    panel.set(xscale="log", yscale="log", xlabel="message size [bytes]")
+    layout.size_axis(panel, asked)
+    panel.set(yscale="log", xlabel="message size")
     panel.set_ylabel("gain over the default")
     panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
     panel.yaxis.set_minor_formatter(lambda value, _position: f"{value:g}" if value < 5 else "")

@@ -71,12 +71,12 @@ def _shapes(run: Evaluation, rows: Flags) -> list[Shape]:
     return sorted(set(pairs))
 
 
-def runtimes(dataset: PaperDataset) -> Figure:
-    """Return the figure 4 (6, 7, 8) of a dataset."""
+def runtimes(dataset: PaperDataset, most_panels: int = _MOST_PANELS) -> Figure:
+    """Return the figure 4 (6, 7, 8) of a dataset, with `most_panels` shapes at most."""
     run = dataset.large
     rows = run.tested.of(dataset.collective.value)
     shapes = _shapes(run, rows)
-    shown = [shapes[k] for k in spread(len(shapes), _MOST_PANELS)]
+    shown = [shapes[k] for k in spread(len(shapes), most_panels)]
     across = min(5, len(shown))
     down = math.ceil(len(shown) / across)
     size = (max(6.5, 2.7 * across + 0.6), 2.1 * down + 1.6)
@@ -97,6 +97,9 @@ def runtimes(dataset: PaperDataset) -> Figure:
 def _finish_runtimes(figure: Figure, panels: Any, dataset: PaperDataset, hidden: int) -> None:
     for panel in panels[:, 0]:
         panel.set_ylabel("time / best")
+    # shared by all panels, so that the highest line of any decides
+    highest = max(float(max(line.get_ydata())) for panel in panels.flat for line in panel.lines)
+    panels[0, 0].set_ylim(0.93, 1.1 * highest)
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     note = f" ({hidden} more shapes not shown)" if hidden else ""
@@ -124,7 +127,6 @@ def _runtime_panel(panel: Axes, run: Evaluation, rows: Flags, shape: Shape) -> N
         panel.plot(x, ratio, line, color=colour, marker=marker, markersize=4, label=label)
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
-    panel.set_ylim(bottom=0.93)
     panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
     panel.yaxis.set_minor_formatter(lambda value, _position: f"{value:g}" if 1 < value <= 6 else "")
     panel.tick_params(axis="both", which="both", labelsize="x-small")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from colltune.plots.lettering import plain
+
 if TYPE_CHECKING:
     from colltune.bench.strategies.curves import Curve
     from colltune.domain import Collective
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 
 
-def regret_over_cost(curves: Sequence[Curve]) -> Figure:
-    """Return one panel per collective.
+def regret_over_cost(curves: Sequence[Curve], title: str = "") -> Figure:
+    """Return one panel per collective; `title` says of what campaigns.
 
     Lines are medians over seeds, bands their extremes; the star is the exhaustive campaign.
     """
@@ -29,7 +31,7 @@ def regret_over_cost(curves: Sequence[Curve]) -> Figure:
         _panel(panel, curves, collective)
     panels[0].set_ylabel("regret on unseen node counts, geo. mean [%]")
     panels[0].legend(loc="upper right", frameon=False)
-    figure.suptitle("What the schedule strategies reach, by replay")
+    figure.suptitle(plain(title) or "What the schedule strategies reach, by replay")
     return figure
 
 

@@ -116,7 +116,8 @@ def test_data_of_few_shapes_are_evaluated_as_near_to_the_paper_as_they_allow(
     found = run_like_paper(
         measured(nodes=nodes, ppn=ppn), lambda d, s: evaluate_split(d, s, learners=("knn",))
     )
-    assert (found.trainings, found.pairs[0][0].setup.split) == (trainings, split)
+    assert (tuple(found.trainings), found.pairs[0][0].setup.split) == (trainings, split)
+    assert found.trainings["large"].name == split
     table = table_iv(paper_datasets(found.pairs))
     assert table["large"]["virtual_best"]["mean"] >= table["large"]["knn"]["mean"] > 0
 

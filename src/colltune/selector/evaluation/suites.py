@@ -35,12 +35,12 @@ class SuiteRuns(NamedTuple):
 class PaperRuns(NamedTuple):
     """Evaluations after the large and after the small training, and what was tested in them.
 
-    ``trainings`` are those of the two that mean anything: ``large`` alone where the node counts
-    cannot be parted, and another split stands in for both.
+    ``trainings`` are those of the two that mean anything, with the split of each: ``large`` alone
+    where the node counts cannot be parted, and another split stands in for both.
     """
 
     pairs: list[tuple[Evaluation, Evaluation]]
-    trainings: tuple[str, ...]
+    trainings: Mapping[str, Split]
     tested: str
 
 
@@ -117,7 +117,8 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
     except SplitError as error:
         reasons = [str(error)]
     else:
-        return PaperRuns(pairs, ("large", "small"), "node counts between those trained on")
+        trainings = {"large": PaperLarge(), "small": PaperSmall()}
+        return PaperRuns(pairs, trainings, "node counts between those trained on")
     for split, tested in (
         (LeavePpnOut(), "each ppn, trained on the others"),
         (MessageSizes(seed), "halves of the message sizes, trained on the other half"),
@@ -127,5 +128,5 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
         except SplitError as error:
             reasons.append(str(error))
         else:
-            return PaperRuns([(only, only)], ("large",), tested)
+            return PaperRuns([(only, only)], {"large": split}, tested)
     raise DataError(f"the data allow none of the paper's evaluation: {'; '.join(reasons)}")
