@@ -31,6 +31,8 @@ smartquotes_action = "D"
 
 autodoc_default_options = {"members": True, "member-order": "bysource", "no-value": True}
 autodoc_class_signature = "mixed"
+# there are none, and looking for them takes a while
+autodoc_use_type_comments = False
 napoleon_google_docstring = False
 # names in docstrings lead to what they name where the reference has it
 default_role = "py:obj"

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from docs._ext.markdown import code, fenced, heading, table, text
-from docs._ext.verbs import Parameter, Verb, command_line, verb
+from docs._ext.verbs import Parameter, Verb, broken, command_line, verb
 
+_WIDTH = 84
 _NO_HELP = ("", "[required]")
 _OPTION = re.compile(r"(?<![\w`-])--?[a-z][\w-]*")
 
@@ -45,8 +46,13 @@ def _body(found: Verb, level: int) -> str:
             lines += [heading(level, title), _parameter_table(kind, parameters)]
     if found.examples:
         told = f"{_prose(_sentence(found.told))}\n\n" if found.told else ""
-        lines += [heading(level, "Examples"), told, fenced("\n".join(found.examples), "console")]
+        lines += [heading(level, "Examples"), told, _examples(found)]
     return "".join(lines)
+
+
+def _examples(found: Verb) -> str:
+    lines = (broken(example, _WIDTH) for example in found.examples)
+    return fenced("\n".join(lines), "console")
 
 
 def _parameter_table(kind: str, parameters: Sequence[Parameter]) -> str:

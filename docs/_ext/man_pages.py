@@ -13,10 +13,12 @@ from pathlib import Path
 from colltune import __version__
 from colltune.errors import EXIT_STATUSES
 from colltune.files import whole
-from docs._ext.verbs import Parameter, Verb, command_line
+from docs._ext.verbs import Parameter, Verb, broken, command_line
 
 _WORD = re.compile(r"(?<![\w-])(?:--?[a-z][\w-]*|COLLTUNE\w*)(?![\w-])")
 _SECTION = 1
+# of what man indents, on a terminal of 80 columns
+_WIDTH = 72
 
 
 def pages() -> dict[str, str]:
@@ -109,7 +111,7 @@ def _parameters(verb: Verb, macro: str) -> Iterator[str]:
         yield _section("EXAMPLES", macro)
         yield from _paragraphs([verb.told[0].upper() + verb.told[1:]] if verb.told else [])
         for example in verb.examples:
-            yield f".PP\n.EX\n{_plain(example)}\n.EE\n"
+            yield f".PP\n.EX\n{_plain(broken(example, _WIDTH))}\n.EE\n"
 
 
 def _gives(option: Parameter) -> str:

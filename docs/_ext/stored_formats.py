@@ -6,9 +6,10 @@ import importlib
 import inspect
 import re
 from dataclasses import dataclass
+from importlib.resources import files
 
 from colltune.dataset.parquet import SCHEMA
-from docs._ext.markdown import code, heading, table, text
+from docs._ext.markdown import code, fenced, heading, table, text
 
 _UNDERLINED = re.compile(r"^(\S.*)\n-{3,}\n", re.MULTILINE)
 
@@ -49,6 +50,12 @@ STORED = (
         "measure",
         "colltune.bench.journal",
         "colltune.bench.journal:_VERSION",
+    ),
+    Stored(
+        "Plan and raw output of the native benchmark",
+        "<dataset>/raw/<launch>/",
+        "measure",
+        "colltune.bench.backends.raw",
     ),
     Stored(
         "Bundle",
@@ -141,6 +148,8 @@ def _section(stored: Stored) -> str:
     version = f"Version {stored.number}. " if stored.number else ""
     parts = [heading(2, stored.title), f"{version}File: {code(stored.file)}.\n\n"]
     parts.append(f"```{{eval-rst}}\n{_documentation(stored.module)}\n```\n\n")
+    if stored.module == "colltune.bench.backends.raw":
+        parts.append(fenced(_benchmark()))
     if stored.module == "colltune.dataset.parquet":
         columns = ((code(c.name), code(str(c.type)), text(_COLUMNS[c.name])) for c in SCHEMA)
         parts.append(table(("column", "type", "meaning"), columns))
@@ -151,6 +160,13 @@ def _documentation(module: str) -> str:
     """Return a module's text with bold lines for headings."""
     found = inspect.getdoc(importlib.import_module(module)) or ""
     return _UNDERLINED.sub(r"**\1**\n\n", found)
+
+
+def _benchmark() -> str:
+    """Return what the benchmark's program says of both, at the top of its source."""
+    source = files("colltune.bench.native").joinpath("collbench.c").read_text(encoding="utf-8")
+    comment = source.partition("/*")[2].partition("*/")[0]
+    return "\n".join(line.removeprefix(" *").removeprefix(" ") for line in comment.splitlines())
 
 
 def _anchor(title: str) -> str:

@@ -122,3 +122,18 @@ def _parameters(
         form, what = record or (parameter.make_metavar(context), "")
         variable = parameter.envvar if isinstance(parameter.envvar, str) else ""
         yield Parameter(form, " ".join(what.split()), variable)
+
+
+def broken(example: str, width: int) -> str:
+    """Return a command in lines of at most `width` characters where it can be parted at options.
+
+    The lines are continued by backslashes, so that the command is the same to a shell.
+    """
+    lines = [""]
+    for part in re.split(r" (?=--? ?\S)", example):
+        # room for a blank and a backslash
+        if lines[-1] and len(lines[-1]) + len(part) + 3 > width:
+            lines.append(f"    {part}")
+        else:
+            lines[-1] = f"{lines[-1]} {part}" if lines[-1] else part
+    return " \\\n".join(lines)

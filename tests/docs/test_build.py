@@ -77,7 +77,8 @@ def test_every_verb_has_its_page_with_all_options(built: Path) -> None:
         assert f"colltune {top}" in overview
         assert verb.usage in pages[top], verb.name
         assert all(option.form in pages[top] for option in verb.options), verb.name
-        assert all(" ".join(line.split()) in pages[top] for line in verb.examples), verb.name
+        joined = pages[top].replace("\\ ", "")
+        assert all(" ".join(line.split()) in joined for line in verb.examples), verb.name
 
 
 def test_every_endpoint_has_its_parameters_answers_and_an_example(built: Path) -> None:

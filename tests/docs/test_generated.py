@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 import pytest
 from markdown_it import MarkdownIt
@@ -71,6 +73,16 @@ def test_examples_are_told_from_what_a_verb_does() -> None:
     found = verbs.verb_of(click.Command("a", help=texts), "colltune a", None)
     assert (found.about, found.told) == (("Do it.",), "one; two.")
     assert found.examples == ("colltune a", "colltune b")
+
+
+def test_long_examples_are_parted_at_options() -> None:
+    """No line is too long, and to a shell it is the same command; short ones stay as they are."""
+    example = "colltune import a.out --out data --set machine=hydra -- --qos=low"
+    parted = verbs.broken(example, 40)
+    assert parted == ("colltune import a.out --out data \\\n    --set machine=hydra -- --qos=low")
+    assert max(map(len, parted.splitlines())) <= 40
+    assert shlex.split(parted.replace("\\\n", "")) == shlex.split(example)
+    assert verbs.broken(example, 80) == example
 
 
 def test_every_help_text_begins_with_a_sentence_and_shows_how() -> None:
