@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from colltune import __version__, process
-from tests.packaging.distributions import ROOT
+from tests.packaging.distributions import ROOT, members
 
 SOURCES = ROOT / "src"
 DATA = f"colltune-{__version__}.data"
@@ -35,23 +35,19 @@ COMMAND = "from colltune.cli import main; main()"
 
 def run_alone(unpacked: Path, code: str, *words: str) -> process.Outcome:
     """Run `code` with the unpacked wheel and what it depends on, and nothing of this tree."""
-    program = [sys.executable, "-I", "-S", "-c", ALONE + code]
+    program = [sys.executable, "-B", "-I", "-S", "-c", ALONE + code]
     arguments = [str(unpacked), sysconfig.get_path("purelib"), *words]
     return process.run([*program, *arguments], cwd=unpacked, timeout_s=60)
 
 
-def test_the_wheel_holds_every_file_of_the_package(unpacked: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     """Modules, catalogues, C and R sources, hooks, pages and units are packed as they are here."""
     here = {
         str(file.relative_to(SOURCES)): file.read_bytes()
         for file in (SOURCES / "colltune").rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    packed = {
-        str(file.relative_to(unpacked)): file.read_bytes()
-        for file in (unpacked / "colltune").rglob("*")
-        if file.is_file()
-    }
+    packed = {n: content for n, content in members(wheel).items() if n.startswith("colltune/")}
     assert packed == here
     assert {Path(name).suffix for name in here} >= {".py", ".c", ".h", ".R", ".toml", ".typed"}
 
