@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from colltune.dataset.noise import NoisyCell
 from colltune.domain import Configuration
 from colltune.errors import DataError
+from colltune.plots.lettering import plain
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 _BINS = 40
@@ -47,7 +48,7 @@ def series(table: pd.DataFrame, cell: NoisyCell) -> Figure:
     _along(along, launches)
     _across(across, launches)
     figure.suptitle(
-        f"{cell.configuration}, {cell.nodes}x{cell.ppn}, {cell.msize_bytes} bytes:"
+        f"{plain(cell.configuration)}, {cell.nodes}x{cell.ppn}, {cell.msize_bytes} bytes:"
         f" {len(launches)} launches, a colour for each allocation"
     )
     return figure

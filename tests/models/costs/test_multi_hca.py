@@ -85,6 +85,13 @@ def test_best_whole_offload(ppn: int, msize_bytes: int) -> None:
     assert gather.optimal_offload().time_s == min(gather.intra_s(d) for d in range(ppn))
 
 
+def test_a_network_for_nothing_takes_all_transfers() -> None:
+    """Rounding never offloads more transfers than a process has, whatever a copy costs."""
+    for size in range(1, 4000, 7):
+        gather = MultiAdapterAllgather(1, 8, size, Adapters(Link(0.0, 0.0)), MEMORY)
+        assert gather.optimal_offload().transfers == 7
+
+
 def test_more_processes_gain_less() -> None:
     """Sec. 5.2: with the same adapters the share that can be offloaded falls with processes."""
     shares = [allgather(1, p).optimal_offload().continuous / (p - 1) for p in (2, 4, 8, 16)]

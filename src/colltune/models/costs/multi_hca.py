@@ -196,7 +196,8 @@ class MultiAdapterAllgather:
         cpu_s = self.memory.transfer_s(self.msize_bytes)
         network_s = self.network.shared_s(self.msize_bytes)
         both_s = network_s * self.ppn + cpu_s
-        continuous = cpu_s * (self.ppn - 1) / both_s if both_s > 0 else 0.0
+        # the share first: it is at most 1 whatever is rounded, and so d no more than there are
+        continuous = cpu_s / both_s * (self.ppn - 1) if both_s > 0 else 0.0
         whole = (math.floor(continuous), math.ceil(continuous))
         best = min(whole, key=self.intra_s)
         return Offload(best, continuous, self.intra_s(best), self.intra_s(0))
