@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from colltune.cli.console import Progress
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import join
 from colltune.dataset.noise import allocations_of
@@ -28,6 +28,9 @@ from colltune.selector.evaluation import (
 )
 from colltune.selector.evaluation.paper import PaperDataset, paper_datasets
 from colltune.selector.evaluation.suites import run_all, run_paper
+
+if TYPE_CHECKING:
+    from colltune.cli.console import Progress
 
 _SUITES = ("paper", "all")
 
@@ -78,11 +81,11 @@ class Request:
         if self.suite == "paper":
             return self._run_paper(progress)
         dataset = read(self.data, self.where)
+        progress.phase("evaluating", "fits")
         if self.suite == "all":
             run, begin = self._evaluate(progress), progress.part
             runs, left_out = run_all(dataset, run, self._extra_splits(), self.seed, begin)
             return Result(runs, left_out, suite=self.suite)
-        progress.phase("evaluating", "folds")
         return Result([self._evaluate(progress)(dataset, self._split())])
 
     def _check(self) -> None:
@@ -167,6 +170,7 @@ class Request:
             dataset = read([path], self.where)
             by_context.setdefault(dataset.context, []).append(dataset)
         datasets = [join(parts) for parts in by_context.values()]
+        progress.phase("evaluating", "fits")
         run, begin = self._evaluate(progress), progress.part
         pairs = run_paper(datasets, run, self.train_nodes, self.test_nodes, begin)
         paper = paper_datasets(pairs)

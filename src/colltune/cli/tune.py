@@ -46,7 +46,8 @@ def tune(
     from colltune.cli import tune_report
     from colltune.cli.backends import installation_of
     from colltune.cli.console import progress
-    from colltune.cli.tune_pipeline import Settings, run
+    from colltune.cli.tune_pipeline import run
+    from colltune.cli.tune_settings import Settings
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(

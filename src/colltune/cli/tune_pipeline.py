@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
-from colltune.bench.campaign import Campaign
-from colltune.bench.progress import Standing
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli.configuration import WrittenConfiguration, write_table
-from colltune.cli.console import Progress
 from colltune.cli.standing import cells_done, under_way
+from colltune.cli.tune_settings import Settings
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import (
@@ -37,39 +35,14 @@ from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for, table_for
 from colltune.selector.decision_table import merged
 
+if TYPE_CHECKING:
+    from colltune.cli.console import Progress
+
 _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
 _VERIFY_SHARE = 0.25
 _REPORT_S = 3.0
 _ALTERNATING = "the default and what was selected, in turns"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the user asked for; ``started`` is the monotonic time from which the budget counts."""
-
-    campaign: Campaign
-    out: Path
-    learner: str
-    builtin_operations_only: bool
-    seed: int | None
-    started: float
-
-    def spent_s(self) -> float:
-        """Return the seconds that have gone by."""
-        return time.monotonic() - self.started
-
-    def left_s(self) -> float:
-        """Return the seconds that are left of the budget."""
-        return self.campaign.total_s - self.spent_s()
-
-    def tell(
-        self, progress: Progress, what: str, now: str = "", facts: tuple[str, ...] = ()
-    ) -> None:
-        """Tell `progress` what goes on, and what is spent of the budget of it all."""
-        if progress.view.title != what:
-            progress.phase(what)
-        progress.spend(self.spent_s(), self.campaign.total_s, facts=facts, now=now)
 
 
 @dataclass(frozen=True)
@@ -161,11 +134,14 @@ def _measure(
 ) -> CampaignReport:
     budget_s = (1 - _VERIFY_SHARE) * (settings.left_s() - _AFTERWARDS_S)
     campaign = settings.campaign.changed(total_s=budget_s)
-
-    def tell(standing: Standing) -> None:
-        settings.tell(progress, "measuring", under_way(standing), cells_done(standing))
-
-    return run_campaign(campaign, backend, folder, seed=settings.seed, resume=False, progress=tell)
+    return run_campaign(
+        campaign,
+        backend,
+        folder,
+        seed=settings.seed,
+        resume=False,
+        progress=lambda s: settings.tell(progress, "measuring", under_way(s), cells_done(s)),
+    )
 
 
 @dataclass

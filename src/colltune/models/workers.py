@@ -6,6 +6,7 @@ What is computed does not depend on it: bundles have the same id.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -147,9 +148,13 @@ def _started(workers: Workers) -> Any:
         return None
     if workers.slurm is not None:
         return slurm_cluster(workers.slurm)
-    n_workers = workers.jobs or usable_cores()
+    # an interrupt reaches workers too, and each would tell of it at length
     return distributed.LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=workers.jobs or usable_cores(),
+        threads_per_worker=1,
+        dashboard_address=None,
+        host="127.0.0.1",
+        silence_logs=logging.ERROR,
     )
 
 

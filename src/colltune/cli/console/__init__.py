@@ -1,8 +1,10 @@
-"""What verbs print: JSON for machines, aligned columns and progress for people."""
+"""What verbs print: results, and meanwhile progress."""
 
 from __future__ import annotations
 
-from colltune.cli.console.live import Progress, progress
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
 from colltune.cli.console.printing import (
     Mark,
     bytes_text,
@@ -18,6 +20,9 @@ from colltune.cli.console.printing import (
     time_text,
     warn,
 )
+
+if TYPE_CHECKING:
+    from colltune.cli.console.live import Progress
 
 __all__ = [
     "Mark",
@@ -36,3 +41,13 @@ __all__ = [
     "time_text",
     "warn",
 ]
+
+
+def progress(
+    title: str, *, quiet: bool, interrupted: str = "nothing was written"
+) -> AbstractContextManager[Progress]:
+    """Show the progress that is told to what this yields; see `console.live.progress`."""
+    # cold starts of verbs that show none are to stay quick
+    from colltune.cli.console import live
+
+    return live.progress(title, quiet=quiet, interrupted=interrupted)
