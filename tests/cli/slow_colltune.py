@@ -39,6 +39,6 @@ def _slowly_fitted(task: Any) -> Any:
 
 
 if __name__ == "__main__":
-    backends.ReplayBackend = SlowReplay  # type: ignore[misc]
+    backends.BACKENDS["replay"] = SlowReplay
     fitting._fitted = _slowly_fitted
     main()

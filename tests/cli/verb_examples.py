@@ -166,6 +166,13 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
         *("what-if", p.bundle, "--collective", "bcast", "--nodes", 8, "--ppn", 2),
         *("--msize", "1K"),
     ),
+    "plot map": lambda p: ("plot", "map", p.bundle, "--out", p.folder / "p.svg"),
+    "plot curves": lambda p: (
+        *("plot", "curves", p.bundle, "--shape", "4x2", "--out", p.folder / "p.svg"),
+    ),
+    "plot regret": lambda p: (
+        *("plot", "regret", p.bundle, "--data", p.data, "--out", p.folder / "p.svg"),
+    ),
     "catalog": lambda _: ("catalog", "openmpi@5.0.8"),
     "lint": _lint,
     "explain": lambda p: (
