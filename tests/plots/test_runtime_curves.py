@@ -9,13 +9,14 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
-from colltune.plots import runtime_curves
+from colltune.models.fitting import fit
+from colltune.plots import decision_map, runtime_curves
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.series.pick import Pick
 from colltune.selector.series.runtimes import predicted
 from colltune.selector.series.thinning import spread_shapes
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
-from tests.plots.drawn import areas, labels, legends, lines, panels
+from tests.plots.drawn import areas, every_line, labels, legends, lines, panels
 
 ONE = Pick((Collective.BCAST,), shapes=(Shape(8, 4),))
 
@@ -141,3 +142,18 @@ def test_one_launch_has_no_band() -> None:
     """Without a second launch no interval is shown, nor named."""
     once = measurements((Collective.BCAST,), [Shape(4, 1)], launches=(1.0,))
     assert "fastest to slowest launch" not in legends(runtime_curves.of_dataset(once))[-1]
+
+
+def test_measured_empty_messages_lie_on_their_predictions() -> None:
+    """0 bytes are at the same place in predictions and measurements, whatever sizes these have."""
+    shapes = [Shape(n, 1) for n in NODES]
+    fitted = fit(
+        measurements((Collective.BCAST,), shapes, sizes=(0, 1, 64)), "interpolation", jobs=1
+    )
+    few = measurements((Collective.BCAST,), shapes[:1], sizes=(0, 64))
+    (panel,) = panels(runtime_curves.of_bundle(fitted, dataset=few, pick=Pick(nodes=(2,))))
+    drawn = lines(panel)
+    assert drawn["chosen measured"].x.tolist() == [0.5, 64]
+    assert drawn["chosen"].x[0] == 0.5
+    (top,) = panels(decision_map.of_bundle(fitted, dataset=few, pick=Pick(nodes=(2,))))
+    assert [point.x[0] for _, point in every_line(top)] == [0.5, 64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ from colltune.selector.series.thinning import spread
 
 _MOST_ROW_LABELS = 16
 _PALER = 0.62
-_HEIGHT = 0.46
+_HEIGHT, _NARROW = 0.46, 0.14
 _NEAR = "default as fast, within noise or 2 %"
 _MEASURED = "measured fastest (grey: default)"
 _PALE = "outside what was measured (paler)"
@@ -171,14 +171,15 @@ def _height_in(rows: int) -> float:
 
 def _draw_panel(axes: Axes, panel: _Panel, styles: AlgorithmStyles) -> None:
     lines = panel.lines
-    sizes = [field.msize_bytes for line in lines for field in line.row.fields]
-    for style, boxes in _boxes(panel.collective, lines, sizes, styles).items():
+    sizes = {f.msize_bytes for line in lines for f in (*line.row.fields, *line.points)}
+    x = layout.place_of(sizes)
+    for style, boxes in _boxes(panel.collective, lines, x, styles).items():
         _fill(axes, *style, boxes)
-    _outline(axes, lines, sizes)
-    _near_default(axes, lines, sizes)
-    _points(axes, panel.collective, lines, sizes, styles)
+    _outline(axes, lines, x)
+    _near_default(axes, lines, x)
+    _points(axes, panel.collective, lines, x, styles)
     layout.size_axis(axes, sizes)
-    edges = _edges(sorted(set(sizes)), min(sizes))
+    edges = _edges(sorted(sizes), x)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(-0.5, len(lines) - 0.5)
     labelled = spread(len(lines), _MOST_ROW_LABELS)
@@ -190,17 +191,19 @@ def _draw_panel(axes: Axes, panel: _Panel, styles: AlgorithmStyles) -> None:
     axes.tick_params(length=2)
 
 
+Places = Mapping[int, float]
+"""Where message sizes lie across."""
 Box = tuple[float, float, int]
 """Left and right end, and the row."""
 
 
 def _boxes(
-    collective: Collective, lines: Sequence[_Line], sizes: Sequence[int], styles: AlgorithmStyles
+    collective: Collective, lines: Sequence[_Line], x: Places, styles: AlgorithmStyles
 ) -> dict[tuple[str, Style, bool], list[Box]]:
     """Return the boxes of each look: name, style, and whether it is outside."""
     found: dict[tuple[str, Style, bool], list[Box]] = {}
     for at, line in enumerate(lines):
-        for left, right, run in _runs(line.row, sizes):
+        for left, right, run in _runs(line.row, x):
             configuration = run[0].configuration
             style = styles.style(collective, configuration.algorithm)
             name = "other" if style is OTHER else configuration.algorithm
@@ -208,31 +211,26 @@ def _boxes(
     return found
 
 
-def _runs(row: Row, sizes: Sequence[int]) -> Iterator[tuple[float, float, tuple[Field, ...]]]:
+def _runs(row: Row, x: Places) -> Iterator[tuple[float, float, tuple[Field, ...]]]:
     if not row.fields:
         return
-    edges = _edges([field.msize_bytes for field in row.fields], min(sizes))
+    edges = _edges([field.msize_bytes for field in row.fields], x)
     first = 0
     for run in runs(row):
         yield edges[first], edges[first + len(run)], run
         first += len(run)
 
 
-def _edges(sizes: Sequence[int], least: int) -> list[float]:
+def _edges(sizes: Sequence[int], x: Places) -> list[float]:
     """Return where the fields of ascending message sizes begin and end, in the middle on a log."""
-    places = layout.size_places([*sizes, *([least] if least == 0 and sizes[0] else [])])
-    logs = np.log2(places[: len(sizes)])
+    logs = np.log2([x[size] for size in sizes])
     middles = (logs[1:] + logs[:-1]) / 2
-    return [float(2**x) for x in (logs[0] - 0.5, *middles, logs[-1] + 0.5)]
+    return [float(2**place) for place in (logs[0] - 0.5, *middles, logs[-1] + 0.5)]
 
 
 def _fill(axes: Axes, name: str, style: Style, outside: bool, boxes: Sequence[Box]) -> None:
-    quads = [
-        [(a, y - _HEIGHT), (b, y - _HEIGHT), (b, y + _HEIGHT), (a, y + _HEIGHT)]
-        for a, b, y in boxes
-    ]
     drawn = PolyCollection(
-        quads,
+        _quads(boxes, _HEIGHT),
         facecolors=_paler(style.colour) if outside else style.colour,
         edgecolors=style.hatch_colour,
         hatch=style.hatch or None,
@@ -242,57 +240,58 @@ def _fill(axes: Axes, name: str, style: Style, outside: bool, boxes: Sequence[Bo
     axes.add_collection(drawn, autolim=False)
 
 
+def _quads(boxes: Iterable[Box], half: float) -> list[list[tuple[float, float]]]:
+    """Return the corners of boxes that reach `half` a row upwards and downwards."""
+    return [[(a, y - half), (b, y - half), (b, y + half), (a, y + half)] for a, b, y in boxes]
+
+
 def _paler(colour: str) -> tuple[float, float, float]:
     red, green, blue = (1 - (1 - part) * (1 - _PALER) for part in to_rgb(colour))
     return red, green, blue
 
 
-def _outline(axes: Axes, lines: Sequence[_Line], sizes: Sequence[int]) -> None:
+def _outline(axes: Axes, lines: Sequence[_Line], x: Places) -> None:
     """Draw a line around what was measured."""
-    spans = [_inside(line.row, sizes) for line in lines]
+    spans = [_inside(line.row, x) for line in lines]
     if all(not field.extrapolated for line in lines for field in line.row.fields):
         return
     parts = [[(x, at - 0.5), (x, at + 0.5)] for at, span in enumerate(spans) for x in span or ()]
     for at, (below, above) in enumerate(pairwise([None, *spans, None])):
-        if below != above:
-            ends = [span for span in (below, above) if span]
-            xs = ends[0] if len(ends) == 1 else ()
-            if xs:
-                parts.append([(xs[0], at - 0.5), (xs[1], at - 0.5)])
-            elif len(ends) == 2:
-                parts += [[(a, at - 0.5), (b, at - 0.5)] for a, b in zip(*ends, strict=True)]
+        ends = [span for span in (below, above) if span]
+        if below != above and len(ends) == 1:
+            parts.append([(ends[0][0], at - 0.5), (ends[0][1], at - 0.5)])
+        elif below != above:
+            parts += [[(a, at - 0.5), (b, at - 0.5)] for a, b in zip(*ends, strict=True)]
     axes.add_collection(
         LineCollection(parts, colors="black", linewidths=1.2, label="measured"), autolim=False
     )
 
 
-def _inside(row: Row, sizes: Sequence[int]) -> tuple[float, float] | None:
+def _inside(row: Row, x: Places) -> tuple[float, float] | None:
     """Return the ends of what is not extrapolated in a row."""
-    spans = [(a, b) for a, b, run in _runs(row, sizes) if not run[0].extrapolated]
+    spans = [(a, b) for a, b, run in _runs(row, x) if not run[0].extrapolated]
     return (spans[0][0], spans[-1][1]) if spans else None
 
 
-def _near_default(axes: Axes, lines: Sequence[_Line], sizes: Sequence[int]) -> None:
-    """Cross out what the default is as fast as."""
+def _near_default(axes: Axes, lines: Sequence[_Line], x: Places) -> None:
+    """Draw a bar in the default's colour through what it is as fast as."""
     boxes = [
         (a, b, at)
         for at, line in enumerate(lines)
-        for a, b, run in _runs(line.row, sizes)
+        for a, b, run in _runs(line.row, x)
         if run[0].near_default
     ]
     if boxes:
-        quads = [[(a, y - 0.14), (b, y - 0.14), (b, y + 0.14), (a, y + 0.14)] for a, b, y in boxes]
-        axes.add_collection(
-            PolyCollection(quads, facecolors=DEFAULT.colour, linewidths=0, label=_NEAR),
-            autolim=False,
-        )
+        bars = PolyCollection(_quads(boxes, _NARROW), facecolors=DEFAULT.colour, linewidths=0)
+        bars.set_label(_NEAR)
+        axes.add_collection(bars, autolim=False)
 
 
 def _points(
     axes: Axes,
     collective: Collective,
     lines: Sequence[_Line],
-    sizes: Sequence[int],
+    x: Places,
     styles: AlgorithmStyles,
 ) -> None:
     """Draw what was measured fastest, in its colour."""
@@ -300,9 +299,8 @@ def _points(
         for field in line.points:
             style = styles.style(collective, field.configuration.algorithm)
             colour = DEFAULT.colour if field.near_default else style.colour
-            x = layout.size_places([field.msize_bytes, min(sizes)])[0]
             axes.plot(
-                [x],
+                [x[field.msize_bytes]],
                 [at],
                 style.marker,
                 color=colour,

@@ -156,11 +156,18 @@ def label_rows(block: Block, words: str) -> None:
         panel.set_ylabel(words, fontsize="small")
 
 
-def size_places(msize_bytes: Iterable[int]) -> list[float]:
+def place_of(msize_bytes: Iterable[int]) -> dict[int, float]:
     """Return where message sizes lie on a logarithmic axis, 0 bytes one octave below the next."""
-    sizes = list(msize_bytes)
+    sizes = set(msize_bytes)
     least = min((size for size in sizes if size > 0), default=2)
-    return [float(size) if size else least / 2 for size in sizes]
+    return {size: float(size) if size else least / 2 for size in sizes}
+
+
+def size_places(msize_bytes: Iterable[int]) -> list[float]:
+    """Return the place of each of `msize_bytes`; see `place_of`."""
+    sizes = list(msize_bytes)
+    place = place_of(sizes)
+    return [place[size] for size in sizes]
 
 
 def size_axis(panel: Axes, msize_bytes: Iterable[int]) -> None:

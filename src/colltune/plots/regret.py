@@ -159,9 +159,11 @@ def _over_instances(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look])
 
 def _over_sizes(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> None:
     highest = 1.0
+    every = group.msize_bytes.tolist()
     for name in group.ratios:
         look, sizes = looks[name], group.by_size(name)
-        x = layout.size_places(sizes.msize_bytes)
+        places = layout.place_of([*every, *sizes.msize_bytes])
+        x = [places[size] for size in sizes.msize_bytes]
         axes.fill_between(x, sizes.p10, sizes.p90, color=look.colour, alpha=0.1, linewidth=0)
         axes.plot(
             x,
@@ -174,7 +176,7 @@ def _over_sizes(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> 
             label=plain(name),
         )
         highest = max(highest, float(sizes.p90.max()))
-    layout.size_axis(axes, group.msize_bytes.tolist())
+    layout.size_axis(axes, every)
     _ratio_axis(axes, "y", highest)
     axes.set_title("geometric mean; band: middle 80 %", fontsize="medium")
     axes.set_xlabel("message size", fontsize="small")

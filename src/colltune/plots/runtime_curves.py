@@ -94,7 +94,9 @@ def draw(found: Runtimes) -> Figure:
 
 def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> None:
     sizes = panel.msize_bytes.tolist()
-    x = np.array(layout.size_places(sizes))
+    measured = [] if panel.points is None else panel.points.msize_bytes.tolist()
+    places = layout.place_of([*sizes, *measured])
+    x = np.array([places[size] for size in sizes])
     for configuration, time_s in zip(panel.configurations, panel.time_s, strict=True):
         if not configuration.is_default:
             axes.plot(x, time_s, color=_THIN, linewidth=0.7, label=configuration.id, zorder=1)
@@ -102,7 +104,7 @@ def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> No
     _thick(axes, x, panel.chosen, _CHOSEN, "chosen", "-")
     _marks(axes, x, panel, styles)
     if panel.points is not None:
-        at = layout.size_places([*panel.points.msize_bytes.tolist(), min(sizes)])[:-1]
+        at = [places[size] for size in measured]
         for times, colour, name in (
             (panel.points.default_s, _DEFAULT, "default"),
             (panel.points.chosen_s, _CHOSEN, "chosen"),
@@ -110,8 +112,8 @@ def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> No
             axes.plot(
                 at, times, "x", color=colour, markersize=5, label=f"{name} measured", zorder=5
             )
-    layout.size_axis(axes, sizes)
-    axes.set_xlim(x[0] / 1.3, x[-1] * 1.3)
+    layout.size_axis(axes, [*sizes, *measured])
+    axes.set_xlim(min(places.values()) / 1.3, max(places.values()) * 1.3)
     _shade(axes, x, panel)
     layout.runtime_axis(axes)
     axes.grid(color="0.9", linewidth=0.6)
