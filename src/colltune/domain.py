@@ -125,7 +125,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Instance:
-    """The problem to be solved: a collective on a shape with a message size in bytes."""
+    """The problem to be solved: a collective on a shape with a message size in bytes.
+
+    ``msize_bytes`` is what the caller passes; see `Collective.has_block_per_rank`.
+    """
 
     collective: Collective
     shape: Shape
@@ -141,6 +144,9 @@ class Configuration:
     """One algorithm of one MPI library with its parameter values.
 
     ``parameters`` are (name, value) pairs sorted by name, such as ``("segsize", 65536)`` in bytes.
+
+    ``library`` is a key of ``colltune.mpi.LIBRARIES``, ``algorithm`` a name of its catalogue, or
+    ``default``.
     """
 
     library: str
@@ -202,7 +208,10 @@ class Configuration:
         )
 
     def matches(self, pattern: str) -> bool:
-        """Tell whether the id matches a shell glob, ``*.bcast.chain:*``."""
+        """Tell whether the id matches a shell glob, ``*.bcast.chain:*``.
+
+        `pattern` is a glob over ids, as ``*.bcast.chain*``.
+        """
         return fnmatch.fnmatchcase(self.id, pattern)
 
 
@@ -225,6 +234,8 @@ def parse_collective(text: str) -> Collective:
 def parse_parameters(text: str | None) -> tuple[tuple[str, int], ...]:
     """Return the pairs of ``fanout=4,segsize=65536``.
 
+    `text` is written ``fanout=4,segsize=0``; None and an empty one mean none.
+
     Raises
     ------
     DataError
@@ -241,7 +252,10 @@ def parse_parameters(text: str | None) -> tuple[tuple[str, int], ...]:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """The configurations of one collective of one library release that can be chosen from."""
+    """The configurations of one collective of one library release that can be chosen from.
+
+    All ``configurations`` are of the ``library`` in one ``release``.
+    """
 
     library: str
     release: str
@@ -270,7 +284,12 @@ class Portfolio:
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of one launch's repetitions, in seconds; NaN where a source does not tell."""
+    """Statistics of one launch's repetitions, in seconds; NaN where a source does not tell.
+
+    ``n_reps`` is how many there were; ``time_s`` is the median, ``time_mean_s`` the mean,
+    ``time_min_s``, ``time_p90_s`` and ``time_max_s`` the smallest, the 90 % quantile and the
+    largest.
+    """
 
     n_reps: int
     time_s: float
@@ -281,7 +300,10 @@ class Summary:
 
     @classmethod
     def of(cls, times_s: Iterable[float]) -> Summary:
-        """Summarise raw repetition times (at least one)."""
+        """Summarise raw repetition times (at least one).
+
+        `times_s` are in seconds.
+        """
         ordered = sorted(times_s)
         n = len(ordered)
         p90 = ordered[round(0.9 * (n - 1))]
@@ -301,6 +323,8 @@ class Measurement:
 
     ``times_s`` holds the raw repetitions; it is empty for imported data that has only a ``summary``
     and for a `status` that is not timed.
+
+    ``launch`` is the name of the launch.
     """
 
     instance: Instance
@@ -321,7 +345,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Context:
-    """Where measurements come from; measurements of different contexts are never joined."""
+    """Where measurements come from; measurements of different contexts are never joined.
+
+    ``machine`` and ``fabric`` are names that the user gives; ``library`` is a key of
+    ``colltune.mpi.LIBRARIES``, ``library_version`` its release.
+    """
 
     machine: str
     library: str
@@ -335,7 +363,10 @@ class Context:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted runtime and the interval that holds about 90 % of measured ones, in seconds."""
+    """A predicted runtime and the interval that holds about 90 % of measured ones, in seconds.
+
+    The runtime is ``time_s``, the interval reaches from ``lower_s`` to ``upper_s``.
+    """
 
     time_s: float
     lower_s: float
@@ -358,6 +389,8 @@ class Selection:
     ``runners_up`` are the next best candidates, fastest first; `extrapolated` tells that the
     instance lies outside what was measured. ``gain_bound`` is the lower bound of the gain over the
     default that the choice rests on, None where no gain was predicted.
+
+    ``reason`` is empty, or a sentence.
     """
 
     instance: Instance
@@ -387,7 +420,10 @@ class Selector(Protocol):
 
 @dataclass(frozen=True)
 class Interval:
-    """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end)."""
+    """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end).
+
+    ``reason`` is empty, or a sentence.
+    """
 
     first_bytes: int
     last_bytes: int | None
@@ -400,6 +436,8 @@ class Interval:
 @dataclass(frozen=True)
 class DecisionTable:
     """Message-size intervals per collective and communicator size, for one job's shape.
+
+    ``library`` is the one whose configurations they choose.
 
     ``rules`` maps (collective, communicator size) to intervals that are ascending, adjacent, start
     at 0 bytes and end without bound. A communicator size that is absent is left to the library.

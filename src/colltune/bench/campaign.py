@@ -52,6 +52,43 @@ class Campaign:
     """A measuring campaign; ``campaign_file`` tells the meaning of each field.
 
     ``part`` tells which of its shapes are measured here, with an equal share of the budget.
+
+    Parameters
+    ----------
+    collectives, msizes_bytes
+        What is measured, with which message sizes: bytes as the caller passes them.
+    machine, fabric
+        Names stored with the measurements.
+    cores_per_node
+        Processors of a node; None: those of this host.
+    library, release, mpi
+        The MPI library, its release (None: the one found), and its mpirun or folder.
+    launcher, launcher_options, hostfile
+        What starts programs (None: the library's own), with which words and on which nodes.
+    nodes, ppn
+        On which shapes: each number of nodes with each of processes per node.
+    only, skip
+        Globs over configuration ids.
+    segsizes_bytes, fanouts
+        Parameter values to try; None: the library's usual ones.
+    msizes_bytes_of
+        Message sizes of single collectives, instead of `msizes_bytes`.
+    backend, strategy
+        Keys of the registries of these names.
+    synchronisation
+        How repetitions begin together.
+    subshapes, side_by_side
+        Whether a launch measures smaller shapes too, and several at once.
+    mpibenchmark
+        Path of ReproMPI's program; None: it is looked for.
+    total_s
+        Wall time of the whole campaign, in seconds.
+    max_reps, cell_s
+        Limits of one visit of a cell: repetitions, and seconds.
+    max_buffer_bytes
+        Cells with larger buffers on any rank are left out.
+    part
+        Which of its shapes are measured here.
     """
 
     collectives: tuple[Collective, ...]
@@ -136,7 +173,10 @@ class Campaign:
         return self.msizes_bytes_of.get(collective, self.msizes_bytes)
 
     def offered(self, library: MpiLibrary, release: str, collective: Collective) -> Portfolio:
-        """Return what `library` offers with the campaign's parameter values, globs not applied."""
+        """Return what `library` offers with the campaign's parameter values, globs not applied.
+
+        `release` is that of the installed library.
+        """
         chosen = {"segsizes_bytes": self.segsizes_bytes, "fanouts": self.fanouts}
         values = {name: value for name, value in chosen.items() if value is not None}
         return library.portfolio(release, collective, **values)
@@ -149,5 +189,8 @@ class Campaign:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changed(self, **changes: Any) -> Campaign:
-        """Return a copy with the given fields replaced; None keeps a field."""
+        """Return a copy with the given fields replaced; None keeps a field.
+
+        `changes` are new values of fields.
+        """
         return replace(self, **{k: v for k, v in changes.items() if v is not None})

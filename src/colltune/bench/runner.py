@@ -45,6 +45,11 @@ class CampaignReport:
     ``earlier_s`` is what a killed process had spent of the same budget; ``abandoned`` and
     ``skipped`` count cells that were proved, or predicted, too slow. ``complete_before`` tells that
     the same batch job had ended the campaign already, ``finished`` that nothing is left to do.
+
+    ``files`` are those of the dataset, one per launch that brought something; ``launches``,
+    ``measurements``, ``salvaged`` and ``unmeasured_cells`` are counts: launches made, cells timed,
+    cells found in the folders of killed launches, and cells left without a time. ``problems`` are
+    sentences.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -79,6 +84,9 @@ def run_campaign(
     interrupt stores those of the launch under way. `within_s` bounds this process alone: what it
     leaves is for the next one.
 
+    `seed` makes the order of cells repeatable; `progress` is called whenever there is
+    something new to tell.
+
     Raises
     ------
     CampaignError
@@ -104,7 +112,21 @@ def run_campaign(
 
 
 class CampaignRun:
-    """One process's part of a campaign."""
+    """One process's part of a campaign.
+
+    Parameters
+    ----------
+    campaign, backend
+        What is measured, and what with.
+    dataset
+        Folder of the dataset; None where nothing is stored.
+    log
+        What is known of earlier processes of the same campaign.
+    rng
+        Decides on the order of cells.
+    progress
+        Called whenever there is something new to tell.
+    """
 
     def __init__(
         self,
@@ -139,15 +161,18 @@ class CampaignRun:
         return self.backend.launch_s
 
     def spent_s(self) -> float:
-        """Wall time of the campaign, that of killed processes included."""
+        """Return the seconds that the campaign took so far, killed processes included."""
         return self.log.spent_s + time.monotonic() - self.started
 
     def left_s(self) -> float:
-        """Wall time that the campaign has left."""
+        """Return the seconds of wall time that the campaign has left."""
         return self.campaign.budget_s - self.spent_s()
 
     def measure(self, within_s: float | None) -> None:
-        """Launch what the strategy wants, until it wants nothing more or the time is over."""
+        """Launch what the strategy wants, until it wants nothing more or the time is over.
+
+        `within_s` bounds this process alone; None: the campaign's own budget does.
+        """
         strategy = STRATEGIES[self.campaign.strategy]
         budget_ends_s = self.campaign.budget_s - _STORE_S
         ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
@@ -249,6 +274,8 @@ class CampaignRun:
     def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
         """Make one launch and store what it brought.
 
+        `what` is the phase that the launch is of.
+
         Raises
         ------
         KeyboardInterrupt
@@ -293,7 +320,10 @@ class CampaignRun:
             self.tell(plan, what, begun)
 
     def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = ()) -> None:
-        """Tell how far the campaign is in a launch that has begun to visit the cells `begun`."""
+        """Tell how far the campaign is in a launch that has begun to visit the cells `begun`.
+
+        `what` is the phase that the launch is of.
+        """
         spent_s = self._told_s = self.spent_s()
         n_cells = len(self.measured.cells)
         self.progress(

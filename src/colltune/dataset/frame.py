@@ -43,7 +43,10 @@ class PerformanceDataset:
 
     @classmethod
     def of(cls, context: Context, measurements: Iterable[Measurement]) -> PerformanceDataset:
-        """Build a dataset from measurements."""
+        """Build a dataset from measurements.
+
+        All `measurements` are of the one context.
+        """
         return cls(context, pd.DataFrame([_row(m) for m in measurements], columns=COLUMNS))
 
     def __len__(self) -> int:

@@ -68,6 +68,9 @@ def append(
     The file is written under a temporary name, forced to disk and renamed, so that a reader never
     sees a part of it and two writers never meet.
 
+    `measurements` are the launch's; `provenance` are facts about it, such as hosts and binding, by
+    name.
+
     Raises
     ------
     OutputError
@@ -117,6 +120,8 @@ def append_dataset(
 
 def read_parquet(path: Path) -> PerformanceDataset:
     """Read one Parquet file or a folder of them.
+
+    `path` is that of the file or folder.
 
     Raises
     ------

@@ -76,7 +76,10 @@ def read_csv(
 
 
 def write_csv(dataset: PerformanceDataset, path: Path) -> None:
-    """Write `dataset` as tidy CSV (raw repetitions stay in Parquet), whole or not at all."""
+    """Write `dataset` as tidy CSV (raw repetitions stay in Parquet), whole or not at all.
+
+    `path` is replaced if it is there.
+    """
     segsizes = [dict(parse_parameters(p)).get("segsize") for p in dataset.frame["parameters"]]
     frame = dataset.frame.drop(columns="times_s")
     frame.insert(2, "segsize_bytes", pd.Series(segsizes, dtype="Int64"))

@@ -23,6 +23,8 @@ class FeatureSet(NamedTuple):
 
     ``compute`` takes three vectors of length n (nodes, ppn, msize_bytes) as floats and returns a
     float64 matrix of shape (n, len(columns)).
+
+    ``name`` is the one in bundles, ``columns`` are the names of the k features.
     """
 
     name: str
@@ -33,6 +35,8 @@ class FeatureSet(NamedTuple):
         self, nodes: np.typing.ArrayLike, ppn: np.typing.ArrayLike, msize_bytes: np.typing.ArrayLike
     ) -> Numbers:
         """Return the features of n instances, shape (n, k), float64.
+
+        `ppn` are processes per node (n), as whole numbers.
 
         Parameters
         ----------

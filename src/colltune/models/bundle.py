@@ -46,6 +46,9 @@ class Bundle:
     bundle has; ``training_shapes`` the shapes measured; ``created_utc`` an ISO time; ``objective``
     the statistic of a cell's times that was learned; ``evidence`` what the choice of learners rests
     on, JSON-able.
+
+    ``id`` is the SHA-256 of its content in hexadecimal digits; ``colltune_version`` that which
+    fitted it.
     """
 
     id: str
@@ -68,7 +71,21 @@ class Bundle:
         objective: str = _OLD_OBJECTIVE,
         evidence: Mapping[str, Any] | None = None,
     ) -> Bundle:
-        """Return a bundle of freshly fitted models."""
+        """Return a bundle of freshly fitted models.
+
+        Parameters
+        ----------
+        context
+            Of what was measured.
+        models
+            One for each collective.
+        training_shapes
+            On which shapes was measured.
+        objective
+            Which statistic of repetitions is predicted.
+        evidence
+            What the choice of learners rests on, as JSON has it.
+        """
         bundle = cls(
             "",
             context,

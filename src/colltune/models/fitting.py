@@ -101,7 +101,11 @@ def fit_cells(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
-    """Fit the given cells, all of one objective, measured in `context`; see `fit`."""
+    """Fit the given cells, all of one objective, measured in `context`; see `fit`.
+
+    `matrices` are the cells to be fitted; `learner`, `feature_set`, `jobs` and `progress` are as
+    for `fit`.
+    """
     objective = common(cells.objective for cells in matrices.values())
     in_auto = [name for name, entry in LEARNERS.items() if entry.in_auto]
     names = in_auto if learner == AUTO else [learner]

@@ -28,7 +28,10 @@ Numbers = NDArray[np.float64]
 
 
 class Learner(Protocol):
-    """A scikit-learn regressor of seconds, with an export."""
+    """A scikit-learn regressor of seconds, with an export.
+
+    `X` are features (n, k), `y` times in seconds (n), or (n, C) for a joint learner.
+    """
 
     def fit(self, X: Numbers, y: Numbers) -> Self:
         """Fit to features (n, k) and seconds (n)."""
@@ -44,7 +47,10 @@ class Learner(Protocol):
 
 
 class InformedLearner(Learner, Protocol):
-    """A learner to which configurations are more than columns of times."""
+    """A learner to which configurations are more than columns of times.
+
+    `configurations` (C) and `columns` (k) are in the order in which times and features have them.
+    """
 
     def inform(self, configurations: Sequence[Configuration], columns: Sequence[str]) -> Self:
         """Tell which configurations the columns of times, and which features those of X, are."""
@@ -55,7 +61,10 @@ class AdjustableLearner(Learner, Protocol):
     """A learner with parameters, as all of scikit-learn's kind have."""
 
     def set_params(self, **parameters: object) -> Self:
-        """Set parameters of the constructor."""
+        """Set parameters of the constructor.
+
+        `parameters` are those of its constructor, by name.
+        """
         ...
 
 
@@ -67,6 +76,8 @@ class LearnerEntry:
     these are. ``program`` is what must be on PATH for it. ``auto`` considers only learners with
     ``in_auto``. ``in_folds`` are parameters that make it cheaper where only its errors are of
     interest.
+
+    ``location`` is ``module:class``, ``feature_set`` a key of ``FEATURE_SETS``.
     """
 
     location: str
@@ -90,7 +101,11 @@ class LearnerEntry:
         *,
         in_fold: bool = False,
     ) -> Learner:
-        """Return a new learner, informed if it wants to be, cheaper if it is for a fold."""
+        """Return a new learner, informed if it wants to be, cheaper if it is for a fold.
+
+        `configurations` (C) and `columns` (the features' names) are those that it will be fitted
+        to; `in_fold` asks for the cheaper one.
+        """
         learner = self.create()
         if in_fold and self.in_folds:
             cast(AdjustableLearner, learner).set_params(**self.in_folds)

@@ -27,7 +27,10 @@ _STEPS = 40
 
 @dataclass(frozen=True, eq=False)
 class PlainFit:
-    """What one learner makes of one collective's cells."""
+    """What one learner makes of one collective's cells.
+
+    ``learner`` is a key of ``LEARNERS``; the C ``configurations`` are in the order of the outputs.
+    """
 
     learner: str
     collective: Collective
@@ -64,7 +67,10 @@ class PlainFit:
         return cls(learner, cells.collective, cells.configurations, predictor)
 
     def time_s(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
-        """Return predicted seconds for n instances (vectors or scalars), shape (n, C)."""
+        """Return predicted seconds, shape (n, C), for n instances.
+
+        `nodes`, `ppn` and `msize_bytes` are vectors (n) or scalars.
+        """
         vectors = (np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes))
         features = feature_set(learner_entry(self.learner).feature_set)
         return self.predictor.predict(features.matrix(*np.broadcast_arrays(*vectors)))

@@ -117,6 +117,8 @@ class Rule:
 
     ``configuration`` is the default where the rule leaves the decision to the library, and None
     where it names something that the release does not have.
+
+    ``line`` counts from 1, ``text`` is what stands there.
     """
 
     line: int
@@ -248,6 +250,9 @@ class Format(Protocol):
     ``knows_comm_size`` that they can tell communicators of different sizes apart; ``leaves_parts``
     that some sizes of a collective can be left to the library. ``remarks`` are the notes that hold
     for whatever is written in the format.
+
+    In all methods `release` is the one that reads the file, and `text` the whole of a file; bytes
+    that are no UTF-8 are surrogates in it.
     """
 
     name: str

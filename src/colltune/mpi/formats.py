@@ -40,6 +40,8 @@ def format_of(
 
     Only formats of `library` count, if one is given.
 
+    `source` names the file in errors.
+
     Raises
     ------
     LibraryError
@@ -126,6 +128,8 @@ def reads(known: Format, release: str) -> bool:
 def read_text(path: Path) -> str:
     """Return the text of a configuration file; bytes that are no UTF-8 stay as surrogates.
 
+    `path` is that of the file.
+
     Raises
     ------
     LibraryError
@@ -141,6 +145,8 @@ def read_text(path: Path) -> str:
 
 def text_of(content: bytes, source: str) -> str:
     """Return the text that the first `LARGEST_BYTES` + 1 bytes of a file hold.
+
+    `content` is the beginning of a file, of which `source` is the name in errors.
 
     Raises
     ------

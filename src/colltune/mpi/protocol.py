@@ -47,7 +47,10 @@ class UserPatterns:
     harmless: tuple[str, ...] = ()
 
     def decides(self, variable: str) -> bool:
-        """Tell whether a variable bears on which algorithms run."""
+        """Tell whether a variable bears on which algorithms run.
+
+        `variable` is its name.
+        """
         deciding, harmless = self._expressions
         return deciding.match(variable) is not None and harmless.match(variable) is None
 
@@ -72,6 +75,9 @@ class MpiLibrary(Protocol):
 
     Every method that takes a `release` (``"5.0.11"``) raises `LibraryError` for one that is not
     supported; every method that takes a `configuration` raises it for an unknown one.
+
+    In all methods `nprocs` are the processes of the communicator, `msize_bytes` is what the caller
+    passes, `element_bytes` the size of the datatype.
     """
 
     name: str
@@ -115,7 +121,10 @@ class MpiLibrary(Protocol):
         segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
         fanouts: Sequence[int] = FANOUTS,
     ) -> Portfolio:
-        """Return all configurations that can be chosen, the library's own decision first."""
+        """Return all configurations that can be chosen, the library's own decision first.
+
+        `segsizes_bytes` and `fanouts` are the values of these parameters to be offered.
+        """
         ...
 
     def canonical(self, release: str, configuration: Configuration) -> Configuration:
@@ -168,7 +177,11 @@ class MpiLibrary(Protocol):
         builtin_operations_only: bool,
         nprocs: int | None = None,
     ) -> bool:
-        """Tell whether `configuration` is right for every legal program."""
+        """Tell whether `configuration` is right for every legal program.
+
+        `builtin_operations_only` says that the program reduces with no operations of its own;
+        without `nprocs` it must be right on any communicator.
+        """
         ...
 
     def force(self, release: str, configuration: Configuration) -> dict[str, int | str]:
@@ -222,13 +235,19 @@ class MpiLibrary(Protocol):
         return "".join(f"{line}\n" for line in lines)
 
     def start_line(self, parameter_path: Path) -> str:
-        """Return what a user types to start a job with a parameter file."""
+        """Return what a user types to start a job with a parameter file.
+
+        `parameter_path` is that of the file.
+        """
         return f". {shlex.quote(str(parameter_path))} && mpiexec …"
 
     def honour_user(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
     ) -> Honoured:
-        """Return what may be set beside the user's own environment."""
+        """Return what may be set beside the user's own environment.
+
+        `environment` is what would be set, `os_environ` the user's.
+        """
         ...
 
     def user_patterns(self) -> UserPatterns:

@@ -14,7 +14,10 @@ _DARK = 0.6
 
 
 def disagreements(shares: pd.DataFrame) -> Figure:
-    """Return a map of `colltune.dataset.noise.choices.disagreement`."""
+    """Return a map of `colltune.dataset.noise.choices.disagreement`.
+
+    `shares` has a row and a column for each statistic, and a share from 0 to 1 in each place.
+    """
     names = list(shares.columns)
     figure = Figure(figsize=(5.2, 3.9), layout="constrained")
     panel = figure.subplots()
@@ -32,7 +35,10 @@ def disagreements(shares: pd.DataFrame) -> Figure:
 
 
 def payoffs(found: Sequence[Payoff]) -> Figure:
-    """Return what each statistic promises and what it brings, over the launches chosen by."""
+    """Return what each statistic promises and what it brings, over the launches chosen by.
+
+    `found` has an entry for each statistic and number of launches chosen by.
+    """
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     names = list(dict.fromkeys(one.statistic for one in found))
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]

@@ -28,7 +28,7 @@ _ERRORS = ("learner", "configuration", "measured_s", "predicted_s")
 
 
 def curves(table: pd.DataFrame, path: Path, dpi: int = 100) -> Path:
-    """Draw `colltune.models.plain_fit.curves` into `path` and return it.
+    """Draw a `table` of `colltune.models.plain_fit.curves` into `path` and return it.
 
     The kind of picture is told by the name: PNG, SVG or PDF; `dpi` (dots per inch) is for PNG.
 
@@ -46,7 +46,9 @@ def curves(table: pd.DataFrame, path: Path, dpi: int = 100) -> Path:
 
 
 def errors(table: pd.DataFrame, path: Path, dpi: int = 100) -> Path:
-    """Draw `colltune.models.plain_fit.compared` into `path` and return it; see `curves`.
+    """Draw a `table` of `colltune.models.plain_fit.compared` into `path` and return it.
+
+    `path` and `dpi` are as for `curves`.
 
     Raises
     ------

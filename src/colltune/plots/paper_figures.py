@@ -46,6 +46,8 @@ def draw_all(datasets: Sequence[PaperDataset], folder: Path) -> list[Path]:
 
     They show the decisions after the large training.
 
+    `datasets` are drawn one after another.
+
     Raises
     ------
     OutputError

@@ -21,9 +21,9 @@ _RATIOS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 5, 10)
 
 
 def curves(table: pd.DataFrame) -> Figure:
-    """Return the picture of `colltune.models.plain_fit.curves`: a panel for each configuration.
+    """Return a panel for each configuration.
 
-    Dots are measured times, lines the learners' predictions.
+    `table` is that of `colltune.models.plain_fit.curves`. Dots are measured times, lines the learners' predictions.
     """
     names = sorted(table["configuration"].unique())
     learners = _learners(table)
@@ -63,9 +63,9 @@ def _curve_panel(panel: Axes, rows: pd.DataFrame, learners: list[str]) -> None:
 
 
 def errors(table: pd.DataFrame) -> Figure:
-    """Return the picture of `colltune.models.plain_fit.compared`: predicted over measured time.
+    """Return a picture of predicted over measured time.
 
-    A box for each configuration and learner: quartiles, whiskers from 5 to 95 %.
+    `table` is that of `colltune.models.plain_fit.compared`. A box for each configuration and learner: quartiles, whiskers from 5 to 95 %.
     """
     names = sorted(table["configuration"].unique())
     learners = _learners(table)

@@ -89,6 +89,8 @@ def of_bundle(
 ) -> Figure:
     """Draw regrets of the default and of the decisions of `bundle` on the instances of `dataset`.
 
+    `guard` is as for `colltune.selector.configuration.selector_for`.
+
     Raises
     ------
     DataError

@@ -23,6 +23,8 @@ def regret_over_cost(curves: Sequence[Curve], title: str = "") -> Figure:
     """Return one panel per collective; `title` says of what campaigns.
 
     Lines are medians over seeds, bands their extremes; the star is the exhaustive campaign.
+
+    `curves` are those of several strategies and seeds, of one dataset.
     """
     collectives = sorted(curves[0].reference.instances)
     figure = Figure(figsize=(4.8 * len(collectives), 4.2), layout="constrained")

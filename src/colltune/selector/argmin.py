@@ -122,6 +122,8 @@ class ModelSelector:
     ) -> Decisions:
         """Choose for n instances given as vectors, without describing the choices.
 
+        `nodes`, `ppn` and `msize_bytes` have the shape (n).
+
         Raises
         ------
         BundleError

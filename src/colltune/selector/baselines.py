@@ -14,7 +14,10 @@ Numbers = NDArray[np.float64]
 
 
 class LibraryDefault:
-    """Always the library's own decision."""
+    """Always the library's own decision.
+
+    ``library`` is the first word of its configurations' ids.
+    """
 
     def __init__(self, library: str) -> None:
         self._library = library
@@ -29,6 +32,8 @@ class SingleBest:
     """One configuration per collective: the least mean log regret over measured cells.
 
     Where a configuration was not measured it counts, and is used, as the default.
+
+    ``cells`` are the measured times of each collective; ``library`` is their library.
     """
 
     def __init__(self, cells: Mapping[Collective, CellMatrix], library: str) -> None:
@@ -43,7 +48,10 @@ class SingleBest:
 
 
 class VirtualBest:
-    """The oracle: what was measured fastest on the very instance, else the default."""
+    """The oracle: what was measured fastest on the very instance, else the default.
+
+    ``cells`` are the measured times of each collective; ``library`` is their library.
+    """
 
     def __init__(self, cells: Mapping[Collective, CellMatrix], library: str) -> None:
         self._library = library

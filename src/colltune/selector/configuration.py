@@ -22,7 +22,11 @@ LARGEST_ELEMENT_BYTES = 8
 
 @dataclass(frozen=True)
 class Target:
-    """What is written for: a format, read by a release of its library."""
+    """What is written for: a format, read by a release of its library.
+
+    ``release`` is that of the library; ``builtin_operations_only`` says that jobs reduce with no
+    operations of their own.
+    """
 
     form: Format
     release: str
@@ -107,6 +111,8 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
 def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:
     """Return the selector among what is safe in a file for `target`.
 
+    `guard` is whether there is one, or a particular one.
+
     Raises
     ------
     LibraryError
@@ -126,6 +132,8 @@ def table_for(
     """Return the decisions for a job of `shape` on all collectives of the selector's bundle.
 
     There are none for a single process, which talks to nobody.
+
+    With `describe` intervals tell their predictions and reasons, which takes most of the time.
     """
     collectives = selector.bundle.collectives
     if shape.nprocs == 1:

@@ -119,6 +119,8 @@ def one_choice_table(
     It is predicted at least as fast as the default on every communicator of `communicator_sizes`,
     in every layout and at every message size, and faster on average. The table names it for the
     communicator of the whole job.
+
+    `collectives` are those to choose for.
     """
     everywhere = tuple(
         layout for size in communicator_sizes(shape) for layout in layouts(size, shape)
@@ -157,7 +159,10 @@ def layouts(comm_size: int, job: Shape) -> Layouts:
 
 
 def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Make neighbours with the same configuration one interval, described as the first of them."""
+    """Return one interval for neighbours with the same configuration, described as the first.
+
+    `found` are in ascending order, without gaps.
+    """
     kept: list[Interval] = []
     for interval in found:
         if kept and kept[-1].configuration == interval.configuration:

@@ -49,6 +49,8 @@ class LaunchResult:
     ``suspect`` is the cell to blame for a crash or hang, ``in_flight`` those that may be where
     several were measured at once, and ``message`` what the program said. ``facts`` are what only
     the launch could tell: hosts, binding, clock scheme.
+
+    ``measurements`` hold one entry for each cell that was timed or is to blame.
     """
 
     measurements: tuple[Measurement, ...]
@@ -100,7 +102,10 @@ class Backend(Protocol):
         ...
 
     def context(self, machine: str) -> Context:
-        """Return the context of everything this backend measures."""
+        """Return the context of everything this backend measures.
+
+        `machine` is the name that the campaign gives this machine.
+        """
         ...
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
@@ -112,7 +117,7 @@ class Backend(Protocol):
         ...
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        """Group `cells` so that one launch can measure each group.
+        """Return `cells` in groups, each of which one launch can measure.
 
         A library that cannot change its algorithm while it runs needs a launch per configuration.
         """
@@ -132,7 +137,10 @@ class Backend(Protocol):
         ...
 
     def answers(self, shape: Shape, within_s: float) -> bool:
-        """Tell whether a program that does nothing still starts and ends on all of `shape`."""
+        """Tell whether a program that does nothing still starts and ends on all of `shape`.
+
+        `within_s` are the seconds to wait for it.
+        """
         ...
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:

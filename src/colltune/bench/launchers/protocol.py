@@ -51,7 +51,10 @@ class Launcher(Protocol):
     def environment(
         self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
     ) -> dict[str, str]:
-        """Return the user's environment, and of `wanted` and our own what he has not set."""
+        """Return the user's environment, and of `wanted` and our own what he has not set.
+
+        `user` is the user's environment.
+        """
         ...
 
 

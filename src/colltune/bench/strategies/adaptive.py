@@ -45,7 +45,10 @@ class _Launch:
 
 
 class Adaptive:
-    """Visits what lowers the expected regret of the decisions most per second."""
+    """Visits what lowers the expected regret of the decisions most per second.
+
+    Whatever is random comes from the `rng` that `next` is given.
+    """
 
     def next(self, state: State, rng: random.Random) -> Visit | None:
         """Return the launch that saves most per second, None when that is next to nothing."""

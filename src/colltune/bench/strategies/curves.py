@@ -35,7 +35,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Reference:
-    """Sums to compare gains with: the full training grid's, the oracle's; and the instances."""
+    """Sums to compare gains with: the full training grid's, the oracle's; and the instances.
+
+    ``instances`` are how many instances of each collective are judged.
+    """
 
     full: Gains
     possible: Gains
@@ -44,7 +47,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class Curve:
-    """One strategy's way, with one seed; points by ascending cost."""
+    """One strategy's way, with one seed; points by ascending cost.
+
+    ``seed`` is that of the random choices of ``strategy``, a key of ``STRATEGIES``; ``points`` are
+    one for each cost that was reached.
+    """
 
     strategy: str
     seed: int
@@ -162,6 +169,9 @@ def curve(
 
     Costs are shares of `exhaustive_s` of each trial with the same launches. A strategy that shares
     out its whole budget in advance is run with several; of the others the way is followed.
+
+    `seed` makes random choices repeatable, `noise` is the scatter of repetitions as a standard
+    deviation of logarithms, and with `shared_launches` a launch holds smaller shapes, too.
     """
     gains = [_way(trial, strategy, seed, shared_launches, noise, most) for trial in trials]
     costs = sorted({point.cost for way in gains for point in way})
@@ -178,7 +188,10 @@ def curve(
 
 
 def exhaustive_s(trial: Trial, *, shared_launches: bool) -> float:
-    """Return the seconds of the exhaustive campaign: one launch in all, or one per shape."""
+    """Return the seconds of the exhaustive campaign: one launch in all, or one per shape.
+
+    With `shared_launches` one launch holds all shapes.
+    """
     launches = 1 if shared_launches else trial.exhaustive.shapes
     return trial.exhaustive.timed_s + LAUNCH_S * launches
 

@@ -32,7 +32,10 @@ class _Group:
 
 
 class FullGrid:
-    """Visits every cell; groups of cells that need a launch of their own share the time equally."""
+    """Visits every cell; groups of cells that need a launch of their own share the time equally.
+
+    Whatever is random comes from the `rng` that `next` is given.
+    """
 
     def next(self, state: State, rng: random.Random) -> Visit | None:
         """Return the survey, or a refining launch, of the first group that wants one."""

@@ -23,6 +23,8 @@ class LatinHypercube:
 
     With a granted shape a launch holds one batch, and then as many instances as were visited
     before; without one, a launch holds all instances of the next instance's shape.
+
+    Whatever is random comes from the `rng` that `next` is given.
     """
 
     def next(self, state: State, rng: random.Random) -> Visit | None:

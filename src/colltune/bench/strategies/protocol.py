@@ -27,7 +27,10 @@ class Visit:
 
 @dataclass(frozen=True)
 class Visited:
-    """A launch that this campaign has made, also before it was resumed; wall time in seconds."""
+    """A launch that this campaign has made, also before it was resumed; wall time in seconds.
+
+    ``what`` is the phase that it was of, ``wall_s`` its wall time in seconds.
+    """
 
     what: str
     shape: Shape
@@ -44,6 +47,9 @@ class State:
     that is left, ``launch_s`` what a launch costs beside its steps. ``granted`` is the shape that
     every launch has because its cells are measured by sub-communicators; None: each shape needs a
     launch of its own. ``members`` are the cells of each shape, by index.
+
+    ``history`` are the visits so far; ``max_reps`` and ``cell_s`` (seconds) the campaign's limits
+    of one visit of a cell.
     """
 
     cells: tuple[Cell, ...]
@@ -68,14 +74,17 @@ class State:
         return tuple(i for i in range(len(self.cells)) if i not in self.closed)
 
     def median_s(self, cell: int) -> float | None:
-        """Return the median of a cell's repetitions so far; None if it has none."""
+        """Return the median of a cell's repetitions so far; None if it has none.
+
+        `cell` is an index into ``cells``.
+        """
         if cell in self.medians_s:
             return self.medians_s[cell]
         return statistics.median(self.times_s[cell]) if self.times_s.get(cell) else None
 
 
 def by_shape(cells: Sequence[Cell]) -> dict[Shape, tuple[int, ...]]:
-    """Return the indices of the cells of each shape."""
+    """Return the indices in `cells` of the cells of each shape."""
     found: dict[Shape, list[int]] = {}
     for index, cell in enumerate(cells):
         found.setdefault(cell.instance.shape, []).append(index)
@@ -86,6 +95,8 @@ class Strategy(Protocol):
     """Decides what is worth measuring next.
 
     A strategy keeps no state of its own: a killed campaign goes on from `State` alone.
+
+    Whatever is random comes from the `rng` that `next` is given.
     """
 
     def next(self, state: State, rng: random.Random) -> Visit | None:

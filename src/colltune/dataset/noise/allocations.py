@@ -20,7 +20,10 @@ class AllocationSource(StrEnum):
 
 @dataclass(frozen=True)
 class Allocations:
-    """The allocation of each launch, and for each source the number of launches it told."""
+    """The allocation of each launch, and for each source the number of launches it told.
+
+    ``by_launch`` has their names; ``sources`` is by what told the allocation.
+    """
 
     by_launch: Mapping[str, str]
     sources: Mapping[AllocationSource, int]
@@ -34,9 +37,9 @@ def allocations_of(
     """Tell the allocation of each of `launches`.
 
     `pattern`, a regular expression, comes first: its first group (or all that it matches) in the
-    launch's name is the allocation. Else the launch's own provenance tells; that of an import does
-    not count, since it is about the machine that imported. Else each launch is assumed to be an
-    allocation of its own, as in tidy CSV files, whose column ``launch`` says which job measured.
+    launch's name is the allocation. Else the launch's own `provenance` tells; that of an import
+    does not count, since it is about the machine that imported. Else each launch is assumed to be
+    an allocation of its own, as in tidy CSV files, whose column ``launch`` says which job measured.
 
     Raises
     ------

@@ -76,7 +76,7 @@ def chosen(dataset: PerformanceDataset) -> pd.DataFrame:
 
 
 def disagreement(choices: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of the rows of `chosen` on which two statistics choose differently.
+    """Return the share of the rows of `choices` on which two statistics choose differently.
 
     Square, by statistic; 0 on the diagonal.
     """
@@ -116,7 +116,8 @@ def payoffs(
     Of several launches the median of their statistics counts. Launches are drawn at random, the
     same ones for every statistic, and paid is always in as many as the largest of the numbers
     leaves. A configuration takes part where it was timed in a launch of either kind, an instance
-    where the default and another one do.
+    where the default and another one do. `launch_counts` are the numbers to choose by; there are
+    `draws` of launches for each, which `seed` makes repeatable.
 
     Raises
     ------

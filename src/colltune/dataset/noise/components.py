@@ -145,6 +145,8 @@ def allocation_medians(table: pd.DataFrame, launch_variance: float) -> pd.DataFr
     """Return one row per cell and allocation: the median of its launches and that one's variance.
 
     `launch_variance` is that of a launch's own contribution.
+
+    `table` has one row per cell and launch.
     """
     keys = ["cell", "instance", "allocation"]
     merged = table.groupby(keys).agg(

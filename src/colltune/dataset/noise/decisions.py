@@ -50,6 +50,9 @@ class Decisions:
     in one of its own; None where that cannot be told or is out of reach. ``default_beaten_share``
     is the share of instances on which the fastest configuration beats the library's default by
     more than the noise.
+
+    ``instances`` is how many were looked at, ``launches_per_cell`` and ``allocations_per_cell`` are
+    means over cells; ``smallest_detectable`` is a difference, None where it cannot be told.
     """
 
     instances: int

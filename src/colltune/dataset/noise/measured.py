@@ -30,6 +30,8 @@ def measured(dataset: PerformanceDataset, allocations: Allocations, seed: int = 
     Columns beside the dataset's and those of `repetitions.describe`: ``cell`` and ``instance``
     (numbers), ``allocation``, ``log_time`` and ``variance``, its sampling variance (NaN: unknown).
 
+    `seed` makes the draws repeatable.
+
     Raises
     ------
     DataError

@@ -143,6 +143,8 @@ def drift_curve(repetitions: Iterable[tuple[float, ...]]) -> np.ndarray:
 
     The columns are 20 equal parts of a launch's repetitions of a cell. Cells with fewer than 40
     repetitions are left out; without any the result has no columns.
+
+    `repetitions` are the raw times of one launch of a cell each, in seconds, in their order.
     """
     curves = []
     for times_s in repetitions:

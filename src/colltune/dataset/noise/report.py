@@ -53,6 +53,8 @@ class Group:
     two ``comparing`` components are what is left of them when configurations of an instance are
     compared that were measured together; None: hardly any were. Where the group itself does not
     tell a component, its decisions are told with that of the whole dataset: it ``borrows``.
+
+    ``name`` is that of the group; ``cells``, ``launches`` and ``allocations`` are counts.
     """
 
     name: str
@@ -79,7 +81,12 @@ class Group:
 
 @dataclass(frozen=True)
 class NoisyCell:
-    """A cell with its noise; ``modes_ratio`` is None for a single mode."""
+    """A cell with its noise; ``modes_ratio`` is None for a single mode.
+
+    ``configuration`` (its id), ``nodes``, ``ppn`` and ``msize_bytes`` name the cell, ``launches``
+    is how many timed it. ``p90_over_median`` is the ratio within launches, None without
+    repetitions, and ``launch_ratio`` the largest ratio of two launches' medians.
+    """
 
     configuration: str
     nodes: int
@@ -96,6 +103,9 @@ class NoiseReport:
     """The noise report of a dataset; see the package for the definitions.
 
     ``noisiest`` and ``bimodal`` are at most ten each; ``bimodal_cells`` counts them all.
+
+    ``context`` is that of the dataset, by name; ``measurements`` is a count, and so are the values
+    of ``allocation_sources``. ``collectives`` and ``size_classes`` hold a group each.
     """
 
     context: Mapping[str, str]

@@ -15,7 +15,12 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """A bundle of a registry, without its models; ``size_bytes`` is what its files hold."""
+    """A bundle of a registry, without its models; ``size_bytes`` is what its files hold.
+
+    ``id`` is the bundle's, ``slot`` where it would come into force, ``collectives`` and
+    ``objective`` what it decides on and by which statistic, ``created_utc`` when it was fitted (ISO
+    8601).
+    """
 
     id: str
     context: Context

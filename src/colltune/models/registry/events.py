@@ -37,6 +37,8 @@ class Event:
     ``sequence`` orders all events of a registry, from 1 on; ``previous_id`` is the bundle that was
     in force before, None for a slot's first; ``at_utc`` an ISO time, told by the clock of who did
     it; ``by`` who did it.
+
+    ``bundle_id`` is the one in force in ``slot`` from then on, ``note`` what its promoter said.
     """
 
     sequence: int

@@ -32,6 +32,9 @@ class Registry:
     An instance remembers the events that it has read, so that asking it again and again what is in
     force costs a listing of one folder. It may be used by several threads.
 
+    A `bundle_id` is the whole one, of 64 hexadecimal digits; a `slot` is a library with its
+    release, ``openmpi-4.1.4``; a `kind` of report is one of ``reports.KINDS``.
+
     Parameters
     ----------
     root
@@ -50,6 +53,8 @@ class Registry:
         """Put a bundle, or the one in a folder, into the registry and return its id.
 
         One that is there stays; if it is damaged, it is replaced.
+
+        A `bundle` that is a path is that of its folder.
 
         Raises
         ------

@@ -51,6 +51,9 @@ class Evaluation:
 
     ``train_nodes`` and ``test_nodes`` are those of any fold; ``decided`` is by selector, baselines
     first; ``objective`` is the statistic that was learned; ``notes`` say what is missing.
+
+    ``guard`` is whether learners' decisions were guarded, ``colltune_version`` that which
+    evaluated.
     """
 
     setup: Setup

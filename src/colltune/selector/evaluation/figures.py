@@ -37,6 +37,11 @@ class Score:
     ``*_interval`` are the ends of 95 % bootstrap intervals over the ``shapes`` tested, None for
     fewer than three of them; see `bootstrap`. That of ``slower_share`` is None without any
     slow-down, too: what was never seen cannot be drawn, which does not mean that it never happens.
+
+    ``arithmetic_mean_speedup`` and ``geometric_mean_speedup`` are means over the ``instances``, and
+    ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
+    configurations would reach; ``mean_regret`` and ``p95_regret`` (95 % quantile) are of regrets.
+    ``fit_s`` and ``predict_s`` are the seconds that fitting and deciding took.
     """
 
     instances: int

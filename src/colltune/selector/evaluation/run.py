@@ -164,6 +164,9 @@ def evaluate(  # noqa: PLR0913
 ) -> Evaluation:
     """Train on some node counts and test on others; see `evaluate_split`.
 
+    `train_nodes` and `test_nodes` are numbers of nodes; `learners`, `guard`, `noise`, `seed`,
+    `max_nprocs`, `feature_set` and `jobs` are as there.
+
     Raises
     ------
     DataError
@@ -196,6 +199,8 @@ def evaluate_leave_one_out(
     jobs: int | None = None,
 ) -> Evaluation:
     """Leave one node count out at a time and pool the decisions on all; see `evaluate_split`.
+
+    `learners`, `guard`, `feature_set` and `jobs` are as there.
 
     Raises
     ------

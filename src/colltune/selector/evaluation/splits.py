@@ -102,7 +102,10 @@ class MaskSplit(ABC):
 
 @dataclass(frozen=True)
 class NodeCounts(MaskSplit):
-    """Train on some node counts, test on others."""
+    """Train on some node counts, test on others.
+
+    ``train_nodes`` and ``test_nodes`` are numbers of nodes.
+    """
 
     name: ClassVar[str] = "node-counts"
     needs: ClassVar[str] = "a collective measured on training and test node counts"
@@ -228,7 +231,10 @@ class Extrapolation(MaskSplit):
 
 @dataclass(frozen=True)
 class MessageSizes(MaskSplit):
-    """Two random halves of the message sizes, each tested once."""
+    """Two random halves of the message sizes, each tested once.
+
+    ``seed`` decides which sizes are left out.
+    """
 
     name: ClassVar[str] = "message-sizes"
     needs: ClassVar[str] = "a collective measured with at least 4 message sizes"
