@@ -23,7 +23,8 @@ _RATIOS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 5, 10)
 def curves(table: pd.DataFrame) -> Figure:
     """Return a panel for each configuration.
 
-    `table` is that of `colltune.models.plain_fit.curves`. Dots are measured times, lines the learners' predictions.
+    `table` is that of `colltune.models.plain_fit.curves`.
+    Dots are measured times, lines the learners' predictions.
     """
     names = sorted(table["configuration"].unique())
     learners = _learners(table)
@@ -65,7 +66,8 @@ def _curve_panel(panel: Axes, rows: pd.DataFrame, learners: list[str]) -> None:
 def errors(table: pd.DataFrame) -> Figure:
     """Return a picture of predicted over measured time.
 
-    `table` is that of `colltune.models.plain_fit.compared`. A box for each configuration and learner: quartiles, whiskers from 5 to 95 %.
+    `table` is that of `colltune.models.plain_fit.compared`.
+    A box for each configuration and learner: quartiles, whiskers from 5 to 95 %.
     """
     names = sorted(table["configuration"].unique())
     learners = _learners(table)
