@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import FunctionType
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
@@ -60,11 +62,21 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
 
 def _skipped(
-    _app: Sphinx, _kind: str, _name: str, member: object, _skip: bool, _options: object
+    app: Sphinx, kind: str, _name: str, member: object, _skip: bool, _options: object
 ) -> bool | None:
-    """Leave out the fields of named tuples, of which Python has nothing to tell."""
+    """Leave out the fields of named tuples, and before they cost time what a module imports."""
     told = getattr(member, "__doc__", None) or ""
-    return True if told.startswith("Alias for field number") else None
+    if told.startswith("Alias for field number"):
+        return True
+    module = str(app.env.temp_data.get("autodoc:module", ""))
+    return True if kind == "module" and is_imported(member, module) else None
+
+
+def is_imported(member: object, module: str) -> bool:
+    """Tell whether a module that names nothing in ``__all__`` has a class or function elsewhere."""
+    if hasattr(sys.modules.get(module), "__all__"):
+        return False
+    return isinstance(member, type | FunctionType) and member.__module__ != module
 
 
 def _short(

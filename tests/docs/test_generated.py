@@ -8,7 +8,9 @@ import click
 import pytest
 from markdown_it import MarkdownIt
 
-from docs._ext import generated, markdown, verbs
+from colltune.features import FeatureSet
+from colltune.models.learners import Learner
+from docs._ext import docstrings, generated, markdown, verbs
 
 
 def rendered(text: str) -> str:
@@ -83,6 +85,13 @@ def test_long_examples_are_parted_at_options() -> None:
     assert max(map(len, parted.splitlines())) <= 40
     assert shlex.split(parted.replace("\\\n", "")) == shlex.split(example)
     assert verbs.broken(example, 80) == example
+
+
+def test_imported_classes_are_left_out_unless_a_package_offers_them() -> None:
+    """A module's imports are not described as its own; what ``__all__`` names is."""
+    assert docstrings.is_imported(Learner, "colltune.models.fitting")
+    assert not docstrings.is_imported(Learner, "colltune.models.learners")
+    assert not docstrings.is_imported(FeatureSet, "colltune.features")
 
 
 def test_every_help_text_begins_with_a_sentence_and_shows_how() -> None:
