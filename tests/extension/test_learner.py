@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.extension.exercise import ROOT, contract, verbs
 
 LINE = "tests.extension.learner.line"
@@ -40,29 +38,18 @@ def test_the_contract_finds_a_broken_one(tmp_path: Path) -> None:
     assert (ran["passed"], ran["failed"]) == (1, 1)
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a bundle that the new learner was fitted to."""
-    path = tmp_path_factory.mktemp("fitted") / "bundle"
-    [fitted] = verbs([LINE], ["fit", MEASURED, "--out", path, "--learner", "extra_trees"])
-    assert fitted.status == 0, fitted.err
-    return path
+def test_its_bundle_needs_no_extension(tmp_path: Path) -> None:
+    """It is fitted, and selected from where nobody registered it: a known predictor was exported.
 
-
-def test_its_bundle_needs_no_extension(bundle: Path) -> None:
-    """It is selected from where nobody registered the learner: a known predictor was exported."""
+    The error that names all learners names it, too.
+    """
+    bundle, out = tmp_path / "bundle", tmp_path / "rules"
     select = ["select", "--bundle", bundle, "--nodes", "1", "--ppn", "5"]
-    one = ["--collective", "bcast", "--msize", "4096", "--json"]
-    here, there = (verbs(plugins, [*select, *one])[0] for plugins in ([LINE], []))
-    assert here.status == 0, here.err
-    assert here.json == there.json
-    out = bundle.parent / "rules"
-    [written] = verbs([], [*select, "--format", "openmpi", "--out", out])
-    assert written.status == 0, written.err
-    assert out.read_text()
-
-
-def test_it_is_offered_where_learners_are() -> None:
-    """The error that names all learners names it, too."""
-    [refused] = verbs([LINE], ["fit", MEASURED, "--out", "nowhere", "--learner", "nonsense"])
+    one = [*select, "--collective", "bcast", "--msize", "4096", "--json"]
+    fit = ["fit", MEASURED, "--out", bundle, "--learner"]
+    refused, fitted, here = verbs([LINE], [*fit, "nonsense"], [*fit, "extra_trees"], one)
+    there, written = verbs([], one, [*select, "--format", "openmpi", "--out", out])
     assert "extra_trees" in refused.err
+    assert not fitted.status + here.status + written.status, fitted.err + here.err + written.err
+    assert here.json == there.json
+    assert out.read_text()
