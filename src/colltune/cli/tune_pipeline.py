@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from colltune.cli.console import Progress
 
 _LEAST_BUDGET_S = 15.0
-_AFTERWARDS_S = 8.0
-_VERIFY_SHARE = 0.25
 _REPORT_S = 3.0
 _ALTERNATING = "the default and what was selected, in turns"
 
@@ -132,8 +130,7 @@ def run(
 def _measure(
     settings: Settings, backend: NativeBackend, folder: Path, progress: Progress
 ) -> CampaignReport:
-    budget_s = (1 - _VERIFY_SHARE) * (settings.left_s() - _AFTERWARDS_S)
-    campaign = settings.campaign.changed(total_s=budget_s)
+    campaign = settings.campaign.changed(total_s=settings.measuring_s())
     return run_campaign(
         campaign,
         backend,

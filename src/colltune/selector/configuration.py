@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colltune.domain import Configuration, DecisionTable, Shape
 from colltune.errors import LibraryError
@@ -105,7 +105,21 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
             f"{target.form.library} {target.release} would not read what was written for"
             f" {table.shape}: {parsed.dropped}; do not use it, and report this"
         )
-    return Rendered(target, table, written)
+    notes = (*written.notes, *_nothing(target, table))
+    return Rendered(target, table, replace(written, notes=notes))
+
+
+def _nothing(target: Target, table: DecisionTable) -> tuple[str, ...]:
+    """Return a note if `table` leaves everything to the library."""
+    if any(not i.configuration.is_default for rule in table.rules.values() for i in rule):
+        return ()
+    everything = f"everything is left to the library on {table.shape}"
+    if target.form.leaves_parts:
+        return (everything,)
+    return (
+        f"{everything}; {target.form.name} takes a collective as a whole or not at all, so that"
+        " gains on a part of its sizes are given up",
+    )
 
 
 def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:

@@ -76,7 +76,8 @@ class Measuring:
         if not cells:
             return Gains()
         if budget_s < _LEAST_S:
-            return Gains(notes=(f"nothing was measured: of the budget {budget_s:.0f} s were left",))
+            left_s = max(0.0, budget_s)
+            return Gains(notes=(f"nothing was measured: of the budget {left_s:.0f} s were left",))
         ends = time.monotonic() + budget_s
         left_out = len(set(instances)) - len(cells)
         notes = (f"{left_out} further cells were not measured",) if left_out else ()
