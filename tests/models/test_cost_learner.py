@@ -17,7 +17,7 @@ from colltune.models.cost_prior import CostPrior
 from colltune.models.costs.catalogue import cost_terms
 from colltune.models.fitting import fit
 from colltune.models.predictors import predictor_class
-from colltune.models.predictors.costs import Costs
+from colltune.models.predictors.costs import LEAST_S, Costs
 from tests.models.machines import measured
 
 Numbers = np.typing.NDArray[np.float64]
@@ -161,3 +161,10 @@ def test_learners_without_costs_have_no_parts() -> None:
     model = fit(measured(), "knn", jobs=1).model(Collective.BCAST)
     instance = Instance(Collective.BCAST, Shape(8, 4), 65536)
     assert breakdown(model, model.configurations[0], instance) == []
+
+
+def test_what_was_never_paid_for_still_takes_time() -> None:
+    """Where no fitted part has a cost, as between nodes after one alone, times are not zero."""
+    columns = feature_set("basic").columns
+    free = Costs(CONFIGURATIONS[:1], columns, np.zeros((1, 10)))
+    assert (free.predict(np.full((3, len(columns)), 4.0)) == LEAST_S).all()

@@ -24,6 +24,9 @@ from colltune.models.predictors.protocol import Arrays, Numbers
 
 _NAMES = ("nodes", "ppn", "msize")
 
+LEAST_S = 1e-9
+"""No collective takes less."""
+
 
 @dataclass(frozen=True, eq=False)
 class Costs:
@@ -43,12 +46,12 @@ class Costs:
         return len(self.configurations)
 
     def predict(self, X: Numbers) -> Numbers:
-        """Return seconds, shape (n, C)."""
+        """Return seconds, shape (n, C); at least `LEAST_S`, as what was not seen has no cost."""
         instances = instances_of(X, self.columns)
         result = np.empty((len(X), self.n_outputs))
         for column, configuration in enumerate(self.configurations):
             result[:, column] = amounts(configuration, instances) @ self.vectors[column]
-        return result
+        return np.maximum(result, LEAST_S)
 
     def breakdown(
         self, configuration: Configuration, instances: Instances
