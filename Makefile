@@ -64,13 +64,13 @@ setup: .venv/.complete
 .venv/.complete: requirements.lock pyproject.toml setup.sh
 	sh setup.sh
 
-LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
+LOCK := .venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
 
 # of the image of the service, the same versions of fewer packages
-lock:
+lock: setup
 	$(LOCK) pyproject.toml --all-extras -o requirements.lock
 	$(LOCK) pyproject.toml --constraints requirements.lock --annotate -o requirements-runtime.lock
 	$(LOCK) requirements-build.in --constraints requirements.lock -o requirements-build.lock
 	$(LOCK) requirements-service.in --constraints requirements.lock -o requirements-service.lock
-	PYTHONPATH=src $(PYTHON) -m sbom
+	.venv/bin/python -m sbom
