@@ -52,6 +52,14 @@ def test_a_citation_has_it() -> None:
     assert isinstance(citation["date-released"], datetime.date)
 
 
+def test_the_changelog_begins_with_it() -> None:
+    """What is new in this release is told on top, with the day of the citation."""
+    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert heading
+    assert heading[1] == f"{__version__} ({citation['date-released']})"
+
+
 def test_images_have_it() -> None:
     """The images' labels and the examples that start them name the release."""
     labels = re.findall(r'image\.version="([^"]*)"', (ROOT / "Dockerfile").read_text())
