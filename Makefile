@@ -8,25 +8,23 @@ NAME ?=
 TESTS ?= tests/integration
 export PYTHON
 
-.PHONY: tune test checks unit integration test-mpi setup lint bench docs man dist lock
+.PHONY: tune test checks beside test-mpi setup lint bench docs man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
 	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
 
-# the tests that start other programs wait for them often; the rest is done meanwhile
+# tests that start other programs wait for them often; the rest is done meanwhile
+BESIDE := tests/integration tests/docs tests/extension tests/packaging tests/plots tests/selector
 test: setup
-	$(MAKE) --no-print-directory -j2 checks integration
+	$(MAKE) --no-print-directory -j2 checks beside
 
 checks:
 	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory unit
+	.venv/bin/python -m pytest $(BESIDE:%=--ignore=%)
 
-unit: setup
-	.venv/bin/python -m pytest --ignore=tests/integration
-
-integration: setup
-	.venv/bin/python -m pytest -p no:cacheprovider tests/integration
+beside: setup
+	.venv/bin/python -m pytest -p no:cacheprovider $(BESIDE)
 
 # installs the MPIs that the integration tests can use into .mpi, then runs those tests on each
 test-mpi: setup

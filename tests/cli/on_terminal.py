@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import time
@@ -87,6 +88,8 @@ class Session:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             try:
+                # whoever runs the tests in the background has it ignored
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
                 if out is not None:
                     os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT, 0o600), 1)
                 fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

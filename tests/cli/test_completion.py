@@ -24,6 +24,7 @@ from colltune.domain import Collective
 from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS
+from colltune.retraining.held_out import Parts
 from colltune.selector.evaluation import LeaveAllocationOut, NodeCounts, Transfer
 from colltune.selector.evaluation.paper import PaperSplit
 from colltune.selector.evaluation.splits import MaskSplit
@@ -246,7 +247,8 @@ def test_a_registry_that_is_no_literal_is_noticed() -> None:
 
 def test_splits_have_the_names_that_they_are_asked_for_by() -> None:
     """A name in the registry of splits is the one that results state."""
-    masks = [one for one in MaskSplit.__subclasses__() if one not in (NodeCounts, PaperSplit)]
+    others = (NodeCounts, PaperSplit, Parts)
+    masks = [one for one in MaskSplit.__subclasses__() if one not in others]
     known = {LeaveAllocationOut.name, Transfer.name, *(one.name for one in masks)}
     assert known == set(_SPLITS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import parse_objective
@@ -11,7 +12,6 @@ from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.fitting import Progress
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.report.calibration import Errors
 from colltune.selector.report.curves import Curve, curves
@@ -19,6 +19,10 @@ from colltune.selector.report.decisions import DecisionMap, decision_map
 from colltune.selector.report.held_out import HeldOut, leave_node_counts_out, node_counts
 from colltune.selector.report.measured import Comparison, compare
 from colltune.selector.report.summaries import ShapeGain, shape_gains
+
+if TYPE_CHECKING:
+    # the service has nothing that fits
+    from colltune.models.fitting import Progress
 
 
 @dataclass(frozen=True, eq=False)
