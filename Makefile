@@ -15,7 +15,7 @@ tune: setup
 	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
 
 # tests that start other programs wait for them often; the rest is done meanwhile
-BESIDE := tests/integration tests/docs tests/extension tests/packaging tests/plots tests/selector
+BESIDE := tests/integration tests/docs tests/extension tests/packaging tests/plots
 test: setup
 	$(MAKE) --no-print-directory -j2 checks beside
 

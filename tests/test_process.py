@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,3 +71,22 @@ def test_a_program_ends_with_a_killed_parent(tmp_path: Path) -> None:
     while time.monotonic() < deadline and child.exists() and ") Z" not in child.read_text():
         time.sleep(0.05)
     assert not child.exists() or ") Z" in child.read_text()
+
+
+def test_an_interrupt_while_a_program_is_started_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It takes effect once the program is there, and ends that program, too."""
+    started: list[subprocess.Popen[str]] = []
+
+    def interrupted(*words: object, **options: object) -> subprocess.Popen[str]:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        started.append(real(*words, **options))
+        return started[0]
+
+    real: Any = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process.run(["sleep", "60"], timeout_s=60.0, cwd=tmp_path)
+    assert started[0].returncode == -signal.SIGTERM

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from colltune.errors import ProgramError
+from colltune.interrupts import held_back
 
 _GRACE_S = 2.0
 _POLL_S = 0.2
@@ -90,21 +91,7 @@ def run(
     """
     words = tuple(str(word) for word in command)
     started = time.monotonic()
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=None if env is None else dict(env),
-            cwd=cwd,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=end_with_parent,  # noqa: PLW1509
-        )
-    except OSError as error:
-        raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
+    process = _started(words, env, cwd)
     try:
         outputs = _watch(process, started + timeout_s, watch)
     except BaseException:
@@ -114,6 +101,34 @@ def run(
     stdout, stderr = outputs or _stop(process)
     returncode = None if stopped else process.returncode
     return Outcome(words, returncode, stdout, stderr, time.monotonic() - started)
+
+
+def _started(
+    words: tuple[str, ...], env: Mapping[str, str] | None, cwd: Path | None
+) -> subprocess.Popen[str]:
+    process = None
+    try:
+        # Python drops what is raised in between, when it tells its modules of the fork
+        with held_back():
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=None if env is None else dict(env),
+                cwd=cwd,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509
+            )
+    except OSError as error:
+        raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
+    except BaseException:
+        if process is not None:
+            _stop(process)
+        raise
+    return process
 
 
 def check(outcome: Outcome, what: str) -> Outcome:

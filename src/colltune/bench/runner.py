@@ -22,7 +22,6 @@ from colltune.bench.backends.protocol import (
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of, check_globs
 from colltune.bench.forecast import too_slow
-from colltune.bench.interrupts import held_back
 from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
 from colltune.bench.progress import Measured, Progress, Standing
@@ -31,6 +30,7 @@ from colltune.bench.strategies import STRATEGIES, Visit, Visited
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, OutputError, ProgramError
+from colltune.interrupts import held_back
 
 _PROBE_S = 30.0
 _STORE_S = 0.15

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from colltune.bench.interrupts import held_back
+from colltune.interrupts import held_back
 
 
 def test_an_interrupt_waits_until_the_work_is_done() -> None:
