@@ -23,6 +23,7 @@ from colltune.models.costs.hierarchical import BroadcastCost
 from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.plain_fit import PlainFit
 from colltune.plots.lettering import plain, shortened
+from colltune.plots.time_grid import finish
 from colltune.selector.evaluation import ALL, Evaluation
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
@@ -134,16 +135,7 @@ def fitted(cells: CellMatrix, costs: Costs, shapes: Sequence[Shape]) -> Figure:
         _fitted_panel(panel, cells, column, costs, shapes)
         error = _median_error(cells, column, costs)
         panel.set_title(f"{_short(configuration)}: {100 * error:.0f} %", fontsize="small")
-    for place, panel in enumerate(panels.flat):
-        if place >= len(shown):
-            panel.set_axis_off()
-        elif place + across >= len(shown):
-            panel.set_xlabel("message size [bytes]", fontsize="small")
-            panel.tick_params(labelbottom=True)
-    for panel in panels[:, 0]:
-        panel.set_ylabel("time [µs]")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    finish(figure, panels, len(shown))
     figure.suptitle(
         f"{cells.collective.mpi_name}: measured (dots), fitted (lines), median error over all"
     )

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from colltune.models.plain_fit import MEASURED
 from colltune.plots.lettering import plain, shortened
+from colltune.plots.time_grid import finish
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _ACROSS = 5
@@ -32,19 +33,10 @@ def curves(table: pd.DataFrame) -> Figure:
     down = math.ceil(len(names) / across)
     figure = Figure(figsize=(2.5 * across + 0.6, 2.3 * down + 0.9), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
-    for place, panel in enumerate(panels.flat):
-        if place >= len(names):
-            panel.set_axis_off()
-            continue
-        _curve_panel(panel, table[table["configuration"] == names[place]], learners)
-        panel.set_title(shortened(names[place]), fontsize="small")
-        if place + across >= len(names):
-            panel.set_xlabel("message size [bytes]", fontsize="small")
-            panel.tick_params(labelbottom=True)
-    for panel in panels[:, 0]:
-        panel.set_ylabel("time [µs]")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    for panel, name in zip(panels.flat, names, strict=False):
+        _curve_panel(panel, table[table["configuration"] == name], learners)
+        panel.set_title(shortened(name), fontsize="small")
+    finish(figure, panels, len(names))
     return figure
 
 

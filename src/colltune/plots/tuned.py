@@ -13,7 +13,7 @@ from colltune.domain import DEFAULT_ALGORITHM, Collective, DecisionTable, Interv
 
 
 def prepare() -> None:
-    """Load what drawing needs, fonts included, so that `draw` itself is quick."""
+    """Load what drawing needs, fonts included, so that `runtimes` itself is quick."""
     figure = Figure(figsize=(1, 1))
     figure.suptitle("0")
     figure.savefig(BytesIO(), format="png")
