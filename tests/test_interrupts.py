@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from colltune.interrupts import held_back
+from colltune.interrupts import handlers_kept, held_back
 
 
 def test_an_interrupt_waits_until_the_work_is_done() -> None:
@@ -47,3 +47,11 @@ def test_another_thread_is_not_disturbed() -> None:
     thread.start()
     thread.join()
     assert done == ["work"]
+
+
+def test_what_a_block_installs_does_not_stay() -> None:
+    """A package that answers Ctrl-C in its own way when it is imported does not keep it."""
+    before = signal.getsignal(signal.SIGINT)
+    with handlers_kept():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before

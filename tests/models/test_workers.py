@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from colltune.errors import ProgramError
+from colltune.interrupts import handlers_kept
 from colltune.models import workers
 from colltune.models.fitting import fit
 from colltune.models.workers import Slurm, Workers, at_work, cluster, slurm_options, spread
@@ -96,7 +97,8 @@ def test_a_missing_package_names_the_extra(missing: str, monkeypatch: pytest.Mon
 
 def test_batch_jobs_ask_for_what_the_site_says() -> None:
     """dask-jobqueue writes a job script that asks for the cores, memory, time and queue given."""
-    job = pytest.importorskip("dask_jobqueue.slurm").SLURMJob
+    with handlers_kept():
+        job = pytest.importorskip("dask_jobqueue.slurm").SLURMJob
     asked = Slurm(4, "8GB", 2, "00:30:00", "short", "project", directives=("--exclusive",))
     options = {k: v for k, v in slurm_options(asked).items() if k != "scheduler_options"}
     script = job("tcp://127.0.0.1:9", name="worker", **options).job_script()

@@ -15,6 +15,7 @@ from typing import Any
 
 from colltune import __version__
 from colltune.errors import ProgramError
+from colltune.interrupts import handlers_kept
 from colltune.provenance import usable_cores
 
 JOBLIB, DASK = "joblib", "dask"
@@ -167,7 +168,8 @@ def slurm_cluster(slurm: Slurm) -> Any:
         If dask-jobqueue is not installed or Slurm takes no job.
     """  # noqa: DOC501 (by another name)
     try:
-        dask_jobqueue: Any = importlib.import_module("dask_jobqueue")
+        with handlers_kept():  # its import makes Ctrl-C a silent exit
+            dask_jobqueue: Any = importlib.import_module("dask_jobqueue")
     except ImportError as error:
         raise _missing("dask", error) from error
     try:
