@@ -23,12 +23,13 @@ from colltune.domain import (
 from colltune.errors import DataError
 
 names = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True)
+words = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 configurations = st.builds(
     Configuration,
     library=names,
     collective=st.sampled_from(Collective),
     algorithm=names,
-    parameters=st.dictionaries(names, st.integers(0, 1 << 30), max_size=3).map(
+    parameters=st.dictionaries(names, st.integers(0, 1 << 30) | words, max_size=3).map(
         lambda d: tuple(d.items())
     ),
 )
@@ -38,6 +39,30 @@ configurations = st.builds(
 def test_configuration_id_round_trips(configuration: Configuration) -> None:
     """An id holds all of a configuration, whatever order the parameters came in."""
     assert Configuration.parse(configuration.id) == configuration
+
+
+@given(configurations)
+def test_what_datasets_store_round_trips(configuration: Configuration) -> None:
+    """Two columns hold a configuration, our own library's beside those of the MPI library."""
+    columns = configuration.stored_algorithm, configuration.parameter_text
+    library, collective = configuration.library, configuration.collective
+    assert Configuration.stored(library, collective, *columns) == configuration
+
+
+def test_ours_are_told_from_the_librarys() -> None:
+    """An algorithm of our own library has that in front where the context is another's."""
+    ours = Configuration.parse("colltune.bcast.hierarchical:groups=4,inner=chain")
+    assert ours.stored_algorithm == "colltune.hierarchical"
+    assert ours.short == "colltune.hierarchical groups=4,inner=chain"
+    stored = ours.stored_algorithm, ours.parameter_text
+    assert Configuration.stored("openmpi", Collective.BCAST, *stored) == ours
+
+
+def test_configurations_sort_by_numbers_then_words() -> None:
+    """Values of one parameter sort by size; a word comes after every number."""
+    texts = ["o.bcast.a:x=w", "o.bcast.a:x=10", "o.bcast.a:x=9", "o.bcast.a:x=v"]
+    ids = [c.id for c in sorted(map(Configuration.parse, texts))]
+    assert ids == ["o.bcast.a:x=9", "o.bcast.a:x=10", "o.bcast.a:x=v", "o.bcast.a:x=w"]
 
 
 def test_configuration_id_is_readable() -> None:
@@ -63,8 +88,9 @@ def test_unknown_collective_names_the_known() -> None:
         parse_collective("bkast")
 
 
-def test_parameters_are_sorted_integers() -> None:
-    """Parameters parse to sorted pairs; anything else than name=integer is refused."""
+def test_parameters_are_sorted_integers_and_words() -> None:
+    """Parameters parse to sorted pairs; anything but name=integer and name=word is refused."""
+    assert parse_parameters("inner=binomial,groups=2") == (("groups", 2), ("inner", "binomial"))
     assert parse_parameters("segsize=4,fanout=2") == (("fanout", 2), ("segsize", 4))
     with pytest.raises(DataError, match="'segsize=4k'"):
         parse_parameters("segsize=4k")

@@ -18,9 +18,12 @@ from typing import Protocol
 from colltune.errors import DataError
 
 DEFAULT_ALGORITHM = "default"
+INTERPOSED = "colltune"
+"""The library of configurations that our own library runs, over any MPI library."""
 _CONFIGURATION_ID = re.compile(
     r"(?P<library>[a-z0-9_+-]+)\.(?P<collective>[a-z_]+)\.(?P<algorithm>[^:\s]+)(?::(?P<parameters>\S*))?"
 )
+_PARAMETER_VALUE = re.compile(r"-?\d+|(?P<word>[a-z][a-z0-9_]*)")
 
 
 class Collective(StrEnum):
@@ -143,23 +146,29 @@ class Instance:
 class Configuration:
     """One algorithm of one MPI library with its parameter values.
 
-    ``parameters`` are (name, value) pairs sorted by name, such as ``("segsize", 65536)`` in bytes.
+    ``parameters`` are (name, value) pairs sorted by name, such as ``("segsize", 65536)`` in bytes
+    or ``("inner", "binomial")``.
 
-    ``library`` is a key of ``colltune.mpi.LIBRARIES``, ``algorithm`` a name of its catalogue, or
-    ``default``.
+    ``library`` is a key of ``colltune.mpi.LIBRARIES``, or ``colltune`` for an algorithm of our own
+    library, which runs over any of them; ``algorithm`` a name of its catalogue, or ``default``.
     """
 
     library: str
     collective: Collective
     algorithm: str
-    parameters: tuple[tuple[str, int], ...] = ()
+    parameters: tuple[tuple[str, int | str], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", tuple(sorted(self.parameters)))
+        object.__setattr__(self, "parameters", _by_name(self.parameters))
 
     def __lt__(self, other: Configuration) -> bool:
-        ours = (self.library, self.collective, self.algorithm, self.parameters)
-        return ours < (other.library, other.collective, other.algorithm, other.parameters)
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[object, ...]:
+        # numbers by value, words after them
+        values = tuple((n, isinstance(v, str), v) for n, v in self.parameters)
+        return (self.library, self.collective, self.algorithm, values)
 
     @property
     def id(self) -> str:
@@ -173,9 +182,46 @@ class Configuration:
         return ",".join(f"{name}={value}" for name, value in self.parameters)
 
     @property
+    def numbers(self) -> dict[str, int]:
+        """The parameters whose values are numbers, by name."""
+        return {name: value for name, value in self.parameters if isinstance(value, int)}
+
+    @property
     def segsize_bytes(self) -> int | None:
         """Segment size in bytes, or None where the algorithm has none."""
-        return dict(self.parameters).get("segsize")
+        return self.numbers.get("segsize")
+
+    @property
+    def stored_algorithm(self) -> str:
+        """The algorithm as datasets name it, where the library is that of the whole context.
+
+        One of our own library has that in front: ``colltune.hierarchical``.
+        """
+        own = self.library == INTERPOSED
+        return f"{INTERPOSED}.{self.algorithm}" if own else self.algorithm
+
+    @property
+    def short(self) -> str:
+        """What to call it where library and collective are known: ``chain segsize=65536``."""
+        return " ".join(filter(None, (self.stored_algorithm, self.parameter_text)))
+
+    @classmethod
+    def stored(
+        cls, library: str, collective: Collective, algorithm: str, parameters: str
+    ) -> Configuration:
+        """Return what a dataset of `library` names in its columns.
+
+        `algorithm` is a `stored_algorithm`, `parameters` a `parameter_text`.
+
+        Raises
+        ------
+        DataError
+            If `parameters` are none.
+        """
+        prefix = f"{INTERPOSED}."
+        own = INTERPOSED if algorithm.startswith(prefix) else library
+        name = algorithm.removeprefix(prefix)
+        return cls(own, collective, name, parse_parameters(parameters))
 
     @property
     def is_default(self) -> bool:
@@ -231,23 +277,28 @@ def parse_collective(text: str) -> Collective:
         raise DataError(f"unknown collective {text!r}; known: {known}") from None
 
 
-def parse_parameters(text: str | None) -> tuple[tuple[str, int], ...]:
-    """Return the pairs of ``fanout=4,segsize=65536``.
+def parse_parameters(text: str | None) -> tuple[tuple[str, int | str], ...]:
+    """Return the pairs of ``fanout=4,segsize=65536`` or ``groups=16,inner=binomial``.
 
     `text` is written ``fanout=4,segsize=0``; None and an empty one mean none.
 
     Raises
     ------
     DataError
-        If a part is not ``name=integer``.
+        If a part is neither ``name=integer`` nor ``name=word``.
     """
-    pairs = []
+    pairs: list[tuple[str, int | str]] = []
     for part in filter(None, (text or "").split(",")):
         name, _, value = part.partition("=")
-        if not name or not re.fullmatch(r"-?\d+", value):
-            raise DataError(f"parameter {part!r} is not name=integer")
-        pairs.append((name, int(value)))
-    return tuple(sorted(pairs))
+        match = _PARAMETER_VALUE.fullmatch(value)
+        if not name or not match:
+            raise DataError(f"parameter {part!r} is neither name=integer nor name=word")
+        pairs.append((name, value if match["word"] else int(value)))
+    return _by_name(pairs)
+
+
+def _by_name(pairs: Iterable[tuple[str, int | str]]) -> tuple[tuple[str, int | str], ...]:
+    return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
 @dataclass(frozen=True)

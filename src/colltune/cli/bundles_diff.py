@@ -107,7 +107,7 @@ def _judged_json(judged: Judged) -> dict[str, float | None]:
 
 
 def _name(configuration: Configuration) -> str:
-    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    return configuration.short
 
 
 def _time(seconds: float | None) -> str:

@@ -29,8 +29,7 @@ class Part:
     @property
     def name(self) -> str:
         """Algorithm and parameters."""
-        configuration = self.configuration
-        return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+        return self.configuration.short
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def _table(
 def _short(interval: Interval) -> str:
     """Return algorithm and parameters without library and collective."""
     configuration = interval.configuration
-    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    return configuration.short
 
 
 def _many(

@@ -46,7 +46,7 @@ def under_way(standing: Standing) -> str:
 
 def _cell_text(cell: Cell) -> str:
     configuration, instance = cell.configuration, cell.instance
-    words = filter(None, (configuration.algorithm, configuration.parameter_text))
+    words = filter(None, (configuration.stored_algorithm, configuration.parameter_text))
     size = bytes_text(instance.msize_bytes)
     unit = "" if size.endswith("B") else " B"
     return f"{instance.collective} {':'.join(words)}, {size}{unit} on {instance.shape}"

@@ -38,7 +38,7 @@ def show_report(result: TuneResult) -> None:
 
 def _cells(row: Row) -> list[str]:
     interval, configuration = row.interval, row.withdrawn or row.interval.configuration
-    chosen = " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    chosen = configuration.short
     if configuration.is_default:
         chosen = "default kept"
     return [

@@ -85,7 +85,7 @@ def _rails(answer: Answer) -> str:
 
 
 def _name(configuration: Configuration) -> str:
-    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    return configuration.short
 
 
 def _predicted(prediction: Prediction | None) -> str:

@@ -18,7 +18,6 @@ from colltune.domain import (
     RunStatus,
     Shape,
     Summary,
-    parse_parameters,
 )
 from colltune.errors import DataError
 
@@ -62,9 +61,7 @@ class PerformanceDataset:
         rows = self.frame[self.frame["collective"] == collective]
         pairs = rows[["algorithm", "parameters"]].drop_duplicates().itertuples(index=False)
         library = self.context.library
-        return tuple(
-            sorted(Configuration(library, collective, a, parse_parameters(p)) for a, p in pairs)
-        )
+        return tuple(sorted(Configuration.stored(library, collective, a, p) for a, p in pairs))
 
     def shapes(self) -> tuple[Shape, ...]:
         """Return the shapes measured, sorted."""
@@ -168,7 +165,7 @@ def _row(measurement: Measurement) -> tuple[object, ...]:
     times = [getattr(summary, name) if summary else np.nan for name in TIME_COLUMNS]
     return (
         instance.collective.value,
-        configuration.algorithm,
+        configuration.stored_algorithm,
         configuration.parameter_text,
         instance.shape.nodes,
         instance.shape.ppn,
@@ -193,9 +190,7 @@ def _measurement(library: str, row: object) -> Measurement:
     times = get("times_s")
     return Measurement(
         Instance(collective, shape, int(str(get("msize_bytes")))),
-        Configuration(
-            library, collective, str(get("algorithm")), parse_parameters(str(get("parameters")))
-        ),
+        Configuration.stored(library, collective, str(get("algorithm")), str(get("parameters"))),
         str(get("launch")),
         status,
         tuple(times) if isinstance(times, tuple | list | np.ndarray) else (),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective
-from colltune.domain import Collective, Configuration, Instance, Shape, parse_parameters
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.launch_noise import UNKNOWN, LaunchNoise, launch_noise
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def cell_matrices(
             sort=True,
         )
         configurations = [
-            Configuration(library, collective, str(pair[0]), parse_parameters(str(pair[1])))
+            Configuration.stored(library, collective, str(pair[0]), str(pair[1]))
             for pair in table.columns.to_flat_index()
         ]
         order = sorted(range(len(configurations)), key=lambda i: configurations[i])

@@ -123,7 +123,10 @@ class Offer:
         if configuration.is_default:
             return Configuration.default(self.library, configuration.collective)
         algorithm = self.algorithm_of(release, configuration)
-        given = dict(configuration.parameters)
+        given = configuration.numbers
+        words = [name for name, value in configuration.parameters if isinstance(value, str)]
+        if words:
+            raise LibraryError(f"{configuration.id}: {words[0]} must be a number")
         unknown = [name for name in given if name not in (*algorithm.parameters, "segsize")]
         if unknown:
             known = ", ".join(algorithm.parameters) or "none"
@@ -160,7 +163,7 @@ class Offer:
         algorithm = self.algorithm_of(release, configuration)
         if algorithm.wrong:
             return Range(None, f"{algorithm.name}: {algorithm.wrong}")
-        segsize = dict(self.canonical(release, configuration).parameters).get("segsize", 0)
+        segsize = self.canonical(release, configuration).numbers.get("segsize", 0)
         first, reason = 0, ""
         for limit in sorted(algorithm.limits):
             if limit in _PROCESS_LIMITS:

@@ -175,4 +175,4 @@ def draw(found: Speedups) -> Figure:
 
 
 def _short(configuration: Configuration) -> str:
-    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    return configuration.short

@@ -58,7 +58,7 @@ def _launches(table: pd.DataFrame, cell: NoisyCell) -> list[_Launch]:
     configuration = Configuration.parse(cell.configuration)
     wanted = {
         "collective": configuration.collective.value,
-        "algorithm": configuration.algorithm,
+        "algorithm": configuration.stored_algorithm,
         "parameters": configuration.parameter_text,
         "nodes": cell.nodes,
         "ppn": cell.ppn,

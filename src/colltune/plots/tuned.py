@@ -61,7 +61,7 @@ def _chosen(
     points: dict[int, float] = {}
     for interval in intervals:
         configuration = interval.configuration
-        rows = by_configuration.get((configuration.algorithm, configuration.parameter_text))
+        rows = by_configuration.get((configuration.stored_algorithm, configuration.parameter_text))
         if rows is None:
             continue
         last = interval.last_bytes

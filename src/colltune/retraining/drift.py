@@ -198,7 +198,7 @@ def _predicted(model: CollectiveModel, rows: pd.DataFrame) -> Numbers:
     forecast = model.forecast(*distinct.T)
     known = forecast.candidate & ~forecast.extrapolated[:, None]
     log_s = np.where(known, np.log(forecast.time_s), np.nan)
-    columns = {(c.algorithm, c.parameters): i for i, c in enumerate(model.configurations)}
+    columns = {(c.stored_algorithm, c.parameters): i for i, c in enumerate(model.configurations)}
     codes, pairs = pd.factorize(pd.MultiIndex.from_frame(rows[_CONFIGURATION]))
     column_of = [columns.get((str(a), parse_parameters(str(p))), -1) for a, p in pairs]
     column = np.array(column_of, np.int64)[codes]

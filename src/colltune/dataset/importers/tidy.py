@@ -30,7 +30,7 @@ class CsvImporter:
         told = constants.pop("configuration", "")
         chosen = request.algorithms.canonical(Configuration.parse(told)) if told else None
         if chosen:
-            constants["algorithm"] = chosen.algorithm
+            constants["algorithm"] = chosen.stored_algorithm
             constants["parameters"] = chosen.parameter_text
         if request.launch:
             constants["launch"] = request.launch

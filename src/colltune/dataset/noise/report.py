@@ -21,7 +21,7 @@ from colltune.dataset.noise.components import (
 from colltune.dataset.noise.decisions import Decisions, Variances, decisions
 from colltune.dataset.noise.measured import SIZE_CLASSES, size_class
 from colltune.dataset.noise.repetitions import DRIFTING_RATIO
-from colltune.domain import Collective, Configuration, Context, parse_parameters
+from colltune.domain import Collective, Configuration, Context
 
 _NOISIEST = 10
 _UNKNOWN = Variances(launch=None, allocation=None)
@@ -243,11 +243,8 @@ def _first(cells: pd.DataFrame, by: str, library: str) -> tuple[NoisyCell, ...]:
 
 
 def _noisy_cell(row: pd.Series[Any], library: str) -> NoisyCell:
-    configuration = Configuration(
-        library,
-        Collective(row["collective"]),
-        row["algorithm"],
-        parse_parameters(row["parameters"]),
+    configuration = Configuration.stored(
+        library, Collective(row["collective"]), row["algorithm"], row["parameters"]
     )
     return NoisyCell(
         configuration=configuration.id,

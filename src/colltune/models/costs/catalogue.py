@@ -364,7 +364,7 @@ def family_of(configuration: Configuration) -> Family:
 def terms_of(configuration: Configuration, instances: Instances) -> list[CostTerm]:
     """Return the terms of a configuration's cost; its parameters go before its family's."""
     family = family_of(configuration)
-    given = {name: value for name, value in configuration.parameters if value > 0}
+    given = {name: value for name, value in configuration.numbers.items() if value > 0}
     return list(family.cost(instances, {**dict(family.defaults), **given}))
 
 

@@ -92,7 +92,7 @@ def effective(
     spelled = OFFER.canonical(release, configuration)
     if spelled.is_default or OFFER.why_not(release, spelled, nprocs, msize_bytes):
         return spelled
-    parameters = dict(spelled.parameters)
+    parameters = spelled.numbers
     if "fanout" in parameters:
         most = nprocs - 1 if spelled.algorithm.endswith("_kary") else nprocs
         parameters["fanout"] = max(_LEAST_RADIX, min(parameters["fanout"], most))

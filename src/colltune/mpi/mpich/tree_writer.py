@@ -273,7 +273,7 @@ class _Planner:
         if found.first_bytes is None:
             self.note(size, f"{found.reason}; left to the library")
             return None, 0
-        radix = dict(spelled.parameters).get("fanout", 0)
+        radix = spelled.numbers.get("fanout", 0)
         barrier = spelled.algorithm == "recexch" and self.collective is Collective.BARRIER
         if barrier and radix > _MOST_RADIX_OF_BARRIER:
             self.note(size, f"{spelled.id} needs more than a leaf can say; left to the library")

@@ -38,7 +38,7 @@ def effective(
     spelled = canonical(release, configuration)
     if why_not(release, spelled, nprocs, msize_bytes):
         return spelled
-    parameters = dict(spelled.parameters)
+    parameters = spelled.numbers
     if "fanout" in parameters:
         radix = dict(algorithm_of(release, spelled).minimums).get("fanout")
         most = max(1, nprocs - 1) if radix is None else max(radix, nprocs)

@@ -106,12 +106,12 @@ def _fallback(
     assert other is not None  # (checked when the catalogue is read)
     # split_binary_tree hands its segments to a chain of one, recursive doubling of 6 takes radix 2
     fanout = dict(other.minimums).get("fanout", 1)
-    values = {"segsize": 0, "requests": 0} | dict(configuration.parameters) | {"fanout": fanout}
+    values = {"segsize": 0, "requests": 0} | configuration.numbers | {"fanout": fanout}
     return _configuration(entry, other, values)
 
 
 def _too_small(algorithm: Algorithm, configuration: Configuration) -> str:
-    given = dict(configuration.parameters)
+    given = configuration.numbers
     for name, least in algorithm.minimums:
         if given.get(name, least) < least:
             return f"a {name} of {least} or more, not {given[name]}"
@@ -120,7 +120,7 @@ def _too_small(algorithm: Algorithm, configuration: Configuration) -> str:
 
 def _unmet(algorithm: Algorithm, configuration: Configuration, call: Call) -> str:
     """Return what `algorithm` needs and the call does not have; empty if nothing."""
-    segsize = dict(configuration.parameters).get("segsize", 0)
+    segsize = configuration.numbers.get("segsize", 0)
     count = call.msize_bytes // call.element_bytes
     for limit in sorted(algorithm.limits):
         if limit in _NEEDS:

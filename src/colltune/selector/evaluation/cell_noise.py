@@ -56,7 +56,7 @@ class CellNoise:
         """Return the variances of `cells`, shape (n, C), NaN where they are unknown."""
         known = self.of_one_launch if one_launch else self.by_cell
         collective = cells.collective.value
-        heads = [(collective, c.algorithm, c.parameter_text) for c in cells.configurations]
+        heads = [(collective, c.stored_algorithm, c.parameter_text) for c in cells.configurations]
         rows = zip(
             cells.nodes.tolist(), cells.ppn.tolist(), cells.msize_bytes.tolist(), strict=True
         )

@@ -301,7 +301,9 @@ def _launch_ends(
 def _ends_of(
     cells: CellMatrix, ends: Mapping[_Key, tuple[float, float]]
 ) -> tuple[Numbers, Numbers]:
-    heads = [(cells.collective.value, c.algorithm, c.parameter_text) for c in cells.configurations]
+    heads = [
+        (cells.collective.value, c.stored_algorithm, c.parameter_text) for c in cells.configurations
+    ]
     unknown = (np.nan, np.nan)
     rows = zip(cells.nodes.tolist(), cells.ppn.tolist(), cells.msize_bytes.tolist(), strict=True)
     found = np.array([[ends.get((*head, *row), unknown) for head in heads] for row in rows])

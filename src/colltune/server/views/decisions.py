@@ -89,7 +89,7 @@ def configuration_views(
 
 def short(configuration: Configuration) -> str:
     """Return algorithm and parameters without library and collective."""
-    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    return configuration.short
 
 
 def digits(value: float) -> float | None:

@@ -98,6 +98,6 @@ def _numbers(entry: CollectiveEntry, line: Line) -> tuple[int, ...]:
     algorithm = entry.named(line.configuration.algorithm)
     if line.configuration.is_default or algorithm is None:
         return (line.first, 0, 0, 0)
-    given = dict(line.configuration.parameters)
+    given = line.configuration.numbers
     numbers = (line.first, algorithm.number, given.get("fanout", 0), given.get("segsize", 0))
     return (*numbers, given["requests"]) if "requests" in given else numbers

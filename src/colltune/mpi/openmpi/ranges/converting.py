@@ -112,7 +112,7 @@ class _Converter:
     def parameters(self, algorithm: Algorithm, rule: SizeRule) -> dict[str, int]:
         """Return what a rule gives; a radix that its own release did not have is the lowest one."""
         configuration = rule.rule.configuration
-        given = dict(configuration.parameters) if configuration else {}
+        given = configuration.numbers if configuration else {}
         for name, least in algorithm.minimums:
             if name not in given and configuration is not None:
                 self.note(

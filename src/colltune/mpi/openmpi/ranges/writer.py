@@ -170,5 +170,5 @@ def _rows(entry: CollectiveEntry, of: _Entry, factor: int) -> Iterator[Row]:
         first = step.first_bytes * factor
         if step.configuration.is_default or algorithm is None or first >= LARGEST_SIZE:
             continue
-        parameters = dict(step.configuration.parameters)
+        parameters = step.configuration.numbers
         yield Row(first, min(last, LARGEST_SIZE), library_name(algorithm.name), parameters)

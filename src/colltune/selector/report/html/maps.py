@@ -84,7 +84,7 @@ def ranks(found: DecisionMap) -> dict[str, int]:
 
 def short(configuration: Configuration) -> str:
     """Return algorithm and parameters without library and collective."""
-    return " ".join(filter(None, (configuration.algorithm, configuration.parameter_text)))
+    return configuration.short
 
 
 def decision_picture(found: DecisionMap) -> Markup:

@@ -1,0 +1,1 @@
+"""Our own library, ``libcolltune``: preloaded, it runs collectives over any MPI library."""

@@ -1,0 +1,157 @@
+/* What the parts of libcolltune share.
+ *
+ * The library is preloaded and interposes MPI's profiling layer: MPI_Bcast here decides and calls
+ * PMPI functions. Every decision is the same on all processes of a communicator: it rests on the
+ * communicator's size and spread, the collective and the message size only. */
+#ifndef CT_H
+#define CT_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+/* In the order of their names, as in colltune.domain.Collective. */
+typedef enum {
+    CT_NONE = -1,
+    CT_ALLGATHER,
+    CT_ALLGATHERV,
+    CT_ALLREDUCE,
+    CT_ALLTOALL,
+    CT_ALLTOALLV,
+    CT_BARRIER,
+    CT_BCAST,
+    CT_EXSCAN,
+    CT_GATHER,
+    CT_REDUCE,
+    CT_REDUCE_SCATTER,
+    CT_REDUCE_SCATTER_BLOCK,
+    CT_SCAN,
+    CT_SCATTER,
+    CT_COLLECTIVES
+} ct_collective_t;
+
+enum { CT_MAX_PARAMETERS = 4, CT_ID_LENGTH = 128 };
+
+/* A call's arguments, as MPI's function has them; what a collective lacks is zero. `msize` is what
+ * colltune calls msize_bytes: the whole buffer of bcast, reduce, allreduce, the block per peer of
+ * allgather, alltoall, gather, scatter; of alltoallv 0, since every process has another. */
+typedef struct {
+    ct_collective_t collective;
+    const void *sendbuf;
+    void *recvbuf;
+    int sendcount, recvcount;
+    const int *sendcounts, *sdispls, *recvcounts, *rdispls;
+    MPI_Datatype sendtype, recvtype;
+    MPI_Op op;
+    int root;
+    MPI_Comm comm;
+    size_t msize;
+} ct_call_t;
+
+typedef struct ct_comm ct_comm_t;
+typedef struct ct_algorithm ct_algorithm_t;
+
+/* What may run a call: the MPI library by its own decision, an algorithm of ours, or an algorithm
+ * of the MPI library that control variables (MPI_T) choose. */
+typedef enum { CT_LIBRARY, CT_OWN, CT_STEERED } ct_kind_t;
+
+typedef struct {
+    char *name, *value;
+} ct_setting_t;
+
+typedef struct {
+    ct_kind_t kind;
+    ct_collective_t collective;
+    char id[CT_ID_LENGTH];           /* colltune.bcast.hierarchical:groups=16,inner=binomial */
+    const ct_algorithm_t *algorithm; /* of CT_OWN */
+    long values[CT_MAX_PARAMETERS];  /* in the order of its parameters; a word is its index */
+    int n_settings;                  /* of CT_STEERED */
+    ct_setting_t *settings;
+} ct_configuration_t;
+
+/* A number from `low` to `high`, or one of `words` (ends with NULL). */
+typedef struct {
+    const char *name;
+    long low, high, usual;
+    const char *const *words;
+} ct_parameter_t;
+
+struct ct_algorithm {
+    ct_collective_t collective;
+    const char *name;
+    ct_parameter_t parameters[CT_MAX_PARAMETERS];
+    /* Whether it can run this call; the same answer on all processes. */
+    int (*fits)(const ct_comm_t *, const ct_call_t *, const long *values);
+    /* Run it; an MPI error code. */
+    int (*run)(ct_comm_t *, const ct_call_t *, const long *values);
+};
+
+/* Something that an algorithm keeps with a communicator, under its own `key` and `number`. */
+typedef struct ct_kept {
+    const void *key;
+    long number;
+    void *data;
+    void (*release)(void *data);
+    struct ct_kept *next;
+} ct_kept_t;
+
+/* What is known of a communicator; lives as its attribute. */
+struct ct_comm {
+    MPI_Comm comm;
+    int size, rank, is_inter;
+    int nodes;     /* 0 until ct_spread was called */
+    int ppn;       /* processes of each node; 0 if they differ */
+    int *node_of;  /* the node of each rank, nodes numbered by their lowest rank */
+    int in_use;    /* ours is at work on it: calls from inside go to the MPI library */
+    ct_kept_t *kept;
+    const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (table.c) */
+    int has_decisions;
+};
+
+/* ---- communicators (communicator.c) ---- */
+
+ct_comm_t *ct_comm(MPI_Comm comm); /* NULL where we stay out */
+int ct_spread(ct_comm_t *c);       /* collective at the first call; an MPI error code */
+void *ct_find(ct_comm_t *c, const void *key, long number);
+int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *));
+/* A communicator of our own of the processes with the same colour, ordered by `order`; collective
+ * over c. Errors are returned on it. */
+int ct_split(ct_comm_t *c, int colour, int order, MPI_Comm *part);
+
+/* ---- configurations (configuration.c) ---- */
+
+extern const ct_algorithm_t *const ct_algorithms[]; /* ends with NULL */
+extern const char *const ct_collective_names[CT_COLLECTIVES];
+ct_collective_t ct_collective_named(const char *name);
+/* Read an id; NULL, with `why` written, if it names nothing that we can run. */
+ct_configuration_t *ct_configuration(const char *id, char *why, size_t length);
+/* Make `id` the choice for its collective on every communicator, whatever the table says; with an
+ * empty or NULL id that of no collective. Public: benchmarks look it up. 0 if done. */
+int colltune_force(const char *collective, const char *id);
+
+/* ---- deciding (table.c, rules.c), steering (steer.c) ---- */
+
+void ct_load_decisions(void);                     /* in MPI_Init; collective over MPI_COMM_WORLD */
+const ct_configuration_t *ct_decide(ct_comm_t *c, const ct_call_t *call); /* NULL: the library */
+int ct_run_steered(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *configuration);
+
+/* ---- profile (profile.c) ---- */
+
+void ct_profile_begin(void);                      /* in MPI_Init */
+int ct_profile_wants(void);                       /* whether this call is to be timed */
+void ct_profile_note(ct_comm_t *c, const ct_call_t *call, double seconds);
+void ct_profile_end(void);                        /* in MPI_Finalize, MPI still works */
+
+/* ---- the rest ---- */
+
+/* Call the MPI library as the user did, on `comm` instead of the call's communicator. */
+int ct_pass(const ct_call_t *call, MPI_Comm comm);
+/* One line on standard error, of one process; levels: 0 always, 1 with COLLTUNE_LOG=1 and so on. */
+void ct_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+double ct_now(void); /* seconds, monotonic */
+
+extern const ct_algorithm_t ct_bcast_hierarchical;      /* bcast.c */
+extern const ct_algorithm_t ct_allgather_hierarchical;  /* allgather.c */
+extern const ct_algorithm_t ct_allreduce_ring;          /* allreduce.c */
+extern const ct_algorithm_t ct_alltoallv_threshold;     /* alltoallv.c */
+
+#endif
