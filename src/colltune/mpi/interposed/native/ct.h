@@ -105,6 +105,7 @@ struct ct_comm {
     ct_kept_t *kept;
     const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (table.c) */
     int has_decisions;
+    void *profile; /* its numbers (profile.c); NULL at first */
 };
 
 /* ---- communicators (communicator.c) ---- */
@@ -136,10 +137,15 @@ int ct_run_steered(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t
 
 /* ---- profile (profile.c) ---- */
 
-void ct_profile_begin(void);                      /* in MPI_Init */
-int ct_profile_wants(void);                       /* whether this call is to be timed */
-void ct_profile_note(ct_comm_t *c, const ct_call_t *call, double seconds);
-void ct_profile_end(void);                        /* in MPI_Finalize, MPI still works */
+extern int ct_profiling;       /* whether calls are to be noted at all */
+void ct_profile_begin(void);   /* in MPI_Init; collective over MPI_COMM_WORLD */
+/* Before a call is run: whether it is to be timed. May communicate over c at the first call. */
+int ct_profile_wants(ct_comm_t *c, const ct_call_t *call);
+/* After it: `configuration` is what ran it (NULL: the MPI library by its own decision), `seconds`
+ * how long it took, negative if it was not timed. Every call is noted. */
+void ct_profile_note(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *configuration,
+                     double seconds);
+void ct_profile_end(void);     /* in MPI_Finalize, MPI still works; collective */
 
 /* ---- the rest ---- */
 
