@@ -147,6 +147,14 @@ void ct_profile_note(ct_comm_t *c, const ct_call_t *call, const ct_configuration
                      double seconds);
 void ct_profile_end(void);     /* in MPI_Finalize, MPI still works; collective */
 
+/* ---- feedback (feedback.c, feedback_trace.c) ---- */
+
+void ct_feedback_end(void); /* in MPI_Finalize: writes the traces of COLLTUNE_FEEDBACK */
+/* The threshold of alltoallv in force on `comm`, in bytes, and its change, which all processes of
+ * comm must make alike between the same two calls; MPI_ERR_COMM where there is none. Public. */
+int colltune_alltoallv_threshold_get(MPI_Comm comm, long *bytes);
+int colltune_alltoallv_threshold_set(MPI_Comm comm, long bytes);
+
 /* ---- the rest ---- */
 
 /* Call the MPI library as the user did, on `comm` instead of the call's communicator. */
@@ -158,6 +166,7 @@ double ct_now(void); /* seconds, monotonic */
 extern const ct_algorithm_t ct_bcast_hierarchical;      /* bcast.c */
 extern const ct_algorithm_t ct_allgather_hierarchical;  /* allgather.c */
 extern const ct_algorithm_t ct_allreduce_ring;          /* allreduce.c */
-extern const ct_algorithm_t ct_alltoallv_threshold;     /* alltoallv.c */
+extern const ct_algorithm_t ct_alltoallv_eager_pairwise; /* alltoallv.c */
+extern const ct_algorithm_t ct_alltoallv_adaptive;      /* feedback.c */
 
 #endif
