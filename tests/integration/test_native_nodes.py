@@ -251,7 +251,7 @@ def test_one_slow_repetition_past_the_budget_is_the_last(
 def test_without_its_owner_a_launch_ends(backend: NativeBackend, tmp_path: Path) -> None:
     """The program ends itself when the process that wants its results is gone."""
     cells = tuple(_cell(Shape(1, 2), 8 << i) for i in range(3))
-    steps = tuple(Step(i % 3, 10, 0.01) for i in range(100_000))
+    steps = tuple(Step(i % 3, 1000, 0.01) for i in range(100_000))
     plan = LaunchPlan(LAUNCHED, cells, steps, 120.0)
     folder = tmp_path / "f"
     folder.mkdir()
