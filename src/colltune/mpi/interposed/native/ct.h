@@ -162,6 +162,9 @@ int ct_pass(const ct_call_t *call, MPI_Comm comm);
 /* One line on standard error, of one process; levels: 0 always, 1 with COLLTUNE_LOG=1 and so on. */
 void ct_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double ct_now(void); /* seconds, monotonic */
+/* The MPI library and its release, as colltune names them (openmpi, 5.0.11); unknown, -
+ * (library.c). */
+void ct_library(char *name, char *release, size_t length);
 
 extern const ct_algorithm_t ct_bcast_hierarchical;      /* bcast.c */
 extern const ct_algorithm_t ct_allgather_hierarchical;  /* allgather.c */

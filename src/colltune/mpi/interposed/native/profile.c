@@ -1,0 +1,400 @@
+/* The profile: what a job spends in collectives, counted per communicator while it runs.
+ *
+ * A communicator's numbers belong to it alone. MPI lets no two threads be in collectives of one
+ * communicator at once, so that counting takes no lock; one is taken when a communicator comes or
+ * goes. In MPI_Finalize the processes' numbers are added up along a tree, and rank 0 writes one file
+ * (profile_file.c). Every call is counted. The first calls of a kind are timed, then one in `rate`
+ * at random distances, so that no pattern of the program hides between them. */
+#include "profile.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BINS = 65, FIRST_CALLS = 16, TAG = 1, MOST_RECORDS = 1 << 16, LONGEST_RATE = 1000000000 };
+
+/* The calls of one kind that one configuration ran. */
+typedef struct cell {
+    ct_record_t sum;
+    uint64_t first; /* of its calls: timed without exception; the others are a sample */
+    double first_s, later_s;
+    uint64_t later;
+    struct cell *next;
+} cell_t;
+
+/* The calls of one collective with one size of messages. */
+typedef struct {
+    uint64_t calls;
+    uint32_t untimed; /* calls until the next that is timed */
+    cell_t *cells;    /* by configuration, the latest first */
+} bin_t;
+
+typedef struct profile {
+    int size, nodes, ppn;
+    int peers; /* with which a process talks: the members, or those of the other group */
+    uint64_t random;
+    bin_t **bins[CT_COLLECTIVES];
+    bin_t *now; /* of the call under way */
+    uint64_t now_bytes;
+    struct profile *next, *before;
+} profile_t;
+
+int ct_profiling;
+
+static uint32_t rate = 1;
+static double started;
+static char folder[CT_PATH_LENGTH];
+static ct_shape_t world;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below */
+static profile_t *live;
+static ct_records_t finished; /* of communicators that are gone */
+
+/* ---- adding up ---- */
+
+static uint64_t hash_of(const ct_record_t *record) {
+    uint64_t hash = 14695981039346656037u;
+    const int numbers[] = {record->collective, record->size, record->nodes, record->ppn, record->bin};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        hash = (hash ^ (uint64_t)(unsigned)numbers[i]) * 1099511628211u;
+    for (const char *c = record->id; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    return hash ^ hash >> 29;
+}
+
+static int same_kind(const ct_record_t *a, const ct_record_t *b) {
+    return a->collective == b->collective && a->size == b->size && a->nodes == b->nodes
+           && a->ppn == b->ppn && a->bin == b->bin && !strcmp(a->id, b->id);
+}
+
+/* Where the record of this kind is, or is to be. */
+static size_t slot_of(const ct_records_t *records, const ct_record_t *record) {
+    size_t mask = records->n_slots - 1, slot = hash_of(record) & mask;
+    while (records->slots[slot] && !same_kind(&records->items[records->slots[slot] - 1], record))
+        slot = (slot + 1) & mask;
+    return slot;
+}
+
+static int grow(ct_records_t *records) {
+    size_t room = records->room ? 2 * records->room : 64, n_slots = 2 * room;
+    ct_record_t *items = realloc(records->items, room * sizeof *items);
+    if (!items) return 0;
+    records->items = items;
+    uint32_t *slots = calloc(n_slots, sizeof *slots);
+    if (!slots) return 0;
+    free(records->slots);
+    records->slots = slots;
+    records->n_slots = n_slots;
+    records->room = room;
+    for (size_t i = 0; i < records->n; i++) slots[slot_of(records, &items[i])] = (uint32_t)i + 1;
+    return 1;
+}
+
+static void add_to(ct_record_t *sum, const ct_record_t *more) {
+    if (more->timed && (!sum->timed || more->least_s < sum->least_s)) sum->least_s = more->least_s;
+    if (more->most_s > sum->most_s) sum->most_s = more->most_s;
+    if (more->least_bytes < sum->least_bytes) sum->least_bytes = more->least_bytes;
+    if (more->most_bytes > sum->most_bytes) sum->most_bytes = more->most_bytes;
+    sum->calls += more->calls;
+    sum->bytes += more->bytes;
+    sum->timed += more->timed;
+    sum->timed_s += more->timed_s;
+    sum->squares_s2 += more->squares_s2;
+    sum->time_s += more->time_s;
+}
+
+static void add_record(ct_records_t *records, const ct_record_t *more) {
+    size_t slot = records->n_slots ? slot_of(records, more) : 0;
+    if (records->n_slots && records->slots[slot]) {
+        add_to(&records->items[records->slots[slot] - 1], more);
+        return;
+    }
+    if (records->n == records->room && (records->n >= MOST_RECORDS || !grow(records))) {
+        records->lost_calls += more->calls;
+        return;
+    }
+    records->items[records->n] = *more;
+    records->slots[slot_of(records, more)] = (uint32_t)++records->n;
+}
+
+/* Seconds of all calls of the cell: those timed without exception, and the mean of the sample for
+ * the others. */
+static double estimate(const cell_t *cell) {
+    uint64_t others = cell->sum.calls - cell->first;
+    if (!others) return cell->first_s;
+    double mean = cell->later ? cell->later_s / (double)cell->later
+                  : cell->first ? cell->first_s / (double)cell->first : 0;
+    return cell->first_s + mean * (double)others;
+}
+
+/* Add the numbers of a communicator to `records`, and give its memory back. */
+static void finish(profile_t *p, ct_records_t *records) {
+    for (int c = 0; c < CT_COLLECTIVES; c++) {
+        for (int b = 0; p->bins[c] && b < BINS; b++) {
+            if (!p->bins[c][b]) continue;
+            for (cell_t *cell = p->bins[c][b]->cells, *next; cell; cell = next) {
+                next = cell->next;
+                cell->sum.time_s = estimate(cell);
+                add_record(records, &cell->sum);
+                free(cell);
+            }
+            free(p->bins[c][b]);
+        }
+        free(p->bins[c]);
+    }
+    free(p);
+}
+
+static void unlink_live(profile_t *p) {
+    if (p->before) p->before->next = p->next;
+    else live = p->next;
+    if (p->next) p->next->before = p->before;
+}
+
+/* The communicator is freed. After ct_profile_end nothing is left of its numbers. */
+static void release(void *data) {
+    pthread_mutex_lock(&lock);
+    if (ct_profiling) {
+        unlink_live(data);
+        finish(data, &finished);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- counting ---- */
+
+static const char key;
+
+/* The numbers of a communicator at its first call; NULL: no memory. Every process of it comes here
+ * at once, so that they can find out where they are. */
+static profile_t *begin_profile(ct_comm_t *c) {
+    profile_t *p = calloc(1, sizeof *p);
+    if (!c->is_inter) ct_spread(c);
+    if (!p) return NULL;
+    p->peers = c->size;
+    if (c->is_inter) PMPI_Comm_remote_size(c->comm, &p->peers);
+    p->size = c->is_inter ? c->size + p->peers : c->size;
+    p->nodes = c->is_inter ? 0 : c->nodes;
+    p->ppn = c->is_inter ? 0 : c->ppn;
+    p->random = (uint64_t)(uintptr_t)p ^ (uint64_t)(ct_now() * 1e9) ^ 0x9e3779b97f4a7c15u;
+    pthread_mutex_lock(&lock);
+    p->next = live;
+    if (live) live->before = p;
+    live = p;
+    pthread_mutex_unlock(&lock);
+    if (ct_keep(c, &key, 0, p, release) == MPI_SUCCESS) return c->profile = p;
+    release(p);
+    return NULL;
+}
+
+/* What the caller passes per process, where it differs among them: the mean. */
+static uint64_t mean_bytes(const ct_call_t *call, int peers) {
+    int here = call->sendbuf == MPI_IN_PLACE, item = 0;
+    const int *counts = here ? call->recvcounts : call->sendcounts;
+    if (!counts || peers < 1) return 0;
+    if (PMPI_Type_size(here ? call->recvtype : call->sendtype, &item) != MPI_SUCCESS) return 0;
+    uint64_t sum = 0;
+    for (int i = 0; i < peers; i++) sum += counts[i] > 0 ? (uint64_t)counts[i] : 0;
+    return item > 0 ? sum * (uint64_t)item / (uint64_t)peers : 0;
+}
+
+/* 0 for 0 bytes, then one bin per power of two. */
+static int bin_of(uint64_t bytes) { return bytes ? 64 - __builtin_clzll(bytes) : 0; }
+
+static uint64_t bytes_of(const ct_call_t *call, int peers) {
+    return call->collective == CT_ALLTOALLV ? mean_bytes(call, peers) : call->msize;
+}
+
+static bin_t *bin_at(profile_t *p, ct_collective_t collective, int number) {
+    bin_t ***bins = &p->bins[collective];
+    if (!*bins && !(*bins = calloc(BINS, sizeof **bins))) return NULL;
+    bin_t **bin = &(*bins)[number];
+    if (!*bin) *bin = calloc(1, sizeof **bin);
+    return *bin;
+}
+
+/* Calls from one that is timed to the next: 1 to 2 rate - 1, rate in the mean. */
+static uint32_t distance(profile_t *p) {
+    p->random ^= p->random << 13;
+    p->random ^= p->random >> 7;
+    p->random ^= p->random << 17;
+    return rate == 1 ? 1 : 1 + (uint32_t)((p->random >> 11) % (2 * (uint64_t)rate - 1));
+}
+
+int ct_profile_wants(ct_comm_t *c, const ct_call_t *call) {
+    profile_t *p = c->profile;
+    if (!p && !(p = begin_profile(c))) return 0;
+    p->now_bytes = bytes_of(call, p->peers);
+    bin_t *bin = p->now = bin_at(p, call->collective, bin_of(p->now_bytes));
+    if (!bin) return 0;
+    if (bin->calls++ < FIRST_CALLS) return 1;
+    if (bin->untimed == 0) bin->untimed = distance(p);
+    return --bin->untimed == 0;
+}
+
+static cell_t *new_cell(const profile_t *p, const ct_call_t *call, const char *id) {
+    cell_t *cell = calloc(1, sizeof *cell);
+    if (!cell) return NULL;
+    ct_record_t *sum = &cell->sum; /* field by field: its padding is sent, too */
+    sum->collective = call->collective;
+    sum->size = p->size;
+    sum->nodes = p->nodes;
+    sum->ppn = p->ppn;
+    sum->bin = bin_of(p->now_bytes);
+    sum->least_bytes = p->now_bytes;
+    snprintf(sum->id, sizeof sum->id, "%s", id);
+    cell->next = p->now->cells;
+    p->now->cells = cell;
+    return cell;
+}
+
+static cell_t *cell_of(const profile_t *p, const ct_call_t *call, const char *id) {
+    for (cell_t *cell = p->now->cells; cell; cell = cell->next)
+        if (!strcmp(cell->sum.id, id)) return cell;
+    return new_cell(p, call, id);
+}
+
+void ct_profile_note(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *configuration,
+                     double seconds) {
+    profile_t *p = c->profile;
+    if (!p || !p->now) return;
+    cell_t *cell = cell_of(p, call, configuration ? configuration->id : "");
+    if (!cell) return;
+    ct_record_t *sum = &cell->sum;
+    sum->calls++;
+    sum->bytes += p->now_bytes;
+    if (p->now_bytes < sum->least_bytes) sum->least_bytes = p->now_bytes;
+    if (p->now_bytes > sum->most_bytes) sum->most_bytes = p->now_bytes;
+    int first = p->now->calls <= FIRST_CALLS;
+    cell->first += (uint64_t)first;
+    if (seconds < 0) return;
+    *(first ? &cell->first_s : &cell->later_s) += seconds;
+    cell->later += (uint64_t)!first;
+    if (!sum->timed++ || seconds < sum->least_s) sum->least_s = seconds;
+    if (seconds > sum->most_s) sum->most_s = seconds;
+    sum->timed_s += seconds;
+    sum->squares_s2 += seconds * seconds;
+}
+
+/* ---- MPI_Init ---- */
+
+static int usable(const char *path) {
+    struct stat found;
+    if (mkdir(path, 0777) == 0) return 1;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode) && access(path, W_OK | X_OK) == 0;
+}
+
+/* Rank 0: read what the user wants; 0: no profile. */
+static uint32_t asked_rate(void) {
+    const char *path = getenv("COLLTUNE_PROFILE"), *text = getenv("COLLTUNE_PROFILE_RATE");
+    char *end = NULL;
+    if (!path || !*path) return 0;
+    if (strlen(path) >= sizeof folder || !usable(path)) {
+        ct_log(0, "COLLTUNE_PROFILE: no folder that can be written: %s; no profile is kept", path);
+        return 0;
+    }
+    strcpy(folder, path);
+    if (!text || !*text) return 1;
+    long wanted = strtol(text, &end, 10);
+    if (!*end && wanted >= 1 && wanted <= LONGEST_RATE) return (uint32_t)wanted;
+    ct_log(0, "COLLTUNE_PROFILE_RATE=%s is no whole number from 1 on; every call is timed", text);
+    return 1;
+}
+
+void ct_profile_begin(void) {
+    int rank;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) rate = asked_rate();
+    PMPI_Bcast(&rate, 1, MPI_UINT32_T, 0, MPI_COMM_WORLD);
+    ct_comm_t *c = rate ? ct_comm(MPI_COMM_WORLD) : NULL;
+    if (!c || ct_spread(c) != MPI_SUCCESS) return;
+    world = (ct_shape_t){c->size, c->nodes, c->ppn};
+    started = ct_now();
+    ct_profiling = 1;
+}
+
+/* ---- MPI_Finalize ---- */
+
+static void merge(ct_totals_t *into, const ct_totals_t *more) {
+    into->lost_calls += more->lost_calls;
+    into->collective_s += more->collective_s;
+    if (more->least_s < into->least_s) into->least_s = more->least_s;
+    if (more->most_s > into->most_s) into->most_s = more->most_s;
+    if (more->wall_s > into->wall_s) into->wall_s = more->wall_s;
+}
+
+/* Take what `source` has sent. */
+static int receive(MPI_Comm comm, int source, ct_records_t *records, ct_totals_t *totals) {
+    ct_totals_t more;
+    int status = PMPI_Recv(&more, sizeof more, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
+    if (status != MPI_SUCCESS) return status;
+    merge(totals, &more);
+    for (uint64_t i = 0; i < more.n; i++) {
+        ct_record_t record;
+        status = PMPI_Recv(&record, sizeof record, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
+        if (status != MPI_SUCCESS) return status;
+        add_record(records, &record);
+    }
+    return MPI_SUCCESS;
+}
+
+static int send_all(MPI_Comm comm, int to, const ct_records_t *records, const ct_totals_t *totals) {
+    int status = PMPI_Send(totals, sizeof *totals, MPI_BYTE, to, TAG, comm);
+    for (size_t i = 0; status == MPI_SUCCESS && i < records->n; i++)
+        status = PMPI_Send(&records->items[i], sizeof *records->items, MPI_BYTE, to, TAG, comm);
+    return status;
+}
+
+/* Add up the numbers of all processes on rank 0, along a binomial tree. */
+static int add_up(MPI_Comm comm, int rank, int size, ct_records_t *records, ct_totals_t *totals) {
+    for (int step = 1; step < size; step *= 2) {
+        if (rank & step) {
+            totals->n = records->n;
+            totals->lost_calls += records->lost_calls;
+            return send_all(comm, rank - step, records, totals);
+        }
+        if (rank + step >= size) continue;
+        int status = receive(comm, rank + step, records, totals);
+        if (status != MPI_SUCCESS) return status;
+    }
+    totals->lost_calls += records->lost_calls;
+    return MPI_SUCCESS;
+}
+
+/* The numbers of all communicators of this process. */
+static ct_records_t collected(void) {
+    pthread_mutex_lock(&lock);
+    ct_profiling = 0;
+    while (live) {
+        profile_t *p = live;
+        live = p->next;
+        finish(p, &finished);
+    }
+    ct_records_t records = finished;
+    finished = (ct_records_t){0};
+    pthread_mutex_unlock(&lock);
+    return records;
+}
+
+void ct_profile_end(void) {
+    if (!ct_profiling) return;
+    ct_totals_t totals = {.wall_s = ct_now() - started};
+    ct_records_t records = collected();
+    for (size_t i = 0; i < records.n; i++) totals.collective_s += records.items[i].time_s;
+    totals.least_s = totals.most_s = totals.collective_s;
+    ct_comm_t *c = ct_comm(MPI_COMM_WORLD);
+    MPI_Comm comm = MPI_COMM_NULL;
+    int status = c ? ct_split(c, 0, c->rank, &comm) : MPI_ERR_COMM;
+    if (status == MPI_SUCCESS) {
+        status = add_up(comm, c->rank, c->size, &records, &totals);
+        PMPI_Comm_free(&comm);
+    }
+    if (status == MPI_SUCCESS && c->rank == 0)
+        ct_profile_write(folder, rate, &world, &records, &totals);
+    else if (c && c->rank == 0)
+        ct_log(0, "the profile is lost: the processes' numbers could not be gathered");
+    free(records.items);
+    free(records.slots);
+}

@@ -1,0 +1,43 @@
+/* What profile.c (counting, adding up) and profile_file.c (writing) share. */
+#ifndef CT_PROFILE_H
+#define CT_PROFILE_H
+
+#include "ct.h"
+
+#include <stdint.h>
+
+enum { CT_PATH_LENGTH = 4096 };
+
+/* Calls of one kind, of one process or added up: seconds are those that processes were inside. */
+typedef struct {
+    int collective, size, nodes, ppn, bin; /* nodes 0: not known; ppn 0: not known, or uneven */
+    char id[CT_ID_LENGTH];                 /* of the configuration; empty: the library's own */
+    uint64_t calls, bytes, least_bytes, most_bytes;
+    uint64_t timed;
+    double timed_s, least_s, most_s, squares_s2; /* of the calls that were timed */
+    double time_s;                               /* of all, estimated */
+} ct_record_t;
+
+/* Records by kind; `slots` is a hash table of their numbers from 1 on, 0 where it is free. */
+typedef struct {
+    size_t n, room, n_slots;
+    ct_record_t *items;
+    uint32_t *slots;
+    uint64_t lost_calls; /* for which there was no room */
+} ct_records_t;
+
+/* Of processes: seconds in collectives (sum, least and most of one), wall time (most). */
+typedef struct {
+    uint64_t n, lost_calls;
+    double collective_s, least_s, most_s, wall_s;
+} ct_totals_t;
+
+typedef struct {
+    int size, nodes, ppn;
+} ct_shape_t;
+
+/* Write the file into `folder`, whole or not at all; one line in the log if that fails. */
+void ct_profile_write(const char *folder, uint32_t rate, const ct_shape_t *world,
+                      const ct_records_t *records, const ct_totals_t *totals);
+
+#endif
