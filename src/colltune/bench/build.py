@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -15,7 +16,22 @@ from colltune.errors import OutputError
 from colltune.files import cache_folder
 
 _KINDS = (".c", ".h")
-_FLAGS = ("-O3", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
+_C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
+
+
+@dataclass(frozen=True)
+class _Product:
+    """What the compiler makes: with which flags, what it is linked to, how its name ends."""
+
+    flags: tuple[str, ...]
+    linked: tuple[str, ...]
+    ending: str = ""
+
+
+_PROGRAM = _Product(("-O3", *_C11), ("-ldl",))
+# loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
+_SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
+_LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
 _COMPILE_TIMEOUT_S = 120.0
 
 
@@ -38,9 +54,8 @@ def native_benchmark(
     OutputError
         If the cache folder cannot be written.
     """
-    folder = resources.files("colltune.bench") / "native"
-    texts = {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
-    return _program("collbench", texts, mpicc, identity, cache, environment)
+    texts = _sources("colltune.bench")
+    return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
 def canary(
@@ -57,28 +72,52 @@ def canary(
     shared = [bench / "native" / name for name in ("collectives.c", "collectives.h")]
     files = [bench / "proof" / "native" / "canary.c", *shared]
     texts = {file.name: file.read_bytes() for file in files}
-    return _program("canary", texts, mpicc, identity, cache, environment)
+    return _compiled("canary", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
-def _program(
+def interposed_library(
+    mpicc: Path,
+    identity: str,
+    cache: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Path:
+    """Return the compiled ``libcolltune``, to be preloaded in all processes of a job.
+
+    See `native_benchmark` for parameters and errors.
+    """
+    texts = _sources("colltune.mpi.interposed")
+    return _compiled("libcolltune", _LIBRARY, texts, mpicc, identity, cache, environment)
+
+
+def _sources(package: str) -> dict[str, bytes]:
+    folder = resources.files(package) / "native"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
+
+
+def _compiled(
     name: str,
+    product: _Product,
     texts: Mapping[str, bytes],
     mpicc: Path,
     identity: str,
     cache: Path | None,
     environment: Mapping[str, str] | None,
 ) -> Path:
-    digest = hashlib.sha256(repr((str(mpicc), identity, _FLAGS)).encode())
+    digest = hashlib.sha256(repr((str(mpicc), identity, product.flags)).encode())
     for _, text in sorted(texts.items()):
         digest.update(text)
-    target = (cache or cache_folder()) / f"{name}-{digest.hexdigest()[:16]}"
+    target = (cache or cache_folder()) / f"{name}-{digest.hexdigest()[:16]}{product.ending}"
     if not target.exists():
-        _compile(mpicc, texts, target, environment or {})
+        _compile(mpicc, texts, target, environment or {}, product)
     return target
 
 
 def _compile(
-    mpicc: Path, texts: Mapping[str, bytes], target: Path, environment: Mapping[str, str]
+    mpicc: Path,
+    texts: Mapping[str, bytes],
+    target: Path,
+    environment: Mapping[str, str],
+    product: _Product,
 ) -> None:
     work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
@@ -88,7 +127,7 @@ def _compile(
         program = work / "program"
         sources = [work / name for name in sorted(texts) if name.endswith(".c")]
         outcome = process.run(
-            [mpicc, *_FLAGS, "-o", program, *sources, "-ldl"],
+            [mpicc, *product.flags, "-o", program, *sources, *product.linked],
             timeout_s=_COMPILE_TIMEOUT_S,
             env=dict(os.environ) | dict(environment),
         )

@@ -31,9 +31,11 @@ typedef enum {
 
 enum { CT_MAX_PARAMETERS = 4, CT_ID_LENGTH = 128 };
 
-/* A call's arguments, as MPI's function has them; what a collective lacks is zero. `msize` is what
- * colltune calls msize_bytes: the whole buffer of bcast, reduce, allreduce, the block per peer of
- * allgather, alltoall, gather, scatter; of alltoallv 0, since every process has another. */
+/* A call's arguments, as MPI's function has them; what a collective lacks is zero. Bcast's buffer is
+ * recvbuf, recvcount, recvtype; so are count and datatype of reductions. `msize` is what colltune
+ * calls msize_bytes: the whole buffer of bcast, reduce, allreduce, the block per peer of allgather,
+ * alltoall, gather, scatter (allgatherv: the mean block); of alltoallv 0, since every process has
+ * another. It is the same on all processes. */
 typedef struct {
     ct_collective_t collective;
     const void *sendbuf;
@@ -94,40 +96,79 @@ typedef struct ct_kept {
     struct ct_kept *next;
 } ct_kept_t;
 
-/* What is known of a communicator; lives as its attribute. */
+/* What is known of a communicator; lives as its attribute. Only intracommunicators of two or more
+ * processes of this MPI_COMM_WORLD have one. */
 struct ct_comm {
     MPI_Comm comm;
-    int size, rank, is_inter;
+    MPI_Comm base; /* a duplicate of ours for messages; errors are returned on it. See ct_base */
+    int size, rank, is_inter; /* is_inter: always 0 */
     int nodes;     /* 0 until ct_spread was called */
     int ppn;       /* processes of each node; 0 if they differ */
     int *node_of;  /* the node of each rank, nodes numbered by their lowest rank */
-    int in_use;    /* ours is at work on it: calls from inside go to the MPI library */
     ct_kept_t *kept;
     const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (table.c) */
     int has_decisions;
     void *profile; /* its numbers (profile.c); NULL at first */
+    int refused, left_out;      /* communicator.c: no base can be had; not one of ours to change */
+    struct ct_comm *older, *newer;
 };
 
-/* ---- communicators (communicator.c) ---- */
+/* ---- communicators (communicator.c, spread.c) ---- */
 
-ct_comm_t *ct_comm(MPI_Comm comm); /* NULL where we stay out */
-int ct_spread(ct_comm_t *c);       /* collective at the first call; an MPI error code */
-void *ct_find(ct_comm_t *c, const void *key, long number);
-int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *));
+/* The state of a communicator; NULL where we stay out. Local, a few ns for the one used last. */
+ct_comm_t *ct_comm(MPI_Comm comm);
+/* Make c->base. Collective at the first call, the same answer everywhere; done before `run` of any
+ * CT_OWN is called. An MPI error code. */
+int ct_base(ct_comm_t *c);
+/* Find out nodes, ppn, node_of. Local if anything was configured in MPI_Init, else collective over c
+ * at the first call; an MPI error code. COLLTUNE_NODES=by-rank:PPN lays rank r of MPI_COMM_WORLD on
+ * node r / PPN, for tests on one host. */
+int ct_spread(ct_comm_t *c);
 /* A communicator of our own of the processes with the same colour, ordered by `order`; collective
- * over c. Errors are returned on it. */
+ * over c, an MPI error code. MPI_UNDEFINED: in none. Errors are returned on it. */
 int ct_split(ct_comm_t *c, int colour, int order, MPI_Comm *part);
+/* What was kept under key and number, or NULL. */
+void *ct_find(ct_comm_t *c, const void *key, long number);
+/* Keep `data` with c; replaces nothing. `release` (may be NULL) is called when the communicator is
+ * freed and else in MPI_Finalize while MPI still works. It may free communicators, but must not wait
+ * for other processes. 0 if done; if not, `data` stays the caller's. */
+int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *));
+/* Release and forget what is kept under key and number. */
+void ct_drop(ct_comm_t *c, const void *key, long number);
+
+/* ---- which calls are looked at (interposed.c) ---- */
+
+/* Calls of a collective cost one untaken branch unless somebody has engaged it. `collectives` has
+ * bit 1 << c for each collective c and replaces what `who` engaged before. */
+typedef enum { CT_BY_FORCE, CT_BY_TABLE, CT_BY_RULES, CT_BY_PROFILE, CT_ENGAGERS } ct_engager_t;
+#define CT_ALL_COLLECTIVES ((1u << CT_COLLECTIVES) - 1)
+void ct_engage(ct_engager_t who, unsigned collectives);
+
+/* ---- settings (settings.c) ---- */
+
+/* Value of an environment variable on rank 0 of MPI_COMM_WORLD, the same on all processes from
+ * MPI_Init on; NULL if it is unset or empty. Only for the names listed in settings.c. */
+const char *ct_setting(const char *name);
+/* Give all processes of MPI_COMM_WORLD rank 0's `bytes` of `length` (others: ignored); collective.
+ * A copy that ends with a NUL and is the caller's; NULL if rank 0 has none or memory is out. */
+char *ct_share(const char *bytes, size_t *length);
+extern int ct_world_rank, ct_world_size;
 
 /* ---- configurations (configuration.c) ---- */
 
 extern const ct_algorithm_t *const ct_algorithms[]; /* ends with NULL */
 extern const char *const ct_collective_names[CT_COLLECTIVES];
 ct_collective_t ct_collective_named(const char *name);
-/* Read an id; NULL, with `why` written, if it names nothing that we can run. */
-ct_configuration_t *ct_configuration(const char *id, char *why, size_t length);
-/* Make `id` the choice for its collective on every communicator, whatever the table says; with an
- * empty or NULL id that of no collective. Public: benchmarks look it up. 0 if done. */
+/* Read `ID [NAME=VALUE ...]`, an id and the control variables that choose it: with variables it is
+ * CT_STEERED, colltune.… is CT_OWN, LIBRARY.COLLECTIVE.default CT_LIBRARY. The same text gives the
+ * same pointer, valid until MPI_Finalize. NULL, with `why` written, if it names nothing that we can
+ * run. */
+const ct_configuration_t *ct_configuration(const char *text, char *why, size_t length);
+/* Make `id` (or `ID NAME=VALUE ...`) the choice for its collective on every communicator, whatever
+ * the table says; an empty or NULL id: no longer. All processes between the same two calls. Public:
+ * benchmarks look it up. 0 if done. */
 int colltune_force(const char *collective, const char *id);
+const ct_configuration_t *ct_forced(ct_collective_t collective); /* NULL: nothing is */
 
 /* ---- deciding (table.c, rules.c), steering (steer.c) ---- */
 
@@ -159,7 +200,9 @@ int colltune_alltoallv_threshold_set(MPI_Comm comm, long bytes);
 
 /* Call the MPI library as the user did, on `comm` instead of the call's communicator. */
 int ct_pass(const ct_call_t *call, MPI_Comm comm);
-/* One line on standard error, of one process; levels: 0 always, 1 with COLLTUNE_LOG=1 and so on. */
+#define CT_PUBLIC __attribute__((visibility("default"))) /* all else is hidden */
+/* One line on standard error, of rank 0 of MPI_COMM_WORLD; level 0: always, 1 with COLLTUNE_LOG=1 and
+ * so on. */
 void ct_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double ct_now(void); /* seconds, monotonic */
 /* The MPI library and its release, as colltune names them (openmpi, 5.0.11); unknown, -

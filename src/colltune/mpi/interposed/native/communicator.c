@@ -1,0 +1,205 @@
+/* What is known of each communicator: an attribute of it, made at the first call that is looked at.
+ *
+ * The attribute is not copied to duplicates and goes when the communicator is freed. Each thread
+ * remembers the communicator it used last, so that repeated calls ask MPI nothing; `generation`
+ * grows whenever an attribute goes, since MPI may then give the same handle to another
+ * communicator. */
+#include "core.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct {
+    MPI_Comm comm;
+    unsigned long generation;
+    ct_comm_t *state;
+} remembered_t;
+
+static _Thread_local remembered_t last;
+static _Atomic unsigned long generation = 1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list of all states */
+static ct_comm_t *newest;
+static int keyval = MPI_KEYVAL_INVALID;
+static MPI_Group world = MPI_GROUP_NULL;
+
+/* ---- what is kept ---- */
+
+void *ct_find(ct_comm_t *c, const void *key, long number) {
+    for (ct_kept_t *kept = c->kept; kept; kept = kept->next)
+        if (kept->key == key && kept->number == number) return kept->data;
+    return NULL;
+}
+
+int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *)) {
+    ct_kept_t *kept = malloc(sizeof *kept);
+    if (!kept) return 1;
+    *kept = (ct_kept_t){key, number, data, release, c->kept};
+    c->kept = kept;
+    return 0;
+}
+
+static void release(ct_kept_t *kept) {
+    if (kept->release) kept->release(kept->data);
+    free(kept);
+}
+
+void ct_drop(ct_comm_t *c, const void *key, long number) {
+    for (ct_kept_t **at = &c->kept; *at; at = &(*at)->next) {
+        ct_kept_t *kept = *at;
+        if (kept->key != key || kept->number != number) continue;
+        *at = kept->next;
+        release(kept);
+        return;
+    }
+}
+
+/* ---- states ---- */
+
+static void link_state(ct_comm_t *c) {
+    pthread_mutex_lock(&lock);
+    c->older = newest;
+    if (newest) newest->newer = c;
+    newest = c;
+    pthread_mutex_unlock(&lock);
+}
+
+static void unlink_state(ct_comm_t *c) {
+    pthread_mutex_lock(&lock);
+    if (c->older) c->older->newer = c->newer;
+    if (c->newer) c->newer->older = c->older;
+    else newest = c->older;
+    pthread_mutex_unlock(&lock);
+}
+
+/* MPI calls it when the communicator is freed, and we in MPI_Finalize. */
+static int forget(MPI_Comm comm, int key, void *value, void *extra) {
+    ct_comm_t *c = value;
+    (void)comm, (void)key, (void)extra;
+    atomic_fetch_add(&generation, 1);
+    unlink_state(c);
+    while (c->kept) {
+        ct_kept_t *kept = c->kept;
+        c->kept = kept->next;
+        release(kept);
+    }
+    if (c->base != MPI_COMM_NULL) PMPI_Comm_free(&c->base);
+    free(c->node_of);
+    free(c);
+    return MPI_SUCCESS;
+}
+
+int *ct_world_ranks(MPI_Comm comm, int size) {
+    MPI_Group group;
+    int *mine = malloc((size_t)size * sizeof *mine), *found = malloc((size_t)size * sizeof *found);
+    for (int r = 0; mine && r < size; r++) mine[r] = r;
+    if (mine && found && PMPI_Comm_group(comm, &group) == MPI_SUCCESS) {
+        int failed = PMPI_Group_translate_ranks(group, size, mine, world, found) != MPI_SUCCESS;
+        PMPI_Group_free(&group);
+        free(mine);
+        if (!failed) return found;
+        free(found);
+        return NULL;
+    }
+    free(mine);
+    free(found);
+    return NULL;
+}
+
+/* Processes of other worlds were told other settings and may decide otherwise. */
+static int within_world(MPI_Comm comm, int size) {
+    int within = 1, *ranks = ct_world_ranks(comm, size);
+    if (!ranks) return 0;
+    for (int r = 0; r < size && within; r++) within = ranks[r] != MPI_UNDEFINED;
+    free(ranks);
+    return within;
+}
+
+static ct_comm_t *new_state(MPI_Comm comm) {
+    int is_inter = 1;
+    ct_comm_t *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->comm = comm;
+    c->base = MPI_COMM_NULL;
+    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS ||
+        PMPI_Comm_size(comm, &c->size) != MPI_SUCCESS ||
+        PMPI_Comm_rank(comm, &c->rank) != MPI_SUCCESS) {
+        free(c);
+        return NULL;
+    }
+    c->left_out = is_inter || c->size < 2 || !within_world(comm, c->size);
+    link_state(c);
+    if (PMPI_Comm_set_attr(comm, keyval, c) == MPI_SUCCESS) return c;
+    unlink_state(c);
+    free(c);
+    return NULL;
+}
+
+static ct_comm_t *look_up(MPI_Comm comm, unsigned long now) {
+    ct_comm_t *c = NULL;
+    int found = 0;
+    if (comm == MPI_COMM_NULL || keyval == MPI_KEYVAL_INVALID) return NULL;
+    if (PMPI_Comm_get_attr(comm, keyval, &c, &found) != MPI_SUCCESS) return NULL;
+    if (!found) c = new_state(comm);
+    if (!c) return NULL;
+    last = (remembered_t){comm, now, c->left_out ? NULL : c};
+    return last.state;
+}
+
+ct_comm_t *ct_comm(MPI_Comm comm) {
+    unsigned long now = atomic_load_explicit(&generation, memory_order_acquire);
+    if (last.comm == comm && last.generation == now) return last.state;
+    return look_up(comm, now);
+}
+
+int ct_communicators_begin(void) {
+    int error = PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    if (error != MPI_SUCCESS) return error;
+    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
+}
+
+/* Newest first: what is made later may rest on what was there. */
+void ct_communicators_end(void) {
+    atomic_fetch_add(&generation, 1);
+    while (newest) {
+        ct_comm_t *c = newest;
+        if (PMPI_Comm_delete_attr(c->comm, keyval) != MPI_SUCCESS || newest == c) break;
+    }
+    if (keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&keyval);
+    if (world != MPI_GROUP_NULL) PMPI_Group_free(&world);
+}
+
+/* ---- communicators of our own ---- */
+
+/* Errors of what we do on the user's communicator are ours to deal with. */
+static int split_quietly(MPI_Comm comm, int rank, MPI_Comm *made) {
+    MPI_Errhandler theirs;
+    int error = PMPI_Comm_get_errhandler(comm, &theirs);
+    if (error != MPI_SUCCESS) return error;
+    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    error = PMPI_Comm_split(comm, 0, rank, made); /* a duplicate would copy attributes */
+    PMPI_Comm_set_errhandler(comm, theirs);
+    PMPI_Errhandler_free(&theirs);
+    return error;
+}
+
+int ct_base(ct_comm_t *c) {
+    if (c->base != MPI_COMM_NULL) return MPI_SUCCESS;
+    if (c->refused) return MPI_ERR_COMM;
+    int error = split_quietly(c->comm, c->rank, &c->base);
+    if (error == MPI_SUCCESS) return PMPI_Comm_set_errhandler(c->base, MPI_ERRORS_RETURN);
+    c->base = MPI_COMM_NULL;
+    c->refused = 1;
+    ct_log(0, "no communicator of our own can be made: the MPI library runs all calls on one of %d"
+           " processes", c->size);
+    return error;
+}
+
+int ct_split(ct_comm_t *c, int colour, int order, MPI_Comm *part) {
+    int error = ct_base(c);
+    *part = MPI_COMM_NULL;
+    if (error == MPI_SUCCESS) error = PMPI_Comm_split(c->base, colour, order, part);
+    if (error == MPI_SUCCESS && *part != MPI_COMM_NULL)
+        error = PMPI_Comm_set_errhandler(*part, MPI_ERRORS_RETURN);
+    return error;
+}

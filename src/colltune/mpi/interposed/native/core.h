@@ -1,0 +1,19 @@
+/* The beginnings and ends of the library's core, which interposed.c calls in their order. */
+#ifndef CT_CORE_H
+#define CT_CORE_H
+
+#include "ct.h"
+
+int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */
+void ct_settings_end(void);
+int ct_communicators_begin(void); /* an MPI error code */
+void ct_communicators_end(void);
+void ct_spread_begin(void); /* collective */
+void ct_spread_end(void);
+void ct_force_begin(void);
+void ct_configurations_end(void);
+
+/* Ranks in MPI_COMM_WORLD of all processes of `comm`; the caller's. NULL: memory is out. */
+int *ct_world_ranks(MPI_Comm comm, int size);
+
+#endif
