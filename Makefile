@@ -6,9 +6,16 @@ OUT ?= tuned
 MPI ?=
 NAME ?=
 TESTS ?= tests/integration
-export PYTHON
+NODES = 4
+PPN = 2
+LATENCY_US = 2000
+RATE_MBIT = 1000
+RAILS =
+FAIR =
+RUN =
+export PYTHON RUN
 
-.PHONY: tune test checks beside test-mpi setup lint bench docs man dist lock
+.PHONY: tune test checks beside test-mpi setup lint bench cluster cluster-down docs man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -39,6 +46,18 @@ lint: setup
 
 bench: setup
 	@.venv/bin/python -m benchmarks $(NAME)
+
+# virtual hosts on this machine, see cluster/README.md; RUN="mpirun ..." runs a command on them, and
+# where none are up, on some that end with it
+CLUSTER := PATH="$$PWD/.venv/bin:$$PATH" .venv/bin/python -m cluster
+NETWORK = --nodes $(NODES) --ppn $(PPN) --latency-us $(LATENCY_US) --rate-mbit $(RATE_MBIT) \
+  $(if $(RAILS),--rails $(RAILS))
+NAMED = $(if $(NAME),--name $(NAME))
+cluster: setup
+	@$(CLUSTER) $(if $(RUN),run $(if $(FAIR),--fair),up) $(NAMED) $(NETWORK) $(if $(RUN),-- sh -c "$$RUN")
+
+cluster-down: setup
+	@$(CLUSTER) down $(NAMED)
 
 # every reference that leads nowhere is an error
 docs: setup
