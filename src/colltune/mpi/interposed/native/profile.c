@@ -35,7 +35,6 @@ typedef struct {
 
 typedef struct profile {
     int size, nodes, ppn;
-    int peers; /* with which a process talks: the members, or those of the other group */
     uint64_t random;
     bin_t **bins[CT_COLLECTIVES];
     bin_t *now; /* of the call under way */
@@ -171,13 +170,11 @@ static const char key;
  * at once, so that they can find out where they are. */
 static profile_t *begin_profile(ct_comm_t *c) {
     profile_t *p = calloc(1, sizeof *p);
-    if (!c->is_inter) ct_spread(c);
+    ct_spread(c);
     if (!p) return NULL;
-    p->peers = c->size;
-    if (c->is_inter) PMPI_Comm_remote_size(c->comm, &p->peers);
-    p->size = c->is_inter ? c->size + p->peers : c->size;
-    p->nodes = c->is_inter ? 0 : c->nodes;
-    p->ppn = c->is_inter ? 0 : c->ppn;
+    p->size = c->size;
+    p->nodes = c->nodes;
+    p->ppn = c->ppn;
     p->random = (uint64_t)(uintptr_t)p ^ (uint64_t)(ct_now() * 1e9) ^ 0x9e3779b97f4a7c15u;
     pthread_mutex_lock(&lock);
     p->next = live;
@@ -190,21 +187,22 @@ static profile_t *begin_profile(ct_comm_t *c) {
 }
 
 /* What the caller passes per process, where it differs among them: the mean. */
-static uint64_t mean_bytes(const ct_call_t *call, int peers) {
+static uint64_t mean_bytes(const ct_call_t *call, int size) {
     int here = call->sendbuf == MPI_IN_PLACE, item = 0;
     const int *counts = here ? call->recvcounts : call->sendcounts;
-    if (!counts || peers < 1) return 0;
-    if (PMPI_Type_size(here ? call->recvtype : call->sendtype, &item) != MPI_SUCCESS) return 0;
+    MPI_Datatype type = here ? call->recvtype : call->sendtype;
+    if (!counts || type == MPI_DATATYPE_NULL) return 0;
+    if (PMPI_Type_size(type, &item) != MPI_SUCCESS) return 0;
     uint64_t sum = 0;
-    for (int i = 0; i < peers; i++) sum += counts[i] > 0 ? (uint64_t)counts[i] : 0;
-    return item > 0 ? sum * (uint64_t)item / (uint64_t)peers : 0;
+    for (int i = 0; i < size; i++) sum += counts[i] > 0 ? (uint64_t)counts[i] : 0;
+    return item > 0 ? sum * (uint64_t)item / (uint64_t)size : 0;
 }
 
 /* 0 for 0 bytes, then one bin per power of two. */
 static int bin_of(uint64_t bytes) { return bytes ? 64 - __builtin_clzll(bytes) : 0; }
 
-static uint64_t bytes_of(const ct_call_t *call, int peers) {
-    return call->collective == CT_ALLTOALLV ? mean_bytes(call, peers) : call->msize;
+static uint64_t bytes_of(const ct_call_t *call, int size) {
+    return call->collective == CT_ALLTOALLV ? mean_bytes(call, size) : call->msize;
 }
 
 static bin_t *bin_at(profile_t *p, ct_collective_t collective, int number) {
@@ -226,7 +224,7 @@ static uint32_t distance(profile_t *p) {
 int ct_profile_wants(ct_comm_t *c, const ct_call_t *call) {
     profile_t *p = c->profile;
     if (!p && !(p = begin_profile(c))) return 0;
-    p->now_bytes = bytes_of(call, p->peers);
+    p->now_bytes = bytes_of(call, p->size);
     bin_t *bin = p->now = bin_at(p, call->collective, bin_of(p->now_bytes));
     if (!bin) return 0;
     if (bin->calls++ < FIRST_CALLS) return 1;
@@ -288,7 +286,7 @@ static int usable(const char *path) {
 
 /* Rank 0: read what the user wants; 0: no profile. */
 static uint32_t asked_rate(void) {
-    const char *path = getenv("COLLTUNE_PROFILE"), *text = getenv("COLLTUNE_PROFILE_RATE");
+    const char *path = ct_setting("COLLTUNE_PROFILE"), *text = ct_setting("COLLTUNE_PROFILE_RATE");
     char *end = NULL;
     if (!path || !*path) return 0;
     if (strlen(path) >= sizeof folder || !usable(path)) {
@@ -304,9 +302,7 @@ static uint32_t asked_rate(void) {
 }
 
 void ct_profile_begin(void) {
-    int rank;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) rate = asked_rate();
+    if (ct_world_rank == 0) rate = asked_rate();
     PMPI_Bcast(&rate, 1, MPI_UINT32_T, 0, MPI_COMM_WORLD);
     ct_comm_t *c = rate ? ct_comm(MPI_COMM_WORLD) : NULL;
     if (!c || ct_spread(c) != MPI_SUCCESS) return;
