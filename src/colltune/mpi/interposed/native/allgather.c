@@ -1,4 +1,242 @@
-/* The hierarchical allgather: not available in this build. */
-#include "ct.h"
+/* Hierarchical allgather: aggregation in the node's shared memory, exchange between leaders, and
+ * distribution on the node that overlaps with it (Tran et al., sec. 3.2).
+ *
+ * Blocks lie in the shared memory by leader, then by node, then by rank, whatever order of ranks
+ * over nodes: what a leader passes on is contiguous. Large blocks go in rounds of slices. */
+#include "hierarchy.h"
 
-const ct_algorithm_t ct_allgather_hierarchical = {.collective = CT_ALLGATHER, .name = "hierarchical"};
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The order of blocks for a number of leaders. */
+typedef struct {
+    int nodes;
+    int *start; /* the first slot of leader k's blocks of node q: k * (nodes + 1) + q */
+    int *rank;  /* of each slot */
+    int mine;   /* this process's slot */
+    int ranked; /* slots are ranks */
+} order_t;
+
+static const char order_key;
+
+static void release(void *data) {
+    order_t *order = data;
+    if (order) {
+        free(order->start);
+        free(order->rank);
+    }
+    free(order);
+}
+
+static void fill(order_t *order, const ct_hierarchy_t *h, int leaders) {
+    int slot = 0;
+    order->ranked = 1;
+    for (int k = 0; k < leaders; k++) {
+        for (int q = 0; q < h->nodes; q++) {
+            int ppn = h->first[q + 1] - h->first[q];
+            order->start[k * (h->nodes + 1) + q] = slot;
+            for (int i = ct_led_from(ppn, leaders, k); i < ct_led_from(ppn, leaders, k + 1); i++) {
+                int rank = h->ranks[h->first[q] + i];
+                if (rank == h->rank) order->mine = slot;
+                if (rank != slot) order->ranked = 0;
+                order->rank[slot++] = rank;
+            }
+        }
+        order->start[k * (h->nodes + 1) + h->nodes] = slot;
+    }
+}
+
+static const order_t *order_of(ct_comm_t *c, const ct_hierarchy_t *h, int leaders) {
+    order_t *order = ct_find(c, &order_key, leaders);
+    if (order) return order;
+    order = calloc(1, sizeof *order);
+    if (!order) return NULL;
+    order->nodes = h->nodes;
+    order->start = malloc((size_t)leaders * ((size_t)h->nodes + 1) * sizeof *order->start);
+    order->rank = malloc((size_t)h->size * sizeof *order->rank);
+    if (order->start && order->rank) {
+        fill(order, h, leaders);
+        if (!ct_keep(c, &order_key, leaders, order, release)) return order;
+    }
+    release(order);
+    return NULL;
+}
+
+/* ---- one call ---- */
+
+typedef struct {
+    ct_data_t data; /* first: functions get its address */
+    ct_hierarchy_t *h;
+    const order_t *order;
+    const ct_plan_t *plan;
+    int leaders, overlap;
+    ct_elements_t to;
+    void *recvbuf;
+    size_t recvcount;
+    size_t block;     /* bytes */
+    size_t low, high; /* of the block, in this round */
+    char *whole;      /* all blocks, contiguous and by rank; NULL: unpack as they come */
+    const char *mine; /* this process's block, contiguous; NULL: pack from `source` */
+    ct_elements_t from;
+    const void *source;
+    size_t sendcount;
+    int in_place; /* all is exchanged in the receive buffer: nothing to be copied */
+} gather_t;
+
+static size_t begin(const ct_data_t *data, int k, int node) {
+    const gather_t *g = (const gather_t *)data;
+    return (size_t)g->order->start[k * (g->order->nodes + 1) + node] * (g->high - g->low);
+}
+
+static int unpack(const gather_t *g, const char *bytes, int rank) {
+    char *there = ct_element(&g->to, g->recvbuf, (size_t)rank * g->recvcount);
+    return ct_unpack(&g->to, bytes, there, g->recvcount, g->h->work);
+}
+
+static int copy(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at) {
+    const gather_t *g = (const gather_t *)data;
+    size_t slice = g->high - g->low, from = begin(data, k, first);
+    size_t left = begin(data, k, end) - from - *at;
+    if (g->in_place) left = 0;
+    while (left && budget) {
+        size_t slot = (from + *at) / slice, offset = (from + *at) % slice, bytes = slice - offset;
+        const char *there = data->base + from + *at;
+        int rank = g->order->rank[slot], code = MPI_SUCCESS;
+        if (g->whole) {
+            if (bytes > budget) bytes = budget;
+            memcpy(g->whole + (size_t)rank * g->block + g->low + offset, there, bytes);
+        } else {
+            code = unpack(g, there, rank);
+        }
+        if (code != MPI_SUCCESS) return code;
+        *at += bytes;
+        left -= bytes;
+        budget -= bytes < budget ? bytes : budget;
+    }
+    if (!left) *at = SIZE_MAX;
+    return MPI_SUCCESS;
+}
+
+/* Phase 1: every process writes its block, leaders wait for those that they lead. */
+static int aggregate(gather_t *g) {
+    ct_hierarchy_t *h = g->h;
+    char *slot = g->data.base + (size_t)g->order->mine * (g->high - g->low);
+    int code = MPI_SUCCESS, k = ct_leader(h, g->leaders);
+    if (!g->mine) code = ct_pack(&g->from, g->source, g->sendcount, slot, h->work);
+    else if (slot != g->mine + g->low) memcpy(slot, g->mine + g->low, g->high - g->low);
+    if (code != MPI_SUCCESS) return code;
+    ct_mark(h, CT_WRITTEN);
+    if (k < 0) return MPI_SUCCESS;
+    int end = ct_led_from(h->ppn, g->leaders, k + 1);
+    return ct_await(h, CT_WRITTEN, h->local, end);
+}
+
+static int run_round(gather_t *g) {
+    char *half;
+    int code = ct_round_begin(g->h, &half);
+    g->data.base = g->in_place ? g->recvbuf : half;
+    if (code == MPI_SUCCESS) code = aggregate(g);
+    if (code == MPI_SUCCESS)
+        code = ct_exchange(g->h, g->plan, &g->data, g->leaders, g->overlap);
+    ct_round_end(g->h);
+    return ct_fail(g->h, code);
+}
+
+/* ---- buffers ---- */
+
+static int unpack_all(const gather_t *g) {
+    int code = MPI_SUCCESS;
+    for (int r = 0; r < g->h->size && code == MPI_SUCCESS; r++)
+        code = unpack(g, g->whole + (size_t)r * g->block, r);
+    return code;
+}
+
+/* Where one round does not do, blocks that are not dense are packed and unpacked as a whole. */
+static int run_rounds(gather_t *g, size_t slice) {
+    char *packed = NULL, *whole = NULL;
+    int code = MPI_SUCCESS;
+    if (g->from.dense) g->mine = g->source;
+    if (g->to.dense) g->whole = g->recvbuf;
+    if (slice < g->block && !g->from.dense) {
+        g->mine = packed = malloc(g->block);
+        code = packed ? ct_pack(&g->from, g->source, g->sendcount, packed, g->h->work)
+                      : MPI_ERR_NO_MEM;
+    }
+    if (slice < g->block && !g->to.dense) {
+        g->whole = whole = malloc(g->block * (size_t)g->h->size);
+        if (!whole) code = MPI_ERR_NO_MEM;
+    }
+    g->in_place = slice == g->block && g->to.dense && g->h->ppn == 1 && g->order->ranked;
+    ct_fail(g->h, code);
+    for (g->low = 0; g->low < g->block && code == MPI_SUCCESS; g->low = g->high) {
+        g->high = g->block - g->low < slice ? g->block : g->low + slice;
+        code = run_round(g);
+    }
+    if (code == MPI_SUCCESS && whole) code = unpack_all(g);
+    free(packed);
+    free(whole);
+    return code;
+}
+
+static int read_types(gather_t *g, const ct_call_t *call) {
+    int code = ct_elements(call->recvtype, &g->to);
+    g->recvbuf = call->recvbuf;
+    g->recvcount = (size_t)call->recvcount;
+    g->block = g->recvcount * g->to.size;
+    g->source = call->sendbuf;
+    g->sendcount = (size_t)call->sendcount;
+    if (code == MPI_SUCCESS && call->sendbuf != MPI_IN_PLACE)
+        return ct_elements(call->sendtype, &g->from);
+    g->from = g->to;
+    g->sendcount = g->recvcount;
+    g->source = ct_element(&g->to, call->recvbuf, (size_t)g->h->rank * g->recvcount);
+    return code;
+}
+
+/* See to memory for slices as large as can be had; 0 bytes if there is none. */
+static int slices(gather_t *g, long chunk, size_t *slice) {
+    int code = MPI_SUCCESS, had = 0;
+    for (;;) {
+        *slice = ct_segment_most(g->h) / (size_t)g->h->size;
+        if (chunk && (size_t)chunk < *slice) *slice = (size_t)chunk;
+        if (g->block < *slice) *slice = g->block;
+        if (!*slice) return code;
+        code = ct_segment(g->h, *slice * (size_t)g->h->size, &had);
+        if (code != MPI_SUCCESS || had) return code;
+    }
+}
+
+static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
+    gather_t g = {.data = {NULL, begin, copy}};
+    size_t slice = 0;
+    int code = ct_hierarchy(c, &g.h);
+    if (code == MPI_SUCCESS) code = read_types(&g, call);
+    if (code == MPI_SUCCESS) code = slices(&g, values[CT_CHUNK], &slice);
+    if (code != MPI_SUCCESS) return code;
+    if (!slice) return ct_pass(call, c->comm);
+    g.leaders = ct_leaders(g.h, values[CT_LEADERS]);
+    g.overlap = (int)values[CT_OVERLAP];
+    g.order = order_of(c, g.h, g.leaders);
+    g.plan = ct_plan(c, g.h, (int)values[CT_EXCHANGE]);
+    if (!g.order || !g.plan) return ct_fail(g.h, MPI_ERR_NO_MEM);
+    return run_rounds(&g, slice);
+}
+
+/* A larger block would not be one message; whether a datatype can be described may differ between
+ * processes there. */
+static int fits(const ct_comm_t *c, const ct_call_t *call, const long *values) {
+    (void)c, (void)values;
+    return call->msize > 0 && call->msize <= INT_MAX;
+}
+
+const ct_algorithm_t ct_allgather_hierarchical = {
+    .collective = CT_ALLGATHER,
+    .name = "hierarchical",
+    .parameters = {[CT_EXCHANGE] = {"exchange", 0, 1, CT_RING, ct_exchange_words},
+                   [CT_LEADERS] = {"leaders", 1, CT_MOST_LEADERS, 1, NULL},
+                   [CT_CHUNK] = {"chunk", 0, INT_MAX, 0, NULL},
+                   [CT_OVERLAP] = {"overlap", 0, 1, 1, ct_overlap_words}},
+    .fits = fits,
+    .run = run,
+};

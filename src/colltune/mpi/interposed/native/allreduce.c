@@ -1,4 +1,239 @@
-/* The ring allreduce: not available in this build. */
-#include "ct.h"
+/* Ring allreduce over nodes: reduction in the node's shared memory, reduce-scatter between leaders
+ * in a ring, and the hierarchical allgather, overlapped with the distribution (Tran et al., sec. 2.2.2
+ * and 5.4; the ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009).
+ *
+ * Every element is reduced at one place, and so the results are the same on all processes. The vector
+ * lies in the shared memory as the user has it: leader k's share is the k-th of `leaders` parts, and
+ * of that node q's is the q-th of `nodes`. Behind it are the inputs of the node's processes. */
+#include "hierarchy.h"
 
-const ct_algorithm_t ct_allreduce_ring = {.collective = CT_ALLREDUCE, .name = "ring"};
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG = 3, LINE = 64 };
+
+typedef struct {
+    ct_data_t data; /* first: functions get its address */
+    ct_hierarchy_t *h;
+    const ct_plan_t *plan;
+    ct_reduction_t reduction;
+    int leaders, overlap;
+    const void *input;
+    void *recvbuf;
+    size_t count, low, elements; /* in all; of this round: from where on, how many */
+    size_t stride;               /* bytes from one input in the shared memory to the next */
+    int in_place;                /* all is done in the receive buffer: nothing to be copied */
+} sum_t;
+
+/* ---- parts of the vector, in elements ---- */
+
+static size_t part(size_t of, int number, int parts) {
+    size_t i = (size_t)number, n = (size_t)parts;
+    return of / n * i + of % n * i / n;
+}
+
+static size_t element_begin(const sum_t *sum, int k, int node) {
+    size_t first = part(sum->elements, k, sum->leaders);
+    size_t share = part(sum->elements, k + 1, sum->leaders) - first;
+    return first + part(share, node, sum->h->nodes);
+}
+
+static size_t begin(const ct_data_t *data, int k, int node) {
+    const sum_t *sum = (const sum_t *)data;
+    return element_begin(sum, k, node) * sum->reduction.elements.size;
+}
+
+static int copy(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at) {
+    const sum_t *sum = (const sum_t *)data;
+    const ct_elements_t *e = &sum->reduction.elements;
+    size_t from = element_begin(sum, k, first), n = element_begin(sum, k, end) - from - *at;
+    size_t most = e->size < budget ? budget / e->size : 1;
+    int code = MPI_SUCCESS, is_last = sum->in_place || n <= most;
+    if (n > most) n = most;
+    from += *at;
+    if (n && !sum->in_place) {
+        char *there = ct_element(e, sum->recvbuf, sum->low + from);
+        code = ct_unpack(e, data->base + from * e->size, there, n, sum->h->work);
+    }
+    *at = is_last ? SIZE_MAX : *at + n;
+    return code;
+}
+
+/* ---- reduction on the node ---- */
+
+static int reduce_part(const sum_t *sum, size_t first, size_t end) {
+    const ct_reduction_t *r = &sum->reduction;
+    const char *inputs = sum->data.base + sum->stride;
+    int code = MPI_SUCCESS;
+    for (size_t i = first; i < end && code == MPI_SUCCESS; i += r->most) {
+        size_t at = i * r->elements.size, n = end - i < r->most ? end - i : r->most;
+        char *result = sum->data.base + at;
+        memcpy(result, inputs + at, n * r->elements.size);
+        for (int j = 1; j < sum->h->ppn && code == MPI_SUCCESS; j++)
+            code = ct_reduce(r, inputs + (size_t)j * sum->stride + at, result, n);
+    }
+    return code;
+}
+
+/* Each process of the node reduces its part of all inputs. */
+static int reduce_on_node(const sum_t *sum) {
+    ct_hierarchy_t *h = sum->h;
+    const ct_elements_t *e = &sum->reduction.elements;
+    const char *mine = ct_element(e, sum->input, sum->low);
+    if (h->ppn == 1) return ct_pack(e, mine, sum->elements, sum->data.base, h->work);
+    char *there = sum->data.base + (size_t)(1 + h->local) * sum->stride;
+    int code = ct_pack(e, mine, sum->elements, there, h->work);
+    if (code != MPI_SUCCESS) return code;
+    ct_mark(h, CT_WRITTEN);
+    size_t first = part(sum->elements, h->local, h->ppn);
+    size_t end = part(sum->elements, h->local + 1, h->ppn);
+    if (first < end) code = ct_await(h, CT_WRITTEN, 0, h->ppn);
+    if (code == MPI_SUCCESS) code = reduce_part(sum, first, end);
+    if (code != MPI_SUCCESS) return code;
+    ct_mark(h, CT_REDUCED);
+    return ct_leader(h, sum->leaders) < 0 ? MPI_SUCCESS : ct_await(h, CT_REDUCED, 0, h->ppn);
+}
+
+/* ---- reduce-scatter between leaders ---- */
+
+static int rank_of(const sum_t *sum, int node, int k) {
+    const ct_hierarchy_t *h = sum->h;
+    int ppn = h->first[node + 1] - h->first[node];
+    return h->ranks[h->first[node] + ct_led_from(ppn, sum->leaders, k)];
+}
+
+static int wait_both(const sum_t *sum, MPI_Request requests[2]) {
+    MPI_Status statuses[2];
+    int done = 0, code = MPI_SUCCESS;
+    while (!done && code == MPI_SUCCESS) {
+        code = PMPI_Testall(2, requests, &done, statuses);
+        if (code == MPI_SUCCESS) code = ct_failed(sum->h);
+        if (!done) sched_yield();
+    }
+    for (int i = 0; i < 2 && code != MPI_SUCCESS; i++) {
+        if (requests[i] == MPI_REQUEST_NULL) continue;
+        PMPI_Cancel(&requests[i]);
+        PMPI_Request_free(&requests[i]);
+    }
+    return code;
+}
+
+/* Send node `sent`'s part to the right, add what comes from the left to node `received`'s. */
+static int ring_step(const sum_t *sum, int k, int sent, int received, char *room) {
+    const ct_hierarchy_t *h = sum->h;
+    int left = rank_of(sum, (h->node + h->nodes - 1) % h->nodes, k);
+    int right = rank_of(sum, (h->node + 1) % h->nodes, k);
+    size_t out = begin(&sum->data, k, sent), out_bytes = begin(&sum->data, k, sent + 1) - out;
+    size_t in = begin(&sum->data, k, received);
+    size_t in_bytes = begin(&sum->data, k, received + 1) - in;
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int code = MPI_SUCCESS;
+    if (in_bytes)
+        code = PMPI_Irecv(room, (int)in_bytes, MPI_BYTE, left, TAG, h->work, &requests[0]);
+    if (code == MPI_SUCCESS && out_bytes)
+        code = PMPI_Isend(sum->data.base + out, (int)out_bytes, MPI_BYTE, right, TAG, h->work,
+                          &requests[1]);
+    int waited = wait_both(sum, requests);
+    if (code == MPI_SUCCESS) code = waited;
+    if (code != MPI_SUCCESS || !in_bytes) return code;
+    size_t count = in_bytes / sum->reduction.elements.size;
+    return ct_reduce(&sum->reduction, room, sum->data.base + in, count);
+}
+
+static int reduce_scatter(const sum_t *sum, int k) {
+    const ct_hierarchy_t *h = sum->h;
+    if (h->nodes == 1) return MPI_SUCCESS;
+    size_t share = begin(&sum->data, k, h->nodes) - begin(&sum->data, k, 0);
+    size_t size = sum->reduction.elements.size;
+    char *room = malloc(share / (size_t)h->nodes + size); /* the largest part of a node */
+    int code = room ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    for (int s = 0; s < h->nodes - 1 && code == MPI_SUCCESS; s++) {
+        int sent = (h->node + h->nodes - s - 1) % h->nodes;
+        code = ring_step(sum, k, sent, (sent + h->nodes - 1) % h->nodes, room);
+    }
+    free(room);
+    return code;
+}
+
+/* ---- one call ---- */
+
+static int run_round(sum_t *sum) {
+    char *half;
+    int k = ct_leader(sum->h, sum->leaders);
+    int code = ct_round_begin(sum->h, &half);
+    const ct_elements_t *e = &sum->reduction.elements;
+    sum->data.base = sum->in_place ? ct_element(e, sum->recvbuf, sum->low) : half;
+    if (code == MPI_SUCCESS) code = reduce_on_node(sum);
+    if (code == MPI_SUCCESS && k >= 0) code = reduce_scatter(sum, k);
+    if (code == MPI_SUCCESS)
+        code = ct_exchange(sum->h, sum->plan, &sum->data, sum->leaders, sum->overlap);
+    ct_round_end(sum->h);
+    return ct_fail(sum->h, code);
+}
+
+/* See to memory for rounds of as many elements as can be had; 0 if there is none. */
+static int rounds_of(sum_t *sum, long chunk, size_t *elements) {
+    size_t areas = (size_t)sum->h->most + 1, size = sum->reduction.elements.size;
+    int had = 0, code;
+    for (;;) {
+        size_t most = ct_segment_most(sum->h) / areas / LINE * LINE / size;
+        if (chunk && (size_t)chunk / size < most) most = (size_t)chunk / size;
+        if (!most) most = 1;
+        *elements = sum->count < most ? sum->count : most;
+        sum->stride = (*elements * size + LINE - 1) / LINE * LINE;
+        code = ct_segment(sum->h, areas * sum->stride, &had);
+        if (code != MPI_SUCCESS || had) return code;
+        if (*elements == 1) break;
+    }
+    *elements = 0;
+    return code;
+}
+
+static int run_rounds(sum_t *sum, size_t elements) {
+    int code = MPI_SUCCESS;
+    sum->in_place = sum->h->ppn == 1 && sum->reduction.elements.dense;
+    for (sum->low = 0; sum->low < sum->count && code == MPI_SUCCESS; sum->low += elements) {
+        size_t left = sum->count - sum->low;
+        sum->elements = left < elements ? left : elements;
+        code = run_round(sum);
+    }
+    return code;
+}
+
+static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
+    sum_t sum = {.data = {NULL, begin, copy}, .recvbuf = call->recvbuf};
+    size_t elements = 0;
+    int code = ct_hierarchy(c, &sum.h);
+    if (code != MPI_SUCCESS) return code;
+    sum.count = (size_t)call->recvcount;
+    sum.input = call->sendbuf == MPI_IN_PLACE ? call->recvbuf : call->sendbuf;
+    sum.leaders = ct_leaders(sum.h, values[CT_LEADERS]);
+    sum.overlap = (int)values[CT_OVERLAP];
+    sum.plan = ct_plan(c, sum.h, (int)values[CT_EXCHANGE]);
+    code = ct_reduction(&sum.reduction, call->recvtype, call->op, sum.h->work);
+    if (code == MPI_SUCCESS) code = rounds_of(&sum, values[CT_CHUNK], &elements);
+    if (code == MPI_SUCCESS && elements)
+        code = sum.plan ? run_rounds(&sum, elements) : ct_fail(sum.h, MPI_ERR_NO_MEM);
+    ct_reduction_release(&sum.reduction);
+    return code == MPI_SUCCESS && !elements ? ct_pass(call, c->comm) : code;
+}
+
+static int fits(const ct_comm_t *c, const ct_call_t *call, const long *values) {
+    (void)c, (void)values;
+    int size;
+    if (!call->msize || !ct_is_reducible(call->op, call->recvtype)) return 0;
+    return PMPI_Type_size(call->recvtype, &size) == MPI_SUCCESS && size != MPI_UNDEFINED;
+}
+
+const ct_algorithm_t ct_allreduce_ring = {
+    .collective = CT_ALLREDUCE,
+    .name = "ring",
+    .parameters = {[CT_EXCHANGE] = {"exchange", 0, 1, CT_RING, ct_exchange_words},
+                   [CT_LEADERS] = {"leaders", 1, CT_MOST_LEADERS, 1, NULL},
+                   [CT_CHUNK] = {"chunk", 0, INT_MAX, 0, NULL},
+                   [CT_OVERLAP] = {"overlap", 0, 1, 1, ct_overlap_words}},
+    .fits = fits,
+    .run = run,
+};

@@ -1,0 +1,74 @@
+/* Nodes, their processes and their leaders. */
+#include "hierarchy.h"
+
+#include <stdlib.h>
+
+const char *const ct_exchange_words[] = {"ring", "recursive_doubling", NULL};
+const char *const ct_overlap_words[] = {"no", "yes", NULL};
+
+static const char hierarchy_key;
+
+/* Order the ranks by node; nodes are numbered by their lowest ranks. */
+static void sort_ranks(ct_hierarchy_t *h, const int *node_of) {
+    for (int r = 0; r < h->size; r++) h->first[node_of[r] + 1]++;
+    for (int n = 0; n < h->nodes; n++) h->first[n + 1] += h->first[n];
+    for (int r = 0; r < h->size; r++) h->ranks[h->first[node_of[r]]++] = r;
+    for (int n = h->nodes; n > 0; n--) h->first[n] = h->first[n - 1];
+    h->first[0] = 0;
+}
+
+static void describe(ct_hierarchy_t *h) {
+    h->least = h->size;
+    for (int n = 0; n < h->nodes; n++) {
+        int ppn = h->first[n + 1] - h->first[n];
+        if (ppn < h->least) h->least = ppn;
+        if (ppn > h->most) h->most = ppn;
+    }
+    h->ppn = h->first[h->node + 1] - h->first[h->node];
+    while (h->ranks[h->first[h->node] + h->local] != h->rank) h->local++;
+}
+
+static void release(void *data) {
+    ct_hierarchy_t *h = data;
+    ct_segment_release(h);
+    free(h->first);
+    free(h->ranks);
+    free(h);
+}
+
+int ct_hierarchy(ct_comm_t *c, ct_hierarchy_t **hierarchy) {
+    ct_hierarchy_t *h = *hierarchy = ct_find(c, &hierarchy_key, 0);
+    if (h) return MPI_SUCCESS;
+    int code = ct_spread(c);
+    if (code != MPI_SUCCESS) return code;
+    h = calloc(1, sizeof *h);
+    if (!h) return MPI_ERR_NO_MEM;
+    *h = (ct_hierarchy_t){.work = c->base, .size = c->size, .rank = c->rank};
+    h->nodes = c->nodes;
+    h->node = c->node_of[c->rank];
+    h->first = calloc((size_t)c->nodes + 1, sizeof *h->first);
+    h->ranks = calloc((size_t)c->size, sizeof *h->ranks);
+    if (h->first && h->ranks) {
+        sort_ranks(h, c->node_of);
+        describe(h);
+        *hierarchy = h;
+        if (!ct_keep(c, &hierarchy_key, 0, h, release)) return MPI_SUCCESS;
+    }
+    release(h);
+    return MPI_ERR_NO_MEM;
+}
+
+int ct_leaders(const ct_hierarchy_t *h, long wanted) {
+    int most = h->least < CT_MOST_LEADERS ? h->least : CT_MOST_LEADERS;
+    return wanted < most ? (int)wanted : most;
+}
+
+int ct_led_from(int ppn, int leaders, int k) {
+    return (int)((long)ppn * k / leaders);
+}
+
+int ct_leader(const ct_hierarchy_t *h, int leaders) {
+    for (int k = 0; k < leaders; k++)
+        if (ct_led_from(h->ppn, leaders, k) == h->local) return k;
+    return -1;
+}

@@ -1,0 +1,150 @@
+/* What the hierarchical allgather and the ring allreduce share: nodes and their leaders, memory that
+ * the processes of a node share, the plan of an exchange between leaders, and the exchange itself,
+ * overlapped with the distribution on the node.
+ *
+ * Tran et al., "Accelerating communication with multi-HCA aware collectives in MPI", Concurrency
+ * Computat. Pract. Exper. 2023, sec. 3.2.
+ *
+ * The memory has two halves which rounds use in turn, so that a round need not wait until all have
+ * copied out of the round before. A round writes nothing until all of the node are done with the
+ * last round of its half. */
+#ifndef CT_HIERARCHY_H
+#define CT_HIERARCHY_H
+
+#include "ct.h"
+
+#include <stdint.h>
+
+typedef struct ct_segment ct_segment_t;
+
+/* Kept with a communicator. */
+typedef struct {
+    MPI_Comm work; /* for messages: ct_comm_t's base */
+    int size, rank;
+    int nodes, node;  /* how many; this process's */
+    int ppn, local;   /* processes of this node; which of them this one is */
+    int least, most;  /* the smallest and largest number of processes of a node */
+    int *first;       /* where a node's processes begin in `ranks`; nodes + 1 */
+    int *ranks;       /* all ranks, by node and then by rank */
+    ct_segment_t *segment;
+    size_t limit;     /* bytes of a half that could not be had; 0 if none failed */
+} ct_hierarchy_t;
+
+/* The words of the parameter `exchange`, and of `overlap`. */
+enum { CT_RING, CT_RECURSIVE_DOUBLING };
+extern const char *const ct_exchange_words[], *const ct_overlap_words[];
+enum { CT_EXCHANGE, CT_LEADERS, CT_CHUNK, CT_OVERLAP }; /* places of the parameters */
+enum { CT_MOST_LEADERS = 64 };
+
+/* ---- nodes and leaders (hierarchy.c) ---- */
+
+/* The hierarchy of c; collective at the first call. An MPI error code. */
+int ct_hierarchy(ct_comm_t *c, ct_hierarchy_t **hierarchy);
+/* How many leaders each node has when `wanted` are asked for: no more than its processes. */
+int ct_leaders(const ct_hierarchy_t *h, long wanted);
+/* The processes of leader k of `leaders` on a node of `ppn`: from this one to the next one's. */
+int ct_led_from(int ppn, int leaders, int k);
+/* Which leader this process is; -1 if none. */
+int ct_leader(const ct_hierarchy_t *h, int leaders);
+
+/* ---- memory of a node, and waiting (segment.c) ---- */
+
+/* See to halves of `bytes` at least on every node; `had` says whether all have them. Collective
+ * where they must grow, and all processes ask alike. An MPI error code. */
+int ct_segment(ct_hierarchy_t *h, size_t bytes, int *had);
+size_t ct_segment_most(const ct_hierarchy_t *h); /* bytes of a half worth asking for */
+void ct_segment_release(ct_hierarchy_t *h);
+/* Begin a round: wait until its half is free; `half` becomes its address. */
+int ct_round_begin(ct_hierarchy_t *h, char **half);
+void ct_round_end(ct_hierarchy_t *h);
+
+/* Counters of a round. `written`: of the node's process `local`, its input is there; `reduced`: its
+ * part of the node's reduction is. `arrived`: chunks that leader k has for its node. */
+typedef enum { CT_WRITTEN, CT_REDUCED } ct_mark_t;
+void ct_mark(ct_hierarchy_t *h, ct_mark_t mark);
+/* Wait until the processes from `first` to before `end` of the node have set `mark`. */
+int ct_await(ct_hierarchy_t *h, ct_mark_t mark, int first, int end);
+void ct_arrive(ct_hierarchy_t *h, int k, int chunks);
+int ct_arrived(ct_hierarchy_t *h, int k);
+/* Tell the processes of the node that wait that the call failed; returns `code`. */
+int ct_fail(ct_hierarchy_t *h, int code);
+int ct_failed(const ct_hierarchy_t *h);
+
+/* One turn of a loop that waits: lets MPI progress and others have the processor. Start with
+ * zeros. For counters; who waits for messages must not sleep, since MPI moves them. */
+typedef struct {
+    unsigned turns;
+    int is_long;
+    double since;
+} ct_wait_t;
+int ct_wait_turn(const ct_hierarchy_t *h, ct_wait_t *wait);
+
+/* ---- exchange (exchange.c) ---- */
+
+/* What a leader passes on: the parts of the nodes from `first` to before `end`. A send begins when
+ * `after` receives are complete. */
+typedef struct {
+    int peer, first, end, after;
+} ct_move_t;
+
+/* What a node's leaders do in phase 2, in order. */
+typedef struct {
+    int n_receives, n_sends;
+    ct_move_t *receives, *sends;
+} ct_plan_t;
+
+/* The plan of this process's node; NULL without memory. Kept with c. */
+const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange);
+void ct_plan_of(int exchange, int nodes, int node, ct_plan_t *plan); /* arrays given by the caller */
+
+/* Data that leaders exchange: leader k's parts of all nodes lie one after another. */
+typedef struct ct_data ct_data_t;
+struct ct_data {
+    char *base;
+    size_t (*begin)(const ct_data_t *data, int k, int node); /* of a part, in bytes from base */
+    /* Copy about `budget` bytes of leader k's parts of the nodes `first` to before `end` to the
+     * user, from *at on (0 at first), and move *at; to SIZE_MAX when all is copied. */
+    int (*copy)(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at);
+};
+
+/* Phases 2 and 3: exchange between leaders and distribution, which must both be ready: leaders call
+ * it when their node's part is whole. An MPI error code. */
+int ct_exchange(ct_hierarchy_t *h, const ct_plan_t *plan, const ct_data_t *data, int leaders,
+                int overlap);
+
+/* ---- elements (elements.c) ---- */
+
+typedef struct {
+    MPI_Datatype type;
+    size_t size;
+    MPI_Aint lb, extent, true_lb, true_extent;
+    int dense; /* its bytes lie one after another in the order of its signature */
+} ct_elements_t;
+
+int ct_elements(MPI_Datatype type, ct_elements_t *elements);
+/* The address of element i of a buffer. */
+char *ct_element(const ct_elements_t *e, const void *buffer, size_t i);
+/* Between `count` elements from `buffer` on and count * size contiguous bytes. */
+int ct_pack(const ct_elements_t *e, const void *buffer, size_t count, void *bytes, MPI_Comm comm);
+int ct_unpack(const ct_elements_t *e, const void *bytes, void *buffer, size_t count,
+              MPI_Comm comm);
+
+/* ---- reduction (reduction.c) ---- */
+
+/* How elements are combined that lie as contiguous bytes. */
+typedef struct {
+    ct_elements_t elements;
+    MPI_Op op;
+    MPI_Comm comm;
+    size_t most;       /* elements combined at a time */
+    char *left, *right; /* room for so many, where they are not dense */
+} ct_reduction_t;
+
+/* Whether the operation may be applied in any order and is defined for the datatype. */
+int ct_is_reducible(MPI_Op op, MPI_Datatype type);
+int ct_reduction(ct_reduction_t *r, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+void ct_reduction_release(ct_reduction_t *r);
+/* inout = in op inout, `count` elements. An MPI error code. */
+int ct_reduce(const ct_reduction_t *r, const char *in, char *inout, size_t count);
+
+#endif
