@@ -191,10 +191,12 @@ void ct_profile_end(void);     /* in MPI_Finalize, MPI still works; collective *
 /* ---- feedback (feedback.c, feedback_trace.c) ---- */
 
 void ct_feedback_end(void); /* in MPI_Finalize: writes the traces of COLLTUNE_FEEDBACK */
-/* The threshold of alltoallv in force on `comm`, in bytes, and its change, which all processes of
- * comm must make alike between the same two calls; MPI_ERR_COMM where there is none. Public. */
+/* The threshold of alltoallv on `comm`, in bytes, and its change, which all processes of comm must
+ * make alike between the same two calls; MPI_ERR_COMM where there is none. Its address (long *) is an
+ * attribute of comm under the keyval, from the first call on. All three are public. */
 int colltune_alltoallv_threshold_get(MPI_Comm comm, long *bytes);
 int colltune_alltoallv_threshold_set(MPI_Comm comm, long bytes);
+int colltune_alltoallv_threshold_keyval(void);
 
 /* ---- the rest ---- */
 
