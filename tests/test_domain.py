@@ -92,8 +92,9 @@ def test_parameters_are_sorted_integers_and_words() -> None:
     """Parameters parse to sorted pairs; anything but name=integer and name=word is refused."""
     assert parse_parameters("inner=binomial,groups=2") == (("groups", 2), ("inner", "binomial"))
     assert parse_parameters("segsize=4,fanout=2") == (("fanout", 2), ("segsize", 4))
-    with pytest.raises(DataError, match="'segsize=4k'"):
-        parse_parameters("segsize=4k")
+    for text in ("segsize=4k", "segsize=large", "inner=Binomial", "inner="):
+        with pytest.raises(DataError, match=f"'{text}'"):
+            parse_parameters(text)
 
 
 def test_shape_has_processes() -> None:

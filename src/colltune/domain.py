@@ -23,6 +23,7 @@ INTERPOSED = "colltune"
 _CONFIGURATION_ID = re.compile(
     r"(?P<library>[a-z0-9_+-]+)\.(?P<collective>[a-z_]+)\.(?P<algorithm>[^:\s]+)(?::(?P<parameters>\S*))?"
 )
+_NUMBERED = ("fanout", "requests", "segsize")
 _PARAMETER_VALUE = re.compile(r"-?\d+|(?P<word>[a-z][a-z0-9_]*)")
 
 
@@ -285,13 +286,13 @@ def parse_parameters(text: str | None) -> tuple[tuple[str, int | str], ...]:
     Raises
     ------
     DataError
-        If a part is neither ``name=integer`` nor ``name=word``.
+        If a part is neither ``name=integer`` nor ``name=word``, or a number is said in words.
     """
     pairs: list[tuple[str, int | str]] = []
     for part in filter(None, (text or "").split(",")):
         name, _, value = part.partition("=")
         match = _PARAMETER_VALUE.fullmatch(value)
-        if not name or not match:
+        if not name or not match or (match["word"] and name in _NUMBERED):
             raise DataError(f"parameter {part!r} is neither name=integer nor name=word")
         pairs.append((name, value if match["word"] else int(value)))
     return _by_name(pairs)

@@ -128,7 +128,7 @@ def test_what_is_no_measurement_is_refused(tmp_path: Path, content: bytes, why: 
         ({"time_min_s": [float("inf")]}, "column time_min_s"),
         ({"times_s": [[1e-6, -1e-6, 2e-6]]}, "are not n_reps positive times"),
         ({"times_s": [[1e-6]]}, "are not n_reps positive times"),
-        ({"parameters": ["segsize=x"]}, "not name=integer"),
+        ({"parameters": ["segsize=x"]}, "neither name=integer nor"),
         ({"parameters": ["b=1,a=2"]}, "is not written as 'a=2,b=1'"),
         ({"algorithm": ["a\nb"]}, "cannot be printed"),
         ({"schema_version": "2"}, "newer than this colltune"),

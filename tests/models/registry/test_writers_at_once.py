@@ -193,7 +193,9 @@ def test_what_is_in_force_survives_collectors(root: Path, monkeypatch: pytest.Mo
 
     def promote() -> int:
         registry, promoted = Registry(root), 0
-        for turn in range(20):
+        for turn in range(2000):  # on a busy machine collectors win many times in a row
+            if promoted == 5:
+                break
             try:
                 registry.promote(registry.add(small(turn % 4)), by="ann")
                 promoted += 1
