@@ -106,7 +106,7 @@ struct ct_comm {
     int ppn;       /* processes of each node; 0 if they differ */
     int *node_of;  /* the node of each rank, nodes numbered by their lowest rank */
     ct_kept_t *kept;
-    const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (table.c) */
+    const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (decide.c) */
     int has_decisions;
     void *profile; /* its numbers (profile.c); NULL at first */
     int refused, left_out;      /* communicator.c: no base can be had; not one of ours to change */
@@ -170,10 +170,14 @@ const ct_configuration_t *ct_configuration(const char *text, char *why, size_t l
 int colltune_force(const char *collective, const char *id);
 const ct_configuration_t *ct_forced(ct_collective_t collective); /* NULL: nothing is */
 
-/* ---- deciding (table.c, rules.c), steering (steer.c) ---- */
+/* ---- deciding (decide.c, table.c, rules.c), steering (steer.c) ---- */
 
 void ct_load_decisions(void);                     /* in MPI_Init; collective over MPI_COMM_WORLD */
+void ct_end_decisions(void);                      /* in MPI_Finalize, MPI still works */
 const ct_configuration_t *ct_decide(ct_comm_t *c, const ct_call_t *call); /* NULL: the library */
+/* Make ready to run a CT_STEERED; collective at its first call on c. 0: it cannot be, on all. */
+int ct_steerable(ct_comm_t *c, const ct_configuration_t *configuration);
+void ct_steer_end(void);                          /* in MPI_Finalize, communicators are freed */
 int ct_run_steered(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *configuration);
 
 /* ---- profile (profile.c) ---- */

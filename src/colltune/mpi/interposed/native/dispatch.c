@@ -126,7 +126,7 @@ static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
     const ct_configuration_t *chosen = ct_forced(call->collective);
     if (!chosen) chosen = ct_decide(c, call);
     if (!chosen || chosen->kind == CT_LIBRARY) return NULL;
-    if (chosen->kind == CT_STEERED) return chosen;
+    if (chosen->kind == CT_STEERED) return ct_steerable(c, chosen) ? chosen : NULL;
     const ct_algorithm_t *algorithm = chosen->algorithm;
     if (algorithm->fits && !algorithm->fits(c, call, chosen->values)) return NULL;
     return ct_base(c) == MPI_SUCCESS ? chosen : NULL;

@@ -39,6 +39,8 @@ static void end(void) {
     ct_profile_end();
     ct_feedback_end();
     ct_communicators_end();
+    ct_steer_end();
+    ct_end_decisions();
     ct_spread_end();
     ct_configurations_end();
     ct_settings_end();

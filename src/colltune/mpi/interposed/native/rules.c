@@ -1,0 +1,254 @@
+/* Decides by rules, small blocks that compare one parameter of a call and then go on to another rule
+ * or end at a configuration (Fagg et al., EuroPVM/MPI 2006, sec. 6).
+ *
+ * What holds is a program: for each collective its rules, in an array, with the named rules and
+ * configurations resolved and the comparisons with the collective already made. A change makes a new
+ * program. Threads that decide are counted where there may be several, so that the old one is freed
+ * only when none can be in it. */
+#include "rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a rule leads: to another one, or to an end. */
+enum { TO_TABLE = -1, TO_LIBRARY = -2, TO_CONFIGURATION = -3 };
+enum { LESS = 1, EQUAL = 2, GREATER = 4 };
+static const unsigned char holds_if[COLLTUNE_OPERATORS] = {
+    [COLLTUNE_LT] = LESS,       [COLLTUNE_LTEQ] = LESS | EQUAL,     [COLLTUNE_GT] = GREATER,
+    [COLLTUNE_GTEQ] = GREATER | EQUAL, [COLLTUNE_EQ] = EQUAL, [COLLTUNE_NEQ] = LESS | GREATER,
+};
+
+typedef struct {
+    const long *value; /* what is compared with; a program may write it at any time */
+    unsigned char parameter, holds_if;
+    int next[2]; /* if it does not hold, if it does */
+} block_t;
+
+typedef struct {
+    block_t *blocks;
+    int n, start;
+    unsigned looks_at; /* bit 1 << p: parameter p */
+} part_t;
+
+struct ct_program {
+    const ct_configuration_t **configurations;
+    long *constants;
+    part_t parts[CT_COLLECTIVES];
+    unsigned ruled;
+    struct ct_program *older; /* of those that may still be in use */
+};
+
+_Atomic unsigned ct_ruled;
+static _Atomic(ct_program_t *) current;
+static _Atomic int deciding; /* threads that may be in a program */
+static ct_program_t *replaced;
+
+/* ---- parameters ---- */
+
+enum {
+    OF_REDUCTIONS = 1u << COLLTUNE_COUNT | 1u << COLLTUNE_TYPE_SIZE | 1u << COLLTUNE_TYPE_EXTENT,
+    OF_SPREAD = 1u << COLLTUNE_NODES | 1u << COLLTUNE_PPN,
+    OF_ROOT = 1u << COLLTUNE_ROOT | 1u << COLLTUNE_ROOT_IS_ZERO,
+    REDUCTIONS = 1u << CT_ALLREDUCE | 1u << CT_EXSCAN | 1u << CT_REDUCE | 1u << CT_REDUCE_SCATTER |
+                 1u << CT_REDUCE_SCATTER_BLOCK | 1u << CT_SCAN,
+    ROOTED = 1u << CT_BCAST | 1u << CT_GATHER | 1u << CT_REDUCE | 1u << CT_SCATTER,
+    SIZELESS = 1u << CT_ALLTOALLV | 1u << CT_BARRIER,
+};
+
+/* Why a parameter cannot be looked at: not all processes need have the same; or NULL. */
+static const char *unfit(colltune_parameter_t parameter, ct_collective_t collective) {
+    unsigned p = 1u << parameter, c = 1u << collective;
+    if (p & OF_REDUCTIONS && !(c & REDUCTIONS)) return "may differ between processes of";
+    if (p & OF_ROOT && !(c & ROOTED)) return "is none of";
+    if (parameter == COLLTUNE_MSIZE && c & SIZELESS)
+        return collective == CT_BARRIER ? "is none of" : "differs between processes of";
+    return NULL;
+}
+
+static void look_at_type(const ct_call_t *call, long *p) {
+    MPI_Count size = 0, low, extent = 0;
+    if (PMPI_Type_size_x(call->recvtype, &size) != MPI_SUCCESS) size = 0;
+    if (PMPI_Type_get_extent_x(call->recvtype, &low, &extent) != MPI_SUCCESS) extent = 0;
+    p[COLLTUNE_TYPE_SIZE] = (long)size;
+    p[COLLTUNE_TYPE_EXTENT] = (long)extent;
+    p[COLLTUNE_COUNT] = size ? (long)(call->msize / (size_t)size) : call->recvcount;
+}
+
+static void look_at(ct_comm_t *c, const ct_call_t *call, unsigned looked_at, long *p) {
+    p[COLLTUNE_MSIZE] = (long)call->msize;
+    p[COLLTUNE_SIZE] = c->size;
+    p[COLLTUNE_POWER_OF_TWO] = (c->size & (c->size - 1)) == 0;
+    p[COLLTUNE_ROOT] = call->root;
+    p[COLLTUNE_ROOT_IS_ZERO] = call->root == 0;
+    if (looked_at & OF_SPREAD && !c->nodes) ct_spread(c);
+    p[COLLTUNE_NODES] = c->nodes;
+    p[COLLTUNE_PPN] = c->ppn;
+    if (looked_at & OF_REDUCTIONS) look_at_type(call, p);
+}
+
+/* ---- deciding ---- */
+
+static int decide(const ct_program_t *program, ct_comm_t *c, const ct_call_t *call,
+                  const ct_configuration_t **chosen) {
+    const part_t *part = &program->parts[call->collective];
+    long p[COLLTUNE_PARAMETERS];
+    int at = program->ruled & 1u << call->collective ? part->start : TO_TABLE;
+    if (at >= 0) look_at(c, call, part->looks_at, p);
+    while (at >= 0) {
+        const block_t *block = &part->blocks[at];
+        long have = p[block->parameter], value = __atomic_load_n(block->value, __ATOMIC_RELAXED);
+        int relation = have < value ? LESS : have == value ? EQUAL : GREATER;
+        at = block->next[(block->holds_if & relation) != 0];
+    }
+    *chosen = at <= TO_CONFIGURATION ? program->configurations[TO_CONFIGURATION - at] : NULL;
+    return at != TO_TABLE;
+}
+
+int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t **chosen) {
+    static _Atomic int alone; /* 1: one thread at a time is in MPI, 2: not so */
+    int level, how = atomic_load_explicit(&alone, memory_order_relaxed);
+    if (!how) {
+        how = PMPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE ? 1 : 2;
+        atomic_store(&alone, how);
+    }
+    if (how == 1) {
+        const ct_program_t *program = atomic_load_explicit(&current, memory_order_acquire);
+        return program && decide(program, c, call, chosen);
+    }
+    atomic_fetch_add(&deciding, 1);
+    const ct_program_t *program = atomic_load(&current);
+    int decided = program && decide(program, c, call, chosen);
+    atomic_fetch_sub(&deciding, 1);
+    return decided;
+}
+
+void ct_program_publish(ct_program_t *program) {
+    ct_program_t *old = atomic_exchange(&current, program);
+    atomic_store(&ct_ruled, program ? program->ruled : 0);
+    ct_engage(CT_BY_RULES, program ? program->ruled : 0);
+    if (old) {
+        old->older = replaced;
+        replaced = old;
+    }
+    if (atomic_load(&deciding)) return; /* the next change frees them */
+    while (replaced) {
+        old = replaced;
+        replaced = old->older;
+        ct_program_free(old);
+    }
+}
+
+/* ---- making a program ---- */
+
+typedef struct {
+    const ct_draft_t *draft;
+    ct_program_t *program;
+    ct_collective_t collective;
+    int *place; /* of each entry in the part's blocks; UNSEEN, or OPEN while it is followed */
+    char *why;
+    size_t length;
+    int failed;
+} maker_t;
+
+enum { UNSEEN = -1, OPEN = -2 };
+
+static int fail(maker_t *m, const char *name, const char *what, const char *whose) {
+    if (!m->failed++) snprintf(m->why, m->length, "%s: %s%s%s", name, what, *whose ? " " : "", whose);
+    return TO_TABLE;
+}
+
+static int follow(maker_t *m, const char *target, const char *from);
+
+/* A rule about the collective is decided now: the one at hand is known. */
+static int follow_known(maker_t *m, const ct_entry_t *rule) {
+    long have = m->collective, value = rule->value;
+    int relation = have < value ? LESS : have == value ? EQUAL : GREATER;
+    const char *next = holds_if[rule->is] & relation ? rule->if_true : rule->if_false;
+    return follow(m, next, rule->name);
+}
+
+static int follow_rule(maker_t *m, int index) {
+    const ct_entry_t *rule = &m->draft->entries[index];
+    part_t *part = &m->program->parts[m->collective];
+    const char *why = unfit(rule->parameter, m->collective);
+    if (m->place[index] == OPEN) return fail(m, rule->name, "this rule leads back to itself", "");
+    if (m->place[index] != UNSEEN) return m->place[index];
+    m->place[index] = OPEN;
+    if (rule->parameter == COLLTUNE_COLLECTIVE) {
+        int found = follow_known(m, rule);
+        m->place[index] = UNSEEN;
+        return found;
+    }
+    if (why) {
+        char what[CT_NAME_LENGTH + 64];
+        snprintf(what, sizeof what, "%s %s", ct_parameter_names[rule->parameter], why);
+        return fail(m, rule->name, what, ct_collective_names[m->collective]);
+    }
+    m->program->constants[index] = rule->value;
+    const long *value = *rule->named ? ct_value(rule->named) : &m->program->constants[index];
+    if (!value) return fail(m, rule->name, "there is no value", rule->named);
+    int no = follow(m, rule->if_false, rule->name), yes = follow(m, rule->if_true, rule->name);
+    part->blocks[part->n] = (block_t){value, (unsigned char)rule->parameter, holds_if[rule->is],
+                                      {no, yes}};
+    part->looks_at |= 1u << rule->parameter;
+    return m->place[index] = part->n++;
+}
+
+/* Where `target` leads; `from` names it. */
+static int follow(maker_t *m, const char *target, const char *from) {
+    if (m->failed) return TO_TABLE;
+    if (!strcmp(target, "table")) return TO_TABLE;
+    if (!strcmp(target, "library")) return TO_LIBRARY;
+    const ct_entry_t *entry = ct_draft_find(m->draft, target);
+    if (!entry) return fail(m, from, "there is no rule and no configuration", target);
+    int index = (int)(entry - m->draft->entries);
+    if (entry->kind == CT_A_RULE) return follow_rule(m, index);
+    if (entry->configuration->collective != m->collective)
+        return fail(m, from, "leads calls of another collective to", entry->text);
+    m->program->configurations[index] = entry->configuration;
+    return entry->configuration->kind == CT_LIBRARY ? TO_LIBRARY : TO_CONFIGURATION - index;
+}
+
+static void make_part(maker_t *m) {
+    const char *start = m->draft->starts[m->collective];
+    part_t *part = &m->program->parts[m->collective];
+    if (!*start || m->failed) return;
+    for (int i = 0; i < m->draft->n; i++) m->place[i] = UNSEEN;
+    part->blocks = calloc((size_t)m->draft->n + 1, sizeof *part->blocks);
+    if (!part->blocks) {
+        fail(m, start, "memory is out", "");
+        return;
+    }
+    part->start = follow(m, start, ct_collective_names[m->collective]);
+    if (part->start != TO_TABLE) m->program->ruled |= 1u << m->collective;
+}
+
+ct_program_t *ct_program_of(const ct_draft_t *draft, char *why, size_t length) {
+    size_t n = (size_t)draft->n + 1;
+    maker_t m = {.draft = draft, .why = why, .length = length};
+    m.program = calloc(1, sizeof *m.program);
+    m.place = calloc(n, sizeof *m.place);
+    if (m.program) {
+        m.program->configurations = calloc(n, sizeof *m.program->configurations);
+        m.program->constants = calloc(n, sizeof *m.program->constants);
+    }
+    if (!m.place || !m.program || !m.program->configurations || !m.program->constants)
+        fail(&m, "the rules", "memory is out", "");
+    for (int c = 0; c < CT_COLLECTIVES && !m.failed; c++) {
+        m.collective = (ct_collective_t)c;
+        make_part(&m);
+    }
+    free(m.place);
+    if (!m.failed) return m.program;
+    ct_program_free(m.program);
+    return NULL;
+}
+
+void ct_program_free(ct_program_t *program) {
+    if (!program) return;
+    for (int c = 0; c < CT_COLLECTIVES; c++) free(program->parts[c].blocks);
+    free(program->configurations);
+    free(program->constants);
+    free(program);
+}
