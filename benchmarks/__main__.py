@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import (
+    adaptive_alltoallv,
     adaptive_cost_at_95pct,
     cold_select,
     decision_us,
@@ -30,6 +31,7 @@ from benchmarks import (
 from benchmarks.figure import Figure
 
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
+    "adaptive_alltoallv": adaptive_alltoallv.run,
     "adaptive_cost_at_95pct": adaptive_cost_at_95pct.run,
     "cold_select": cold_select.run,
     "decision_us": decision_us.run,

@@ -34,11 +34,10 @@ class Interposed:
         """Return the program made of the sources `names`, compiled at the first use."""
         program = self.folder / names[0].removesuffix(".c")
         if not program.exists():
-            flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread"]
-            command = [self.installation.mpicc, *flags, "-o", program]
+            flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread", f"-o{program}"]
             sources = [SOURCES / name for name in names]
             outcome = process.run(
-                [*command, *sources, "-ldl"],
+                [self.installation.mpicc, *flags, *sources, "-ldl"],
                 timeout_s=TIMEOUT_S,
                 env=dict(os.environ) | self.installation.launch_environment(),
             )

@@ -38,9 +38,11 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler")
     program = tmp_path_factory.mktemp("search") / "simulation"
     with resources.as_file(resources.files("colltune.mpi.interposed") / "native") as native:
-        command = [compiler, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", native]
+        flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}"]
         process.check(
-            process.run([*command, SOURCE, native / "search.c", "-o", program], timeout_s=60),
+            process.run(
+                [compiler, *flags, SOURCE, native / "search.c", "-o", program], timeout_s=60
+            ),
             "compiling the simulation",
         )
     return program

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_ROWS = 1 << 20, PATH_LENGTH = 4096 };
 
@@ -103,10 +104,21 @@ static int write_traces(const char *path) {
     return fclose(file) == 0 && !failed;
 }
 
+/* The folders above `path`, as far as they are missing; who cannot write will say so. */
+static void make_folders(const char *path) {
+    char folder[PATH_LENGTH];
+    for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        memcpy(folder, path, (size_t)(at - path));
+        folder[at - path] = '\0';
+        mkdir(folder, 0777);
+    }
+}
+
 /* A reader sees the whole file or none. */
 static void write_whole(const char *path) {
     char work[PATH_LENGTH + 8];
     snprintf(work, sizeof work, "%s.part", path);
+    make_folders(path);
     if (write_traces(work) && rename(work, path) == 0) return;
     ct_log(0, "cannot write %s: %s; the feedback's trace is lost", path, strerror(errno));
     remove(work);

@@ -1,0 +1,103 @@
+"""Reads what libcolltune's feedback did to alltoallv's threshold: the files of COLLTUNE_FEEDBACK.
+
+Every process that led a communicator, as its rank 0, leaves one file, ``feedback-RANK.csv``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from colltune.errors import DataError
+
+_VERSION = "# colltune feedback 1"
+_COLUMNS = ("communicator", "size", "iteration", "threshold_bytes", "time_s", "kind", "verdict")
+
+
+class Kind(StrEnum):
+    """What an iteration was for; all but ordinary ones are timed by the slowest process."""
+
+    ORDINARY = "ordinary"
+    REFERENCE = "reference"
+    TEST = "test"
+
+
+class Verdict(StrEnum):
+    """What rank 0 decided after an iteration."""
+
+    NONE = ""
+    KEPT = "kept"
+    REJECTED = "rejected"
+    RESTARTED = "restarted"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One call of alltoallv; messages of fewer than `threshold_bytes` were sent eagerly."""
+
+    number: int
+    threshold_bytes: int
+    time_s: float
+    kind: Kind
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """All calls of one communicator of `nprocs` processes that libcolltune adapted."""
+
+    communicator: int
+    nprocs: int
+    iterations: tuple[Iteration, ...]
+
+
+def read_adaptations(path: Path) -> tuple[Adaptation, ...]:
+    """Return what a file of COLLTUNE_FEEDBACK tells, one entry per communicator.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read or is not such a file; the message names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise DataError(
+            f"{path}: cannot be read ({reason}); name a file that COLLTUNE_FEEDBACK made"
+        ) from error
+    if not lines or lines[0] != _VERSION:
+        raise DataError(f"{path}:1: expected {_VERSION!r}; is it a file of COLLTUNE_FEEDBACK?")
+    if lines[1:2] != [",".join(_COLUMNS)]:
+        raise DataError(f"{path}:2: expected the columns {','.join(_COLUMNS)}")
+    found: dict[tuple[int, int], list[Iteration]] = {}
+    for key, iteration in _rows(path, lines[2:]):
+        found.setdefault(key, []).append(iteration)
+    return tuple(Adaptation(*key, tuple(iterations)) for key, iterations in found.items())
+
+
+def _rows(path: Path, lines: list[str]) -> Iterator[tuple[tuple[int, int], Iteration]]:
+    """Yield communicator and size with each iteration.
+
+    Raises
+    ------
+    DataError
+        If a line is not a row.
+    """
+    for number, row in enumerate(csv.reader(lines), start=3):
+        try:
+            communicator, size, iteration, threshold, time, kind, verdict = row
+            yield (
+                (int(communicator), int(size)),
+                Iteration(
+                    int(iteration), int(threshold), float(time), Kind(kind), Verdict(verdict)
+                ),
+            )
+        except ValueError as error:
+            raise DataError(
+                f"{path}:{number}: not a row of {len(_COLUMNS)} values as the header names them"
+                f" ({error}); was the file cut or changed?"
+            ) from error
