@@ -21,7 +21,7 @@ def mpi(tmp_path_factory: pytest.TempPathFactory) -> Interposed:
 
 
 def _run(mpi: Interposed, folder: Path) -> str:
-    command = [mpi.program("thresholds.c"), str(ITERATIONS)]
+    command: list[str | Path] = [mpi.program("thresholds.c"), str(ITERATIONS)]
     outcome = mpi.run(4, command, {"COLLTUNE_FEEDBACK": str(folder)})
     assert outcome.ok, outcome.explain()
     assert "thresholds held" in outcome.stdout
