@@ -14,4 +14,6 @@ static inline int ct_is_engaged(ct_collective_t collective) {
 
 int ct_dispatch(ct_call_t *call);
 
+extern const ct_call_t ct_no_call; /* all zero; to copy it is faster than to clear a call */
+
 #endif

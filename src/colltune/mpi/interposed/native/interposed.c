@@ -67,189 +67,232 @@ CT_PUBLIC int MPI_Finalize(void) {
 
 CT_PUBLIC int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                             int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLGATHER)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_ALLGATHER,
-                                        .sendbuf = sendbuf,
-                                        .sendcount = sendcount,
-                                        .sendtype = sendtype,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = recvcount,
-                                        .recvtype = recvtype,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_ALLGATHER))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_ALLGATHER;
+        call.sendbuf = sendbuf;
+        call.sendcount = sendcount;
+        call.sendtype = sendtype;
+        call.recvbuf = recvbuf;
+        call.recvcount = recvcount;
+        call.recvtype = recvtype;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 
 CT_PUBLIC int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                              void *recvbuf, const int recvcounts[], const int displs[],
                              MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLGATHERV)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_ALLGATHERV,
-                                        .sendbuf = sendbuf,
-                                        .sendcount = sendcount,
-                                        .sendtype = sendtype,
-                                        .recvbuf = recvbuf,
-                                        .recvcounts = recvcounts,
-                                        .rdispls = displs,
-                                        .recvtype = recvtype,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_ALLGATHERV))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_ALLGATHERV;
+        call.sendbuf = sendbuf;
+        call.sendcount = sendcount;
+        call.sendtype = sendtype;
+        call.recvbuf = recvbuf;
+        call.recvcounts = recvcounts;
+        call.rdispls = displs;
+        call.recvtype = recvtype;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype,
                            comm);
 }
 
 CT_PUBLIC int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
                             MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLREDUCE)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_ALLREDUCE,
-                                        .sendbuf = sendbuf,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = count,
-                                        .recvtype = datatype,
-                                        .op = op,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_ALLREDUCE))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_ALLREDUCE;
+        call.sendbuf = sendbuf;
+        call.recvbuf = recvbuf;
+        call.recvcount = count;
+        call.recvtype = datatype;
+        call.op = op;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 CT_PUBLIC int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLTOALL)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_ALLTOALL,
-                                        .sendbuf = sendbuf,
-                                        .sendcount = sendcount,
-                                        .sendtype = sendtype,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = recvcount,
-                                        .recvtype = recvtype,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_ALLTOALL))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_ALLTOALL;
+        call.sendbuf = sendbuf;
+        call.sendcount = sendcount;
+        call.sendtype = sendtype;
+        call.recvbuf = recvbuf;
+        call.recvcount = recvcount;
+        call.recvtype = recvtype;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 
 CT_PUBLIC int MPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
                             MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
                             const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLTOALLV)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_ALLTOALLV,
-                                        .sendbuf = sendbuf,
-                                        .sendcounts = sendcounts,
-                                        .sdispls = sdispls,
-                                        .sendtype = sendtype,
-                                        .recvbuf = recvbuf,
-                                        .recvcounts = recvcounts,
-                                        .rdispls = rdispls,
-                                        .recvtype = recvtype,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_ALLTOALLV))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_ALLTOALLV;
+        call.sendbuf = sendbuf;
+        call.sendcounts = sendcounts;
+        call.sdispls = sdispls;
+        call.sendtype = sendtype;
+        call.recvbuf = recvbuf;
+        call.recvcounts = recvcounts;
+        call.rdispls = rdispls;
+        call.recvtype = recvtype;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls,
                           recvtype, comm);
 }
 
 CT_PUBLIC int MPI_Barrier(MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_BARRIER)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_BARRIER, .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_BARRIER))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_BARRIER;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Barrier(comm);
 }
 
 CT_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_BCAST)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_BCAST,
-                                        .recvbuf = buffer,
-                                        .recvcount = count,
-                                        .recvtype = datatype,
-                                        .root = root,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_BCAST))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_BCAST;
+        call.recvbuf = buffer;
+        call.recvcount = count;
+        call.recvtype = datatype;
+        call.root = root;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Bcast(buffer, count, datatype, root, comm);
 }
 
 CT_PUBLIC int MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
                          MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_EXSCAN)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_EXSCAN,
-                                        .sendbuf = sendbuf,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = count,
-                                        .recvtype = datatype,
-                                        .op = op,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_EXSCAN))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_EXSCAN;
+        call.sendbuf = sendbuf;
+        call.recvbuf = recvbuf;
+        call.recvcount = count;
+        call.recvtype = datatype;
+        call.op = op;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Exscan(sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 CT_PUBLIC int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                          int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_GATHER)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_GATHER,
-                                        .sendbuf = sendbuf,
-                                        .sendcount = sendcount,
-                                        .sendtype = sendtype,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = recvcount,
-                                        .recvtype = recvtype,
-                                        .root = root,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_GATHER))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_GATHER;
+        call.sendbuf = sendbuf;
+        call.sendcount = sendcount;
+        call.sendtype = sendtype;
+        call.recvbuf = recvbuf;
+        call.recvcount = recvcount;
+        call.recvtype = recvtype;
+        call.root = root;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 
 CT_PUBLIC int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
                          MPI_Op op, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_REDUCE)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_REDUCE,
-                                        .sendbuf = sendbuf,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = count,
-                                        .recvtype = datatype,
-                                        .op = op,
-                                        .root = root,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_REDUCE))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_REDUCE;
+        call.sendbuf = sendbuf;
+        call.recvbuf = recvbuf;
+        call.recvcount = count;
+        call.recvtype = datatype;
+        call.op = op;
+        call.root = root;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
 }
 
 CT_PUBLIC int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_REDUCE_SCATTER)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_REDUCE_SCATTER,
-                                        .sendbuf = sendbuf,
-                                        .recvbuf = recvbuf,
-                                        .recvcounts = recvcounts,
-                                        .recvtype = datatype,
-                                        .op = op,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_REDUCE_SCATTER))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_REDUCE_SCATTER;
+        call.sendbuf = sendbuf;
+        call.recvbuf = recvbuf;
+        call.recvcounts = recvcounts;
+        call.recvtype = datatype;
+        call.op = op;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 
 CT_PUBLIC int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_REDUCE_SCATTER_BLOCK)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_REDUCE_SCATTER_BLOCK,
-                                        .sendbuf = sendbuf,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = recvcount,
-                                        .recvtype = datatype,
-                                        .op = op,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_REDUCE_SCATTER_BLOCK))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_REDUCE_SCATTER_BLOCK;
+        call.sendbuf = sendbuf;
+        call.recvbuf = recvbuf;
+        call.recvcount = recvcount;
+        call.recvtype = datatype;
+        call.op = op;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
 }
 
 CT_PUBLIC int MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
                        MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_SCAN)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_SCAN,
-                                        .sendbuf = sendbuf,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = count,
-                                        .recvtype = datatype,
-                                        .op = op,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_SCAN))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_SCAN;
+        call.sendbuf = sendbuf;
+        call.recvbuf = recvbuf;
+        call.recvcount = count;
+        call.recvtype = datatype;
+        call.op = op;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Scan(sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 CT_PUBLIC int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                           int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_SCATTER)))
-        return ct_dispatch(&(ct_call_t){.collective = CT_SCATTER,
-                                        .sendbuf = sendbuf,
-                                        .sendcount = sendcount,
-                                        .sendtype = sendtype,
-                                        .recvbuf = recvbuf,
-                                        .recvcount = recvcount,
-                                        .recvtype = recvtype,
-                                        .root = root,
-                                        .comm = comm});
+    if (UNLIKELY(ct_is_engaged(CT_SCATTER))) {
+        ct_call_t call = ct_no_call;
+        call.collective = CT_SCATTER;
+        call.sendbuf = sendbuf;
+        call.sendcount = sendcount;
+        call.sendtype = sendtype;
+        call.recvbuf = recvbuf;
+        call.recvcount = recvcount;
+        call.recvtype = recvtype;
+        call.root = root;
+        call.comm = comm;
+        return ct_dispatch(&call);
+    }
     return PMPI_Scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }

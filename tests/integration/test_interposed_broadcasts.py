@@ -1,0 +1,97 @@
+"""Broadcasts in groups of libcolltune, on real MPIs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from tests.integration import preloaded
+from tests.integration.preloaded import Preloaded
+
+pytestmark = pytest.mark.mpi
+HERE = Path(__file__).parent
+WORDS = ("library", "flat", "chain", "pipeline", "binary", "binomial", "scatter_ring_allgather")
+# groups that do not divide 5 processes, of one process, as many as processes, and more
+IDS = (
+    *(f"colltune.bcast.hierarchical:groups=2,inner={w},segsize=1000" for w in WORDS),
+    *(f"colltune.bcast.hierarchical:groups=3,inner={w},outer=library" for w in WORDS),
+    *(f"colltune.bcast.hierarchical:groups=2,inner=library,outer={w},segsize=9" for w in WORDS),
+    *(f"colltune.bcast.hierarchical:groups=1,inner={w}" for w in WORDS),
+    "colltune.bcast.hierarchical",
+    "colltune.bcast.hierarchical:groups=5,inner=flat,outer=pipeline,segsize=64",
+    "colltune.bcast.hierarchical:groups=4,inner=pipeline,outer=scatter_ring_allgather,segsize=1",
+    "colltune.bcast.hierarchical:groups=1000,inner=flat,outer=chain",
+)
+NPROCS = {"openmpi": 5, "mpich": 3}
+
+
+@pytest.fixture(scope="module", params=preloaded.LIBRARIES)
+def mpi(request: pytest.FixtureRequest) -> Preloaded:
+    """Return each MPI of this machine with libcolltune for it."""
+    return preloaded.prepared(request.param)
+
+
+@pytest.fixture(scope="module")
+def program(mpi: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the test program, compiled for that MPI."""
+    return mpi.compiled(HERE / "broadcasts.c", tmp_path_factory.mktemp("broadcasts"))
+
+
+def _lines(outcome: process.Outcome) -> list[str]:
+    assert outcome.ok, outcome.explain()
+    return outcome.stdout.splitlines()
+
+
+def test_broadcasts_deliver_as_the_library_does(mpi: Preloaded, program: Path) -> None:
+    """Whatever the groups, algorithms, roots, communicators and datatypes; errors come once.
+
+    Buffers are compared byte by byte with those of the MPI library's broadcast, gaps of datatypes
+    included. Communicators come and go, one stays until the end.
+    """
+    nprocs = NPROCS[mpi.installation.library]
+    outcome = mpi.run(nprocs, [program, "check", "2", "20", *IDS])
+    lives, errors = 5 * nprocs, 3 * nprocs + 3
+    cases = 2 * 4 * len(IDS) * nprocs
+    assert _lines(outcome) == [f"{cases + lives + errors} right, 0 wrong"]
+    assert outcome.stderr == ""
+
+
+def test_messages_are_those_of_the_algorithm(mpi: Preloaded, program: Path) -> None:
+    """Five processes send, root 1 first, what each algorithm has them send."""
+    wanted = {
+        "groups=1,inner=flat": "0 4 0 0 0",
+        "groups=1,inner=chain": "0 1 1 1 1",
+        "groups=1,inner=pipeline,segsize=1000": "0 5 5 5 5",
+        "groups=1,inner=binary": "0 2 2 0 0",
+        "groups=1,inner=binomial": "0 3 0 1 0",
+        # three messages of the scatter at the root, one at number 2; four round the ring
+        "groups=1,inner=scatter_ring_allgather": "4 7 4 5 4",
+        # ranks 0 1 2 and 3 4: the root sends to 3, then to 0 and 2
+        "groups=2,inner=flat": "0 3 0 1 0",
+        "groups=2,inner=chain": "0 2 1 1 0",
+        "groups=2,inner=library,outer=flat": "0 1 0 0 0",
+        "groups=0,inner=flat": "0 3 0 1 0",
+        "groups=5,inner=flat,outer=chain": "0 1 1 1 1",
+    }
+    ids = {f"colltune.bcast.hierarchical:{p}": counts for p, counts in wanted.items()}
+    outcome = mpi.run(5, [program, "messages", *ids])
+    assert dict(line.split(": ") for line in _lines(outcome)[:-1]) == ids
+
+
+def test_an_error_ends_the_job_as_ever(mpi: Preloaded, program: Path) -> None:
+    """A message that is too long for its buffer aborts, since nobody asked for anything else."""
+    outcome = mpi.run(2, [program, "truncated", "colltune.bcast.hierarchical:groups=1,inner=chain"])
+    assert not outcome.ok
+    assert "truncate" in outcome.stderr.lower()
+
+
+def test_what_cannot_be_forced_changes_nothing(mpi: Preloaded, program: Path) -> None:
+    """One line tells why, and the MPI library broadcasts."""
+    wrong = "colltune.bcast.hierarchical:inner=telepathic"
+    outcome = mpi.run(2, [program, "messages", ""], {"COLLTUNE_FORCE": wrong})
+    assert _lines(outcome) == [": 0 0", "0 right, 0 wrong"]
+    assert outcome.stderr.splitlines() == [
+        f"colltune: {wrong} cannot be forced: inner=telepathic is out of range"
+    ]
