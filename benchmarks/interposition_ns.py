@@ -37,8 +37,21 @@ def run() -> Figure:
         program = Path(folder) / "interposition"
         subprocess.run([mpi.mpicc, "-O2", "-o", program, _SOURCE], check=True, env=variables)
         for name, forced in _SITUATIONS.items():
-            preloaded = ["env", f"LD_PRELOAD={library}", f"COLLTUNE_FORCE={forced}", program]
-            command = [mpi.mpirun, "-n", "2", "--oversubscribe", *preloaded, _ROUNDS, _CALLS]
+            preloaded: list[str | Path] = [
+                "env",
+                f"LD_PRELOAD={library}",
+                f"COLLTUNE_FORCE={forced}",
+                program,
+            ]
+            command: list[str | Path] = [
+                mpi.mpirun,
+                "-n",
+                "2",
+                "--oversubscribe",
+                *preloaded,
+                _ROUNDS,
+                _CALLS,
+            ]
             launches = [_answer(command, variables) for _ in range(_LAUNCHES)]
             with_us, without_us, difference = sorted(launches, key=lambda a: a[2])[_LAUNCHES // 2]
             print(f"{name}: {with_us:.1f} ns, without us {without_us:.1f} ns", file=sys.stderr)
