@@ -208,7 +208,10 @@ static MPI_Op operation_drawn(const number_t *number) {
 static void put(const number_t *number, char *at, int rank, int i, int fraction) {
     int value = (rank * 31 + i * 7) % 3 - 1 + (i % 5 == 0);
     double real = fraction ? value + 1.0 / (rank + i % 11 + 3) : value;
-    if (number->group == WHOLE || number->group == BITS) memset(at, value, 1);
+    if (number->group == WHOLE) { /* small: what overflows may depend on the order */
+        memset(at, 0, number->size);
+        *at = (char)((rank + i) % 3 != 0) + (rank == 0 && i % 5 == 0);
+    }
     if (number->type == MPI_DOUBLE) *(double *)at = real;
     if (number->type == MPI_FLOAT) *(float *)at = (float)real;
     if (number->type == MPI_LONG_DOUBLE) *(long double *)at = real;
