@@ -1,8 +1,10 @@
 /* Random calls of MPI_Allgather and MPI_Allreduce under libcolltune, against the MPI library's own.
  *
- * hierarchical SEED CASES: prints "checked N allgathers, N allreduces, …" if all results are right.
+ * hierarchical SEED CASES: prints "checked N allgathers, N allreduces" if all results are right.
  * Every process draws the same random numbers, and so all know the case. */
 #define _GNU_SOURCE
+#include "kinds.h"
+
 #include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -13,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLACK = 64, COMMUNICATORS = 6, KINDS = 8, THREADS = 3 };
+enum { SLACK = 64, THREADS = 3 };
 
 static int (*force)(const char *, const char *);
 static uint64_t state;
@@ -33,45 +35,7 @@ static void fail(const char *what) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* ---- datatypes of ints: as many of them in different orders and with different gaps ---- */
-
-typedef struct { int ints; MPI_Datatype type; } kind_t;
-
-static kind_t kinds[KINDS];
-
-static MPI_Datatype committed(MPI_Datatype type) {
-    MPI_Type_commit(&type);
-    return type;
-}
-
-static void make_kinds(void) {
-    MPI_Datatype t, u;
-    const int backwards[] = {3, 1, 0}, lengths[] = {1, 1, 1};
-    const MPI_Aint apart[] = {-8, 12};
-    kinds[0] = (kind_t){1, MPI_INT};
-    MPI_Type_contiguous(3, MPI_INT, &t);
-    kinds[1] = (kind_t){3, committed(t)};
-    MPI_Type_vector(3, 1, 2, MPI_INT, &t);
-    kinds[2] = (kind_t){3, committed(t)};
-    MPI_Type_indexed(3, lengths, backwards, MPI_INT, &t);
-    kinds[3] = (kind_t){3, committed(t)};
-    MPI_Type_create_hindexed(2, lengths, apart, MPI_INT, &t);
-    MPI_Type_create_resized(t, -8, 40, &u);
-    MPI_Type_free(&t);
-    kinds[4] = (kind_t){2, committed(u)};
-    MPI_Type_create_indexed_block(2, 1, (const int[]){1, 0}, MPI_INT, &t); /* no gap, other order */
-    kinds[5] = (kind_t){2, committed(t)};
-    MPI_Type_vector(2, 1, 4, MPI_INT, &t); /* elements lie in each other's gaps */
-    MPI_Type_create_resized(t, 0, 4, &u);
-    MPI_Type_free(&t);
-    MPI_Type_contiguous(4, u, &t);
-    MPI_Type_free(&u);
-    MPI_Type_create_resized(t, 0, 32, &u);
-    MPI_Type_free(&t);
-    kinds[6] = (kind_t){8, committed(u)};
-    MPI_Type_dup(MPI_INT, &kinds[7].type);
-    kinds[7].ints = 1;
-}
+/* ---- buffers ---- */
 
 /* Bytes that `count` elements reach over; `origin` from the first of them to element 0. */
 static size_t reach(MPI_Datatype type, size_t count, size_t *origin) {
@@ -118,8 +82,10 @@ static void check_allgather(MPI_Comm comm, int rank, int size) {
     snprintf(doing + strlen(doing), 100, " %d ints, types %d to %d%s%s", ints, from, to,
              in_place ? ", in place" : "", varied ? ", varied" : "");
     const void *source = in_place ? MPI_IN_PLACE : send + in_at;
-    if (PMPI_Allgather(source, sends, in.type, theirs + out_at, receives, out.type, comm)) fail("library");
-    if (MPI_Allgather(source, sends, in.type, ours + out_at, receives, out.type, comm)) fail("error");
+    if (PMPI_Allgather(source, sends, in.type, theirs + out_at, receives, out.type, comm))
+        fail("library");
+    if (MPI_Allgather(source, sends, in.type, ours + out_at, receives, out.type, comm))
+        fail("error");
     if (memcmp(ours, theirs, out_bytes)) fail("allgather");
     if (memcmp(send, copy, in_bytes)) fail("send buffer of allgather");
     free(send), free(copy), free(ours), free(theirs);
@@ -143,7 +109,10 @@ static void sum_records(void *in, void *inout, int *n, MPI_Datatype *type) {
 static void join_records(void *in, void *inout, int *n, MPI_Datatype *type) { /* keeps the left */
     record_t *a = in, *b = inout;
     (void)type;
-    for (int i = 0; i < *n; i++) b[i].value = a[i].value, b[i].number = a[i].number * 3 + b[i].number;
+    for (int i = 0; i < *n; i++) {
+        b[i].value = a[i].value;
+        b[i].number = a[i].number * 3 + b[i].number;
+    }
 }
 
 static void sum_ints(void *in, void *inout, int *n, MPI_Datatype *type) { /* of kinds[2] */
@@ -223,7 +192,10 @@ static void put(const number_t *number, char *at, int rank, int i, int fraction)
     if (number->type == MPI_LONG_DOUBLE_INT)
         *(long_double_int_t *)at = (long_double_int_t){value, rank};
     if (number->type == MPI_2INT) ((int *)at)[0] = value, ((int *)at)[1] = rank;
-    if (number->type == record_type) ((record_t *)at)->value = value, ((record_t *)at)->number = rank + i;
+    if (number->type == record_type) {
+        ((record_t *)at)->value = value;
+        ((record_t *)at)->number = rank + i;
+    }
 }
 
 static int is_close(const number_t *number, const char *a, const char *b, int count) {
@@ -254,23 +226,21 @@ static char *essence(const number_t *number, const char *buffer, int count, int 
     return packed;
 }
 
-static void check_same_everywhere(const char *packed, int length, int rank, MPI_Comm comm) {
+static void check_same_everywhere(const char *packed, int length, MPI_Comm comm) {
     char *first = malloc((size_t)length + 1);
     memcpy(first, packed, (size_t)length);
     PMPI_Bcast(first, length, MPI_BYTE, 0, comm);
     if (memcmp(first, packed, (size_t)length)) fail("not the same result as on rank 0");
-    (void)rank;
     free(first);
 }
 
-static void check_allreduce(MPI_Comm comm, int rank, int size) {
+static void check_allreduce(MPI_Comm comm, int rank) {
     const number_t *number = number_drawn();
     MPI_Op op = operation_drawn(number);
     int count = count_drawn(), in_place = !draw(3), fraction = number->group == REAL && !draw(2);
     size_t bytes = (size_t)count * number->size + 2 * SLACK;
     char *send = filled(bytes, (unsigned)rank + 7), *copy = malloc(bytes);
     char *ours = filled(bytes, (unsigned)rank), *theirs = malloc(bytes);
-    (void)size;
     snprintf(doing + strlen(doing), 100, " %d of %zu bytes, group %d%s", count, number->size,
              (int)number->group, in_place ? ", in place" : "");
     for (int i = 0; i < count; i++) {
@@ -284,8 +254,9 @@ static void check_allreduce(MPI_Comm comm, int rank, int size) {
     int length;
     char *a = essence(number, ours + SLACK, count, &length);
     char *b = essence(number, theirs + SLACK, count, &length);
-    if (fraction ? !is_close(number, a, b, count) : memcmp(a, b, (size_t)length) != 0) fail("allreduce");
-    check_same_everywhere(a, length, rank, comm);
+    if (fraction ? !is_close(number, a, b, count) : memcmp(a, b, (size_t)length) != 0)
+        fail("allreduce");
+    check_same_everywhere(a, length, comm);
     if (number->group == OWN && memcmp(ours, theirs, bytes)) fail("gaps of allreduce");
     if (memcmp(ours, theirs, SLACK) || memcmp(ours + bytes - SLACK, theirs + bytes - SLACK, SLACK))
         fail("bytes around the buffer of allreduce");
@@ -305,7 +276,9 @@ static MPI_Comm communicator_drawn(void) {
         MPI_Comm_split(MPI_COMM_WORLD, (unsigned)world_rank < kept ? 0 : MPI_UNDEFINED,
                        (world_rank * 7 + (int)shuffle) % 11, &comm);
         break;
-    default: MPI_Comm_split(MPI_COMM_WORLD, (world_rank + (int)shuffle) % 3 == 0, world_rank * 5 % 7, &comm);
+    default:
+        MPI_Comm_split(MPI_COMM_WORLD, (world_rank + (int)shuffle) % 3 == 0, world_rank * 5 % 7,
+                       &comm);
     }
     return comm;
 }
@@ -339,7 +312,7 @@ static void run_cases(int cases) {
                 MPI_Comm_rank(comm, &rank);
                 MPI_Comm_size(comm, &size);
                 if (which) check_allgather(comm, rank, size);
-                else check_allreduce(comm, rank, size);
+                else check_allreduce(comm, rank);
             }
             state = before + 1; /* the parts of a split draw differently */
             done[which]++;
@@ -360,7 +333,8 @@ static void *run_thread(void *argument) {
         MPI_Allgather(mine, 50, MPI_INT, all, 50, MPI_INT, comm);
         MPI_Allreduce(mine, sum, 50, MPI_INT, MPI_SUM, comm);
         for (int e = 0; e < 50; e++) {
-            if (sum[e] != world_size * e + i * world_size * (world_size - 1) / 2) fail("sum of a thread");
+            if (sum[e] != world_size * e + i * world_size * (world_size - 1) / 2)
+                fail("sum of a thread");
             for (int r = 0; r < world_size; r++)
                 if (all[50 * r + e] != r * i + e) fail("allgather of a thread");
         }

@@ -1,10 +1,11 @@
 /* Ring allreduce over nodes: reduction in the node's shared memory, reduce-scatter between leaders
- * in a ring, and the hierarchical allgather, overlapped with the distribution (Tran et al., sec. 2.2.2
- * and 5.4; the ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009).
+ * in a ring, and the hierarchical allgather, overlapped with the distribution (Tran et al., sec.
+ * 2.2.2 and 5.4; the ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009).
  *
- * Every element is reduced at one place, and so the results are the same on all processes. The vector
- * lies in the shared memory as the user has it: leader k's share is the k-th of `leaders` parts, and
- * of that node q's is the q-th of `nodes`. Behind it are the inputs of the node's processes. */
+ * Every element is reduced at one place, and so the results are the same on all processes. The
+ * vector lies in the shared memory as the user has it: leader k's share is the k-th of `leaders`
+ * parts, and of that node q's is the q-th of `nodes`. Behind it are the inputs of the node's
+ * processes. */
 #include "hierarchy.h"
 
 #include <limits.h>

@@ -53,7 +53,8 @@ static void plan_doubling(int nodes, int node, ct_plan_t *plan) {
         plan->sends[plan->n_sends++] = (ct_move_t){node + 1, node, node + 1, 0};
     }
     for (int step = 1; step < power; step *= 2) {
-        int peer = first_of(v ^ step, extra), ours = v / step * step, theirs = (v ^ step) / step * step;
+        int peer = first_of(v ^ step, extra);
+        int ours = v / step * step, theirs = (v ^ step) / step * step;
         int first = first_of(theirs, extra), end = first_of(theirs + step, extra);
         plan->sends[plan->n_sends++] = (ct_move_t){
             peer, first_of(ours, extra), first_of(ours + step, extra), plan->n_receives};
@@ -80,7 +81,7 @@ static void release(void *data) {
 const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange) {
     ct_plan_t *plan = ct_find(c, &plan_key, exchange);
     if (plan) return plan;
-    size_t most = 0; /* doubling: each step one to the peer and one to the odd neighbour, and both own */
+    size_t most = 0; /* doubling: in each step to the peer and to the neighbour; and one's own */
     if (exchange == CT_RING) most = (size_t)h->nodes;
     else for (int n = h->nodes; n > 0; n /= 2) most += 2;
     plan = calloc(1, sizeof *plan);
@@ -108,20 +109,23 @@ typedef struct {
     int unfinished; /* leaders */
 } copier_t;
 
-/* Copy a piece of a chunk that is there; `did` tells whether there was one. */
+enum { NOTHING, SOME, MORE };
+
+/* Copy a piece of a chunk that is there; `did` tells whether there was one, or even more of it. */
 static int copy_some(copier_t *copier, int *did) {
     const ct_plan_t *plan = copier->plan;
     int chunks = 1 + plan->n_receives;
-    *did = 0;
+    *did = NOTHING;
     for (int k = 0; k < copier->leaders; k++) {
         int next = copier->copied[k];
         if (next == chunks || ct_arrived(copier->h, k) < (copier->overlap ? next + 1 : chunks))
             continue;
         int first = copier->h->node, end = first + 1;
         if (next) first = plan->receives[next - 1].first, end = plan->receives[next - 1].end;
-        *did = 1;
+        *did = MORE;
         int code = copier->data->copy(copier->data, k, first, end, PIECE, &copier->at[k]);
         if (code != MPI_SUCCESS || copier->at[k] != SIZE_MAX) return code;
+        *did = SOME;
         copier->at[k] = 0;
         copier->unfinished -= ++copier->copied[k] == chunks;
         return MPI_SUCCESS;
@@ -134,6 +138,7 @@ static int follow(copier_t *copier) {
     while (copier->unfinished) {
         int did, code = copy_some(copier, &did);
         if (did) wait = (ct_wait_t){0};
+        if (did == MORE) sched_yield(); /* a leader on this processor must not wait for all of it */
         if (code == MPI_SUCCESS) code = ct_failed(copier->h);
         if (code == MPI_SUCCESS && !did) code = ct_wait_turn(copier->h, &wait);
         if (code != MPI_SUCCESS) return code;

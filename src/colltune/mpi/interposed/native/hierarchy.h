@@ -1,6 +1,6 @@
-/* What the hierarchical allgather and the ring allreduce share: nodes and their leaders, memory that
- * the processes of a node share, the plan of an exchange between leaders, and the exchange itself,
- * overlapped with the distribution on the node.
+/* What the hierarchical allgather and the ring allreduce share: nodes and their leaders, memory
+ * that the processes of a node share, the plan of an exchange between leaders, and the exchange
+ * itself, overlapped with the distribution on the node.
  *
  * Tran et al., "Accelerating communication with multi-HCA aware collectives in MPI", Concurrency
  * Computat. Pract. Exper. 2023, sec. 3.2.
@@ -95,7 +95,8 @@ typedef struct {
 
 /* The plan of this process's node; NULL without memory. Kept with c. */
 const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange);
-void ct_plan_of(int exchange, int nodes, int node, ct_plan_t *plan); /* arrays given by the caller */
+/* The same into arrays that are there and large enough. */
+void ct_plan_of(int exchange, int nodes, int node, ct_plan_t *plan);
 
 /* Data that leaders exchange: leader k's parts of all nodes lie one after another. */
 typedef struct ct_data ct_data_t;
