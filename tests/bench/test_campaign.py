@@ -35,6 +35,7 @@ fabric = "Omni-Path"
 cores_per_node = 32
 [library]
 name = "openmpi"
+interposed = true
 release = "2019.5"
 mpi = "/opt/mpi"
 [launcher]
@@ -93,6 +94,7 @@ def test_every_key_has_its_field() -> None:
         library="openmpi",
         release="2019.5",
         mpi="/opt/mpi",
+        interposed=True,
         launcher="srun",
         launcher_options=("--mpi=pmix",),
         hostfile="hosts",

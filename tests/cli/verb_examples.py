@@ -16,12 +16,13 @@ from colltune.bench.proof.judging import Judgement, Status
 from colltune.bench.proof.readability import Readability
 from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.bench.runner import CampaignReport
-from colltune.cli import backends, tune_pipeline
+from colltune.cli import backends, interposed_library, tune_pipeline
 from colltune.cli.app import app
 from colltune.cli.configuration import write_configuration
 from colltune.domain import Collective, Configuration, Interval, Shape
 from colltune.models.bundle import load
 from colltune.models.registry import Registry
+from colltune.mpi import installation
 from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
 from colltune.server.auth import token_file
@@ -91,6 +92,9 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     imagined = Installation("openmpi", "4.1.4", nowhere, nowhere, nowhere, "")
     monkeypatch.setattr(backends, "installation_of", lambda _campaign, _mpi: imagined)
     monkeypatch.setattr(tune_pipeline, "run", lambda *_: _tuned(place))
+    monkeypatch.setattr(installation, "find", lambda *_: imagined)
+    library = place.written("libcolltune.so", "")
+    monkeypatch.setattr(interposed_library, "compiled", lambda _: library)
 
 
 def _proof(path: Path) -> Proof:
@@ -183,6 +187,7 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
         *("convert", p.written("r.conf", RULES), "--to", "openmpi-json"),
         *("--from-release", "5.0.8", "--release", "6.0.0"),
     ),
+    "interpose": lambda p: ("interpose", "--out", p.folder / "lib.so"),
     "verify": lambda p: ("verify", p.written("r.conf", RULES), "--", "mpirun", "-n", 8),
     "retrain": lambda _: ("retrain", "--print-unit", "site"),
     "token add": lambda p: (

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import library
+from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, readers
+from colltune.mpi.interposed.beside import beside
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 
@@ -25,7 +26,13 @@ FEW = settings(
 """For all tests over formats: there are many formats and releases. The variable asks for more."""
 UNSHRUNK = settings(FEW, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 """For tests with so many draws that making an example smaller takes long."""
-CASES = [(name, release) for name, known in FORMATS.items() for release in readers(known)]
+CASES = [
+    (name, release)
+    for name, known in FORMATS.items()
+    for release in readers(known)
+    # a table is the same for all releases but for the control variables in it
+    if not known.interposed or release == library(known.library).current
+]
 DROPPED = [
     (name, release)
     for name, known in FORMATS.items()
@@ -36,6 +43,10 @@ OWN_CHOICES: dict[str, Callable[[str, Collective], tuple[Configuration, ...]]] =
     "openmpi-han": lambda release, collective: choices(catalogue_of(release), collective)
 }
 """Formats that choose something else than their library's portfolio, and only across nodes."""
+APART = frozenset({*OWN_CHOICES, *(name for name, known in FORMATS.items() if known.interposed)})
+"""Formats that cannot be converted to others of their library, nor those to them."""
+FEWEST = {"intelmpi-table": 0.9}
+"""How many algorithms a format can name at least: Intel MPI's own are chosen for a launch only."""
 JOBS = (Shape(1, 2), Shape(1, 7), Shape(2, 1), Shape(2, 4), Shape(3, 4), Shape(4, 4), Shape(34, 32))
 ELEMENT_BYTES = 8
 """Largest element of the calls for which a configuration has to run as itself."""
@@ -52,18 +63,26 @@ def candidates(
     """Return what a format can choose, with the message size from which on it runs as itself."""
     if name in OWN_CHOICES:
         return tuple((0, choice) for choice in OWN_CHOICES[name](release, collective))
-    mpi = library(FORMATS[name].library)
+    mpi = library_of(FORMATS[name])
     try:
         configurations = mpi.portfolio(release, collective).configurations
     except LibraryError:
         return ()
     found = []
     for configuration in configurations:
+        if FORMATS[name].why_not_expressed(release, configuration):
+            continue
         safe = mpi.safe(release, configuration, builtin_operations_only=True, nprocs=comm_size)
         first = mpi.running_from(release, configuration, comm_size, ELEMENT_BYTES)
         if safe and first is not None:
             found.append((first, configuration))
     return tuple(found)
+
+
+def library_of(known: Format) -> MpiLibrary:
+    """Return the library that a format chooses from, with libcolltune where that reads it."""
+    found = library(known.library)
+    return beside(found) if known.interposed else found
 
 
 def tells_communicators(known: Format) -> bool:

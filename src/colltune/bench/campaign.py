@@ -12,6 +12,7 @@ from typing import Any
 from colltune.domain import Collective, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
 from colltune.mpi import MpiLibrary
+from colltune.mpi.interposed.beside import beside
 from colltune.provenance import usable_cores
 
 _LEAST_PPN = 4
@@ -71,6 +72,8 @@ class Campaign:
         Globs over configuration ids.
     segsizes_bytes, fanouts
         Parameter values to try; None: the library's usual ones.
+    interposed
+        Whether libcolltune's own algorithms are measured beside the library's.
     msizes_bytes_of
         Message sizes of single collectives, instead of `msizes_bytes`.
     backend, strategy
@@ -108,6 +111,7 @@ class Campaign:
     skip: tuple[str, ...] = ()
     segsizes_bytes: tuple[int, ...] | None = None
     fanouts: tuple[int, ...] | None = None
+    interposed: bool = False
     msizes_bytes_of: Mapping[Collective, tuple[int, ...]] = field(default_factory=dict)
     backend: str = "native"
     strategy: str = "full_grid"
@@ -179,12 +183,16 @@ class Campaign:
         """
         chosen = {"segsizes_bytes": self.segsizes_bytes, "fanouts": self.fanouts}
         values = {name: value for name, value in chosen.items() if value is not None}
-        return library.portfolio(release, collective, **values)
+        whole = beside(library) if self.interposed else library
+        return whole.portfolio(release, collective, **values)
 
     @property
     def identity(self) -> str:
         """Hash of everything but the budget: a killed run of this campaign has the same one."""
         facts = {k: v for k, v in asdict(self).items() if k not in _OUTSIDE_IDENTITY}
+        if not self.interposed:
+            # as before there was a choice: a run that was killed then goes on
+            del facts["interposed"]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

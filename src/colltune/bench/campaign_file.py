@@ -8,7 +8,8 @@ Keys
     processors that a node's processes may use; default: those of this host.
 ``[library] name``
     MPI library, a key of ``colltune.mpi.LIBRARIES``; default ``openmpi``. ``release``: the one
-    to be measured (another one that is found is an error); ``mpi``: its mpirun or folder.
+    to be measured (another one that is found is an error); ``mpi``: its mpirun or folder;
+    ``interposed`` (default false): measure libcolltune's own algorithms beside the library's.
 ``[launcher] name``
     A key of ``colltune.bench.launchers.LAUNCHERS``; default: the library's own. ``options``: words
     passed to it; ``hostfile``: a file that names the nodes.
@@ -77,6 +78,7 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
         "name": choice("library", LIBRARIES),
         "release": string("release"),
         "mpi": string("mpi"),
+        "interposed": flag("interposed"),
     },
     "launcher": {
         "name": choice("launcher", LAUNCHERS),

@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "serve": "colltune.cli.serve:serve",
     "token": "colltune.cli.token:token",
     "bundles": "colltune.cli.bundles:bundles",
+    "interpose": "colltune.cli.interpose:interpose",
     "env": "colltune.cli.env:env",
     "slurm": "colltune.cli.slurm:slurm",
     "retrain": "colltune.cli.retrain:retrain",

@@ -22,6 +22,8 @@ def campaign_of(
     strategy: str | None,
     only: list[str] | None,
     skip: list[str] | None,
+    *,
+    interposed: bool = False,
 ) -> Campaign:
     """Return the campaign in `path` (default: this machine), changed by what the user says.
 
@@ -45,6 +47,7 @@ def campaign_of(
         strategy=strategy,
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
+        interposed=interposed or None,
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.domain import DecisionTable, Shape
 from colltune.files import whole
 from colltune.models.bundle import Bundle
 from colltune.mpi.file_format import Written
+from colltune.mpi.interposed.beside import assignment
 from colltune.selector.configuration import Rendered, Target, render, rendered, selector_for
 from colltune.selector.guard import Guard
 
@@ -34,8 +34,7 @@ class WrittenConfiguration:
         """The one line that a user adds to a job."""
         if not self.environment:
             return "true  # everything is left to the library"
-        pairs = (f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
-        return "export " + " ".join(pairs)
+        return "export " + " ".join(map(assignment, self.environment, self.environment.values()))
 
     def show(self, *, as_json: bool) -> None:
         """Print the files, the notes and the job's line."""
@@ -87,10 +86,19 @@ def write_configuration(
         builtin_operations_only=builtin_operations_only,
     )
     selector = selector_for(bundle, target, guard=guard)
-    return write_rendered(render(selector, shape, target), path)
+    found = render(selector, shape, target)
+    if not target.form.interposed:
+        return write_rendered(found, path)
+    from colltune.cli.interposed_library import library_or_note
+
+    interposed, notes = library_or_note(target.form.library, target.release)
+    noted = replace(found.written, notes=(*found.written.notes, *notes))
+    return write_rendered(replace(found, written=noted), path, interposed)
 
 
-def write_table(target: Target, table: DecisionTable, path: Path) -> WrittenConfiguration:
+def write_table(
+    target: Target, table: DecisionTable, path: Path, interposed: Path | None = None
+) -> WrittenConfiguration:
     """Write `table` to `path`, and beside it what puts it into effect; see `write_rendered`.
 
     Raises
@@ -98,11 +106,13 @@ def write_table(target: Target, table: DecisionTable, path: Path) -> WrittenConf
     LibraryError
         If what was written would not be read as it is meant.
     """
-    return write_rendered(rendered(target, table), path)
+    return write_rendered(rendered(target, table), path, interposed)
 
 
-def write_rendered(found: Rendered, path: Path) -> WrittenConfiguration:
-    """Write a job's files to `path` and beside it.
+def write_rendered(
+    found: Rendered, path: Path, interposed: Path | None = None
+) -> WrittenConfiguration:
+    """Write a job's files to `path` and beside it; `interposed` is where libcolltune lies.
 
     Raises
     ------
@@ -110,7 +120,7 @@ def write_rendered(found: Rendered, path: Path) -> WrittenConfiguration:
         If a file cannot be written.
     """
     main = path.absolute()
-    environment = found.environment(str(main))
+    environment = found.environment(str(main), None if interposed is None else str(interposed))
     parameter_path = main.with_name(f"{main.name}.params")
     for end, name in found.names(str(main)).items():
         _write(Path(name), found.written.texts[end])

@@ -16,6 +16,7 @@ from colltune.mpi.formats import (
     format_of,
     likely_reader,
     read_text,
+    reads,
     text_of,
 )
 
@@ -78,14 +79,20 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
     source = source_name(path)
     text = _standard_input(source) if str(path) == STDIN else read_text(path)
     known = format_of(text, source, format_name, library_name)
+    told = _supported(known, known.release_in(text))
     return OpenFile(
         source,
         None if str(path) == STDIN else path,
         text,
         known,
-        number or likely_reader(known),
-        assumed=number is None,
+        number or told or likely_reader(known),
+        assumed=number is None and told is None,
     )
+
+
+def _supported(known: Format, release: str | None) -> str | None:
+    """Return the release that a file names, if it is one that is supported."""
+    return release if release is not None and reads(known, release) else None
 
 
 def source_name(path: Path) -> str:

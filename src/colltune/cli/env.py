@@ -58,6 +58,14 @@ def env(
         float, typer.Option(help="Seconds that the service has to answer.", min=0.2, max=2.0)
     ] = _DEFAULT_LIMIT_S,
     builtin_operations_only: BuiltinOperationsOnly = False,
+    interposed: Annotated[
+        bool,
+        typer.Option(
+            "--interposed",
+            help="Preload libcolltune and choose among its algorithms, too; of a bundle or"
+            " registry, not of a service.",
+        ),
+    ] = False,
     caution: Caution = 1.0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail where nothing can be set, instead of going on.")
@@ -88,6 +96,7 @@ def env(
         folder=folder or "",
         limit_s=limit,
         builtin_operations_only=builtin_operations_only,
+        interposed=interposed,
         caution=caution,
     )
     try:

@@ -48,13 +48,29 @@ def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, 
     if not variables:
         return {}, f"for {shape} nothing is predicted to be faster"
     from colltune.mpi import library as mpi_library
+    from colltune.mpi.interposed.beside import beside
 
-    honoured = mpi_library(part.library).honour_user(variables, _users(environment))
+    mpi = mpi_library(part.library)
+    whole = beside(mpi) if request.interposed else mpi
+    honoured = whole.honour_user(variables, _users(environment))
     if honoured.reason:
         return {}, honoured.reason
     write(part, folder)
     section = folder / part.name / str(shape)
+    variables = _behind(variables, environment)
     return variables | _for_hooks(variables, environment, shape, section), ""
+
+
+def _behind(variables: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with what is preloaded behind what the user preloads."""
+    from colltune.mpi.interposed.beside import PRELOAD
+
+    user = environment.get(PRELOAD)
+    if not user or PRELOAD not in variables:
+        return dict(variables)
+    found = user.replace(" ", ":").split(":")
+    ours = variables[PRELOAD]
+    return {**variables, PRELOAD: user if ours in found else f"{user}:{ours}"}
 
 
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
@@ -117,10 +133,18 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
     request = wanted.request
     bundle = load(path)
     target = Target.named(
-        wanted.library, wanted.release, builtin_operations_only=request.builtin_operations_only
+        f"{wanted.library}-table" if request.interposed else wanted.library,
+        wanted.release,
+        builtin_operations_only=request.builtin_operations_only,
     )
     selector = selector_for(bundle, target, guard=Guard(caution=request.caution))
-    return part_of(bundle, render(selector, wanted.shape, target), wanted.folder)
+    rendered = render(selector, wanted.shape, target)
+    if not request.interposed:
+        return part_of(bundle, rendered, wanted.folder)
+    from colltune.cli.interposed_library import library_for
+
+    path = library_for(wanted.library, wanted.release, request.mpi or None)
+    return part_of(bundle, rendered, wanted.folder, str(path))
 
 
 def _by_registry(wanted: _Wanted, root: str) -> JobPart:
@@ -146,6 +170,10 @@ def _by_service(wanted: _Wanted, url: str) -> JobPart:
     from colltune.server.slurm.answer import parse
     from colltune.server.slurm.asking import ask
 
+    if wanted.request.interposed:
+        raise ColltuneError(
+            "a service does not answer with tables of libcolltune; name --bundle or --registry"
+        )
     release = wanted.library, wanted.release
     folder = wanted.folder / part_name(*release)
     query = {"nodes": wanted.shape.nodes, "ppn": wanted.shape.ppn, "folder": str(folder)}

@@ -26,6 +26,7 @@ class Request:
     folder: str = ""
     limit_s: float = 1.0
     builtin_operations_only: bool = False
+    interposed: bool = False
     caution: float = 1.0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Only, Quiet, Skip
+from colltune.cli.options import Interposed, Json, Mpi, Only, Quiet, Skip
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def measure(
     mpi: Mpi = None,
     only: Only = None,
     skip: Skip = None,
+    interposed: Interposed = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
     ] = False,
@@ -64,7 +65,7 @@ def measure(
     from colltune.cli.console import progress
     from colltune.cli.standing import shows
 
-    plan = campaign_of(campaign, budget, backend, strategy, only, skip)
+    plan = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
     plan = plan.changed(part=Part.parse(task) if task else None)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         chosen = backend_of(plan, replay, mpi)

@@ -44,6 +44,14 @@ Skip = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Leave out configurations whose id matches."),
 ]
+Interposed = Annotated[
+    bool,
+    typer.Option(
+        "--interposed",
+        help="Also measure the algorithms of libcolltune, colltune's own library, which is compiled"
+        " for the MPI and preloaded.",
+    ),
+]
 BuiltinOperationsOnly = Annotated[
     bool,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Only, Quiet, Skip, Where
+from colltune.cli.options import Interposed, Json, Mpi, Only, Quiet, Skip, Where
 
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
@@ -51,6 +51,7 @@ def plan(
     mpi: Mpi = None,
     only: Only = None,
     skip: Skip = None,
+    interposed: Interposed = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -71,7 +72,7 @@ def plan(
         from colltune.plots.saving import picture_format
 
         picture_format(picture)
-    chosen = campaign_of(campaign, budget, backend, strategy, only, skip)
+    chosen = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     with progress("reading", quiet=quiet or json) as shown:
         planned = planned_backend(chosen, mpi)

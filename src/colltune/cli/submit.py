@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Only, Skip
+from colltune.cli.options import Interposed, Json, Mpi, Only, Skip
 
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
@@ -51,6 +51,7 @@ def submit(
     strategy: Annotated[str | None, typer.Option(help="As of measure.")] = None,
     only: Only = None,
     skip: Skip = None,
+    interposed: Interposed = False,
     print_: Annotated[
         bool, typer.Option("--print", help="Print the batch script, submit nothing.")
     ] = False,
@@ -75,12 +76,13 @@ def submit(
         return
     if campaign is None:
         raise typer.BadParameter("name a campaign file, or ask for --status", param_hint="CAMPAIGN")
-    plan = campaign_of(campaign, budget, backend, strategy, only, skip)
+    plan = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
     plan = plan.changed(part=Part(1, tasks))
     _check_everywhere_the_same(campaign)
     words = [str(campaign.absolute()), "--out", str(out.absolute())]
     same = {"--budget": budget, "--backend": backend, "--strategy": strategy, "--mpi": mpi}
     words += [word for name, value in same.items() if value for word in (name, value)]
+    words += ["--interposed"] * interposed
     for name, globs in (("--only", only), ("--skip", skip)):
         words += [word for glob in globs or () for word in (name, glob)]
     named = {"partition": partition, "account": account}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import BuiltinOperationsOnly, Json, Mpi, Only, Quiet, Skip
+from colltune.cli.options import BuiltinOperationsOnly, Interposed, Json, Mpi, Only, Quiet, Skip
 
 
 def tune(
@@ -25,6 +25,7 @@ def tune(
     learner: Annotated[str, typer.Option(help="knn, gam, xgboost or auto.")] = "auto",
     only: Only = None,
     skip: Skip = None,
+    interposed: Interposed = False,
     builtin_operations_only: BuiltinOperationsOnly = False,
     seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
     quiet: Quiet = False,
@@ -55,6 +56,7 @@ def tune(
         ppn=(ppn,) if ppn else None,
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
+        interposed=interposed or None,
     )
     settings = Settings(plan, out, learner, builtin_operations_only, seed, started)
     kept = f"what was measured is kept in {out}"

@@ -100,8 +100,9 @@ def run(
         )
     if len(settings.campaign.shapes) != 1:
         raise CampaignError("tune works on one shape; use measure, fit and select for several")
+    library = installation.library
     target = Target.named(
-        installation.library,
+        f"{library}-table" if settings.campaign.interposed else library,
         installation.release,
         builtin_operations_only=settings.builtin_operations_only,
     )
@@ -213,8 +214,11 @@ class _Finish:
         return (f"your own settings win over the file: {reason}",) if reason else ()
 
     def _write(self, table: DecisionTable) -> WrittenConfiguration:
-        end = "json" if self.target.form.name.endswith("-json") else "rules"
-        return write_table(self.target, table, self.folder / f"{self.target.form.library}.{end}")
+        form = self.target.form
+        kind = form.name.rpartition("-")[2]
+        end = kind if kind in ("json", "table") else "rules"
+        interposed = self.backend.interposed() if form.interposed else None
+        return write_table(self.target, table, self.folder / f"{form.library}.{end}", interposed)
 
     def _grid(self, collective: Collective, interval: Interval) -> list[Instance]:
         return grid(collective, self.shape, interval, self.settings.campaign.msizes_bytes)

@@ -248,7 +248,8 @@ class Format(Protocol):
     ``one_choice`` tells that it holds one configuration per collective, for all communicators and
     message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes;
     ``knows_comm_size`` that they can tell communicators of different sizes apart; ``leaves_parts``
-    that some sizes of a collective can be left to the library. ``remarks`` are the notes that hold
+    that some sizes of a collective can be left to the library; ``interposed`` that libcolltune
+    reads it, which is preloaded and has algorithms of its own. ``remarks`` are the notes that hold
     for whatever is written in the format.
 
     In all methods `release` is the one that reads the file, and `text` the whole of a file; bytes
@@ -262,6 +263,7 @@ class Format(Protocol):
     knows_layout: bool
     leaves_parts: bool
     knows_comm_size: bool = True
+    interposed: bool = False
     remarks: tuple[str, ...] = ()
 
     @property
@@ -276,6 +278,22 @@ class Format(Protocol):
     def recognises(self, text: str) -> bool:
         """Tell whether `text` looks like a file of this format, good or bad."""
         ...
+
+    def release_in(self, text: str) -> str | None:
+        """Return the release that `text` itself says it is for; None if it does not."""
+        return None
+
+    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
+        """Return why a file cannot name `configuration`; empty if it can.
+
+        Raises
+        ------
+        LibraryError
+            If it is unknown in `release`.
+        """
+        if configuration.library == self.library:
+            return ""
+        return f"{self.name} cannot name {configuration.id}"
 
     def unreadable_by(self, release: str) -> str:
         """Return why `release` does not read this format; empty if it does.
@@ -334,8 +352,9 @@ class Format(Protocol):
     ) -> dict[str, str]:
         """Return the environment variables that put a written configuration into effect.
 
-        `paths` has the absolute path of each of ``Written.texts``; without a `job` it is unknown
-        whether the job spans nodes.
+        `paths` has the absolute path of each of ``Written.texts``, and as ``library`` that of
+        libcolltune where the format is `interposed`; without a `job` it is unknown whether the job
+        spans nodes.
 
         Raises
         ------

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.domain import Collective
+from colltune.domain import INTERPOSED, Collective
 from colltune.errors import OutputError, ProgramError
 from colltune.mpi.installation import Installation
 
@@ -35,6 +35,7 @@ _TRACED = re.compile(
 # parts of algorithms, and han's dispatchers, which decide but do not run anything
 _NOT_TRACED = re.compile(r"_generic|_dynamic|_decision|_inplace|_pof2")
 _MARK = re.compile(r"\bMARK (?P<collective>[a-z_]+) (?P<comm_size>\d+) (?P<msize_bytes>\d+)\b")
+_CHOICE = re.compile(r"\bCHOICE (?P<id>[\w.:=,-]+)")
 _LINE = re.compile(r"\bTRACE (?P<symbol>\w+)(?P<words>(?: -?\d+)*)")
 
 _STUB = """.globl {name}
@@ -70,7 +71,10 @@ jmp r11
 
 
 class Observation(NamedTuple):
-    """The function that ran first for a call; empty when none of the traced ones did."""
+    """The function that ran first for a call; empty when none of the traced ones did.
+
+    An algorithm of libcolltune's own stands there by its id.
+    """
 
     collective: Collective
     comm_size: int
@@ -89,7 +93,11 @@ class Function(NamedTuple):
 
 
 class MarkedCall(NamedTuple):
-    """A call that the traced program marked, with the functions behind it in order."""
+    """A call that the traced program marked, with the functions behind it in order.
+
+    Before the functions stands the configuration that libcolltune says it chose, by its id, if it
+    is one of its own or no function was traced.
+    """
 
     collective: Collective
     comm_size: int
@@ -154,19 +162,25 @@ def observed(trace_text: str) -> list[Observation]:
 def marked(trace_text: str) -> list[MarkedCall]:
     """Return all that was traced of each call that the traced program marked, in order.
 
-    The program prints ``MARK <collective> <comm_size> <msize_bytes>`` after a call; the functions
-    traced since the last call of that collective, up to a call of another one, belong to it.
+    The program prints ``MARK <collective> <comm_size> <msize_bytes>`` after a call, and before it
+    ``CHOICE <id>`` where libcolltune chose; the functions traced since the last call of that
+    collective, up to a call of another one, belong to it.
     """
     functions: dict[str, list[Function]] = {}
-    current = ""
+    current = choice = ""
     found = []
     for line in trace_text.splitlines():
         if mark := _MARK.search(line):
             collective = mark["collective"]
             if collective in list(Collective):
                 ran = functions.pop(Collective(collective).mpi_name, [])
+                if choice.startswith(f"{INTERPOSED}.") or (choice and not ran):
+                    ran.insert(0, Function(choice))
+                choice = ""
                 sizes = int(mark["comm_size"]), int(mark["msize_bytes"])
                 found.append(MarkedCall(Collective(collective), *sizes, tuple(ran)))
+        elif told := _CHOICE.search(line):
+            choice = told["id"]
         elif trace := _LINE.search(line):
             symbol = trace["symbol"]
             if symbol.startswith("MPI_"):

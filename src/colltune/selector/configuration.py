@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from colltune.domain import Configuration, DecisionTable, Shape
+from colltune.domain import Configuration, DecisionTable, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.bundle import Bundle
 from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
+from colltune.mpi.interposed import own
+from colltune.mpi.interposed.beside import beside
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, one_choice_table
 from colltune.selector.guard import Guard
@@ -34,8 +36,9 @@ class Target:
 
     @property
     def mpi(self) -> MpiLibrary:
-        """The library."""
-        return library(self.form.library)
+        """The library, together with libcolltune where that reads the format."""
+        found = library(self.form.library)
+        return beside(found) if self.form.interposed else found
 
     @classmethod
     def named(cls, name: str, release: str, *, builtin_operations_only: bool = False) -> Target:
@@ -68,9 +71,18 @@ class Rendered:
         """Return the path of each file, by its end, where the main one is `main`."""
         return {end: f"{main}{end}" for end in self.written.texts}
 
-    def environment(self, main: str) -> dict[str, str]:
-        """Return the variables that put the files into effect, where the main one is `main`."""
-        return self.target.form.activation(self.target.release, self.names(main), self.table.shape)
+    def environment(self, main: str, interposed: str | None = None) -> dict[str, str]:
+        """Return the variables that put the files into effect, where the main one is `main`.
+
+        `interposed` is the path of libcolltune, if that is known; nothing is preloaded where it
+        would have nothing to do.
+        """
+        if self.target.form.interposed and not _chooses(self.table):
+            return {}
+        paths = self.names(main)
+        if interposed is not None and self.target.form.interposed:
+            paths["library"] = interposed
+        return self.target.form.activation(self.target.release, paths, self.table.shape)
 
     def parameter_text(self, environment: Mapping[str, str]) -> str:
         """Return a parameter file that does the same as `environment`."""
@@ -109,9 +121,14 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
     return Rendered(target, table, replace(written, notes=notes))
 
 
+def _chooses(table: DecisionTable) -> bool:
+    every = (*table.rules.values(), *table.by_layout.values())
+    return any(not i.configuration.is_default for rule in every for i in rule)
+
+
 def _nothing(target: Target, table: DecisionTable) -> tuple[str, ...]:
     """Return a note if `table` leaves everything to the library."""
-    if any(not i.configuration.is_default for rule in table.rules.values() for i in rule):
+    if _chooses(table):
         return ()
     everything = f"everything is left to the library on {table.shape}"
     if target.form.leaves_parts:
@@ -137,7 +154,12 @@ def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) 
             f"the bundle was measured with {bundle.context.library}; it says nothing about"
             f" {target.form.library}"
         )
-    return ModelSelector(bundle, guard=guard, usable_from=_usable_from(target))
+    return ModelSelector(
+        bundle,
+        guard=guard,
+        usable_from=_usable_from(target),
+        allowed=_lies_well if target.form.interposed else None,
+    )
 
 
 def table_for(
@@ -173,6 +195,8 @@ def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
     def usable_from(configuration: Configuration, nprocs: int) -> int | None:
         try:
             spelled = mpi.canonical(release, configuration)
+            if target.form.why_not_expressed(release, spelled):
+                return None
         except LibraryError:
             return None
         if not mpi.safe(
@@ -185,3 +209,10 @@ def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
         return mpi.running_from(release, spelled, nprocs, LARGEST_ELEMENT_BYTES)
 
     return usable_from
+
+
+def _lies_well(configuration: Configuration, instance: Instance) -> bool:
+    """Tell whether an algorithm of libcolltune suits how the processes lie on nodes."""
+    if not own.is_own(configuration):
+        return True
+    return not own.why_not_on(configuration, instance.shape)

@@ -22,6 +22,7 @@ from colltune.domain import (
     Collective,
     Configuration,
     Context,
+    Instance,
     Measurement,
     Portfolio,
     RunStatus,
@@ -30,6 +31,8 @@ from colltune.domain import (
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
+from colltune.mpi.interposed import own
+from colltune.mpi.interposed.beside import PRELOAD, beside
 from colltune.provenance import usable_cores
 
 _START_S = 30.0
@@ -39,6 +42,7 @@ _LEAST_S = 0.2
 _MOST_BYTES = 2**31 - 1
 _COMPLAINT = "collbench: "
 _CANNOT_WRITE = f"{_COMPLAINT}cannot write"
+_PRELOAD_SCRIPT = f'{PRELOAD}="${{{PRELOAD}:+${PRELOAD}:}}$0" exec "$@"'
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
@@ -69,7 +73,7 @@ class NativeBackend:
         launcher: Launcher | None = None,
     ) -> None:
         self._mpi = installation
-        self._library = LIBRARIES[installation.library]
+        self._library = beside(LIBRARIES[installation.library])
         self._free: set[Configuration] = set()
         self._forcing = _Forcing(installation)
         self._cache = cache
@@ -95,7 +99,7 @@ class NativeBackend:
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
         """Return what the catalogue offers, within the campaign's parameter values and globs."""
-        portfolio = campaign.offered(self._library, self._mpi.release, collective)
+        portfolio = campaign.offered(self._library.mpi, self._mpi.release, collective)
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def feasible(self, cell: Cell) -> bool:
@@ -107,19 +111,22 @@ class NativeBackend:
             If the user's environment keeps the configuration from being measured.
         """
         configuration, instance = cell.configuration, cell.instance
-        where = (instance.shape.nprocs, instance.msize_bytes)
-        release = self._mpi.release
         feasible = instance.shape.nprocs * instance.msize_bytes <= _MOST_BYTES and (
-            configuration.is_default
-            or (
-                self._library.feasible(release, configuration, *where)
-                and self._library.effective(release, configuration, *where) == configuration
-            )
+            configuration.is_default or self._runs_as_itself(configuration, instance)
         )
         if feasible and configuration not in self._free:
             self._forcing.environment([configuration])
             self._free.add(configuration)
         return feasible
+
+    def _runs_as_itself(self, configuration: Configuration, instance: Instance) -> bool:
+        where = (instance.shape.nprocs, instance.msize_bytes)
+        release = self._mpi.release
+        if not self._library.feasible(release, configuration, *where):
+            return False
+        if own.is_own(configuration) and own.why_not_on(configuration, instance.shape):
+            return False
+        return self._library.effective(release, configuration, *where) == configuration
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
         """Group `cells`: one launch for all that can be switched inside it, one for each other."""
@@ -148,6 +155,15 @@ class NativeBackend:
             self._mpi.launch_environment(),
         )
 
+    def interposed(self) -> Path:
+        """Return the compiled libcolltune, compiling it if need be."""
+        return build.interposed_library(
+            self._mpi.mpicc,
+            self._mpi.compile_line,
+            self._cache,
+            self._mpi.launch_environment(),
+        )
+
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
@@ -157,6 +173,8 @@ class NativeBackend:
         plan = _used(plan)
         configurations = [cell.configuration for cell in plan.cells]
         wanted = self._forcing.environment(configurations)
+        if any(map(own.is_own, configurations)):
+            wanted[PRELOAD] = str(self.interposed())
         settings = [self._forcing.settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
         self._watcher = watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
@@ -195,7 +213,8 @@ class NativeBackend:
     ) -> process.Outcome:
         """Start the benchmark once with `settings` per cell and the environment `wanted`.
 
-        `options` are passed to the launcher. Raw output goes into ``folder / "raw.txt"``.
+        `options` are passed to the launcher. Raw output goes into ``folder / "raw.txt"``. What
+        `wanted` preloads stands behind what the user does.
         """
         watcher = Watcher(folder / "raw.txt", plan, progress, self.around_s)
         return self._launch(plan, settings, launch, folder, wanted, watcher, options)
@@ -216,12 +235,14 @@ class NativeBackend:
         (folder / "plan.txt").write_text(raw.plan_text(plan, settings, owner))
         shape = _started(plan.shape)
         user = os.environ | self._mpi.launch_environment()
-        environment = self._launcher.environment(user, wanted, shape)
-        exported = wanted if shape.nodes > 1 else ()
+        variables = {n: v for n, v in wanted.items() if n != PRELOAD}
+        environment = self._launcher.environment(user, variables, shape)
+        exported = variables if shape.nodes > 1 else ()
+        words = (program, folder / "plan.txt", folder / "raw.txt")
         command = self._launcher.command(
             Start(
                 shape,
-                (program, folder / "plan.txt", folder / "raw.txt"),
+                _preloading(wanted.get(PRELOAD), words),
                 cores=usable_cores(),
                 exported={name: environment[name] for name in exported},
                 options=tuple(options),
@@ -251,7 +272,7 @@ class _Forcing:
     """How an MPI library is told what to run, beside what its user has told it already."""
 
     def __init__(self, installation: Installation) -> None:
-        self._library = LIBRARIES[installation.library]
+        self._library = beside(LIBRARIES[installation.library])
         self._release = installation.release
 
     def settings(self, configuration: Configuration) -> dict[str, int | str]:
@@ -300,6 +321,16 @@ class _Forcing:
         if self._library.settable_at_runtime(self._release, configuration):
             return self._library.base_environment(self._release)
         return self._library.forced_environment(self._release, configuration)
+
+
+def _preloading(library: str | None, program: tuple[Path, ...]) -> tuple[str | Path, ...]:
+    """Return the words that start `program` with `library` preloaded, on whatever node.
+
+    Only the program itself is to have it: neither the launcher nor the daemons.
+    """
+    if library is None:
+        return program
+    return ("/bin/sh", "-c", _PRELOAD_SCRIPT, library, *program)
 
 
 def _used(plan: LaunchPlan) -> LaunchPlan:

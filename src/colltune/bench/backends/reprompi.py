@@ -89,7 +89,18 @@ class ReproMpiBackend:
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
-        """Return the backend for the campaign's MPI, launcher and program."""
+        """Return the backend for the campaign's MPI, launcher and program.
+
+        Raises
+        ------
+        CampaignError
+            If libcolltune's algorithms are asked for.
+        """
+        if campaign.interposed:
+            raise CampaignError(
+                "backend reprompi cannot choose the algorithms of libcolltune; use backend native,"
+                " or leave out interposed"
+            )
         installation = means.installation()
         program = Path("mpibenchmark") if means.imagined else campaign.mpibenchmark
         launcher = means.launcher(installation)

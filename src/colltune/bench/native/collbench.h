@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { MAX_SETTINGS = 16, NAME_LENGTH = 96, VALUE_LENGTH = 64, SYNC_TAG = 7, CLOCK_TAG = 8 };
+enum { MAX_SETTINGS = 16, NAME_LENGTH = 96, VALUE_LENGTH = 128, SYNC_TAG = 7, CLOCK_TAG = 8 };
 
 /* ---- plan.c ---- */
 

@@ -1,10 +1,20 @@
 #include "collectives.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { ROOT = 0, LEFT_TAG = 10, LATE_POLLS = 20 };
+
+/* libcolltune's: the id of what ran the last call of a collective, empty for the library's own. */
+extern const char *colltune_last_choice(const char *collective) __attribute__((weak));
+
+void mark_call(const collective_t *collective, const call_t *call) {
+    const char *chosen = colltune_last_choice ? colltune_last_choice(collective->name) : "";
+    if (*chosen) fprintf(stderr, "CHOICE %s\n", chosen);
+    fprintf(stderr, "MARK %s %d %zu\n", collective->name, call->size, call->msize);
+}
 
 /* Byte at `offset` of rank `source`'s send buffer; never 0, which is what receivers start from. */
 static unsigned char pattern(int source, size_t offset) {

@@ -28,6 +28,10 @@ typedef struct {
 
 const collective_t *find_collective(const char *name);
 
+/* Print on stderr that the call was made, and before it what libcolltune chose, if that is preloaded
+ * and chose anything. */
+void mark_call(const collective_t *collective, const call_t *call);
+
 /* Complete `call` for msize and its communicator; allocates nothing but counts and displs. */
 void prepare_call(call_t *call, const collective_t *collective);
 

@@ -65,7 +65,7 @@ static void check_cell(int index, call_t *call, const group_t *group) {
         answer = barrier_leaks(call, group->base);
     }
     trouble[answer < 0 ? REFUSED : answer ? WRONG : RIGHT] = 1;
-    if (marks) fprintf(stderr, "MARK %s %d %zu\n", cell->collective->name, call->size, call->msize);
+    if (marks) mark_call(cell->collective, call);
     exchange(group, trouble, TROUBLE_LENGTH);
     if (trouble[REFUSED] > 0)
         close_cell(index, group, "not_applicable", "the library refused the call");

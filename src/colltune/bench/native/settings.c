@@ -2,7 +2,8 @@
  *
  * Open MPI reads them when a communicator is created: each configuration gets communicators of its
  * own. The MPICH family reads them at every call: they stay written for the whole visit, during
- * which nothing but the collective under test and point-to-point messages may be called. */
+ * which nothing but the collective under test and point-to-point messages may be called. So do those
+ * of libcolltune, colltune.<collective>=<id>, which are no variables but a call of its own. */
 #include "collbench.h"
 
 #include <stdlib.h>
@@ -15,6 +16,11 @@ enum { READ_AT_CREATION = 0 };
 #endif
 /* MPICH has about 2000 contexts per process, and a communicator may take several */
 enum { MOST_COMMUNICATORS = 512, DESCRIPTION_LENGTH = 8192, TEXT_LENGTH = 1024 };
+
+static const char OWN[] = "colltune.";
+
+/* libcolltune's, if that is preloaded. */
+extern int colltune_force(const char *collective, const char *id) __attribute__((weak));
 
 typedef struct { char bytes[TEXT_LENGTH]; } content_t;
 typedef struct { int config; group_t *group; MPI_Comm comm; unsigned long used; } entry_t;
@@ -102,10 +108,17 @@ static int encode(const variable_t *v, const char *text, content_t *content) {
     return 0;
 }
 
+static int is_own(const char *name) { return !strncmp(name, OWN, sizeof OWN - 1); }
+
+static int force_own(const char *name, const char *id) {
+    return !colltune_force || colltune_force(name + sizeof OWN - 1, id ? id : "");
+}
+
 /* Write the variable and keep in `old` what it held; with `text` NULL write back `old`. */
 static int write_variable(const char *name, const char *text, content_t *old) {
     variable_t v;
     content_t wanted = *old;
+    if (is_own(name)) return force_own(name, text);
     if (open_variable(name, &v)) return 1;
     int failed = v.count * v.width > TEXT_LENGTH || (text && encode(&v, text, &wanted)) ||
                  (text && MPI_T_cvar_read(v.handle, old->bytes) != MPI_SUCCESS) ||
@@ -163,8 +176,15 @@ void trim_communicators(group_t *group) {
         if (entries[i].group == group) forget(i);
 }
 
+static int read_at_creation(int config) {
+    const config_t *found = &plan.configs[config];
+    for (int i = 0; i < found->n; i++)
+        if (is_own(found->settings[i].name)) return 0;
+    return READ_AT_CREATION;
+}
+
 void give_up_communicator(int config, const group_t *group) {
-    entry_t *entry = find_entry(READ_AT_CREATION ? config : -1, group);
+    entry_t *entry = find_entry(read_at_creation(config) ? config : -1, group);
     /* not freed: its context would serve another communicator, and the messages with it */
     if (entry) *entry = entries[--n_entries];
 }
@@ -186,7 +206,8 @@ static MPI_Comm communicator(int config, group_t *group) {
 
 MPI_Comm configured(int config, group_t *group, const char **culprit) {
     MPI_Comm comm = MPI_COMM_NULL;
-    if (!READ_AT_CREATION) comm = communicator(-1, group);
+    int at_creation = read_at_creation(config);
+    if (!at_creation) comm = communicator(-1, group);
     else if (find_entry(config, group)) return communicator(config, group);
     *culprit = "a control variable cannot be written everywhere";
     double failed = apply(&plan.configs[config], culprit);
@@ -195,5 +216,5 @@ MPI_Comm configured(int config, group_t *group, const char **culprit) {
         withdraw();
         return MPI_COMM_NULL;
     }
-    return READ_AT_CREATION ? communicator(config, group) : comm;
+    return at_creation ? communicator(config, group) : comm;
 }

@@ -10,6 +10,7 @@ from colltune.bench.proof.canary import CallSeen
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
+from colltune.mpi.interposed.beside import beside
 from colltune.mpi.trace import Function
 
 _BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
@@ -103,6 +104,8 @@ class Observer:
 
     def _is_of(self, wanted: Configuration, symbol: str) -> bool:
         """Tell whether a function runs `wanted`, an algorithm or a component with one."""
+        if symbol == wanted.id:
+            return True
         if symbols := self.symbols(wanted):
             return symbol in symbols
         component, _, algorithm = wanted.algorithm.partition("_")
@@ -115,7 +118,8 @@ class Observer:
     def symbols(self, configuration: Configuration) -> frozenset[str]:
         """Return the functions that can run `configuration`; none where it is unknown."""
         try:
-            return LIBRARIES[self.library].expected_symbols(self.release, configuration)
+            known = beside(LIBRARIES[self.library])
+            return known.expected_symbols(self.release, configuration)
         except LibraryError:
             return frozenset()
 

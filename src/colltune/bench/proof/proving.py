@@ -16,6 +16,7 @@ from colltune.bench.proof.gains import Gains, Measuring
 from colltune.bench.proof.judging import Evidence, Judge, Judgement, Status
 from colltune.bench.proof.messages import TALKATIVE, said
 from colltune.bench.proof.observing import Observer
+from colltune.bench.proof.preloading import Preloaded, preloaded, reaches, without_preload
 from colltune.bench.proof.readability import (
     Readability,
     Request,
@@ -32,6 +33,7 @@ from colltune.errors import ColltuneError, LibraryError
 from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Format, ParsedFile
 from colltune.mpi.installation import Installation
+from colltune.mpi.interposed.beside import PRELOAD
 
 # parameters that Open MPI shows at the start are the only trace of its parameter files
 _SHOW = {"openmpi": {"OMPI_MCA_mpi_show_mca_params": "all"}}
@@ -88,6 +90,7 @@ class _Proving:
     started: float
     notes: list[str] = field(default_factory=list)
     launch_s: float = 1.0
+    preloaded: Preloaded | None = None
 
     def run(self, read: Readability) -> Proof:
         text = formats.read_text(self.request.path)
@@ -152,11 +155,15 @@ class _Proving:
         """Return the job's settings; from now on launches leave out what activates the file."""
         paths = {"": str(self.request.path)}
         paths |= {end: str(file) for end, file in companions(self.request.path).items()}
+        line, told = self.canary.line, dict(job.settings)
+        if kind.interposed:
+            self.preloaded = preloaded(line.user, self.installation, self.request.work)
+            paths["library"] = self.preloaded.together
+            line, told = without_preload(line), {n: v for n, v in told.items() if n != PRELOAD}
         shape = layout.regular if layout.is_regular else None
         activation = kind.activation(release, paths, shape)
-        line = self.canary.line
         shown = _SHOW.get(self.installation.library, {})
-        seen = {n: v for n, v in job.settings.items() if n in line.user or n not in shown}
+        seen = {n: v for n, v in told.items() if n in line.user or n not in shown}
         user, origins = gathered(seen, job.shown, line.user, line.words)
         left_out = {n: v for n, v in activation.items() if line.user.get(n) == v}
         self.canary = replace(self.canary, line=replace(line, left_out=left_out))
@@ -204,22 +211,24 @@ class _Proving:
         if with_file.first is not None:
             self.notes += said(with_file.first, self.request.path)
         self._tell("calling without the file")
-        without = execute(self.canary, calls, {}, tracer)
+        plain = {} if self.preloaded is None else self.preloaded.without
+        without = execute(self.canary, calls, plain, tracer)
         return _Seen(with_file, without, observer, _spoilt(with_file, settings))
 
     def _observer(self, parsed: ParsedFile) -> tuple[Path | None, Observer]:
         """Return the call tracer for the job's library, or None and why there is none."""
         found = self.installation
         observer = Observer(found.library, parsed.release)
+        told = self.preloaded is not None  # libcolltune itself tells what it chose
         if found.library != "openmpi":
-            return None, replace(observer, unavailable=_UNTRACED)
+            return None, replace(observer, unavailable="" if told else _UNTRACED)
         if found.release != parsed.release:
             why = f"the tracer would be one for {found.mpirun}, which is {found.release}"
-            return None, replace(observer, unavailable=why)
+            return None, replace(observer, unavailable="" if told else why)
         try:
             return trace.build(found, self.request.work), observer
         except ColltuneError as error:
-            return None, replace(observer, unavailable=str(error))
+            return None, replace(observer, unavailable="" if told else str(error))
 
     def _measured(
         self,
@@ -326,7 +335,8 @@ def _spoilt(executed: Executed, settings: JobSettings) -> Judgement | None:
         if got is None:
             why = f"{name} does not reach the processes: the launcher does not hand it on"
             return Judgement(Status.IGNORED, f"not activated: {why}")
-        if got != wanted:
+        arrives = reaches(wanted, got) if name == PRELOAD else got == wanted
+        if not arrives:
             return Judgement(Status.OVERRIDDEN, f"by {name}={got}, which the processes see")
     return None
 

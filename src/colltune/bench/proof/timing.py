@@ -16,6 +16,7 @@ from colltune.bench.verify import Gain
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
+from colltune.mpi.interposed.beside import beside
 
 _MOST_SIDES = 3
 _CLEARLY = 1.15
@@ -51,7 +52,7 @@ class Forced:
         environments: list[dict[str, str]] = []
         for instance, configuration in wanted:
             try:
-                forced = LIBRARIES[library].forced_environment(release, configuration)
+                forced = beside(LIBRARIES[library]).forced_environment(release, configuration)
             except LibraryError:
                 continue
             for side in range(_MOST_SIDES):

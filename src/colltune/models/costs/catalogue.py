@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from colltune.domain import Collective, Configuration
+from colltune.domain import INTERPOSED, Collective, Configuration
 from colltune.models.cost_model import (
     ONE_RAIL,
     CostFunction,
@@ -29,6 +29,7 @@ from colltune.models.costs import (
     alltoall,
     gather,
     generic,
+    interposed,
     ordered,
     reduce,
     reduce_scatter,
@@ -349,14 +350,19 @@ _OF_LIBRARY: dict[tuple[str, Collective, str], Family] = (
 
 def family_of(configuration: Configuration) -> Family:
     """Return the family of a configuration; a generic basis where its rounds are not known."""
+    if configuration.library == INTERPOSED:
+        own = interposed.cost_of(configuration)
+        return _generic(configuration.collective) if own is None else Family(*own)
     name = configuration.algorithm.lower().replace("-", "_")
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     collective = configuration.collective
     special = _OF_LIBRARY.get((configuration.library, collective, name))
     known = special or FAMILIES.get(collective, {}).get(name)
-    if known is not None:
-        return known
+    return known or _generic(collective)
+
+
+def _generic(collective: Collective) -> Family:
     basis = generic.per_block if collective.has_block_per_rank else generic.per_vector
     return Family(GENERIC, basis)
 
@@ -364,7 +370,8 @@ def family_of(configuration: Configuration) -> Family:
 def terms_of(configuration: Configuration, instances: Instances) -> list[CostTerm]:
     """Return the terms of a configuration's cost; its parameters go before its family's."""
     family = family_of(configuration)
-    given = {name: value for name, value in configuration.numbers.items() if value > 0}
+    told_by_0 = configuration.library == INTERPOSED
+    given = {n: v for n, v in configuration.numbers.items() if v > 0 or told_by_0}
     return list(family.cost(instances, {**dict(family.defaults), **given}))
 
 

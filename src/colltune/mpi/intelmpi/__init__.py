@@ -32,6 +32,7 @@ class IntelMpi(CataloguedLibrary):
     formats: ClassVar[Mapping[str, str]] = {
         "intelmpi-json": "colltune.mpi.intelmpi.tuning_format:TuningFormat",
         "intelmpi-adjust": "colltune.mpi.intelmpi.adjust_format:AdjustFormat",
+        "intelmpi-table": "colltune.mpi.interposed.table.format:IntelMpiTable",
     }
     preferred = ("intelmpi-json",)
     offer = OFFER

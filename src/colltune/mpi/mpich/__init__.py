@@ -24,6 +24,7 @@ class Mpich(CataloguedLibrary):
     formats: ClassVar[Mapping[str, str]] = {
         "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",
         "mpich-cvars": "colltune.mpi.mpich.variables_format:MpichVariables",
+        "mpich-table": "colltune.mpi.interposed.table.format:MpichTable",
     }
     preferred = ("mpich-json",)
     offer = control.OFFER

@@ -31,6 +31,7 @@ class OpenMpi(CataloguedLibrary):
         "openmpi-json": "colltune.mpi.openmpi.ranges:OpenMpiJson",
         "openmpi-han": "colltune.mpi.openmpi.han.format:OpenMpiHan",
         "openmpi-parameters": "colltune.mpi.openmpi.parameters:OpenMpiParameters",
+        "openmpi-table": "colltune.mpi.interposed.table.format:OpenMpiTable",
     }
     current = "5.0.11"
     preferred = ("openmpi-json", "openmpi-classic")

@@ -47,12 +47,17 @@ def part_name(library: str, release: str) -> str:
     return f"{library}-{release}"
 
 
-def part_of(bundle: Bundle, rendered: Rendered, job_folder: PurePath) -> JobPart:
-    """Return what a job in `job_folder` is told where `bundle` was rendered for it."""
+def part_of(
+    bundle: Bundle, rendered: Rendered, job_folder: PurePath, interposed: str | None = None
+) -> JobPart:
+    """Return what a job in `job_folder` is told where `bundle` was rendered for it.
+
+    `interposed` is the path of libcolltune, for tables.
+    """
     target, shape = rendered.target, rendered.table.shape
     mpi = target.mpi
     main = job_folder / part_name(mpi.name, target.release) / str(shape) / MAIN
-    variables = rendered.environment(str(main))
+    variables = rendered.environment(str(main), interposed)
     files = {f"{MAIN}{end}": text for end, text in rendered.written.texts.items()}
     section = Section(shape, files if variables else {}, variables)
     return JobPart(bundle.id, mpi.name, target.release, mpi.user_patterns(), (section,))

@@ -132,7 +132,8 @@ static const char *read_file(const char *path, long long *bytes, uint32_t *sum) 
 
 static int concerns_mpi(const char *assignment) {
     static const char *const prefixes[] = {"OMPI_MCA_", "MPIR_", "MPICH_", "I_MPI_", "MV2_", "MVP_",
-                                           "PMIX_MCA_", "PRTE_MCA_", "UCX_", "FI_"};
+                                           "PMIX_MCA_", "PRTE_MCA_", "UCX_", "FI_", "COLLTUNE_",
+                                           "LD_PRELOAD="};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(assignment, prefixes[i], strlen(prefixes[i]))) return 1;
     return 0;
@@ -141,7 +142,7 @@ static int concerns_mpi(const char *assignment) {
 /* What differs between processes by its very purpose is left out of the comparison. */
 static int concerns_collectives(const char *assignment) {
     static const char *const prefixes[] = {"OMPI_MCA_coll_", "MPIR_", "MPICH_", "I_MPI_ADJUST",
-                                           "I_MPI_TUNING"};
+                                           "I_MPI_TUNING", "COLLTUNE_TABLE=", "LD_PRELOAD="};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(assignment, prefixes[i], strlen(prefixes[i]))) return 1;
     return 0;
@@ -340,7 +341,7 @@ static void run_call(const char *word) {
         prepare_check(&c, collective);
         answer = collective->run(&c);
     }
-    if (rank == 0) fprintf(stderr, "MARK %s %d %zu\n", name, c.size, c.msize);
+    if (rank == 0) mark_call(collective, &c);
     if (answer == MPI_SUCCESS) answer = collective->wrong(&c) ? -1 : 0;
     answer = worst(&c, answer);
     if (rank == 0) tell_done(word, answer);

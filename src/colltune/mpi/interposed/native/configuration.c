@@ -19,6 +19,8 @@ const ct_algorithm_t *const ct_algorithms[] = {
     &ct_alltoallv_eager_pairwise, &ct_alltoallv_adaptive,     NULL,
 };
 
+CT_PUBLIC const ct_algorithm_t *const *colltune_algorithms(void) { return ct_algorithms; }
+
 /* All configurations ever read: a text that comes again is the same configuration. */
 typedef struct read {
     struct read *next;

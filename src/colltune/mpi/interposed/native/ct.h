@@ -169,6 +169,11 @@ const ct_configuration_t *ct_configuration(const char *text, char *why, size_t l
  * benchmarks look it up. 0 if done. */
 int colltune_force(const char *collective, const char *id);
 const ct_configuration_t *ct_forced(ct_collective_t collective); /* NULL: nothing is */
+/* Id of what ran this thread's last call of a collective since it was last asked for; empty where the
+ * MPI library decided. Public: whoever proves that a table is obeyed looks it up (dispatch.c). */
+const char *colltune_last_choice(const char *collective);
+/* `ct_algorithms`. Public: compared with colltune.mpi.interposed.algorithms. */
+const ct_algorithm_t *const *colltune_algorithms(void);
 
 /* ---- deciding (decide.c, table.c, rules.c), steering (steer.c) ---- */
 

@@ -8,6 +8,8 @@
 static _Thread_local int inside;
 /* The user's error handler has been called for the error of the call under way. */
 static _Thread_local int handled;
+/* What ran the last call of each collective; NULL: the MPI library by its own decision. */
+static _Thread_local const ct_configuration_t *last[CT_COLLECTIVES];
 
 const ct_call_t ct_no_call;
 
@@ -162,7 +164,15 @@ static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
     return ct_base(c) == MPI_SUCCESS ? chosen : NULL;
 }
 
+CT_PUBLIC const char *colltune_last_choice(const char *collective) {
+    ct_collective_t asked = ct_collective_named(collective);
+    const ct_configuration_t *chosen = asked == CT_NONE ? NULL : last[asked];
+    if (asked != CT_NONE) last[asked] = NULL;
+    return chosen ? chosen->id : "";
+}
+
 static int run(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *chosen) {
+    last[call->collective] = chosen;
     if (!chosen) return ct_pass(call, call->comm);
     if (chosen->kind == CT_OWN) return chosen->algorithm->run(c, call, chosen->values);
     return ct_run_steered(c, call, chosen);

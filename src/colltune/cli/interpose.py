@@ -1,0 +1,67 @@
+"""`colltune interpose`: compiles libcolltune for the MPI at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltune.cli.options import Json, Mpi
+
+
+def interpose(
+    mpi: Mpi = None,
+    library: Annotated[
+        str | None, typer.Option(help="MPI library: openmpi, mpich, intelmpi; default: --mpi's.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to put it, on a file system that all nodes see; default: the user's cache.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compile libcolltune for an MPI, and print the line that preloads it.
+
+    libcolltune has collective algorithms of its own and reads decision tables: preloaded, it works
+    with any program of that MPI as it is. Without a table it leaves every call alone. A C compiler
+    and the MPI's wrapper are needed here, not where jobs run.
+
+    Example: colltune interpose --out /shared/libcolltune.so
+    """
+    from colltune.cli.console import show, show_json
+    from colltune.cli.interposed_library import compiled
+    from colltune.mpi import installation
+    from colltune.mpi.interposed.beside import PRELOAD, assignment
+
+    found = installation.find(mpi, library)
+    path = compiled(found)
+    if out is not None:
+        path = _copied(path, out.absolute())
+    line = f"export {assignment(PRELOAD, str(path))}"
+    if json:
+        facts = {"library": found.library, "release": found.release, "line": line}
+        show_json({"path": str(path), **facts})
+        return
+    show(f"libcolltune for {found.library} {found.release}:")
+    show(f"  {path}")
+    show(f"add to the job: {line}")
+
+
+def _copied(source: Path, target: Path) -> Path:
+    """Copy the library, whole or not at all: a job may have it preloaded.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    from colltune.files import whole
+
+    with whole(target) as temporary:
+        temporary.write_bytes(source.read_bytes())
+        temporary.chmod(0o755)
+    return target

@@ -1,0 +1,67 @@
+"""Where the compiled libcolltune lies that belongs to an MPI library."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from colltune.bench import build
+from colltune.errors import ColltuneError, ProgramError
+from colltune.mpi import installation
+from colltune.mpi.installation import Installation
+
+VARIABLE = "COLLTUNE_INTERPOSED"
+
+
+def compiled(found: Installation) -> Path:
+    """Return libcolltune for an installed MPI, compiled at first use.
+
+    Raises
+    ------
+    ProgramError
+        If the compiler is missing or fails.
+    OutputError
+        If the cache folder cannot be written.
+    """
+    return build.interposed_library(
+        found.mpicc, found.compile_line, None, found.launch_environment()
+    )
+
+
+def library_for(library: str, release: str, mpi: str | None = None) -> Path:
+    """Return libcolltune for a release: the one that COLLTUNE_INTERPOSED names, or compiled.
+
+    `mpi` names the installed MPI.
+
+    Raises
+    ------
+    ProgramError
+        If that file is not there, another release is installed, or there is no compiler.
+    OutputError
+        If the cache folder cannot be written.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        path = Path(named).absolute()
+        if not path.is_file():
+            raise ProgramError(f"{VARIABLE}={named}: there is no such file")
+        return path
+    found = installation.find(mpi, library)
+    if found.release != release:
+        raise ProgramError(
+            f"{found.mpirun} is of {library} {found.release}, not of {release}; name the MPI of the"
+            " job with --mpi"
+        )
+    return compiled(found)
+
+
+def library_or_note(library: str, release: str) -> tuple[Path | None, tuple[str, ...]]:
+    """Return libcolltune for a release, or None and a note that tells how to get it."""
+    try:
+        return library_for(library, release), ()
+    except ColltuneError as error:
+        first = str(error).partition("\n")[0]
+        return None, (
+            f"libcolltune is not compiled ({first}); run colltune interpose where this MPI and a C"
+            f" compiler are, and set LD_PRELOAD to what it prints",
+        )

@@ -1,0 +1,153 @@
+"""Decision tables of libcolltune as formats, one for each MPI library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from colltune.domain import Configuration, DecisionTable, Shape
+from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
+from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written
+from colltune.mpi.interposed.beside import FILE_STEM, PRELOAD, TABLE, Beside, beside
+from colltune.mpi.interposed.table.content import Content, rendered
+from colltune.mpi.interposed.table.parsed import ParsedTable
+from colltune.mpi.interposed.table.reading import Broken, looks_like, read, version_of
+from colltune.mpi.interposed.table.writing import TableWriter, why_not_told
+
+_AGAIN = "select again from the bundle"
+
+
+class TableFormat(Format):
+    """See `file_format.Format`; a table is read only beside the release that it was made for."""
+
+    one_choice = False
+    knows_layout = True
+    leaves_parts = True
+    interposed = True
+
+    @property
+    def mpi(self) -> Beside:
+        """The library together with libcolltune."""
+        return beside(LIBRARIES[self.library])
+
+    def recognises(self, text: str) -> bool:
+        """Tell whether it begins as a table for the library does."""
+        return looks_like(text, self.library)
+
+    def release_in(self, text: str) -> str | None:
+        """Return the release that the second line names."""
+        words = text.split("\n", 2)[1].split() if self.recognises(text) else []
+        return words[2] if len(words) == 3 else None
+
+    def unreadable_by(self, release: str) -> str:
+        """Return nothing: libcolltune is compiled for any supported release."""
+        self.mpi.catalogue_of(release)
+        return ""
+
+    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
+        """Return why a table cannot choose a configuration; empty if it can."""
+        return why_not_told(self.mpi, release, self.mpi.canonical(release, configuration))
+
+    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        """Return what libcolltune makes of a table beside `release`.
+
+        Raises
+        ------
+        LibraryError
+            If it is no table, or one of another version, or `release` is not supported.
+        """
+        self.mpi.catalogue_of(release)
+        version_of(text, source)
+        try:
+            content = read(text)
+        except Broken as broken:
+            return self._dropped(source, release, broken.line, broken.message)
+        if content.library != self.library:
+            why = f"it is for {content.library}, not for {self.library}"
+            return self._dropped(source, release, 2, why)
+        if content.release != release:
+            why = f"it is for {self.mpi.title} {content.release}, not for {release}"
+            return self._dropped(source, release, 2, why)
+        return ParsedTable(self.mpi, self.name, release, source, content)
+
+    def _dropped(self, source: str, release: str, line: int, why: str) -> ParsedTable:
+        message = f"{why}; libcolltune ignores the table, and the library decides"
+        finding = Finding(line, Fault.FILE_DROPPED, Severity.ERROR, message, _AGAIN)
+        nothing = Content(self.library, release, Shape(1, 1))
+        dropped = f"line {line}: {why}" if line else why
+        return ParsedTable(self.mpi, self.name, release, source, nothing, dropped, (finding,))
+
+    def write(
+        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+    ) -> Written:
+        """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T.
+
+        Raises
+        ------
+        LibraryError
+            If the table is one of another library, or the release is not supported.
+        """
+        self.mpi.catalogue_of(release)
+        writer = TableWriter(self.mpi, release, builtin_operations_only=builtin_operations_only)
+        text = rendered(writer.content(table))
+        return Written(self.name, release, {"": text}, tuple(writer.notes))
+
+    def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """Return a table for another release.
+
+        Raises
+        ------
+        LibraryError
+            If it is no table of the same library, or is dropped.
+        """
+        self.mpi.catalogue_of(release)
+        if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
+            raise LibraryError(
+                f"{parsed.source}: a table is for exactly the communicators of one job, which"
+                f" {parsed.format} does not tell; {_AGAIN}"
+            )
+        if parsed.dropped:
+            raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
+        return self.write(parsed.table(), release, builtin_operations_only=True)
+
+    def activation(
+        self, release: str, paths: Mapping[str, str], job: Shape | None = None
+    ) -> dict[str, str]:
+        """Return the variables that preload libcolltune and name the table.
+
+        ``paths["library"]`` is where it was compiled; without it the loader looks for its name.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
+        """
+        if not PurePath(paths[""]).is_absolute():
+            raise LibraryError(f"{paths['']}: the path of a table must be absolute")
+        ours = {PRELOAD: paths.get("library", f"{FILE_STEM}.so"), TABLE: paths[""]}
+        return ours | self.mpi.base_environment(release)
+
+
+class OpenMpiTable(TableFormat):
+    """Tables beside Open MPI."""
+
+    name = "openmpi-table"
+    library = "openmpi"
+    title = "libcolltune's decision table, beside Open MPI"
+
+
+class MpichTable(TableFormat):
+    """Tables beside MPICH."""
+
+    name = "mpich-table"
+    library = "mpich"
+    title = "libcolltune's decision table, beside MPICH"
+
+
+class IntelMpiTable(TableFormat):
+    """Tables beside Intel MPI, whose own algorithms they cannot choose."""
+
+    name = "intelmpi-table"
+    library = "intelmpi"
+    title = "libcolltune's decision table, beside Intel MPI"

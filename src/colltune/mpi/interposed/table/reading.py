@@ -1,0 +1,243 @@
+"""Reads the text of a decision table as libcolltune does: as a whole or not at all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import DataError, LibraryError
+from colltune.mpi.interposed.table.content import (
+    HEAD,
+    LIBRARY_CHOICE,
+    VERSION,
+    Content,
+    Entry,
+    RuleBlock,
+    Step,
+    checksum,
+)
+
+LARGEST_BYTES = 2**63 - 1
+MOST_PROCESSES = 2**31 - 1
+_LONGEST_ID = 127
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+_PATTERN = re.compile(r"[A-Za-z0-9_*?]+")
+_SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([\x21-\x7e]*)")
+_SHAPE = re.compile(r"([1-9][0-9]{0,9})x([1-9][0-9]{0,9})")
+_SUM = re.compile(r"[0-9a-f]{16}")
+_BUNDLE = re.compile(r"sha256:[0-9a-f]{4,64}")
+
+
+class Broken(Exception):  # noqa: N818 (no error: libcolltune ignores such a table and goes on)
+    """Why libcolltune ignores a table, and on which line; 0 for the whole of it."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line, self.message = line, message
+
+
+def looks_like(text: str, library: str) -> bool:
+    """Tell whether `text` begins as a table for `library` does, or as one for no library known."""
+    lines = [line.rstrip("\r") for line in text.split("\n", 2)[:2]]
+    words = lines[1].split(" ") if len(lines) > 1 else []
+    return lines[0].startswith(f"{HEAD} ") and words[:2] == ["library", library]
+
+
+def version_of(text: str, source: str) -> None:
+    """Refuse what is no table of this version.
+
+    Raises
+    ------
+    LibraryError
+        If it is none.
+    """
+    head = text.split("\n", 1)[0].rstrip("\r")
+    if not head.startswith(f"{HEAD} "):
+        raise LibraryError(f"{source}: no decision table of libcolltune: these begin with {HEAD}")
+    if head != f"{HEAD} {VERSION}":
+        shown = head[:60]
+        raise LibraryError(
+            f"{source}: {shown!r} is not {HEAD} {VERSION}; upgrade colltune, or select again"
+        )
+
+
+def read(text: str) -> Content:
+    """Return what a table says; see `version_of` for its first line.
+
+    Raises
+    ------
+    Broken
+        If libcolltune would ignore it.
+    """
+    lines = text.split("\n")
+    if lines[-1] or len(lines) < 3:
+        raise Broken(len(lines), "the last line does not end: the table was cut off")
+    last = len(lines) - 1
+    word, _, value = lines[last - 1].partition(" ")
+    if word != "end" or not _SUM.fullmatch(value):
+        raise Broken(last, "no checksum ends it: the table was cut off")
+    body = text[: len(text) - len(lines[last - 1]) - 1]
+    if int(value, 16) != checksum(body.encode("utf-8", errors="surrogateescape")):
+        raise Broken(last, "the checksum is another one: the table was changed or damaged")
+    reader = _Reader()
+    for number, line in enumerate(lines[1 : last - 1], 2):
+        reader.take(number, line)
+    return reader.content(last)
+
+
+@dataclass
+class _Reader:
+    library: str = ""
+    release: str = ""
+    shape: Shape | None = None
+    unless: list[str] = field(default_factory=list)
+    but: list[str] = field(default_factory=list)
+    entries: dict[int, Entry] = field(default_factory=dict)
+    blocks: list[RuleBlock] = field(default_factory=list)
+
+    def take(self, number: int, line: str) -> None:
+        """Read one line.
+
+        Raises
+        ------
+        Broken
+            If it is none that a table can have there.
+        """
+        word, _, rest = line.partition(" ")
+        takers = {
+            "library": self._library,
+            "shape": self._shape,
+            "bundle": self._bundle,
+            "unless": self._unless,
+            "but": self._but,
+            "configuration": self._configuration,
+            "rules": self._rules,
+        }
+        taker = takers.get(word)
+        if taker is not None:
+            taker(number, rest)
+        elif not (word.isascii() and word.isdigit()):
+            raise Broken(number, f"{_shown(line)} is no line of a table")
+        else:
+            self._step(number, line)
+
+    def content(self, last: int) -> Content:
+        """Return the whole; `last` is the number of the last line.
+
+        Raises
+        ------
+        Broken
+            If anything is missing.
+        """
+        if not self.library or self.shape is None:
+            raise Broken(last, "library or shape is missing")
+        self._close(last)
+        return Content(
+            self.library,
+            self.release,
+            self.shape,
+            tuple(self.unless),
+            tuple(self.but),
+            self.entries,
+            tuple(self.blocks),
+        )
+
+    def _library(self, number: int, rest: str) -> None:
+        words = rest.split(" ")
+        if number != 2 or len(words) != 2 or not all(words):
+            raise Broken(number, "the second line must be: library NAME RELEASE")
+        self.library, self.release = words
+
+    def _shape(self, number: int, rest: str) -> None:
+        if self.shape is not None:
+            raise Broken(number, "a second shape")
+        self.shape = _shape(number, rest)
+
+    def _bundle(self, number: int, rest: str) -> None:
+        if not _BUNDLE.fullmatch(rest):
+            raise Broken(number, f"{_shown(rest)} is no bundle's id")
+
+    def _unless(self, number: int, rest: str) -> None:
+        self.unless.append(_pattern(number, rest))
+
+    def _but(self, number: int, rest: str) -> None:
+        self.but.append(_pattern(number, rest))
+
+    def _configuration(self, number: int, rest: str) -> None:
+        words = rest.split(" ")
+        if len(words) < 2 or _whole(number, words[0], MOST_PROCESSES) != len(self.entries) + 1:
+            raise Broken(number, "configurations are numbered from 1 on, each with its id")
+        try:
+            configuration = Configuration.parse(words[1])
+        except DataError as error:
+            raise Broken(number, str(error)[:200]) from None
+        if configuration.is_default or len(words[1]) > _LONGEST_ID:
+            raise Broken(number, f"{_shown(words[1])} cannot stand in a table")
+        settings = []
+        for word in words[2:]:
+            match = _SETTING.fullmatch(word)
+            if match is None:
+                raise Broken(number, f"{_shown(word)} is not NAME=VALUE")
+            settings.append((match[1], match[2]))
+        entry = Entry(len(self.entries) + 1, configuration, tuple(settings), number)
+        self.entries[entry.number] = entry
+
+    def _rules(self, number: int, rest: str) -> None:
+        self._close(number)
+        words = rest.split(" ")
+        if len(words) != 3 or words[1] not in ("size", "layout"):
+            raise Broken(number, "write: rules COLLECTIVE size N, or layout NODESxPPN")
+        try:
+            collective = Collective(words[0])
+        except ValueError:
+            raise Broken(number, f"{_shown(words[0])} is no collective") from None
+        layout = _shape(number, words[2]) if words[1] == "layout" else None
+        size = layout.nprocs if layout else _whole(number, words[2], MOST_PROCESSES)
+        block = RuleBlock(collective, size, (), layout, number)
+        if any(block.key == other.key for other in self.blocks):
+            raise Broken(number, f"a second block of rules for {collective} {block.where}")
+        self.blocks.append(block)
+
+    def _step(self, number: int, line: str) -> None:
+        words = line.split(" ")
+        if not self.blocks or len(words) != 2:
+            raise Broken(number, f"{_shown(line)} is no rule: write FIRST_BYTES CONFIGURATION")
+        block = self.blocks[-1]
+        step = Step(_whole(number, words[0], LARGEST_BYTES), _whole(number, words[1]), number)
+        before = block.steps[-1].first_bytes if block.steps else -1
+        if step.first_bytes <= before or (before < 0 and step.first_bytes):
+            raise Broken(number, "rules start at 0 bytes and ascend")
+        entry = self.entries.get(step.number)
+        if step.number != LIBRARY_CHOICE and entry is None:
+            raise Broken(number, f"there is no configuration {step.number} above")
+        if entry is not None and entry.configuration.collective is not block.collective:
+            raise Broken(number, f"configuration {step.number} is of another collective")
+        self.blocks[-1] = replace(block, steps=(*block.steps, step))
+
+    def _close(self, number: int) -> None:
+        if self.blocks and not self.blocks[-1].steps:
+            raise Broken(number, "the block of rules before has no rule")
+
+
+def _whole(number: int, word: str, most: int = MOST_PROCESSES) -> int:
+    if not _NUMBER.fullmatch(word) or int(word) > most:
+        raise Broken(number, f"{_shown(word)} is no number from 0 to {most}")
+    return int(word)
+
+
+def _shape(number: int, text: str) -> Shape:
+    match = _SHAPE.fullmatch(text)
+    if match is None or int(match[1]) * int(match[2]) > MOST_PROCESSES:
+        raise Broken(number, f"{_shown(text)} is no layout such as 4x2")
+    return Shape(int(match[1]), int(match[2]))
+
+
+def _pattern(number: int, text: str) -> str:
+    if not _PATTERN.fullmatch(text):
+        raise Broken(number, f"{_shown(text)} is no pattern of a variable's name")
+    return text
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}…")

@@ -1,0 +1,221 @@
+"""Decision tables of libcolltune: golden files, damage, lint, and what a job sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
+from colltune.mpi.formats import FORMATS
+from colltune.mpi.interposed.table.content import checksum
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "interposed"
+RELEASES = {"openmpi": "5.0.11", "mpich": "4.0.2", "intelmpi": "2021.15"}
+GROUPS = Configuration.parse("colltune.bcast.hierarchical:groups=2,inner=binomial")
+DEFAULT = "openmpi.bcast.default"
+ACTIVE = {"LD_PRELOAD": "/x/libcolltune-1.so", "COLLTUNE_TABLE": "/site/table"}
+
+
+def _intervals(*parts: tuple[int, str | Configuration]) -> tuple[Interval, ...]:
+    lasts = [*(first - 1 for first, _ in parts[1:]), None]
+    return tuple(
+        Interval(first, last, Configuration.parse(c) if isinstance(c, str) else c)
+        for (first, c), last in zip(parts, lasts, strict=True)
+    )
+
+
+TABLES = {
+    "openmpi": DecisionTable(
+        "openmpi",
+        Shape(4, 2),
+        {
+            (Collective.BCAST, 8): _intervals(
+                (0, "openmpi.bcast.default"),
+                (1024, GROUPS),
+                (65536, "openmpi.bcast.chain:fanout=4,segsize=65536"),
+            ),
+            (Collective.ALLREDUCE, 8): _intervals(
+                (0, "openmpi.allreduce.recursive_doubling"),
+                (64, "openmpi.allreduce.ring"),
+                (65536, "colltune.allreduce.ring:leaders=2"),
+            ),
+            (Collective.BARRIER, 8): _intervals((0, "openmpi.barrier.default")),
+        },
+        {(Collective.BCAST, Shape(4, 2)): _intervals((0, GROUPS), (4096, "openmpi.bcast.default"))},
+    ),
+    "mpich": DecisionTable(
+        "mpich",
+        Shape(1, 4),
+        {
+            (Collective.BCAST, 4): _intervals(
+                (0, "mpich.bcast.default"),
+                (1024, GROUPS),
+                (65536, "mpich.bcast.scatter_recursive_doubling_allgather"),
+            )
+        },
+    ),
+    "intelmpi": DecisionTable(
+        "intelmpi",
+        Shape(1, 4),
+        {(Collective.BCAST, 4): _intervals((0, "intelmpi.bcast.preset2"), (1024, GROUPS))},
+    ),
+}
+
+
+def _text(library: str) -> str:
+    return FORMATS[f"{library}-table"].write(TABLES[library], RELEASES[library]).text
+
+
+def _parsed(text: str, library: str = "openmpi", release: str = "") -> ParsedFile:
+    return FORMATS[f"{library}-table"].parse(text, "/t", release or RELEASES[library])
+
+
+def _resealed(text: str) -> str:
+    body = text[: text.rindex("end ")]
+    return f"{body}end {checksum(body.encode()):016x}\n"
+
+
+@pytest.mark.parametrize("library", TABLES)
+def test_a_table_is_written_as_the_golden_file_says(library: str) -> None:
+    """Text and notes are as they were when they were last looked at."""
+    written = FORMATS[f"{library}-table"].write(TABLES[library], RELEASES[library])
+    assert written.text == (GOLDEN / f"{library}.table").read_text()
+    assert "".join(f"{n}\n" for n in written.notes) == (GOLDEN / f"{library}.notes").read_text()
+
+
+def test_the_checksum_is_fnv_1a() -> None:
+    """The published test values of the 64-bit hash come out."""
+    assert checksum(b"") == 0xCBF29CE484222325
+    assert checksum(b"foobar") == 0x85944171F73967E8
+
+
+def test_a_layout_goes_before_the_size() -> None:
+    """The same 8 processes are decided otherwise where exactly their layout is told."""
+    parsed = _parsed(_text("openmpi"))
+    for nodes, wanted in ((4, GROUPS), (2, Configuration.default("openmpi", Collective.BCAST))):
+        chosen = parsed.decide(Call(Collective.BCAST, 8, 0, nodes)).chosen
+        assert chosen.algorithm == wanted.algorithm
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("1024 3", "1024 9", "the checksum is another one"),
+        ("end ", "", "no checksum"),
+        ("\n", "\r\n", "no checksum"),
+    ],
+)
+def test_a_damaged_table_is_dropped(old: str, new: str, why: str) -> None:
+    """Whatever was changed behind our back, the library decides alone."""
+    text = _text("openmpi").replace(old, new)
+    assert text != _text("openmpi")
+    parsed = _parsed(text)
+    assert why in parsed.dropped
+    assert [f.fault for f in parsed.findings] == [Fault.FILE_DROPPED]
+    assert parsed.decide(Call(Collective.BCAST, 8, 4096)).configuration.is_default
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("shape 4x2\n", "", "library or shape is missing"),
+        ("shape 4x2", "shape 4x0", "no layout"),
+        ("rules bcast size 8\n", "rules bcast size 8\nrules bcast size 4\n", "has no rule"),
+        ("rules bcast size 8\n", "rules ring size 8\n", "is no collective"),
+        ("rules bcast size 8\n", "rules allreduce size 8\n", "a second block"),
+        ("1024 3\n", "0 3\n", "start at 0 bytes and ascend"),
+        ("1024 3\n", "1024 1\n", "of another collective"),
+        ("1024 3\n", "1024 99\n", "there is no configuration 99"),
+        ("configuration 2", "configuration 3", "numbered from 1 on"),
+        ("but *_verbose", "but a b", "no pattern"),
+        ("but *_verbose", "hello", "is no line of a table"),
+    ],
+)
+def test_a_line_that_no_table_has_drops_it_all(old: str, new: str, why: str) -> None:
+    """Half a table would be one that nobody measured."""
+    text = _resealed(_text("openmpi").replace(old, new, 1))
+    parsed = _parsed(text)
+    assert why in parsed.dropped
+    assert "line " in parsed.dropped
+
+
+def test_a_table_of_another_release_or_library_is_dropped() -> None:
+    """Control variables and algorithms are those of exactly one release."""
+    assert "for Open MPI 5.0.11" in _parsed(_text("openmpi"), release="5.0.6").dropped
+    assert "for mpich" in _parsed(_text("mpich"), "openmpi").dropped
+    with pytest.raises(LibraryError, match="upgrade colltune"):
+        _parsed(_text("openmpi").replace("colltune-table 1", "colltune-table 2"))
+    with pytest.raises(LibraryError, match="these begin with"):
+        _parsed("0\n")
+
+
+def test_a_table_names_its_release() -> None:
+    """Whoever opens it need not say for which release it is."""
+    assert FORMATS["mpich-table"].release_in(_text("mpich")) == "4.0.2"
+    assert FORMATS["mpich-table"].release_in("nothing") is None
+    assert FORMATS["openmpi-classic"].release_in("0\n") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault", "severity"),
+    [
+        ("colltune.bcast.hierarchical", "colltune.bcast.new", Fault.UNKNOWN, Severity.ERROR),
+        ("openmpi.bcast.chain", "openmpi.bcast.new", Fault.UNKNOWN, Severity.ERROR),
+        ("coll_tuned_allreduce_algorithm=3", "x=1", Fault.OTHER_RELEASE, Severity.WARNING),
+        ("outer=same,segsize=32768", "outer=same x=1", Fault.NO_EFFECT, Severity.WARNING),
+        ("shape 4x2", "shape 2x2", Fault.DEAD_RULE, Severity.NOTE),
+    ],
+)
+def test_the_lint_finds(old: str, new: str, fault: Fault, severity: Severity) -> None:
+    """What libcolltune would not run as it is meant is told, with where it stands."""
+    text = _resealed(_text("openmpi").replace(old, new))
+    found = {(f.fault, f.severity) for f in _parsed(text).findings if f.line}
+    assert (fault, severity) in found
+    assert not _parsed(_text("openmpi")).findings
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [
+        ({"COLLTUNE_TABLE": "/site/table"}, "LD_PRELOAD names no libcolltune"),
+        ({"LD_PRELOAD": "/x/libcolltune.so"}, "COLLTUNE_TABLE is not set"),
+        (ACTIVE | {"OMPI_MCA_coll_tuned_bcast_algorithm": "1"}, "is set"),
+    ],
+)
+def test_a_job_that_does_not_ask_the_table(environment: dict[str, str], why: str) -> None:
+    """Without the library, without the table, and against the user's own settings it is silent."""
+    parsed, call = _parsed(_text("openmpi")), Call(Collective.BCAST, 8, 4096)
+    assert parsed.decide(call, ACTIVE).rule is not None
+    outcome = parsed.decide(call, environment)
+    assert outcome.configuration.is_default
+    assert why in outcome.reasons[0]
+
+
+def test_what_the_base_environment_sets_is_no_users_decision() -> None:
+    """The variables that steering itself needs do not switch the table off."""
+    known = FORMATS["openmpi-table"]
+    environment = known.activation("5.0.11", {"": "/t", "library": "/x/libcolltune.so"})
+    assert environment["LD_PRELOAD"] == "/x/libcolltune.so"
+    assert "OMPI_MCA_coll_tuned_use_dynamic_rules" in environment
+    assert _parsed(_text("openmpi")).decide(Call(Collective.BCAST, 8, 4096), environment).rule
+
+
+def test_a_forced_configuration_goes_before_the_table() -> None:
+    """COLLTUNE_FORCE decides for the collectives that it names, and the table for the others."""
+    parsed = _parsed(_text("openmpi"))
+    forced = ACTIVE | {"COLLTUNE_FORCE": "colltune.bcast.hierarchical:groups=4"}
+    outcome = parsed.decide(Call(Collective.BCAST, 8, 0), forced)
+    assert outcome.configuration.id == "colltune.bcast.hierarchical:groups=4"
+    assert parsed.decide(Call(Collective.ALLREDUCE, 8, 0), forced).rule is not None
+
+
+def test_alltoallv_has_one_choice_for_all_sizes() -> None:
+    """Processes know messages of different sizes, so that a threshold would divide them."""
+    mixed = _intervals((0, "colltune.alltoallv.adaptive"), (1024, "openmpi.alltoallv.default"))
+    table = DecisionTable("openmpi", Shape(1, 4), {(Collective.ALLTOALLV, 4): mixed})
+    written = FORMATS["openmpi-table"].write(table, "5.0.11")
+    assert "alltoallv" not in written.text
+    assert "different sizes" in written.notes[0]
