@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 
+from colltune import process
 from colltune.bench import build
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
@@ -14,6 +16,8 @@ from tests.integration import real_mpi, real_mpich
 from tests.integration.tables_for_libcolltune import MPICH, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
+STEERS = Path(__file__).with_name("steers.c")
+TIMEOUT_S = 300.0
 FOREIGN = """\
 colltune-rules 1
 value large 20000
@@ -121,3 +125,72 @@ def test_mpich_runs_what_the_table_says(
     assert first[0][-len(ring) :] == ring  # behind the messages that set it up
     assert again[0][-len(ring) :] == ring
     assert binomial[0][-2:] == (20000, 20000)
+    assert told(steered(mpich.installation, tmp_path, "many", *MPICH_RING)) == []
+    (line,) = told(steered(mpich.installation, tmp_path, "threads", *MPICH_RING))
+    assert "are not steered, since the program uses MPI_THREAD_MULTIPLE" in line
+
+
+OPENMPI_CHAIN = (
+    "coll_tuned_bcast_algorithm=2",
+    "coll_tuned_bcast_algorithm_segmentsize=1%03d",
+    "coll_han_priority=0",
+)
+MPICH_RING = ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=scatter_ring_allgather",)
+
+
+def steered(found: Installation, folder: Path, *words: str) -> process.Outcome:
+    """Run steers.c on a few processes and return what it says."""
+    program = folder / "steers"
+    environment = {**os.environ, **found.launch_environment()}
+    compiled = process.run(
+        [found.mpicc, "-std=c11", "-Wall", "-Wextra", "-o", program, STEERS, "-ldl"],
+        timeout_s=TIMEOUT_S,
+        env=environment,
+    )
+    process.check(compiled, "compiling steers.c")
+    # MPICH's processes never yield
+    many = ["-n", "3", "--oversubscribe"] if found.library == "openmpi" else ["-n", "2"]
+    preload = f"LD_PRELOAD={preloaded(found)}"
+    outcome = process.run(
+        [found.mpirun, *many, "env", preload, program, *words],
+        timeout_s=TIMEOUT_S,
+        env=environment | {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"},
+    )
+    assert outcome.ok, outcome.explain()
+    assert outcome.stdout.endswith("all right\n")
+    return outcome
+
+
+def told(outcome: process.Outcome) -> list[str]:
+    """Return the lines of libcolltune."""
+    return [line for line in outcome.stderr.splitlines() if line.startswith("colltune: ")]
+
+
+def test_openmpi_is_steered_in_more_ways_than_are_kept(
+    openmpi: real_mpi.RealMpi, tmp_path: Path
+) -> None:
+    """Twenty configurations in turn on one communicator, and three on a part: all right, no word."""
+    assert told(steered(openmpi.installation, tmp_path, "many", *OPENMPI_CHAIN)) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "why"), [("threads", "MPI_THREAD_MULTIPLE"), ("idup", "MPI_Comm_idup")]
+)
+def test_nothing_is_steered_where_processes_could_differ(
+    openmpi: real_mpi.RealMpi, tmp_path: Path, how: str, why: str
+) -> None:
+    """Threads, and duplicates that come to be later: the library decides, on all processes."""
+    lines = told(steered(openmpi.installation, tmp_path, how, *OPENMPI_CHAIN))
+    # rank 0 did not call MPI_Comm_idup, and goes along with those that did
+    assert len(lines) == (how == "threads")
+    assert all(f"are not steered, since the program uses {why}" in line for line in lines)
+
+
+def test_a_variable_that_does_not_exist_is_told_once(
+    openmpi: real_mpi.RealMpi, tmp_path: Path
+) -> None:
+    """The library decides then."""
+    words = ("coll_tuned_bcast_algorithm=2", "coll_tuned_bcast_by_pigeon=1")
+    lines = told(steered(openmpi.installation, tmp_path, "many", *words))
+    assert len(lines) == len(set(lines)) == 20
+    assert "there is no control variable coll_tuned_bcast_by_pigeon" in lines[0]

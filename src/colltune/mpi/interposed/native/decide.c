@@ -144,10 +144,18 @@ void ct_end_decisions(void) {
     table = NULL;
 }
 
-const ct_configuration_t *ct_decide(ct_comm_t *c, const ct_call_t *call) {
+/* Kept apart from what is done at every call, which needs no stack. */
+__attribute__((noinline)) static const ct_configuration_t *
+decide_by_rules_or_first(ct_comm_t *c, const ct_call_t *call) {
     const ct_configuration_t *chosen;
     if (ct_rules_hold(call->collective) && ct_rules_decide(c, call, &chosen)) return chosen;
     if (!c->has_decisions) settle(c);
     const ct_part_t *part = c->decisions[call->collective];
     return part ? ct_choice(part, call->msize) : NULL;
+}
+
+const ct_configuration_t *ct_decide(ct_comm_t *c, const ct_call_t *call) {
+    const ct_part_t *part = c->decisions[call->collective];
+    if (!part || ct_rules_hold(call->collective)) return decide_by_rules_or_first(c, call);
+    return ct_choice(part, call->msize);
 }

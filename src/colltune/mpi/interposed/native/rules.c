@@ -13,11 +13,17 @@
 
 /* Where a rule leads: to another one, or to an end. */
 enum { TO_TABLE = -1, TO_LIBRARY = -2, TO_CONFIGURATION = -3 };
+/* By bit: below the value, equal to it, above it. */
 enum { LESS = 1, EQUAL = 2, GREATER = 4 };
 static const unsigned char holds_if[COLLTUNE_OPERATORS] = {
     [COLLTUNE_LT] = LESS,       [COLLTUNE_LTEQ] = LESS | EQUAL,     [COLLTUNE_GT] = GREATER,
     [COLLTUNE_GTEQ] = GREATER | EQUAL, [COLLTUNE_EQ] = EQUAL, [COLLTUNE_NEQ] = LESS | GREATER,
 };
+
+/* Without a branch: which of them comes true is not to be guessed. */
+static inline int holds(unsigned relations, long have, long value) {
+    return (int)(relations >> ((have >= value) + (have > value)) & 1);
+}
 
 typedef struct {
     const long *value; /* what is compared with; a program may write it at any time */
@@ -98,8 +104,7 @@ static int decide(const ct_program_t *program, ct_comm_t *c, const ct_call_t *ca
     while (at >= 0) {
         const block_t *block = &part->blocks[at];
         long have = p[block->parameter], value = __atomic_load_n(block->value, __ATOMIC_RELAXED);
-        int relation = have < value ? LESS : have == value ? EQUAL : GREATER;
-        at = block->next[(block->holds_if & relation) != 0];
+        at = block->next[holds(block->holds_if, have, value)];
     }
     *chosen = at <= TO_CONFIGURATION ? program->configurations[TO_CONFIGURATION - at] : NULL;
     return at != TO_TABLE;
@@ -163,8 +168,7 @@ static int follow(maker_t *m, const char *target, const char *from);
 /* A rule about the collective is decided now: the one at hand is known. */
 static int follow_known(maker_t *m, const ct_entry_t *rule) {
     long have = m->collective, value = rule->value;
-    int relation = have < value ? LESS : have == value ? EQUAL : GREATER;
-    const char *next = holds_if[rule->is] & relation ? rule->if_true : rule->if_false;
+    const char *next = holds(holds_if[rule->is], have, value) ? rule->if_true : rule->if_false;
     return follow(m, next, rule->name);
 }
 

@@ -192,6 +192,7 @@ static void read_step(reader_t *r, char *line) {
         give_up(r, "its configuration is one of another collective");
     if (!more) return;
     part->steps = more;
+    part->last = &more[part->n];
     more[part->n++] = (ct_step_t){from, choice && choice->kind != CT_LIBRARY ? choice : NULL};
 }
 

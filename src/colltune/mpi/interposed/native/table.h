@@ -19,6 +19,7 @@ typedef struct {
     int size, nodes, ppn;
     int n; /* at least one; the first begins at 0 bytes, the others ascend */
     ct_step_t *steps;
+    const ct_step_t *last; /* of them */
 } ct_part_t;
 
 typedef struct {
@@ -46,13 +47,17 @@ int ct_table_has_layout(const ct_table_t *table, int size);
 /* The first variable of `environment` (NAME=VALUE) by which the user decides, or NULL. */
 const char *ct_table_overruled(const ct_table_t *table, char *const *environment);
 
-/* The choice for `msize` bytes. Programs repeat sizes: the processor learns the few comparisons. */
+/* The choice for `msize` bytes. Programs repeat sizes, and processors learn the few comparisons. */
 static inline const ct_configuration_t *ct_choice(const ct_part_t *part, size_t msize) {
-    const ct_step_t *first = part->steps, *step = first + part->n - 1;
-    while (step - first > 16) {
-        const ct_step_t *middle = first + (step - first) / 2;
-        if (msize < middle->from) step = middle - 1;
-        else first = middle;
+    enum { FEW = 16 };
+    const ct_step_t *step = part->last;
+    if (__builtin_expect(part->n > FEW, 0)) {
+        const ct_step_t *first = part->steps;
+        while (step - first > FEW) {
+            const ct_step_t *middle = first + (step - first) / 2;
+            if (msize < middle->from) step = middle - 1;
+            else first = middle;
+        }
     }
     while (msize < step->from) step--;
     return step->choice;
