@@ -58,9 +58,9 @@ def _measured(order: str) -> list[tuple[float, ...]]:
         rules.write_text("".join(_rules()), encoding="utf-8")
         table.write_text(_sealed("".join(_table(mpi.library, mpi.release))), encoding="utf-8")
         driver = Path(__file__).with_name("runtime_decision.c")
-        sources = [driver, statements, *sorted(native.glob("*.c"))]
-        compile_line = [mpi.mpicc, *_FLAGS, "-I", native, "-o", program, *sources, *_LIBRARIES]
-        subprocess.run(compile_line, check=True, env=environment)
+        sources: list[str | Path] = [driver, statements, *sorted(native.glob("*.c"))]
+        command = [mpi.mpicc, *_FLAGS, "-I", native, "-o", program, *sources, *_LIBRARIES]
+        subprocess.run(command, check=True, env=environment)
         sizes = ",".join(map(str, _STEPS))
         done = subprocess.run(
             [program, rules, sizes, order, str(_ROUNDS)],

@@ -169,7 +169,7 @@ def told(outcome: process.Outcome) -> list[str]:
 def test_openmpi_is_steered_in_more_ways_than_are_kept(
     openmpi: real_mpi.RealMpi, tmp_path: Path
 ) -> None:
-    """Twenty configurations in turn on one communicator, and three on a part: all right, no word."""
+    """Twenty configurations in turn on one communicator, and three on a part, are all right."""
     assert told(steered(openmpi.installation, tmp_path, "many", *OPENMPI_CHAIN)) == []
 
 
