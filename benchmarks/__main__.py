@@ -30,6 +30,7 @@ from benchmarks import (
     task_prolog_ms,
     timed_share,
     transfer,
+    virtual_cluster_error,
 )
 from benchmarks.figure import Figure
 
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "timed_share": timed_share.run,
     "transfer": transfer.run,
     "tune_timed_share": timed_share.run_tune,
+    "virtual_cluster_error": virtual_cluster_error.run,
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from colltune.bench import campaign_file
 from colltune.bench.campaign import Campaign, Part
 from colltune.bench.campaign_file import KEYS
+from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
 
@@ -64,6 +65,20 @@ total = "1h30m"
 max_reps = 100
 cell_s = 1
 max_buffer_bytes = 1000
+[smpi]
+topology = "torus"
+parameters = "8"
+cores = 1
+speed_gflops = 2
+latency_us = 3
+rate_mbit = 4
+memory_latency_us = 5
+memory_rate_mbit = 6
+overhead_us = 7
+overhead_ns_per_byte = 8
+eager_bytes = 9
+checked_bytes = 10
+limit_s = 11
 """
 
 
@@ -113,10 +128,25 @@ def test_every_key_has_its_field() -> None:
         max_reps=100,
         cell_s=1,
         max_buffer_bytes=1000,
+        smpi=Simulation(
+            topology="torus",
+            parameters="8",
+            cores=1,
+            speed_gflops=2.0,
+            latency_us=3.0,
+            rate_mbit=4.0,
+            memory_latency_us=5.0,
+            memory_rate_mbit=6.0,
+            overhead_us=7.0,
+            overhead_ns_per_byte=8.0,
+            eager_bytes=9,
+            checked_bytes=10,
+            limit_s=11.0,
+        ),
     )
     both = tomllib.loads(WHOLE)
     missing = {f"{t}.{k}" for t, keys in KEYS.items() for k in keys if k not in both[t]}
-    assert missing == {"space.only", "budget.total_s"}
+    assert missing == {"space.only", "budget.total_s", "smpi.platform"}
     sizes = [parsed.msizes_of(c) for c in parsed.collectives]
     assert sizes == [(1, 1024), (16,), (0,)]
 

@@ -94,7 +94,7 @@ def test_verbs_are_offered(complete: Complete, begun: str) -> None:
         ("colltune fit --learner=", [*LEARNERS, "auto"]),
         ("colltune fit data --learner g", ["gam", "gaussian_process"]),
         ("colltune fit --backend ", ["joblib", "dask"]),
-        ("colltune measure --backend ", ["native", "replay", "reprompi"]),
+        ("colltune measure --backend ", ["native", "replay", "reprompi", "smpi"]),
         ("colltune measure --strategy f", ["full_grid"]),
         ("colltune select --collective ", list(Collective)),
         ("colltune select --format open", [one for one in ("openmpi", *FORMATS) if "open" in one]),

@@ -32,6 +32,7 @@ _PROGRAM = _Product(("-O3", *_C11), ("-ldl",))
 # loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
+_SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm"))
 _COMPILE_TIMEOUT_S = 120.0
 
 
@@ -87,6 +88,23 @@ def interposed_library(
     """
     texts = _sources("colltune.mpi.interposed")
     return _compiled("libcolltune", _LIBRARY, texts, mpicc, identity, cache, environment)
+
+
+def simulated_benchmark(
+    smpicc: Path, identity: str, cache: Path | None = None, *, own: bool
+) -> Path:
+    """Return the compiled benchmark for SimGrid's compiler wrapper `smpicc`.
+
+    `own`: with ``libcolltune`` in it, since nothing can be preloaded. See `native_benchmark` for
+    the other parameters and the errors.
+    """
+    texts = _sources("colltune.bench.simulated")
+    shared = resources.files("colltune.bench") / "native"
+    for name in ("collectives.c", "collectives.h"):
+        texts[name] = (shared / name).read_bytes()
+    if own:
+        texts |= _sources("colltune.mpi.interposed")
+    return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, None)
 
 
 def _sources(package: str) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
 from colltune.mpi import MpiLibrary
@@ -92,6 +93,8 @@ class Campaign:
         Cells with larger buffers on any rank are left out.
     part
         Which of its shapes are measured here.
+    smpi
+        What the backend of this name simulates; None: its usual cluster.
     """
 
     collectives: tuple[Collective, ...]
@@ -124,6 +127,7 @@ class Campaign:
     cell_s: float = 0.05
     max_buffer_bytes: int = 64 << 20
     part: Part = field(default_factory=Part)
+    smpi: Simulation | None = None
 
     def __post_init__(self) -> None:
         self._check_lists()
@@ -190,9 +194,11 @@ class Campaign:
     def identity(self) -> str:
         """Hash of everything but the budget: a killed run of this campaign has the same one."""
         facts = {k: v for k, v in asdict(self).items() if k not in _OUTSIDE_IDENTITY}
+        # as before there was a choice: a run that was killed then goes on
         if not self.interposed:
-            # as before there was a choice: a run that was killed then goes on
             del facts["interposed"]
+        if self.smpi is None:
+            del facts["smpi"]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -29,6 +29,9 @@ Keys
 ``[budget] total``
     Hard wall time of the campaign: seconds, or ``"30m"``, ``"4h"``, ``"1h30m"``. ``max_reps``,
     ``cell_s``: limits per cell and visit.
+``[smpi]``
+    The simulated cluster of the backend ``smpi``; keys, units and defaults are the attributes of
+    ``colltune.bench.simulated.platform.Simulation``.
 ``[budget] max_buffer_bytes``
     Cells whose buffers would be larger on any rank are left out.
 """
@@ -45,6 +48,7 @@ from colltune.bench import durations
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import LAUNCHERS
+from colltune.bench.simulated.platform import TOPOLOGIES, Simulation
 from colltune.bench.strategies import STRATEGIES
 from colltune.bench.toml_keys import (
     Key,
@@ -67,6 +71,15 @@ def _sizes_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(list_of(int)(v) for v in value.values())
 
 
+def _number(field: str) -> Key:
+    return Key(field, "a number", instance_of(int, float), float)
+
+
+_SMPI = "smpi."
+_SMPI_NUMBERS = (
+    *("speed_gflops", "latency_us", "rate_mbit", "memory_latency_us", "memory_rate_mbit"),
+    *("overhead_us", "overhead_ns_per_byte", "limit_s"),
+)
 _DURATION = 'seconds, or a wall time such as "4h"'
 KEYS: Mapping[str, Mapping[str, Key]] = {
     "machine": {
@@ -115,6 +128,13 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
         "cell_s": Key("cell_s", "a number of seconds", instance_of(int, float)),
         "max_buffer_bytes": integer("max_buffer_bytes"),
     },
+    "smpi": {
+        "platform": string(f"{_SMPI}platform"),
+        "topology": choice(f"{_SMPI}topology", TOPOLOGIES),
+        "parameters": string(f"{_SMPI}parameters"),
+        **{name: integer(f"{_SMPI}{name}") for name in ("cores", "eager_bytes", "checked_bytes")},
+        **{name: _number(f"{_SMPI}{name}") for name in _SMPI_NUMBERS},
+    },
 }
 _NEEDED = ("space.collectives", "space.msizes_bytes")
 
@@ -160,7 +180,10 @@ def parse(text: str, source: str) -> Campaign:
         file.converted("space.msizes_bytes_of", parse_collective, name): tuple(sizes)
         for name, sizes in values.get("msizes_bytes_of", {}).items()
     }
+    simulated = {k.removeprefix(_SMPI): values.pop(k) for k in list(values) if _SMPI in k}
     try:
+        if simulated:
+            values["smpi"] = Simulation(**simulated)
         return Campaign(**values)
     except CampaignError as error:
         raise CampaignError(f"{source}: {error}") from None

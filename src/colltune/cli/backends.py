@@ -120,7 +120,8 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
     from colltune.errors import ProgramError
     from colltune.mpi.installation import Installation
 
-    release = campaign.release
+    simulated = campaign.backend == "smpi"
+    release = "" if simulated else campaign.release
     if release is None:
         try:
             release = installation_of(campaign, mpi).release

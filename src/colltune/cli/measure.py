@@ -27,7 +27,7 @@ def measure(
         str | None, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")
     ] = None,
     backend: Annotated[
-        str | None, typer.Option(help="native, reprompi, or replay (with --replay).")
+        str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
     ] = None,
     strategy: Annotated[
         str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")

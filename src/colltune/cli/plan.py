@@ -76,6 +76,7 @@ def plan(
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     with progress("reading", quiet=quiet or json) as shown:
         planned = planned_backend(chosen, mpi)
+        chosen = chosen.changed(library=planned.context(chosen.machine).library)
         basis, time_s = _runtimes(data, planned, chosen)
         shown.phase("rehearsing", "s of the budget")
 

@@ -11,11 +11,13 @@ from colltune.bench.backends.protocol import (
 )
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
+from colltune.bench.backends.smpi import SmpiBackend
 
 BACKENDS: dict[str, type[KnownBackend]] = {
     "native": NativeBackend,
     "replay": ReplayBackend,
     "reprompi": ReproMpiBackend,
+    "smpi": SmpiBackend,
 }
 
 __all__ = [
@@ -29,4 +31,5 @@ __all__ = [
     "NativeBackend",
     "ReplayBackend",
     "ReproMpiBackend",
+    "SmpiBackend",
 ]

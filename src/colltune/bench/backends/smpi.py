@@ -1,0 +1,283 @@
+"""The SMPI backend: times in SimGrid's simulated world, the same whenever they are asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from colltune import process
+from colltune.bench.backends import raw
+from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell
+from colltune.bench.simulated import simgrid
+from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated.simgrid import LIBRARY, SimGrid
+from colltune.domain import (
+    INTERPOSED,
+    Collective,
+    Configuration,
+    Context,
+    Measurement,
+    Portfolio,
+    RunStatus,
+    Shape,
+)
+from colltune.errors import ProgramError
+
+_LAUNCH_S = 0.3
+_LEAST_S = 0.5
+_MOST_BYTES = 2**31 - 1
+_FORCE = "COLLTUNE_FORCE"
+
+
+class SmpiBackend:
+    """Simulates SimGrid's algorithms on a platform; one repetition tells all.
+
+    A launch holds every configuration on one shape: a start of smpirun for each. What is known
+    already is not simulated again.
+
+    Parameters
+    ----------
+    simulation
+        The cluster.
+    installed
+        SimGrid; None: the campaign is only planned.
+    """
+
+    measures_subshapes = False
+
+    def __init__(self, simulation: Simulation, installed: SimGrid | None) -> None:
+        self._simulation = simulation
+        self._installed = installed
+        self._algorithms: dict[Collective, tuple[str, ...]] = {}
+        self._known: dict[Cell, float] = {}
+
+    @classmethod
+    def made_for(cls, campaign: Campaign, means: Means) -> Self:
+        """Return the backend that simulates the cluster of the campaign's table ``[smpi]``."""
+        simulation = campaign.smpi or Simulation()
+        simulation.hosts(max(campaign.nodes))
+        return cls(simulation, None if means.imagined else SimGrid.find())
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that a start of smpirun costs beside what it simulates."""
+        return _LAUNCH_S
+
+    def context(self, machine: str) -> Context:
+        """Return the machine's name, SimGrid's release, and what sets the platform apart."""
+        release = simgrid.TESTED if self._installed is None else self._installed.release
+        return Context(machine, LIBRARY, release, self._simulation.name)
+
+    def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
+        """Return SimGrid's algorithms; the default is Open MPI's decision as SimGrid carries it."""
+        if collective not in self._algorithms:
+            self._algorithms[collective] = self._ask(collective)
+        default = Configuration.default(LIBRARY, collective)
+        named = (Configuration(LIBRARY, collective, a) for a in self._algorithms[collective])
+        release = self.context("").library_version
+        portfolio = Portfolio(LIBRARY, release, collective, (default, *named))
+        return portfolio.filtered(campaign.only, campaign.skip)
+
+    def _ask(self, collective: Collective) -> tuple[str, ...]:
+        if collective not in simgrid.ALGORITHMS:
+            return ()
+        if self._installed is None:
+            return simgrid.ALGORITHMS[collective]
+        return self._installed.algorithms(collective)
+
+    def feasible(self, cell: Cell) -> bool:
+        """Tell whether it can be simulated at all; whether its result is right turns out there."""
+        instance = cell.instance
+        sized = instance.msize_bytes > 0 or instance.collective is Collective.BARRIER
+        total_bytes = instance.shape.nprocs * instance.msize_bytes
+        simulated = instance.collective in simgrid.ALGORITHMS
+        return simulated and sized and total_bytes <= _MOST_BYTES
+
+    def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+        """Return one group for each shape."""
+        groups: dict[Shape, list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(cell.instance.shape, []).append(cell)
+        return tuple(tuple(group) for group in groups.values())
+
+    def provenance(self) -> Mapping[str, str]:
+        """Return what simulated, on which platform, and what a repetition is."""
+        smpirun = "" if self._installed is None else str(self._installed.smpirun)
+        return {
+            "backend": "smpi",
+            "smpirun": smpirun,
+            "platform": self._simulation.description(),
+            "simulation": repr(self._simulation),
+            "repetition": "simulated time from a common start until the last process has left",
+        }
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        """Start smpirun for each configuration that has a step, the smallest messages first.
+
+        A configuration that crashes, or takes longer than the simulation's limit, costs its own
+        cells only; see `Backend.run`.
+
+        Raises
+        ------
+        ProgramError
+            If SimGrid is not there, or simulates nothing at all.
+        """
+        if self._installed is None:
+            raise ProgramError("the campaign is only planned; nothing can be simulated")
+        raw.save_cells(folder / "cells.json", plan.cells, launch)
+        series = _Launch(self._installed, self._simulation, plan, folder, progress)
+        ending = Ending.PLAN
+        for number, indices in enumerate(self._unknown(plan)):
+            if series.left_s() < _LEAST_S:
+                ending = Ending.BUDGET
+                break
+            series.simulate(number, indices)
+        else:
+            ending = Ending.BUDGET if series.cut_short else Ending.PLAN
+        again = {i for i in {step.cell for step in plan.steps} if plan.cells[i] in self._known}
+        for index, time_s in series.times_s.items():
+            self._known[plan.cells[index]] = time_s
+        times = series.times_s | {i: self._known[plan.cells[i]] for i in again}
+        measured = tuple(_measurements(plan.cells, launch, times, series.problems))
+        return LaunchResult(
+            measured, ending, series.simulating_s, series.spent_s(), message=series.message
+        )
+
+    def _unknown(self, plan: LaunchPlan) -> list[list[int]]:
+        """Return the cells to be simulated: a list for each configuration, in the plan's order."""
+        found: dict[Configuration, list[int]] = {}
+        for index in dict.fromkeys(step.cell for step in plan.steps):
+            cell = plan.cells[index]
+            if cell not in self._known:
+                found.setdefault(cell.configuration, []).append(index)
+        by_size = lambda index: plan.cells[index].instance.msize_bytes  # noqa: E731
+        return [sorted(indices, key=by_size) for indices in found.values()]
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        """Return True: simulated nodes do not go away."""
+        return True
+
+    def salvage(self, folder: Path) -> tuple[Measurement, ...]:
+        """Return what the simulations of a killed launch left in `folder`."""
+        cells, launch = raw.load_cells(folder / "cells.json")
+        outputs = [raw.read_raw(file) for file in sorted(folder.glob("raw-*.txt"))]
+        times = {i: t[0] for output in outputs for i, t in output.times_s.items()}
+        problems = {i: why[0] for output in outputs for i, why in output.problems.items()}
+        return tuple(_measurements(cells, launch, times, problems))
+
+
+@dataclass
+class _Launch:
+    """The simulations of one launch, one after the other, within its budget."""
+
+    installed: SimGrid
+    simulation: Simulation
+    plan: LaunchPlan
+    folder: Path
+    progress: Callable[[float], None]
+    started: float = field(default_factory=time.monotonic)
+    times_s: dict[int, float] = field(default_factory=dict)
+    problems: dict[int, RunStatus] = field(default_factory=dict)
+    simulating_s: float = 0.0
+    message: str = ""
+    cut_short: bool = False
+
+    def spent_s(self) -> float:
+        return time.monotonic() - self.started
+
+    def left_s(self) -> float:
+        return self.plan.budget_s - self.spent_s()
+
+    def simulate(self, number: int, indices: Sequence[int]) -> None:
+        """Simulate cells of one configuration, by index; take note of times and problems."""
+        limit_s = min(self.simulation.limit_s, self.left_s())
+        file = self.folder / f"raw-{number}.txt"
+        outcome = self._start(file, indices, limit_s)
+        self.simulating_s += outcome.seconds
+        output = raw.read_raw(file)
+        self.times_s |= {index: times[0] for index, times in output.times_s.items()}
+        self.problems |= {index: status for index, (status, _) in output.problems.items()}
+        if outcome.ok and output.ended:
+            return
+        if outcome.timed_out and limit_s < self.simulation.limit_s:
+            self.cut_short = True
+            return
+        self._blame(outcome, output, indices)
+
+    def _blame(
+        self, outcome: process.Outcome, output: raw.RawOutput, indices: Sequence[int]
+    ) -> None:
+        """Say which cell crashed or hung; larger messages would take longer still.
+
+        Raises
+        ------
+        ProgramError
+            If not even SimGrid's default begins.
+        """
+        configuration = self.plan.cells[indices[0]].configuration
+        if not output.began and configuration.is_default:
+            raise ProgramError(f"the simulation did not start\n{outcome.explain()}")
+        done = self.times_s.keys() | self.problems.keys()
+        left = [index for index in indices if index not in done]
+        self.message = outcome.explain()
+        for index in left[:1]:
+            self.problems[index] = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
+        if outcome.timed_out:
+            self.problems |= dict.fromkeys(left[1:], RunStatus.SKIPPED)
+
+    def _start(self, file: Path, indices: Sequence[int], within_s: float) -> process.Outcome:
+        first = self.plan.cells[indices[0]]
+        configuration = first.configuration
+        own = configuration.library == INTERPOSED
+        cells = [f"{index}:{self.plan.cells[index].instance.msize_bytes}" for index in indices]
+        checked = str(self.simulation.checked_bytes)
+        program = self.installed.program(own=own)
+        words = [program, file.absolute(), configuration.collective.value, checked, *cells]
+        with TemporaryDirectory(prefix="colltune-smpi-") as temporary:
+            work = Path(temporary)
+            platform, hostfile = work / "platform.xml", work / "hosts"
+            shape = first.instance.shape
+            platform.write_text(self.simulation.description_for(shape.nodes))
+            hostfile.write_text(self.simulation.hostfile(shape))
+            return process.run(
+                self.installed.command(
+                    self.simulation, configuration, (platform, hostfile), work, words
+                ),
+                timeout_s=within_s,
+                env=_environment(configuration),
+                cwd=work,
+                watch=self._watch,
+            )
+
+    def _watch(self) -> bool:
+        self.progress(self.spent_s())
+        return True
+
+
+def _environment(configuration: Configuration) -> dict[str, str]:
+    """Return the user's environment, without what would make libcolltune run something else."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COLLTUNE_")}
+    return kept | ({_FORCE: configuration.id} if configuration.library == INTERPOSED else {})
+
+
+def _measurements(
+    cells: Sequence[Cell],
+    launch: str,
+    times_s: Mapping[int, float],
+    problems: Mapping[int, RunStatus],
+) -> Iterator[Measurement]:
+    for index in sorted(times_s.keys() | problems.keys()):
+        instance, configuration = cells[index].instance, cells[index].configuration
+        if index in times_s:
+            yield Measurement(instance, configuration, launch, RunStatus.OK, (times_s[index],))
+        else:
+            yield Measurement(instance, configuration, launch, problems[index])

@@ -1,0 +1,1 @@
+"""Measuring in simulated time: platforms, SimGrid's programs, and ours that runs in them."""

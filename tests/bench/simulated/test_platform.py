@@ -1,0 +1,150 @@
+"""Simulated clusters: what a campaign may say of one, and what SimGrid is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colltune.bench import campaign_file
+from colltune.bench.simulated.platform import Simulation, host_names
+from colltune.domain import Shape
+from colltune.errors import CampaignError
+
+FAT_TREE = Simulation(topology="fat_tree", parameters="2;6,6;1,3;1,1")
+MIXED = """<platform version="4.1"><zone id="w" routing="Full">
+<host id="front" speed="1Gf"/>
+<cluster id="c" prefix="n" suffix=".x" radical="0-1,7" speed="1Gf" bw="1GBps" lat="1us"/>
+</zone></platform>"""
+CAMPAIGN = """
+[space]
+collectives = ["bcast"]
+msizes_bytes = [8]
+[measure]
+backend = "smpi"
+[smpi]
+topology = "torus"
+parameters = "4,4"
+latency_us = 2
+limit_s = 7.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("simulation", "hosts"),
+    [
+        (FAT_TREE, 36),
+        (Simulation(topology="torus", parameters="4,4,2"), 32),
+        (Simulation(topology="dragonfly", parameters="3,4;3,2;3,1;2"), 54),
+    ],
+    ids=["fat_tree", "torus", "dragonfly"],
+)
+def test_a_topology_has_the_hosts_that_its_numbers_make(simulation: Simulation, hosts: int) -> None:
+    """All hosts can be asked for, and not one more."""
+    assert simulation.hosts(hosts)[-1] == f"node-{hosts - 1}"
+    with pytest.raises(CampaignError, match=f"has {hosts} hosts, but space.nodes asks for"):
+        simulation.hosts(hosts + 1)
+
+
+def test_a_flat_one_has_as_many_hosts_as_are_asked_for() -> None:
+    """A cluster around one switch grows with the campaign."""
+    assert len(Simulation().hosts(300)) == 300
+
+
+def test_the_description_says_what_was_asked_for() -> None:
+    """Rates are in bytes per second, and what stands for the topology is SimGrid's."""
+    text = Simulation(
+        topology="torus", parameters="4,4", rate_mbit=8.0, latency_us=3.0
+    ).description()
+    for part in ('bw="1000000Bps"', 'lat="3us"', 'topology="TORUS" topo_parameters="4,4"'):
+        assert part in text
+
+
+def test_ranks_fill_one_host_after_the_other() -> None:
+    """The hostfile gives every host its processes, in the platform's order."""
+    assert FAT_TREE.hostfile(Shape(2, 3)) == "node-0:3\nnode-1:3\n"
+
+
+def test_a_file_s_hosts_are_found(tmp_path: Path) -> None:
+    """Hosts and clusters of a platform file are named in its order."""
+    file = tmp_path / "p.xml"
+    file.write_text(MIXED)
+    assert Simulation(platform=str(file)).hosts(4) == ("front", "n0.x", "n1.x", "n7.x")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<platform", '<a><cluster radical="x"/></a>', "<a><host/></a>"]
+)
+def test_what_is_no_platform_is_refused(text: str) -> None:
+    """The message names the file."""
+    with pytest.raises(CampaignError, match=r"p\.xml: not a platform of SimGrid"):
+        host_names(text, "p.xml")
+
+
+def test_a_missing_file_is_named() -> None:
+    """A platform file that is not there is an error of the campaign."""
+    with pytest.raises(CampaignError, match=r"smpi\.platform nowhere\.xml: cannot be read"):
+        Simulation(platform="nowhere.xml").hosts(1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"topology": "ring"}, "smpi.topology must be one of flat, fat_tree, torus, dragonfly"),
+        ({"topology": "torus"}, "smpi.parameters of a torus must be the length"),
+        ({"topology": "torus", "parameters": "0,4"}, "make no host"),
+        ({"topology": "fat_tree", "parameters": "4,4"}, "must be LEVELS;DOWN"),
+        ({"parameters": "4"}, "a flat topology has none"),
+        ({"platform": "p.xml", "topology": "torus"}, "leave out topology"),
+        ({"latency_us": -1.0}, "smpi.latency_us must not be negative"),
+        ({"rate_mbit": 0.0}, "smpi.rate_mbit must be positive"),
+        ({"limit_s": float("nan")}, "smpi.limit_s must be positive"),
+        ({"checked_bytes": -1}, "smpi.checked_bytes must not be negative"),
+    ],
+)
+def test_nonsense_is_refused(wrong: dict[str, Any], told: str) -> None:
+    """The message names the key and what it should be."""
+    with pytest.raises(CampaignError, match=told):
+        Simulation(**wrong)
+
+
+def test_other_platforms_have_other_names() -> None:
+    """Measurements of different simulated clusters are never joined; limits make no difference."""
+    names = {
+        Simulation().name,
+        FAT_TREE.name,
+        Simulation(latency_us=1.0).name,
+        Simulation(overhead_us=1.0).name,
+    }
+    assert len(names) == 4
+    assert Simulation(limit_s=1.0, checked_bytes=1).name == Simulation().name
+
+
+def test_a_campaign_file_holds_it() -> None:
+    """The table [smpi] becomes the simulation, and is part of the campaign's identity."""
+    campaign = campaign_file.parse(CAMPAIGN, "c.toml")
+    assert campaign.smpi == Simulation(
+        topology="torus", parameters="4,4", latency_us=2.0, limit_s=7.5
+    )
+    other = campaign_file.parse(CAMPAIGN.replace("4,4", "4,5"), "c.toml")
+    assert other.identity != campaign.identity
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"torus"', '"star"', "line 8, key smpi.topology: 'star' must be \"flat\" or"),
+        (
+            "latency_us = 2",
+            'latency_us = "2"',
+            "key smpi.latency_us: '2' must be a number",
+        ),
+        ("limit_s", "limits_s", "line 11, key smpi.limits_s: unknown key"),
+        ('"4,4"', '"4;4"', "c.toml: smpi.parameters of a torus"),
+    ],
+)
+def test_errors_name_file_and_key(old: str, new: str, told: str) -> None:
+    """A wrong line of the table is found again."""
+    with pytest.raises(CampaignError, match=told):
+        campaign_file.parse(CAMPAIGN.replace(old, new), "c.toml")
