@@ -32,7 +32,7 @@ _PROGRAM = _Product(("-O3", *_C11), ("-ldl",))
 # loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
-_SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm"))
+_SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
 _COMPILE_TIMEOUT_S = 120.0
 
 
@@ -102,8 +102,12 @@ def simulated_benchmark(
     shared = resources.files("colltune.bench") / "native"
     for name in ("collectives.c", "collectives.h"):
         texts[name] = (shared / name).read_bytes()
+    stand_in = texts.pop("no_steering.c")
     if own:
         texts |= _sources("colltune.mpi.interposed")
+        for needs_mpi_t in ("steer.c", "variables.c"):
+            del texts[needs_mpi_t]
+        texts["no_steering.c"] = stand_in
     return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, None)
 
 

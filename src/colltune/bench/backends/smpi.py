@@ -19,7 +19,6 @@ from colltune.bench.simulated import simgrid
 from colltune.bench.simulated.platform import Simulation
 from colltune.bench.simulated.simgrid import LIBRARY, SimGrid
 from colltune.domain import (
-    INTERPOSED,
     Collective,
     Configuration,
     Context,
@@ -29,11 +28,16 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import ProgramError
+from colltune.mpi.interposed import own
 
 _LAUNCH_S = 0.3
 _LEAST_S = 0.5
 _MOST_BYTES = 2**31 - 1
 _FORCE = "COLLTUNE_FORCE"
+_OF_MESSAGES = (
+    (Collective.BCAST, "hierarchical"),
+    (Collective.ALLTOALLV, "eager_pairwise"),
+)
 
 
 class SmpiBackend:
@@ -82,7 +86,8 @@ class SmpiBackend:
         default = Configuration.default(LIBRARY, collective)
         named = (Configuration(LIBRARY, collective, a) for a in self._algorithms[collective])
         release = self.context("").library_version
-        portfolio = Portfolio(LIBRARY, release, collective, (default, *named))
+        ours = _ours(collective) if campaign.interposed else ()
+        portfolio = Portfolio(LIBRARY, release, collective, (default, *named, *ours))
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def _ask(self, collective: Collective) -> tuple[str, ...]:
@@ -98,7 +103,8 @@ class SmpiBackend:
         sized = instance.msize_bytes > 0 or instance.collective is Collective.BARRIER
         total_bytes = instance.shape.nprocs * instance.msize_bytes
         simulated = instance.collective in simgrid.ALGORITHMS
-        return simulated and sized and total_bytes <= _MOST_BYTES
+        fits = simulated and sized and total_bytes <= _MOST_BYTES
+        return fits and (not own.is_own(cell.configuration) or _as_itself(cell))
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
         """Return one group for each shape."""
@@ -237,10 +243,9 @@ class _Launch:
     def _start(self, file: Path, indices: Sequence[int], within_s: float) -> process.Outcome:
         first = self.plan.cells[indices[0]]
         configuration = first.configuration
-        own = configuration.library == INTERPOSED
         cells = [f"{index}:{self.plan.cells[index].instance.msize_bytes}" for index in indices]
         checked = str(self.simulation.checked_bytes)
-        program = self.installed.program(own=own)
+        program = self.installed.program(own=own.is_own(configuration))
         words = [program, file.absolute(), configuration.collective.value, checked, *cells]
         with TemporaryDirectory(prefix="colltune-smpi-") as temporary:
             work = Path(temporary)
@@ -263,10 +268,24 @@ class _Launch:
         return True
 
 
+def _ours(collective: Collective) -> tuple[Configuration, ...]:
+    """Return what libcolltune has, without what waits for shared memory to change.
+
+    Simulated processes run one at a time, and copies between them take no simulated time.
+    """
+    return tuple(c for c in own.offered(collective) if (collective, c.algorithm) in _OF_MESSAGES)
+
+
+def _as_itself(cell: Cell) -> bool:
+    configuration, shape = cell.configuration, cell.instance.shape
+    plainest = own.effective(configuration, shape.nprocs)
+    return plainest == configuration and not own.why_not_on(configuration, shape)
+
+
 def _environment(configuration: Configuration) -> dict[str, str]:
     """Return the user's environment, without what would make libcolltune run something else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COLLTUNE_")}
-    return kept | ({_FORCE: configuration.id} if configuration.library == INTERPOSED else {})
+    return kept | ({_FORCE: configuration.id} if own.is_own(configuration) else {})
 
 
 def _measurements(

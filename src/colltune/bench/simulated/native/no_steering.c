@@ -1,0 +1,16 @@
+/* Stands for libcolltune's steer.c: SimGrid's MPI has no control variables (MPI_T). */
+#include "ct.h"
+
+int ct_steerable(ct_comm_t *c, const ct_configuration_t *configuration) {
+    (void)c;
+    (void)configuration;
+    return 0;
+}
+
+int ct_run_steered(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *configuration) {
+    (void)c;
+    (void)configuration;
+    return ct_pass(call, call->comm);
+}
+
+void ct_steer_end(void) {}
