@@ -7,18 +7,22 @@ import statistics
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Figure:
-    """``value`` in ``unit`` is what is promised; ``ours`` and ``baseline`` what it is made of."""
+    """``value`` in ``unit`` is what is promised; ``ours`` and ``baseline`` what it is made of.
+
+    ``facts`` are what else it found, by name.
+    """
 
     name: str
     value: float
     unit: str
     ours: float
     baseline: float
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """Return the one line that a benchmark ends with."""
@@ -29,6 +33,7 @@ class Figure:
                 "unit": self.unit,
                 "ours": round(self.ours, 6),
                 "baseline": round(self.baseline, 6),
+                **self.facts,
             }
         )
 
