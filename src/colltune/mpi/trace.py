@@ -174,8 +174,8 @@ def marked(trace_text: str) -> list[MarkedCall]:
             collective = mark["collective"]
             if collective in list(Collective):
                 ran = functions.pop(Collective(collective).mpi_name, [])
-                if choice.startswith(f"{INTERPOSED}.") or (choice and not ran):
-                    ran.insert(0, Function(choice))
+                if choice:
+                    ran = _with_choice(choice, collective, ran)
                 choice = ""
                 sizes = int(mark["comm_size"]), int(mark["msize_bytes"])
                 found.append(MarkedCall(Collective(collective), *sizes, tuple(ran)))
@@ -190,6 +190,17 @@ def marked(trace_text: str) -> list[MarkedCall]:
                 words = tuple(map(int, trace["words"].split()))
                 functions.setdefault(current, []).append(Function(symbol, words))
     return found
+
+
+def _with_choice(choice: str, collective: str, ran: list[Function]) -> list[Function]:
+    """Return what ran for a call that libcolltune decided on.
+
+    A communicator that it makes at first for an algorithm of the library goes before that.
+    """
+    if choice.startswith(f"{INTERPOSED}."):
+        return [Function(choice), *ran]
+    own = [f"_{collective}_" in function.symbol for function in ran]
+    return ran[own.index(True) :] if True in own else [Function(choice)]
 
 
 def traced_symbols(exported: Sequence[str]) -> list[str]:
