@@ -85,6 +85,37 @@ def test_a_job_is_told_its_rules(colltune: Verb, bundle_path: Path, tmp_path: Pa
     assert colltune("env", "--bundle", bundle_path).out == answer.out
 
 
+def test_libcolltune_goes_behind_what_the_job_preloads(
+    colltune: Verb, job: Callable[..., None], bundle_path: Path, tmp_path: Path
+) -> None:
+    """A table is written, its library named once, and a table of the user's own wins."""
+    (tmp_path / "ours.so").touch()
+    ours = str(tmp_path / "ours.so")
+    for before in ("/his.so", f"/his.so:{ours}"):
+        job(COLLTUNE_INTERPOSED=ours, LD_PRELOAD=before)
+        found = exported(colltune("env", "--bundle", bundle_path, "--interposed").out)
+        assert found["LD_PRELOAD"] == f"/his.so:{ours}"
+        table = Path(found["COLLTUNE_TABLE"])
+        assert table.read_text().startswith("colltune-table 1\nlibrary openmpi 4.1.4\nshape 4x4\n")
+    job(COLLTUNE_INTERPOSED=ours, COLLTUNE_TABLE="/his.table")
+    answer = colltune("env", "--bundle", bundle_path, "--interposed")
+    assert (answer.out, answer.status) == ("", 0)
+    assert "COLLTUNE_TABLE=/his.table is set already" in answer.err
+
+
+def test_without_libcolltune_the_job_runs_as_ever(
+    colltune: Verb, job: Callable[..., None], bundle_path: Path
+) -> None:
+    """A library that is not there, and a service, which knows no tables, cost one line."""
+    job(COLLTUNE_INTERPOSED="/nowhere.so")
+    answer = colltune("env", "--bundle", bundle_path, "--interposed")
+    assert (answer.out, answer.status) == ("", 0)
+    assert answer.err.endswith(f"there is no such file{ENDING}")
+    answer = colltune("env", "--url", "http://127.0.0.1:9", "--interposed")
+    assert (answer.out, answer.status) == ("", 0)
+    assert "name --bundle or --registry" in answer.err
+
+
 @pytest.mark.usefixtures("job")
 def test_a_shell_can_evaluate_it(colltune: Verb, bundle_path: Path) -> None:
     """What is printed makes exactly these variables of a shell's environment."""

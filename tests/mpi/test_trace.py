@@ -50,6 +50,27 @@ def test_all_functions_of_a_call_are_told_with_their_words() -> None:
     assert [len(call.functions) for call in trace.marked(RECORDED)] == [1, 2, 0, 0]
 
 
+def test_what_libcolltune_chose_is_told() -> None:
+    """Its own algorithms stand by their id; a communicator made for the library's is left out."""
+    own = "colltune.bcast.hierarchical:groups=4,inner=binomial"
+    steered = "CHOICE openmpi.bcast.binomial\n"
+    made = "TRACE MPI_Bcast\nTRACE ompi_coll_base_allreduce_intra_ring\n"
+    ran = f"TRACE {BINOMIAL}\n"
+    mark = "MARK bcast 4 8\n"
+    seen = [
+        (f"CHOICE {own}\n{mark}", own),
+        (f"{made}{ran}CHOICE {own}\n{mark}", own),
+        (f"{made}{ran}{steered}{mark}", BINOMIAL),
+        (f"{steered}{mark}", "openmpi.bcast.binomial"),
+        (f"{made}{ran}{mark}", "ompi_coll_base_allreduce_intra_ring"),
+    ]
+    for text, symbol in seen:
+        assert trace.observed(f"{text}{mark}") == [
+            (Collective.BCAST, 4, 8, symbol),
+            (Collective.BCAST, 4, 8, ""),
+        ]
+
+
 def test_only_algorithms_and_entry_points_are_traced() -> None:
     """Parts, dispatchers and helpers of the library are left alone."""
     traced = [

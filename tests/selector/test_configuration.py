@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.domain import DecisionTable, Shape
+from colltune.dataset import PerformanceDataset
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Context,
+    DecisionTable,
+    Instance,
+    Measurement,
+    Shape,
+)
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi.formats import FORMATS, readers
@@ -42,3 +51,91 @@ def test_every_format_can_say_that_nothing_is_decided(name: str) -> None:
     assert ("as a whole or not at all" in found.written.notes[-1]) != form.leaves_parts
     named = [rule.configuration for rule in parsed.rules]
     assert all(one is not None and one.is_default for one in named)
+
+
+def _beside_the_library() -> PerformanceDataset:
+    """Return times of a machine on which an algorithm of libcolltune is fastest of three."""
+    times_s = {
+        "openmpi.bcast.default": 100e-6,
+        "openmpi.bcast.binomial:segsize=0": 50e-6,
+        "colltune.bcast.hierarchical:groups=0,inner=binomial,outer=same,segsize=32768": 20e-6,
+        "colltune.bcast.hierarchical:groups=2,inner=chain,outer=same,segsize=32768": 30e-6,
+    }
+    return PerformanceDataset.of(
+        Context("hydra", "openmpi", "5.0.11"),
+        [
+            Measurement(
+                Instance(Collective.BCAST, Shape(nodes, 2), msize),
+                Configuration.parse(text),
+                f"{launch}",
+                times_s=(time_s,) * 5,
+            )
+            for text, time_s in times_s.items()
+            for nodes in (2, 4)
+            for msize in (64, 4096, 65536)
+            for launch in range(2)
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("openmpi-classic", "binomial"),
+        ("openmpi-han", None),
+        ("openmpi-parameters", None),
+        ("openmpi-table", "colltune.hierarchical"),
+    ],
+)
+def test_what_a_file_can_name_decides_what_is_chosen(name: str, chosen: str | None) -> None:
+    """Where libcolltune is not asked its algorithms are no candidates, and the next best is taken.
+
+    None of them is chosen first and left to the default afterwards.
+    """
+    bundle = fit(_beside_the_library(), "knn")
+    target = Target.named(name, "5.0.11")
+    found = render(selector_for(bundle, target), Shape(4, 2), target)
+    every = [i.configuration for rule in found.table.rules.values() for i in rule]
+    algorithms = {c.stored_algorithm for c in every if not c.is_default}
+    assert algorithms == ({chosen} if chosen else algorithms & {"binomial"})
+    assert not [note for note in found.written.notes if "colltune." in note]
+
+
+def test_nothing_is_preloaded_for_nothing() -> None:
+    """A table that leaves all to the library is not put into effect."""
+    target = Target.named("openmpi-table", "5.0.11")
+    empty = rendered(target, DecisionTable("openmpi", Shape(4, 2), {}))
+    assert empty.environment("/t") == {}
+    bundle = fit(_beside_the_library(), "knn")
+    full = render(selector_for(bundle, target), Shape(4, 2), target)
+    assert full.environment("/t")["LD_PRELOAD"] == "libcolltune.so"
+    assert full.environment("/t", "/lib.so")["LD_PRELOAD"] == "/lib.so"
+
+
+def test_leaders_are_not_chosen_where_there_are_none() -> None:
+    """What runs as another one would on a layout is not written for it."""
+    leaders = "colltune.allgather.hierarchical:chunk=0,exchange=ring,leaders={},overlap=yes"
+    data = PerformanceDataset.of(
+        Context("hydra", "openmpi", "5.0.11"),
+        [
+            Measurement(
+                Instance(Collective.ALLGATHER, Shape(4, ppn), 4096),
+                Configuration.parse(text),
+                "l",
+                times_s=(time_s,) * 5,
+            )
+            for text, time_s in {
+                "openmpi.allgather.default": 100e-6,
+                leaders.format(1): 50e-6,
+                leaders.format(4): 20e-6,
+            }.items()
+            for ppn in (2, 4)
+        ],
+    )
+    target = Target.named("openmpi-table", "5.0.11")
+    table = render(selector_for(fit(data, "knn"), target), Shape(4, 4), target).table
+    for nprocs, wanted in ((16, 4), (8, 1)):
+        layout = Collective.ALLGATHER, Shape(4, nprocs // 4)
+        found = table.by_layout.get(layout) or table.rules[Collective.ALLGATHER, nprocs]
+        chosen = {i.configuration.numbers["leaders"] for i in found if i.configuration.parameters}
+        assert chosen == {wanted}
