@@ -110,6 +110,8 @@ def run(
         settings.out / f"{settings.campaign.machine}-{installation.library}-{installation.release}"
     )
     backend.program()
+    if target.form.interposed:
+        backend.interposed()
     ends = {"start": settings.spent_s()}
     report = _measure(settings, backend, folder / "dataset", progress)
     ends["measure"] = settings.spent_s()
