@@ -1,6 +1,7 @@
 /* Random calls of MPI_Allgather and MPI_Allreduce under libcolltune, against the MPI library's own.
  *
  * hierarchical SEED CASES: prints "checked N allgathers, N allreduces" if all results are right.
+ * hierarchical mismatch COLLECTIVE: the last process has a larger count; prints if nobody minds.
  * Every process draws the same random numbers, and so all know the case. */
 #define _GNU_SOURCE
 #include "kinds.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLACK = 64, THREADS = 3 };
+enum { THREADS = 3 };
 
 static int (*force)(const char *, const char *);
 static uint64_t state;
@@ -36,16 +37,6 @@ static void fail(const char *what) {
 }
 
 /* ---- buffers ---- */
-
-/* Bytes that `count` elements reach over; `origin` from the first of them to element 0. */
-static size_t reach(MPI_Datatype type, size_t count, size_t *origin) {
-    MPI_Aint lb, extent, true_lb, true_extent;
-    MPI_Type_get_extent(type, &lb, &extent);
-    MPI_Type_get_true_extent(type, &true_lb, &true_extent);
-    *origin = SLACK + (size_t)(true_lb < 0 ? -true_lb : 0);
-    size_t most = true_lb > 0 ? (size_t)true_lb : 0;
-    return *origin + most + (size_t)true_extent + count * (size_t)extent + SLACK;
-}
 
 static char *filled(size_t bytes, unsigned seed) {
     char *buffer = malloc(bytes);
@@ -238,27 +229,27 @@ static void check_allreduce(MPI_Comm comm, int rank) {
     const number_t *number = number_drawn();
     MPI_Op op = operation_drawn(number);
     int count = count_drawn(), in_place = !draw(3), fraction = number->group == REAL && !draw(2);
-    size_t bytes = (size_t)count * number->size + 2 * SLACK;
+    size_t bytes = (size_t)count * number->size + 2 * AROUND;
     char *send = filled(bytes, (unsigned)rank + 7), *copy = malloc(bytes);
     char *ours = filled(bytes, (unsigned)rank), *theirs = malloc(bytes);
     snprintf(doing + strlen(doing), 100, " %d of %zu bytes, group %d%s", count, number->size,
              (int)number->group, in_place ? ", in place" : "");
     for (int i = 0; i < count; i++) {
-        put(number, send + SLACK + (size_t)i * number->size, rank, i, fraction);
-        if (in_place) put(number, ours + SLACK + (size_t)i * number->size, rank, i, fraction);
+        put(number, send + AROUND + (size_t)i * number->size, rank, i, fraction);
+        if (in_place) put(number, ours + AROUND + (size_t)i * number->size, rank, i, fraction);
     }
     memcpy(copy, send, bytes), memcpy(theirs, ours, bytes);
-    const void *source = in_place ? MPI_IN_PLACE : send + SLACK;
-    if (PMPI_Allreduce(source, theirs + SLACK, count, number->type, op, comm)) fail("library");
-    if (MPI_Allreduce(source, ours + SLACK, count, number->type, op, comm)) fail("error");
+    const void *source = in_place ? MPI_IN_PLACE : send + AROUND;
+    if (PMPI_Allreduce(source, theirs + AROUND, count, number->type, op, comm)) fail("library");
+    if (MPI_Allreduce(source, ours + AROUND, count, number->type, op, comm)) fail("error");
     int length;
-    char *a = essence(number, ours + SLACK, count, &length);
-    char *b = essence(number, theirs + SLACK, count, &length);
+    char *a = essence(number, ours + AROUND, count, &length);
+    char *b = essence(number, theirs + AROUND, count, &length);
     if (fraction ? !is_close(number, a, b, count) : memcmp(a, b, (size_t)length) != 0)
         fail("allreduce");
     check_same_everywhere(a, length, comm);
     if (number->group == OWN && memcmp(ours, theirs, bytes)) fail("gaps of allreduce");
-    if (memcmp(ours, theirs, SLACK) || memcmp(ours + bytes - SLACK, theirs + bytes - SLACK, SLACK))
+    if (memcmp(ours, theirs, AROUND) || memcmp(ours + bytes - AROUND, theirs + bytes - AROUND, AROUND))
         fail("bytes around the buffer of allreduce");
     if (memcmp(send, copy, bytes)) fail("send buffer of allreduce");
     free(a), free(b), free(send), free(copy), free(ours), free(theirs);
@@ -354,6 +345,18 @@ static void run_threads(void) {
     if (!world_rank) printf("%d threads\n", THREADS);
 }
 
+static void mismatch(const char *collective) {
+    int count = 10 + 5 * (world_rank == world_size - 1);
+    int *send = calloc(32, sizeof *send), *all = calloc(32 * (size_t)world_size, sizeof *all);
+    if (!strcmp(collective, "allgather"))
+        MPI_Allgather(send, count, MPI_INT, all, count, MPI_INT, MPI_COMM_WORLD);
+    else MPI_Allreduce(send, all, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    printf("unnoticed\n");
+    free(send);
+    free(all);
+}
+
 /* Ours has mapped memory, which has no name any more. */
 static int is_mapped(void) {
     char line[500];
@@ -375,6 +378,11 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     *(void **)&force = dlsym(RTLD_DEFAULT, "colltune_force");
     if (!force) fail("libcolltune is not loaded");
+    if (!strcmp(argv[1], "mismatch")) {
+        mismatch(argv[2]);
+        MPI_Finalize();
+        return 0;
+    }
     state = (uint64_t)atol(argv[1]);
     make_kinds();
     make_operations();

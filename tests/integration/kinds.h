@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-enum { KINDS = 8 };
+enum { KINDS = 8, AROUND = 64 }; /* AROUND: bytes kept free around buffers */
 
 typedef struct { int ints; MPI_Datatype type; } kind_t;
 
@@ -43,6 +43,16 @@ static void make_kinds(void) {
     kinds[6] = (kind_t){8, committed(u)};
     MPI_Type_dup(MPI_INT, &kinds[7].type);
     kinds[7].ints = 1;
+}
+
+/* Bytes that `count` elements reach over; `origin` from the first of them to element 0. */
+static size_t reach(MPI_Datatype type, size_t count, size_t *origin) {
+    MPI_Aint lb, extent, true_lb, true_extent;
+    MPI_Type_get_extent(type, &lb, &extent);
+    MPI_Type_get_true_extent(type, &true_lb, &true_extent);
+    *origin = AROUND + (size_t)(true_lb < 0 ? -true_lb : 0);
+    size_t most = true_lb > 0 ? (size_t)true_lb : 0;
+    return *origin + most + (size_t)true_extent + count * (size_t)extent + AROUND;
 }
 
 #endif

@@ -126,10 +126,10 @@ static int aggregate(gather_t *g) {
     if (!g->mine) code = ct_pack(&g->from, g->source, g->sendcount, slot, h->work);
     else if (slot != g->mine + g->low) memcpy(slot, g->mine + g->low, g->high - g->low);
     if (code != MPI_SUCCESS) return code;
-    ct_mark(h, CT_WRITTEN);
+    ct_written(h, g->block);
     if (k < 0) return MPI_SUCCESS;
     int end = ct_led_from(h->ppn, g->leaders, k + 1);
-    return ct_await(h, CT_WRITTEN, h->local, end);
+    return ct_await_written(h, g->block, h->local, end);
 }
 
 static int run_round(gather_t *g) {

@@ -87,10 +87,10 @@ static int reduce_on_node(const sum_t *sum) {
     char *there = sum->data.base + (size_t)(1 + h->local) * sum->stride;
     int code = ct_pack(e, mine, sum->elements, there, h->work);
     if (code != MPI_SUCCESS) return code;
-    ct_mark(h, CT_WRITTEN);
+    ct_written(h, sum->count * e->size);
     size_t first = part(sum->elements, h->local, h->ppn);
     size_t end = part(sum->elements, h->local + 1, h->ppn);
-    if (first < end) code = ct_await(h, CT_WRITTEN, 0, h->ppn);
+    if (first < end) code = ct_await_written(h, sum->count * e->size, 0, h->ppn);
     if (code == MPI_SUCCESS) code = reduce_part(sum, first, end);
     if (code != MPI_SUCCESS) return code;
     ct_mark(h, CT_REDUCED);
@@ -105,8 +105,7 @@ static int rank_of(const sum_t *sum, int node, int k) {
     return h->ranks[h->first[node] + ct_led_from(ppn, sum->leaders, k)];
 }
 
-static int wait_both(const sum_t *sum, MPI_Request requests[2]) {
-    MPI_Status statuses[2];
+static int wait_both(const sum_t *sum, MPI_Request requests[2], MPI_Status statuses[2]) {
     int done = 0, code = MPI_SUCCESS;
     while (!done && code == MPI_SUCCESS) {
         code = PMPI_Testall(2, requests, &done, statuses);
@@ -136,8 +135,10 @@ static int ring_step(const sum_t *sum, int k, int sent, int received, char *room
     if (code == MPI_SUCCESS && out_bytes)
         code = PMPI_Isend(sum->data.base + out, (int)out_bytes, MPI_BYTE, right, TAG, h->work,
                           &requests[1]);
-    int waited = wait_both(sum, requests);
+    MPI_Status statuses[2];
+    int waited = wait_both(sum, requests, statuses);
     if (code == MPI_SUCCESS) code = waited;
+    if (code == MPI_SUCCESS && in_bytes) code = ct_check_length(&statuses[0], in_bytes);
     if (code != MPI_SUCCESS || !in_bytes) return code;
     size_t count = in_bytes / sum->reduction.elements.size;
     return ct_reduce(&sum->reduction, room, sum->data.base + in, count);

@@ -176,18 +176,31 @@ static int start(const leader_t *leader, const ct_move_t *move, int is_send, MPI
                    : PMPI_Irecv(at, (int)bytes, MPI_BYTE, peer, TAG, work, request);
 }
 
+int ct_check_length(const MPI_Status *status, size_t bytes) {
+    int got;
+    int code = PMPI_Get_count(status, MPI_BYTE, &got);
+    return code == MPI_SUCCESS && got != (int)bytes ? MPI_ERR_TRUNCATE : code;
+}
+
+static int take(leader_t *leader, int *done) {
+    const ct_data_t *data = leader->copier->data;
+    const ct_move_t *move = &leader->copier->plan->receives[leader->received];
+    size_t begin = data->begin(data, leader->k, move->first);
+    size_t bytes = data->begin(data, leader->k, move->end) - begin;
+    MPI_Status status;
+    int code = PMPI_Test(&leader->receives[leader->received], done, &status);
+    if (code == MPI_SUCCESS && *done && bytes) code = ct_check_length(&status, bytes);
+    if (code == MPI_SUCCESS && *done)
+        ct_arrive(leader->copier->h, leader->k, 1 + ++leader->received);
+    return code;
+}
+
 /* One look at the next receive and the next send to complete. */
 static int look(leader_t *leader, int *did) {
     const ct_plan_t *plan = leader->copier->plan;
     int code = MPI_SUCCESS, done;
     *did = 0;
-    if (leader->received < plan->n_receives) {
-        code = PMPI_Test(&leader->receives[leader->received], &done, MPI_STATUS_IGNORE);
-        if (code == MPI_SUCCESS && done) {
-            ct_arrive(leader->copier->h, leader->k, 1 + ++leader->received);
-            *did = 1;
-        }
-    }
+    if (leader->received < plan->n_receives) code = take(leader, did);
     while (code == MPI_SUCCESS && leader->started < plan->n_sends &&
            plan->sends[leader->started].after <= leader->received) {
         int i = leader->started++;

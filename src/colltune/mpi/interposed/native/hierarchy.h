@@ -64,6 +64,10 @@ typedef enum { CT_WRITTEN, CT_REDUCED } ct_mark_t;
 void ct_mark(ct_hierarchy_t *h, ct_mark_t mark);
 /* Wait until the processes from `first` to before `end` of the node have set `mark`. */
 int ct_await(ct_hierarchy_t *h, ct_mark_t mark, int first, int end);
+/* The same for CT_WRITTEN. Processes tell the size of their call's block or vector: where it is not
+ * the same, MPI_ERR_TRUNCATE. */
+void ct_written(ct_hierarchy_t *h, size_t bytes);
+int ct_await_written(ct_hierarchy_t *h, size_t bytes, int first, int end);
 void ct_arrive(ct_hierarchy_t *h, int k, int chunks);
 int ct_arrived(ct_hierarchy_t *h, int k);
 /* Tell the processes of the node that wait that the call failed; returns `code`. */
@@ -107,6 +111,9 @@ struct ct_data {
      * user, from *at on (0 at first), and move *at; to SIZE_MAX when all is copied. */
     int (*copy)(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at);
 };
+
+/* MPI_SUCCESS if the message has so many bytes: other counts elsewhere would else go unnoticed. */
+int ct_check_length(const MPI_Status *status, size_t bytes);
 
 /* Phases 2 and 3: exchange between leaders and distribution, which must both be ready: leaders call
  * it when their node's part is whole. An MPI error code. */

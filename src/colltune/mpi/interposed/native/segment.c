@@ -28,6 +28,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between processe
 /* What one process tells; each on lines of its own, since others poll them. */
 typedef struct {
     _Alignas(LINE) atomic_ullong marks[2]; /* the last round in which it set them */
+    atomic_ullong bytes[2];                /* of its call, by the half of the round */
     _Alignas(LINE) atomic_ullong done;     /* the last round that it left */
     _Alignas(LINE) atomic_ullong arrived;  /* of a leader: round << CHUNKS_BITS | chunks */
 } process_line_t;
@@ -100,12 +101,13 @@ static int make(ct_hierarchy_t *h, size_t half, int *had) {
     int code = share_name(h, name);
     if (code != MPI_SUCCESS) name[0] = '\0';
     if (h->local) shared = attach(bytes, name);
-    int mine = segment && shared, all = 0;
-    int agreed = PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, h->work);
+    long mine[3] = {segment && shared, (long)half, -(long)half}, all[3] = {0, 0, 0};
+    int agreed = PMPI_Allreduce(mine, all, 3, MPI_LONG, MPI_MIN, h->work);
     if (code == MPI_SUCCESS) code = agreed;
+    if (code == MPI_SUCCESS && all[1] != -all[2]) code = MPI_ERR_TRUNCATE; /* other counts */
     if (!h->local && name[0]) shm_unlink(name);
-    *had = all;
-    if (code == MPI_SUCCESS && all) {
+    *had = all[0] != 0;
+    if (code == MPI_SUCCESS && *had) {
         ct_segment_release(h);
         *segment = (ct_segment_t){shared, (char *)shared + head, half, bytes, 0};
         h->segment = segment;
@@ -184,6 +186,23 @@ int ct_round_begin(ct_hierarchy_t *h, char **half) {
 void ct_round_end(ct_hierarchy_t *h) {
     process_line_t *mine = &h->segment->shared->processes[h->local];
     atomic_store_explicit(&mine->done, h->segment->round, memory_order_release);
+}
+
+void ct_written(ct_hierarchy_t *h, size_t bytes) {
+    process_line_t *mine = &h->segment->shared->processes[h->local];
+    atomic_ullong *place = &mine->bytes[h->segment->round % 2];
+    atomic_store_explicit(place, bytes, memory_order_relaxed); /* the mark releases it */
+    ct_mark(h, CT_WRITTEN);
+}
+
+int ct_await_written(ct_hierarchy_t *h, size_t bytes, int first, int end) {
+    int code = ct_await(h, CT_WRITTEN, first, end);
+    for (int i = first; i < end && code == MPI_SUCCESS; i++) {
+        process_line_t *other = &h->segment->shared->processes[i];
+        atomic_ullong *place = &other->bytes[h->segment->round % 2];
+        if (atomic_load_explicit(place, memory_order_relaxed) != bytes) code = MPI_ERR_TRUNCATE;
+    }
+    return code;
 }
 
 void ct_mark(ct_hierarchy_t *h, ct_mark_t mark) {
