@@ -138,7 +138,7 @@ static ct_comm_t *new_state(MPI_Comm comm) {
 static ct_comm_t *look_up(MPI_Comm comm, unsigned long now) {
     ct_comm_t *c = NULL;
     int found = 0;
-    if (comm == MPI_COMM_NULL || keyval == MPI_KEYVAL_INVALID) return NULL;
+    if (comm == MPI_COMM_NULL || comm == (MPI_Comm)0 || keyval == MPI_KEYVAL_INVALID) return NULL;
     if (PMPI_Comm_get_attr(comm, keyval, &c, &found) != MPI_SUCCESS) return NULL;
     if (!found) c = new_state(comm);
     if (!c) return NULL;

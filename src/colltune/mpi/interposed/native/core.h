@@ -4,6 +4,9 @@
 
 #include "ct.h"
 
+void ct_begin(void); /* after MPI_Init; nothing at a second call */
+void ct_end(void);   /* before MPI_Finalize */
+
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */
 void ct_settings_end(void);
 int ct_communicators_begin(void); /* an MPI error code */

@@ -17,7 +17,11 @@ void ct_engage(ct_engager_t who, unsigned collectives) {
     atomic_store(&ct_engaged, atomic_load(&running) ? all : 0);
 }
 
-static void begin(void) {
+void ct_begin(void) {
+    int begun = 0, ended = 0;
+    PMPI_Initialized(&begun);
+    PMPI_Finalized(&ended);
+    if (!begun || ended || atomic_load(&running)) return;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
         PMPI_Comm_size(MPI_COMM_WORLD, &ct_world_size) != MPI_SUCCESS ||
         ct_communicators_begin() != MPI_SUCCESS)
@@ -33,7 +37,7 @@ static void begin(void) {
     ct_engage(CT_BY_PROFILE, ct_profiling ? CT_ALL_COLLECTIVES : 0);
 }
 
-static void end(void) {
+void ct_end(void) {
     if (!atomic_exchange(&running, 0)) return;
     atomic_store(&ct_engaged, 0);
     ct_profile_end();
@@ -48,18 +52,18 @@ static void end(void) {
 
 CT_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int error = PMPI_Init(argc, argv);
-    if (error == MPI_SUCCESS) begin();
+    if (error == MPI_SUCCESS) ct_begin();
     return error;
 }
 
 CT_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     int error = PMPI_Init_thread(argc, argv, required, provided);
-    if (error == MPI_SUCCESS) begin();
+    if (error == MPI_SUCCESS) ct_begin();
     return error;
 }
 
 CT_PUBLIC int MPI_Finalize(void) {
-    end();
+    ct_end();
     return PMPI_Finalize();
 }
 

@@ -1,0 +1,45 @@
+"""Fortran programs under libcolltune."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from tests.integration import preloaded
+
+pytestmark = pytest.mark.mpi
+HERE = Path(__file__).parent
+# of three processes the root sends two messages per broadcast
+FLAT = {"COLLTUNE_FORCE": "colltune.bcast.hierarchical:groups=1,inner=flat"}
+
+
+def test_names_of_open_mpis_fortran_functions_are_ours(tmp_path: Path) -> None:
+    """Whatever the compiler's name; MPI_BOTTOM and MPI_IN_PLACE are known by their addresses."""
+    mpi = preloaded.prepared("openmpi")
+    program = mpi.compiled(HERE / "fortran_names.c", tmp_path, str(mpi.library))
+    outcome = mpi.run(3, [program], FLAT)
+    assert outcome.ok, outcome.explain()
+    assert outcome.stdout == "3 right, 4 messages\n"
+
+
+def test_mpichs_fortran_interfaces_come_to_us(tmp_path: Path) -> None:
+    """Calls by mpif.h and by mpi_f08 in one program, which begins and ends by mpi_f08."""
+    mpi = preloaded.prepared("mpich")
+    folder = mpi.installation.mpicc.parent
+    mpifort = shutil.which("mpifort.mpich", path=folder) or shutil.which("mpifort", path=folder)
+    if mpifort is None:
+        pytest.skip(f"no mpifort beside {mpi.installation.mpicc}")
+    counter, program = tmp_path / "messages.o", tmp_path / "calls"
+    for command in (
+        [mpi.installation.mpicc, "-c", "-o", counter, HERE / "fortran_messages.c"],
+        [mpifort, f"-J{tmp_path}", "-o", program, HERE / "fortran_calls.f90", counter, "-ldl"],
+    ):
+        outcome = process.run(command, timeout_s=60.0, env=dict(os.environ))
+        process.check(outcome, "compiling the test program")
+    outcome = mpi.run(3, [program], FLAT)
+    assert outcome.ok, outcome.explain()
+    assert outcome.stdout == "9 right, 4 messages\n"
