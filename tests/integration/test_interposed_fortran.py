@@ -34,10 +34,11 @@ def test_mpichs_fortran_interfaces_come_to_us(tmp_path: Path) -> None:
     if mpifort is None:
         pytest.skip(f"no mpifort beside {mpi.installation.mpicc}")
     counter, program = tmp_path / "messages.o", tmp_path / "calls"
-    for command in (
+    commands: tuple[list[str | Path], ...] = (
         [mpi.installation.mpicc, "-c", "-o", counter, HERE / "fortran_messages.c"],
         [mpifort, f"-J{tmp_path}", "-o", program, HERE / "fortran_calls.f90", counter, "-ldl"],
-    ):
+    )
+    for command in commands:
         outcome = process.run(command, timeout_s=60.0, env=dict(os.environ))
         process.check(outcome, "compiling the test program")
     outcome = mpi.run(3, [program], FLAT)
