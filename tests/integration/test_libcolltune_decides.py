@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.integration import real_mpi, real_mpich
 from tests.integration.tables_for_libcolltune import MPICH, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
+CHANGES = Path(__file__).with_name("changes_rules.c")
 STEERS = Path(__file__).with_name("steers.c")
 TIMEOUT_S = 300.0
 FOREIGN = """\
@@ -194,3 +196,25 @@ def test_a_variable_that_does_not_exist_is_told_once(
     lines = told(steered(openmpi.installation, tmp_path, "many", *words))
     assert len(lines) == len(set(lines)) == 20
     assert "there is no control variable coll_tuned_bcast_by_pigeon" in lines[0]
+
+
+def test_a_program_changes_rules_for_all_processes(
+    openmpi: real_mpi.RealMpi, tmp_path: Path
+) -> None:
+    """Rank 0's rules and values hold everywhere; without libcolltune the program runs as ever."""
+    program = tmp_path / "changes_rules"
+    native = Path(str(resources.files("colltune.mpi.interposed"))) / "native"
+    line = [openmpi.installation.mpicc, "-std=c11", "-Wall", "-Wextra", "-I", native]
+    compiled = process.run([*line, "-o", program, CHANGES, "-ldl"], timeout_s=TIMEOUT_S)
+    process.check(compiled, "compiling changes_rules.c")
+    job = dataclasses.replace(openmpi, calls=program)
+    piped = FOREIGN.partition("piped ")[2].partition("\n")[0]
+    outcome = job.run(3, [piped], {})
+    assert outcome.ok, outcome.explain()
+    assert "WRONG" not in outcome.stderr
+    calls = trace.marked(outcome.stderr)
+    assert [call.msize_bytes for call in calls] == [40000, 40000, 10000, 10000]
+    pipelined = [call.functions[-1].symbol.endswith("_pipeline") for call in calls]
+    assert pipelined == [False, True, False, True]
+    alone = process.run([program, piped], timeout_s=TIMEOUT_S)
+    assert (alone.ok, alone.stderr) == (True, "MARK bcast 3 40000\n")

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 
 from colltune import process
+from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi import installation
+from colltune.mpi.file_format import Call
+from colltune.mpi.formats import FORMATS
 from tests.integration.tables_for_libcolltune import MPICH, OF_THE_FUTURE, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
+GOLDEN = Path(__file__).parents[1] / "golden" / "interposed"
 SOURCE = Path(__file__).with_name("decides.c")
 FLAGS = ("-g", "-O0", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-rdynamic")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
@@ -161,3 +165,26 @@ def test_rules_decide_and_change(decides: Decides) -> None:
     # MPI itself leaves memory behind
     (checked,) = decides.run("rules", variables={"ASAN_OPTIONS": "detect_leaks=0"})
     assert int(checked.split()[1]) > 700
+
+
+@pytest.mark.parametrize("library", ["openmpi", "mpich", "intelmpi"])
+def test_it_reads_what_colltune_writes(decides: Decides, library: str) -> None:
+    """The library and colltune's own reader come to the same about every call."""
+    text = (GOLDEN / f"{library}.table").read_text(encoding="utf-8")
+    release = text.split()[4]
+    parsed = FORMATS[f"{library}-table"].parse(text, "/t", release)
+    calls = [
+        Call(collective, size, msize, nodes)
+        for collective in (Collective.BCAST, Collective.ALLREDUCE, Collective.BARRIER)
+        for size, nodes in ((4, 1), (8, 1), (8, 4), (8, 8), (16, 4))
+        for point in parsed.switch_points(collective, size, nodes)
+        for msize in (max(0, point - 1), point)
+    ]
+    questions = [
+        f"{c.collective}:{c.comm_size}:{c.nodes}x{c.comm_size // c.nodes}:{c.msize_bytes}"
+        for c in calls
+    ]
+    chosen = [parsed.decide(call).chosen for call in calls]
+    ids = ["library" if one.is_default else one.id for one in chosen]
+    assert len(set(ids)) > 1
+    assert decides.ask(text, *questions) == ids
