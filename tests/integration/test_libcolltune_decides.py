@@ -204,8 +204,10 @@ def test_a_program_changes_rules_for_all_processes(
     """Rank 0's rules and values hold everywhere; without libcolltune the program runs as ever."""
     program = tmp_path / "changes_rules"
     native = Path(str(resources.files("colltune.mpi.interposed"))) / "native"
-    line = [openmpi.installation.mpicc, "-std=c11", "-Wall", "-Wextra", "-I", native]
-    compiled = process.run([*line, "-o", program, CHANGES, "-ldl"], timeout_s=TIMEOUT_S)
+    flags = ("-std=c11", "-Wall", "-Wextra", "-I", native)
+    compiled = process.run(
+        [openmpi.installation.mpicc, *flags, "-o", program, CHANGES, "-ldl"], timeout_s=TIMEOUT_S
+    )
     process.check(compiled, "compiling changes_rules.c")
     job = dataclasses.replace(openmpi, calls=program)
     piped = FOREIGN.partition("piped ")[2].partition("\n")[0]
