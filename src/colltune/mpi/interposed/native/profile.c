@@ -250,7 +250,7 @@ static cell_t *new_cell(const profile_t *p, const ct_call_t *call, const char *i
 
 static cell_t *cell_of(const profile_t *p, const ct_call_t *call, const char *id) {
     for (cell_t *cell = p->now->cells; cell; cell = cell->next)
-        if (!strcmp(cell->sum.id, id)) return cell;
+        if (*id == *cell->sum.id && (!*id || !strcmp(cell->sum.id, id))) return cell;
     return new_cell(p, call, id);
 }
 

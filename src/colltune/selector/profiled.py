@@ -1,0 +1,154 @@
+"""What a bundle would change for an application, by its profile.
+
+A call that the MPI library decided itself would take as long as the default is predicted to; with
+the bundle it would take what is predicted for the selection. The difference, times the calls, is
+what is saved. It never exceeds what the calls took. Its lower bound is by the bound that the guard
+judged the gain by, its upper bound by the ends of both predictions' intervals.
+
+Where the layout of a communicator is not known, nothing was measured of the collective, or the
+default's time cannot be told, what would be saved is not known; calls that another configuration
+than the library's own ran already are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from colltune.dataset.profile import Profile, Use
+from colltune.domain import Instance, Selection
+from colltune.errors import DataError
+from colltune.selector.argmin import ModelSelector
+
+NO_LAYOUT = "the layout of the communicator is not known"
+NOT_MEASURED = "the bundle has no models of it"
+NO_DEFAULT = "the default was not measured"
+NOT_DEFAULT = "not decided by the MPI library"
+
+
+class Saving(NamedTuple):
+    """Seconds saved, summed over processes: what is expected, and its bounds."""
+
+    expected_s: float
+    least_s: float
+    most_s: float
+
+    def __add__(self, other: object) -> Saving:
+        """Return both together."""
+        if not isinstance(other, Saving):
+            return NotImplemented
+        return Saving(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Saving(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What would become of one kind of calls.
+
+    ``saving`` is None where it is not known; ``unknown`` then says why. ``selection`` is None where
+    nothing could be selected.
+    """
+
+    use: Use
+    selection: Selection | None
+    saving: Saving | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would become of all kinds of calls of a profile, in its order."""
+
+    profile: Profile
+    rows: tuple[Changed, ...]
+
+    @property
+    def saving(self) -> Saving:
+        """What is saved where it is known."""
+        return sum((row.saving for row in self.rows if row.saving is not None), NOTHING)
+
+    @property
+    def unknown_s(self) -> float:
+        """Seconds in collectives, summed over processes, of which nothing is known."""
+        return math.fsum(row.use.process_s for row in self.rows if row.saving is None)
+
+
+def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
+    """Return what the selector's bundle would change for the application.
+
+    Raises
+    ------
+    DataError
+        If the profile is of another MPI library than the bundle.
+    BundleError
+        If a model predicts no number.
+    """
+    context = selector.bundle.context
+    if profile.library != context.library:
+        raise DataError(
+            f"the profile is of {profile.library} {profile.release}, the bundle of {context};"
+            " name one that was measured with the application's library"
+        )
+    asked = [use for use in profile.uses if not _unanswerable(use, selector)]
+    kinds = (use.kind for use in asked)
+    selections = dict(zip(kinds, _selected(asked, selector), strict=True))
+    return Outlook(
+        profile, tuple(_changed(use, selections.get(use.kind), selector) for use in profile.uses)
+    )
+
+
+def instance_of(use: Use) -> Instance | None:
+    """Return the instance that stands for the calls, None if their layout is not known."""
+    kind = use.kind
+    if kind.shape is None:
+        return None
+    return Instance(kind.collective, kind.shape, use.msize_bytes)
+
+
+def _selected(uses: Sequence[Use], selector: ModelSelector) -> list[Selection]:
+    return selector.select_many([i for use in uses if (i := instance_of(use)) is not None])
+
+
+def _unanswerable(use: Use, selector: ModelSelector) -> str:
+    """Return why nothing can be selected; empty if it can."""
+    if use.kind.collective not in selector.bundle.collectives:
+        return NOT_MEASURED
+    return NO_LAYOUT if use.kind.shape is None else ""
+
+
+def _changed(use: Use, selection: Selection | None, selector: ModelSelector) -> Changed:
+    if selection is None:
+        return Changed(use, None, None, _unanswerable(use, selector))
+    if use.default_share == 0:
+        return Changed(use, selection, None, NOT_DEFAULT)
+    if selection.configuration.is_default:
+        return Changed(use, selection, NOTHING)
+    saving = _saving(use, selection)
+    return Changed(use, selection, saving, "" if saving else NO_DEFAULT)
+
+
+def _saving(use: Use, selection: Selection) -> Saving | None:
+    chosen, default = selection.prediction, selection.default
+    if chosen is None or default is None:
+        return None
+    calls = use.process_calls * use.default_share
+    there_s = use.process_s * use.default_share
+    bound = max(1.0, selection.gain_bound or 1.0)
+    least, expected, most = _within(
+        there_s,
+        (
+            calls * default.time_s * (1.0 - 1.0 / bound),
+            calls * (default.time_s - chosen.time_s),
+            calls * (default.upper_s - chosen.lower_s),
+        ),
+    )
+    return Saving(expected, min(least, expected), max(most, expected))
+
+
+def _within(most_s: float, savings: Iterable[float]) -> list[float]:
+    """Cut off what exceeds the time that was spent, or falls below nothing."""
+    return [min(max(0.0, saving), most_s) for saving in savings]

@@ -1,0 +1,220 @@
+"""Profiles of applications: reading, adding up, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colltune.dataset.profile import Kind, Profile, Use, added_up
+from colltune.dataset.profile_file import parse_profile, read_profiles
+from colltune.domain import Collective, Shape
+from colltune.errors import DataError
+from tests.dataset.profiles import HEAD, RECORDED, profile_text, row, sealed
+
+ROWS = (
+    row("bcast", "8x4", 512, 100, 1e-3, msize=1000),
+    row("allreduce", "8x1", 8, 50, 2e-3),
+    row("barrier", "-", 0, 10, 1e-3, size=32),
+)
+
+
+def read(*contents: bytes) -> Profile:
+    """Return what files of these contents add up to."""
+    parsed = [parse_profile(content, f"file {n}") for n, content in enumerate(contents)]
+    return added_up((job for job, _ in parsed), (use for _, uses in parsed for use in uses))
+
+
+def test_a_recorded_profile_counts_the_known_program() -> None:
+    """Operations, sizes and layouts are those of the program, on either library."""
+    found = read_profiles([RECORDED / "known-openmpi.profile"])
+    counted = {
+        (u.kind.collective.value, str(u.kind.shape), u.msize_bytes): u.operations
+        for u in found.uses
+    }
+    assert counted == {
+        ("bcast", "2x2", 1000): 20,
+        ("bcast", "2x2", 100000): 5,
+        ("bcast", "2x2", 0): 3,
+        ("barrier", "2x2", 0): 7,
+        ("allreduce", "2x1", 8): 60,
+        ("alltoallv", "2x2", 24): 4,
+    }
+    (job,) = found.jobs
+    assert (job.library, job.release, job.nprocs, job.shape) == (
+        "openmpi",
+        "5.0.11",
+        4,
+        Shape(2, 2),
+    )
+    mpich = read_profiles([RECORDED / "known-mpich.profile"])
+    assert (mpich.library, mpich.release) == ("mpich", "4.0.2")
+
+
+def test_times_are_shares_of_the_run() -> None:
+    """Seconds of processes add up, and uses come with the longest first."""
+    found = read(profile_text(ROWS))
+    assert [u.kind.collective.value for u in found.uses] == ["bcast", "allreduce", "barrier"]
+    assert found.process_s == 320.0
+    assert found.collectives_s == pytest.approx(32 * 0.1 + 8 * 0.1 + 32 * 0.01)
+    bcast = found.uses[0]
+    assert bcast.kind == Kind(Collective.BCAST, 32, Shape(8, 4), 512)
+    assert bcast.kind.last_bytes == 1023
+    assert (bcast.operations, bcast.msize_bytes, bcast.default_share) == (100, 1000, 1.0)
+    assert bcast.call_s == pytest.approx(1e-3)
+    assert bcast.deviation_s == pytest.approx(0.0, abs=1e-6)
+    assert found.uses[2].kind.shape is None
+
+
+def test_configurations_of_one_kind_are_one_use() -> None:
+    """What ran is kept by configuration, and the library's own decision apart."""
+    rows = [row("bcast", "8x4", 8, 30, 1e-3), row("bcast", "8x4", 8, 10, 2e-3, configuration=1)]
+    name = "colltune.bcast.hierarchical:groups=4,inner=binomial"
+    (use,) = read(profile_text(rows, [name])).uses
+    assert use.ran == {"": 960, name: 320}
+    assert use.default_share == 0.75
+    assert (use.least_s, use.most_s) == (1e-3, 2e-3)
+
+
+def test_folders_and_programs(tmp_path: Path) -> None:
+    """A folder's profiles are read; a program's runs can be asked for; a file counts once."""
+    (tmp_path / "a.profile").write_bytes(profile_text(ROWS))
+    (tmp_path / "b.profile").write_bytes(profile_text(ROWS, program="other"))
+    (tmp_path / ".c.profile.tmp").write_bytes(b"half a fi")
+    both = read_profiles([tmp_path, tmp_path / "a.profile"])
+    assert both.programs == ("other", "solver")
+    assert len(both.jobs) == 2
+    assert len(read_profiles([tmp_path], ["solver"]).jobs) == 1
+    with pytest.raises(DataError, match="no profile of thing; there are profiles of other, solver"):
+        read_profiles([tmp_path], ["thing"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: holds no \*\.profile; run .*COLLTUNE_PROFILE"):
+        read_profiles([tmp_path / "empty"])
+    with pytest.raises(DataError, match=r"missing\.profile: cannot be read"):
+        read_profiles([tmp_path / "missing.profile"])
+
+
+def test_libraries_do_not_add_up() -> None:
+    """Runs with different releases are refused together."""
+    with pytest.raises(DataError, match=r"do not add up: openmpi 4\.1\.4, openmpi 5\.0\.8"):
+        read(profile_text(ROWS), profile_text(ROWS, library="openmpi 5.0.8"))
+    with pytest.raises(DataError, match="no profile"):
+        added_up([], [])
+
+
+BODY = profile_text(ROWS).rpartition(b"end")[0].decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "line 1: not a profile"),
+        (b"colltune-profile 2\n", "format 2 is not known"),
+        (profile_text(ROWS)[:-30], "line 15: the end does not fit"),
+        (profile_text(ROWS).replace(b"solver", b"salver"), "the end does not fit"),
+        (profile_text(ROWS, wall_s=None), "wall_s is missing"),
+        (profile_text(ROWS, wall_s="nan"), "line 9: wall_s 'nan' is no number of seconds"),
+        (profile_text(ROWS, wall_s="1 2"), "line 9: wall_s must stand there once, with 1"),
+        (profile_text(ROWS, world="32 4x4"), "line 7: '4x4' is no layout of 32"),
+        (profile_text(ROWS, rate="0"), "line 8: rate '0' is no whole number from 1"),
+        (profile_text(ROWS, extra="1"), "line 12: 'extra 1' does not belong here"),
+        (sealed(BODY + "row bcast 1\n"), "line 16: 2 columns where there must be 15"),
+        (sealed(BODY + ROWS[0].replace("bcast", "cast") + "\n"), "'cast' is not a collective"),
+        (sealed(BODY + ROWS[0].replace(" 512 ", " 500 ") + "\n"), "500 is neither 0 nor a power"),
+        (sealed(BODY + ROWS[0].replace(" 1000 1000 ", " 1000 1024 ") + "\n"), "most_bytes '1024'"),
+        (
+            sealed(BODY + ROWS[0].replace(" 512 0 ", " 512 3 ") + "\n"),
+            "configuration 3 was not",
+        ),
+        (profile_text(ROWS, ["nonsense"]), "line 12: 'nonsense' is not an id"),
+        (sealed(BODY.replace("columns collective", "columns thing")), "the columns must be"),
+        (sealed(BODY.split("columns")[0]), "columns is missing"),
+    ],
+)
+def test_errors_name_file_and_line(content: bytes, message: str) -> None:
+    """What is cut, changed, or not what it should be is refused with its line."""
+    with pytest.raises(DataError, match=message) as raised:
+        parse_profile(content, "job.profile")
+    assert str(raised.value).startswith("job.profile, line ")
+
+
+COUNTS = st.integers(1, 10**6)
+SECONDS = st.floats(0, 1e3, allow_nan=False)
+KINDS = st.sampled_from(
+    [
+        Kind(Collective.BCAST, 4, Shape(2, 2), 8),
+        Kind(Collective.BCAST, 4, None, 8),
+        Kind(Collective.ALLREDUCE, 2, Shape(2, 1), 64),
+    ]
+)
+
+
+@st.composite
+def uses(draw: st.DrawFn) -> Use:
+    """Draw a use with sums that fit each other."""
+    kind, calls = draw(KINDS), draw(COUNTS)
+    timed = draw(st.integers(0, calls))
+    first = kind.first_bytes
+    times = sorted((draw(SECONDS), draw(SECONDS))) if timed else [0.0, 0.0]
+    return Use(
+        kind,
+        calls,
+        calls * first,
+        first,
+        kind.last_bytes,
+        timed,
+        timed * times[0],
+        times[0],
+        times[1],
+        timed * times[1] ** 2,
+        calls * times[1],
+        {"": calls},
+    )
+
+
+@given(st.lists(uses(), min_size=1, max_size=8), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_adding_up_keeps_every_sum(drawn: list[Use], random: object) -> None:
+    """Calls, bytes and seconds are neither lost nor counted twice, in whatever order."""
+    job, _ = parse_profile(profile_text(()), "job")
+    found = added_up([job], drawn)
+    turned = added_up([job], drawn[::-1])
+    assert {u.kind for u in found.uses} == {u.kind for u in drawn}
+    for name in ("process_calls", "bytes", "timed", "process_s", "timed_s"):
+        total = math.fsum(getattr(u, name) for u in drawn)
+        assert math.fsum(getattr(u, name) for u in found.uses) == pytest.approx(total)
+    assert [u.kind for u in found.uses] == [u.kind for u in turned.uses]
+    for use, other in zip(found.uses, turned.uses, strict=True):
+        assert use.ran == {"": use.process_calls}
+        assert dataclasses.replace(other, **_sums(use)) == use
+        assert use.least_bytes <= use.msize_bytes <= use.most_bytes
+
+
+def _sums(use: Use) -> dict[str, Any]:
+    """Return what depends on the order of adding in the last digit."""
+    return {name: getattr(use, name) for name in ("timed_s", "squares_s2", "process_s")}
+
+
+@given(st.integers(0, 400), st.integers(0, 255))
+@settings(max_examples=60, deadline=None)
+def test_no_changed_byte_goes_unnoticed(at: int, value: int) -> None:
+    """A file with another byte anywhere before its end is refused."""
+    content = bytearray(profile_text(ROWS))
+    if content[at] == value:
+        return
+    content[at] = value
+    with pytest.raises(DataError):
+        parse_profile(bytes(content), "job.profile")
+
+
+def test_the_digest_tells_profiles_apart() -> None:
+    """The same runs have one digest in any order; others have another."""
+    one, other = profile_text(ROWS), profile_text(ROWS[:2], job="18")
+    assert read(one, other).digest == read(other, one).digest
+    assert read(one).digest != read(other).digest
+    assert HEAD["job"] == "17"
