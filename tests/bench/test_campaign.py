@@ -51,6 +51,7 @@ msizes_bytes = [1, 1024]
 skip = ["*.linear"]
 segsizes_bytes = [1024]
 fanouts = [2]
+profile = "profiles"
 [space.msizes_bytes_of]
 alltoall = [16]
 [measure]
@@ -118,6 +119,7 @@ def test_every_key_has_its_field() -> None:
         skip=("*.linear",),
         segsizes_bytes=(1024,),
         fanouts=(2,),
+        profile="profiles",
         msizes_bytes_of={Collective.ALLTOALL: (16,)},
         backend="replay",
         synchronisation=Synchronisation.WINDOW,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from colltune.bench.focus import Focus
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
@@ -17,7 +18,7 @@ from colltune.mpi.interposed.beside import beside
 from colltune.provenance import usable_cores
 
 _LEAST_PPN = 4
-_OUTSIDE_IDENTITY = ("total_s", "part")
+_OUTSIDE_IDENTITY = ("total_s", "part", "profile")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class Campaign:
         Whether libcolltune's own algorithms are measured beside the library's.
     msizes_bytes_of
         Message sizes of single collectives, instead of `msizes_bytes`.
+    profile
+        File or folder of an application's profiles: measure what it uses.
+    focus
+        What these tell (`colltune.bench.profiled_campaign.focused`); None: all instances are worth
+        as much.
     backend, strategy
         Keys of the registries of these names.
     synchronisation
@@ -116,6 +122,8 @@ class Campaign:
     fanouts: tuple[int, ...] | None = None
     interposed: bool = False
     msizes_bytes_of: Mapping[Collective, tuple[int, ...]] = field(default_factory=dict)
+    profile: str | None = None
+    focus: Focus | None = None
     backend: str = "native"
     strategy: str = "full_grid"
     synchronisation: Synchronisation = Synchronisation.BARRIER
@@ -156,11 +164,16 @@ class Campaign:
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Every combination of nodes and ppn that belongs to this part, the largest first."""
+        """Every combination of nodes and ppn that belongs to this part, the largest first.
+
+        With a `focus` its shapes are in their place.
+        """
         return self._every_shape[self.part.index - 1 :: self.part.count]
 
     @property
     def _every_shape(self) -> tuple[Shape, ...]:
+        if self.focus is not None:
+            return self.focus.shapes
         shapes = (Shape(n, p) for n in set(self.nodes) for p in set(self.ppn))
         return tuple(sorted(shapes, reverse=True))
 
@@ -199,6 +212,8 @@ class Campaign:
             del facts["interposed"]
         if self.smpi is None:
             del facts["smpi"]
+        if self.focus is None:
+            del facts["focus"]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -18,6 +18,8 @@ Keys
     usable core, at least 4); ``msizes_bytes``: list of message sizes as the caller passes them.
 ``[space] only``, ``skip``
     Globs over configuration ids; ``segsizes_bytes``, ``fanouts``: parameter values to try.
+    ``profile``: a profile of an application, or a folder of them: its collectives, message sizes
+    and communicators are measured, and the budget goes where its time does.
 ``[space.msizes_bytes_of] <collective>``
     Message sizes of one collective, instead of ``msizes_bytes``.
 ``[measure] backend``
@@ -110,6 +112,7 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
         "skip": strings("skip"),
         "segsizes_bytes": integers("segsizes_bytes"),
         "fanouts": integers("fanouts"),
+        "profile": string("profile"),
     },
     "measure": {
         "backend": choice("backend", BACKENDS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Container, Iterable, Set
+from collections.abc import Callable, Container, Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Measured:
         The shape of every launch where smaller shapes are measured inside it, else None.
     history
         The launches made so far; the caller appends to it.
+    weights
+        How much time each cell's instance is worth; none: all as much.
 
     Attributes
     ----------
@@ -65,9 +67,14 @@ class Measured:
     """
 
     def __init__(
-        self, cells: tuple[Cell, ...], granted: Shape | None, history: list[Visited]
+        self,
+        cells: tuple[Cell, ...],
+        granted: Shape | None,
+        history: list[Visited],
+        weights: Sequence[float] = (),
     ) -> None:
         self.cells, self.granted, self.history = cells, granted, history
+        self.weights = weights
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
         self.closed: set[int] = set()
@@ -90,6 +97,7 @@ class Measured:
             cell_s=campaign.cell_s,
             granted=self.granted,
             members=self.members,
+            weights=self.weights,
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:

@@ -153,6 +153,9 @@ class CampaignRun:
             tuple(cells),
             granted=campaign.largest if subshapes else None,
             history=list(log.visits),
+            weights=campaign.focus.weights(cell.instance for cell in cells)
+            if campaign.focus
+            else (),
         )
 
     @property

@@ -10,8 +10,8 @@ need sleep meanwhile, and waking them takes time.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from colltune.domain import Configuration, Instance, Shape
 
@@ -60,11 +60,13 @@ def refine(
     budget_s: float,
     max_reps: int,
     rng: random.Random,
+    weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[Step, ...]:
     """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance.
 
     `times_s` holds the median time of every cell measured so far, by its index. Fast cells use less
-    than their share; spare rounds spend what they leave, until the launch's budget ends it.
+    than their share; spare rounds spend what they leave, until the launch's budget ends it. Shares
+    go by `weight` of a cell's index.
     """
     by_instance: dict[Instance, list[int]] = {}
     for index in sorted(times_s):
@@ -77,7 +79,13 @@ def refine(
         default = [i for i in ranked if cells[i].configuration.is_default and i not in near]
         chosen += near + default
     fair_s = _fair_share_s(budget_s, len(chosen), _REFINE_ROUNDS)
-    return rounds(cells, chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, (max_reps, fair_s), rng)
+    mean = sum(map(weight, chosen)) / max(1, len(chosen))
+    steps = rounds(cells, chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, (max_reps, fair_s), rng)
+    return tuple(_weighed(step, weight(step.cell) / mean) for step in steps)
+
+
+def _weighed(step: Step, weight: float) -> Step:
+    return replace(step, max_seconds=max(_LEAST_STEP_S, weight * step.max_seconds))
 
 
 def _fair_share_s(budget_s: float, n_cells: int, n_rounds: int) -> float:

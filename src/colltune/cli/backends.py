@@ -24,13 +24,18 @@ def campaign_of(
     skip: list[str] | None,
     *,
     interposed: bool = False,
+    profiles: list[Path] | None = None,
 ) -> Campaign:
     """Return the campaign in `path` (default: this machine), changed by what the user says.
+
+    With `profiles`, or those that the campaign names, it measures what their application uses.
 
     Raises
     ------
     CampaignError
         If the file or one of the values is wrong.
+    DataError
+        If a profile cannot be read.
     """
     from colltune.bench import campaign_file, durations
     from colltune.bench.backends import BACKENDS
@@ -41,7 +46,7 @@ def campaign_of(
         if name is not None and name not in known:
             raise CampaignError(f"unknown {what} {name!r}; known: {', '.join(known)}")
     campaign = campaign_file.load(path) if path else campaign_file.laptop()
-    return campaign.changed(
+    changed = campaign.changed(
         total_s=durations.seconds(budget) if budget else None,
         backend=backend,
         strategy=strategy,
@@ -49,6 +54,12 @@ def campaign_of(
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
     )
+    if not profiles and campaign.profile is None:
+        return changed
+    from colltune.bench.profiled_campaign import focused
+    from colltune.dataset.profile_file import read_profiles
+
+    return focused(changed, read_profiles(profiles or [Path(campaign.profile or "")]))
 
 
 def installation_of(campaign: Campaign, mpi: str | None) -> Installation:

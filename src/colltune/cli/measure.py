@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Interposed, Json, Mpi, Only, Quiet, Skip
+from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def measure(
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
+    profile: Profiles = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
     ] = False,
@@ -65,7 +66,9 @@ def measure(
     from colltune.cli.console import progress
     from colltune.cli.standing import shows
 
-    plan = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
+    plan = campaign_of(
+        campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
+    )
     plan = plan.changed(part=Part.parse(task) if task else None)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         chosen = backend_of(plan, replay, mpi)

@@ -91,3 +91,12 @@ Caution = Annotated[
         " gain beyond the noise, 2 asks twice as much as usual.",
     ),
 ]
+Profiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--profile",
+        metavar="PATH",
+        help="Profiles of an application, files or folders: its time decides what counts;"
+        " repeatable.",
+    ),
+]

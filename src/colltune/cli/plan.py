@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import Interposed, Json, Mpi, Only, Quiet, Skip, Where
+from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, Where
 
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
@@ -52,6 +52,7 @@ def plan(
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
+    profile: Profiles = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -72,7 +73,9 @@ def plan(
         from colltune.plots.saving import picture_format
 
         picture_format(picture)
-    chosen = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
+    chosen = campaign_of(
+        campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
+    )
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     with progress("reading", quiet=quiet or json) as shown:
         planned = planned_backend(chosen, mpi)
@@ -141,6 +144,7 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
         "backend": campaign.backend,
         "strategy": campaign.strategy,
         "runtimes": basis,
+        "profile_covered": campaign.focus.covered if campaign.focus else None,
         "shapes": len(campaign.shapes),
         "largest_shape": str(largest),
         "cells": every.cells,
@@ -172,7 +176,10 @@ def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> No
         f"{campaign.library} on {campaign.machine}: {facts['cells']} cells on {facts['shapes']}"
         f" shapes up to {facts['largest_shape']}; {campaign.backend}, {campaign.strategy}"
     )
-    show(f"runtimes {facts['runtimes']}; {rehearsal.launch_s:g} s per launch\n")
+    show(f"runtimes {facts['runtimes']}; {rehearsal.launch_s:g} s per launch")
+    if campaign.focus is not None:
+        show(f"{campaign.focus.covered:.0%} of the application's time in collectives is covered")
+    show()
     show(columns(("collective", "configurations", "cells"), _by_collective(rehearsal)))
     every, within = facts["all_cells"], facts["within_budget"]
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class _Group:
     surveys: int
     refinements: int
     spent_s: float
+    weight: float
 
     @property
     def finished(self) -> bool:
@@ -32,7 +34,9 @@ class _Group:
 
 
 class FullGrid:
-    """Visits every cell; groups of cells that need a launch of their own share the time equally.
+    """Visits every cell; groups of cells that need a launch of their own share the time.
+
+    They share it equally, or by the weights of their cells; so do the cells that are refined.
 
     Whatever is random comes from the `rng` that `next` is given.
     """
@@ -42,7 +46,8 @@ class FullGrid:
         groups = [group for group in _groups(state) if not group.finished]
         for number, group in enumerate(groups):
             cells = [index for index in group.cells if index not in state.closed]
-            share_s = (state.left_s + group.spent_s) / (len(groups) - number)
+            weight = group.weight / math.fsum(other.weight for other in groups[number:])
+            share_s = (state.left_s + group.spent_s) * weight
             left_s = min(state.left_s, share_s - group.spent_s)
             survey = _survey(state, group, cells, left_s, rng)
             visit = survey or _refine(state, group, cells, left_s, rng)
@@ -54,14 +59,18 @@ class FullGrid:
 def _groups(state: State) -> list[_Group]:
     if state.granted is not None:
         everything = tuple(range(len(state.cells)))
-        return [_group(state.granted, everything, state.history)]
+        return [_group(state, state.granted, everything, state.history)]
     made: dict[Shape, list[Visited]] = {}
     for visited in state.history:
         made.setdefault(visited.shape, []).append(visited)
-    return [_group(shape, cells, made.get(shape, ())) for shape, cells in state.members.items()]
+    return [
+        _group(state, shape, cells, made.get(shape, ())) for shape, cells in state.members.items()
+    ]
 
 
-def _group(shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]) -> _Group:
+def _group(
+    state: State, shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]
+) -> _Group:
     made = [visited for visited in history if visited.shape == shape]
     return _Group(
         shape,
@@ -69,7 +78,13 @@ def _group(shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]) -> 
         surveys=sum(visited.what == SURVEY for visited in made),
         refinements=sum(visited.what == REFINE for visited in made),
         spent_s=sum(visited.wall_s for visited in made),
+        weight=_weight(state, cells),
     )
+
+
+def _weight(state: State, cells: Sequence[int]) -> float:
+    """Return what a group's share of the time is by: groups share equally without weights."""
+    return math.fsum(map(state.weight, cells)) if state.weights else 1.0
 
 
 def _survey(
@@ -94,5 +109,7 @@ def _refine(
         budget_s = left_s
     if not times_s or budget_s < _FULLEST_LAUNCH * state.launch_s or budget_s <= 0:
         return None
-    steps = schedule.refine(state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng)
+    steps = schedule.refine(
+        state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng, state.weight
+    )
     return Visit(REFINE, group.shape, steps, budget_s)

@@ -37,7 +37,8 @@ class Knowledge:
 
     ``cell`` (R, C) are indices into the state's cells, `NO_CELL` where there is none; ``open``
     (R, C) may be visited; ``reps`` (R, C) counts repetitions so far, ``log_time`` (R, C) is the log
-    of their median in seconds, NaN without any. ``scatter`` is the variance of one repetition's log
+    of their median in seconds, NaN without any. ``weight`` (R) is how much time an instance is
+    worth. ``scatter`` is the variance of one repetition's log
     time. ``rng`` picks among more instances than can be reckoned with.
     """
 
@@ -47,6 +48,7 @@ class Knowledge:
     open: Flags
     reps: Integers
     log_time: Numbers
+    weight: Numbers
     scatter: float
     rng: np.random.Generator
 
@@ -59,10 +61,11 @@ class Knowledge:
         columns = {configuration: n for n, configuration in enumerate(names)}
         cell = np.full((len(rows), len(columns)), NO_CELL, np.int64)
         reps, log_time = np.zeros_like(cell), np.full(cell.shape, np.nan)
+        weight = np.ones(len(rows))
         squares, freedom = REPETITION_SD**2 * _PRIOR_WEIGHT, float(_PRIOR_WEIGHT)
         for index in mine:
             at = rows[state.cells[index].instance], columns[state.cells[index].configuration]
-            cell[at] = index
+            cell[at], weight[at[0]] = index, state.weight(index)
             logs = [math.log(t) for t in state.times_s.get(index, ()) if t > 0]
             if logs:
                 reps[at], log_time[at] = len(logs), median(logs)
@@ -71,9 +74,8 @@ class Knowledge:
                 freedom += len(logs) - 1
         closed = np.isin(cell, list(state.closed))
         scatter = squares / freedom
-        return cls(
-            tuple(rows), tuple(columns), cell, (cell >= 0) & ~closed, reps, log_time, scatter, rng
-        )
+        free = (cell >= 0) & ~closed
+        return cls(tuple(rows), tuple(columns), cell, free, reps, log_time, weight, scatter, rng)
 
     @cached_property
     def numbers(self) -> Integers:
@@ -151,14 +153,15 @@ class Knowledge:
 
     @cached_property
     def regret(self) -> Numbers:
-        """Expected log regret of the present decisions at the targets, shape (T)."""
+        """Expected log regret of the present decisions at the targets, by weight, shape (T)."""
         belief = self.surrogate.belief(self.targets)
         apart = ((self.targets[:, None, :] - self.points[None, :, :]) ** 2).sum(axis=2)
-        possible = (self.open | (self.reps > 0))[apart.argmin(axis=1)]
+        nearest = apart.argmin(axis=1)
+        possible = (self.open | (self.reps > 0))[nearest]
         mean = np.where(possible, belief.mean, _NEVER)
         sd = np.where(possible, np.minimum(belief.sd, _MOST_SD), 0.0)
         normals = self.rng.standard_normal((_DRAWS, mean.shape[1]))
-        return Belief(mean, sd).regret(normals)
+        return np.asarray(self.weight[nearest] * Belief(mean, sd).regret(normals))
 
     @cached_property
     def _best(self) -> Numbers:

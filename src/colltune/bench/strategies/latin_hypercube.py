@@ -22,7 +22,8 @@ class LatinHypercube:
     """Visits instances, with all their configurations, in an order that fills the space evenly.
 
     With a granted shape a launch holds one batch, and then as many instances as were visited
-    before; without one, a launch holds all instances of the next instance's shape.
+    before; without one, a launch holds all instances of the next instance's shape. Instances of
+    more weight come first.
 
     Whatever is random comes from the `rng` that `next` is given.
     """
@@ -34,6 +35,8 @@ class LatinHypercube:
         fresh = [i for i in state.open if i not in state.times_s]
         pending = {state.cells[i].instance for i in fresh}
         order = [i for i in _order([c.instance for c in state.cells]) if i in pending]
+        weights = {c.instance: state.weight(i) for i, c in enumerate(state.cells)}
+        order.sort(key=lambda instance: -weights[instance])
         if not order:
             return None
         shape = state.granted or order[0].shape

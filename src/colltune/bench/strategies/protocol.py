@@ -48,6 +48,9 @@ class State:
     every launch has because its cells are measured by sub-communicators; None: each shape needs a
     launch of its own. ``members`` are the cells of each shape, by index.
 
+    ``weights`` tell, by a cell's index, how much time its instance is worth, the mean instance 1;
+    where there are none, all are worth as much.
+
     ``history`` are the visits so far; ``max_reps`` and ``cell_s`` (seconds) the campaign's limits
     of one visit of a cell.
     """
@@ -63,6 +66,7 @@ class State:
     granted: Shape | None
     medians_s: Mapping[int, float] = field(default_factory=dict)
     members: Mapping[Shape, tuple[int, ...]] = field(default_factory=dict)
+    weights: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -72,6 +76,10 @@ class State:
     def open(self) -> tuple[int, ...]:
         """The cells that may be visited, by index."""
         return tuple(i for i in range(len(self.cells)) if i not in self.closed)
+
+    def weight(self, cell: int) -> float:
+        """Return how much time the instance of `cell`, an index into ``cells``, is worth."""
+        return self.weights[cell] if self.weights else 1.0
 
     def median_s(self, cell: int) -> float | None:
         """Return the median of a cell's repetitions so far; None if it has none.
