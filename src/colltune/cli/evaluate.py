@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Data, Jobs, Json, Quiet, Where
+from colltune.cli.options import Data, Jobs, Json, Profiles, Quiet, Where
 
 
 def evaluate(
@@ -94,6 +94,7 @@ def evaluate(
             "--compare", help="DATA are two files of --out: show how their learners differ."
         ),
     ] = False,
+    profile: Profiles = None,
     where: Where = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -110,6 +111,8 @@ def evaluate(
     colltune evaluate --compare old.json new.json
 
     colltune evaluate data.csv.gz --train-nodes 4,16,36 --test-nodes 7,13 --json
+
+    colltune evaluate data.csv.gz --split leave-nodes-out --profile profiles
 
     colltune evaluate data.csv.gz --suite paper --out figures
     """
@@ -142,6 +145,7 @@ def evaluate(
         seed=seed,
         max_nprocs=max_nprocs,
         jobs=jobs,
+        profiles=tuple(profile or ()),
     )
     with progress("reading", quiet=quiet or json) as shown:
         result = request.run(shown)

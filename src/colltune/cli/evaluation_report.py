@@ -28,6 +28,7 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("by", "mean_slowdown", "{:.2f}x"),
     ("worst", "worst_slowdown", "{:.2f}x"),
     ("default", "default_share", "{:.0%}"),
+    ("time saved", "time_saved", "{:.1%}"),
     ("fit s", "fit_s", "{:.2f}"),
 )
 _BASELINES = ("default", "virtual_best")

@@ -11,6 +11,8 @@ from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import join
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
+from colltune.dataset.profile import Profile
+from colltune.dataset.profile_file import read_profiles
 from colltune.dataset.reading import read_launch_provenances
 from colltune.domain import Context
 from colltune.errors import DataError
@@ -68,6 +70,7 @@ class Request:
     seed: int
     max_nprocs: int | None
     jobs: int | None
+    profiles: tuple[Path, ...] = ()
 
     def run(self, progress: Progress) -> Result:
         """Evaluate.
@@ -79,6 +82,8 @@ class Request:
         """
         self._check()
         if self.suite == "paper":
+            if self.profiles:
+                raise DataError("--suite paper has the paper's own figures; drop --profile")
             return self._run_paper(progress)
         dataset = read(self.data, self.where)
         progress.phase("evaluating", "fits")
@@ -153,10 +158,14 @@ class Request:
                 max_nprocs=self.max_nprocs,
                 allocation_of=self._allocations(dataset),
                 jobs=self.jobs,
+                profile=self._profile(),
                 progress=progress.count,
             )
 
         return run
+
+    def _profile(self) -> Profile | None:
+        return read_profiles(self.profiles) if self.profiles else None
 
     def _allocations(self, dataset: PerformanceDataset) -> Mapping[str, str]:
         provenances = read_launch_provenances(self.data)

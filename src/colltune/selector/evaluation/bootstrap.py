@@ -24,7 +24,7 @@ class Sums(NamedTuple):
     """What intervals are computed from, added up per block, each (B).
 
     ``instances`` counts, ``gained`` and ``possible`` add log speed-ups over the default of the
-    selector and of the oracle, ``slower`` counts slow-downs.
+    selector and of the oracle, ``slower`` counts slow-downs; all by weight.
     """
 
     instances: Numbers
@@ -41,10 +41,18 @@ class Drawn(NamedTuple):
     slower_share: Numbers
 
 
-def sums(blocks: Integers, gained: Numbers, possible: Numbers, slower: NDArray[np.bool_]) -> Sums:
-    """Add n instances up by their `blocks` (n)."""
+def sums(
+    blocks: Integers,
+    gained: Numbers,
+    possible: Numbers,
+    slower: NDArray[np.bool_],
+    weights: Numbers | None = None,
+) -> Sums:
+    """Add n instances up by their `blocks` (n), each by its weight (1 if none)."""
+    if weights is None:
+        weights = np.ones(len(blocks))
     numbers = np.unique(blocks, return_inverse=True)[1].reshape(-1)
-    columns = (np.ones(len(blocks)), gained, possible, slower.astype(np.float64))
+    columns = (weights, weights * gained, weights * possible, weights * slower)
     totals = [np.asarray(np.bincount(numbers, column), np.float64) for column in columns]
     return Sums(*totals)
 

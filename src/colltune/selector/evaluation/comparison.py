@@ -81,27 +81,27 @@ def _difference(
     chosen = [one.selected_s[rows] for one in (first, second)]
     gains = [np.log(default / selected) for selected in chosen]
     slower = [selected > HARM * default for selected in chosen]
-    blocks = tested.blocks()[rows]
+    blocks, weights = tested.blocks()[rows], tested.weights[rows]
     both = [
-        bootstrap.sums(blocks, gain, possible, slow)
+        bootstrap.sums(blocks, gain, possible, slow, weights)
         for gain, slow in zip(gains, slower, strict=True)
     ]
     ends = _intervals(both, seed)
-    total = float(possible.sum())
-    gained = float((gains[1] - gains[0]).sum())
+    total, mass = float((weights * possible).sum()), float(weights.sum())
+    gained = float((weights * (gains[1] - gains[0])).sum())
     ratio = chosen[1] / chosen[0]
     return Difference(
         collective=ALL if collective is None else collective,
         instances=len(default),
         shapes=len(both[0].instances),
-        speedup=float(np.exp(gained / len(default))),
+        speedup=float(np.exp(gained / mass)),
         speedup_interval=ends[0],
         share=gained / total if total > 0 else None,
         share_interval=ends[1],
-        harm=float(slower[1].mean() - slower[0].mean()),
+        harm=float((weights * (slower[1].astype(float) - slower[0])).sum() / mass),
         harm_interval=ends[2],
-        better=float((ratio * HARM < 1).mean()),
-        worse=float((ratio > HARM).mean()),
+        better=float(weights[ratio * HARM < 1].sum() / mass),
+        worse=float(weights[ratio > HARM].sum() / mass),
     )
 
 
@@ -213,6 +213,7 @@ _MUST_AGREE = {
     "seed": "seed",
     "max_nprocs": "--max-nprocs",
     "judged_by": "--judge",
+    "profile": "--profile",
 }
 
 

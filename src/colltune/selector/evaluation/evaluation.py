@@ -19,7 +19,8 @@ class Setup:
 
     ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
     on training times, ``seed`` is that of noise and intervals; ``max_nprocs`` left instances out;
-    ``judged_by`` is the statistic of the repetitions that the tested times are.
+    ``judged_by`` is the statistic of the repetitions that the tested times are; ``profile`` the
+    digest of the profile by which instances have weights, None without one.
     """
 
     data: Context
@@ -30,6 +31,7 @@ class Setup:
     seed: int = 0
     max_nprocs: int | None = None
     judged_by: str = Objective.MEDIAN.value
+    profile: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
@@ -42,6 +44,7 @@ class Setup:
             "seed": self.seed,
             "max_nprocs": self.max_nprocs,
             "judged_by": self.judged_by,
+            "profile": self.profile,
         }
 
 
@@ -50,7 +53,9 @@ class Evaluation:
     """What selectors decided on the test instances of one split.
 
     ``train_nodes`` and ``test_nodes`` are those of any fold; ``decided`` is by selector, baselines
-    first; ``objective`` is the statistic that was learned; ``notes`` say what is missing.
+    first; ``objective`` is the statistic that was learned; ``notes`` say what is missing;
+    ``covered`` is the share of the application's time in collectives that the instances stand for,
+    None if they do not count by a profile.
 
     ``guard`` is whether learners' decisions were guarded, ``colltune_version`` that which
     evaluated.
@@ -65,6 +70,7 @@ class Evaluation:
     decided: Mapping[str, Decided]
     colltune_version: str
     notes: tuple[str, ...] = ()
+    covered: float | None = None
 
     @cached_property
     def scores(self) -> dict[str, dict[str, Score]]:
@@ -92,6 +98,8 @@ class Evaluation:
             "seed": setup.seed,
             "objective": self.objective,
             "judged_by": setup.judged_by,
+            "profile": setup.profile,
+            "profile_covered": self.covered,
             "selectors": {
                 selector: {name: score.as_dict() for name, score in rows.items()}
                 for selector, rows in self.scores.items()

@@ -42,6 +42,10 @@ class Score:
     ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
     configurations would reach; ``mean_regret`` and ``p95_regret`` (95 % quantile) are of regrets.
     ``fit_s`` and ``predict_s`` are the seconds that fitting and deciding took.
+
+    Where instances have weights, all means, shares and quantiles are by weight. ``time_saved`` is
+    the share of the application's time on them that the decisions save, None without weights;
+    ``oracle_time_saved`` what the fastest configurations would.
     """
 
     instances: int
@@ -64,6 +68,8 @@ class Score:
     default_share: float
     fit_s: float
     predict_s: float
+    time_saved: float | None = None
+    oracle_time_saved: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, JSON-able."""
@@ -87,33 +93,53 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
     gains, possible = np.log(default / selected), np.log(default / best)
     slower = selected > HARM * default
     regret = selected / best
-    blocks = tested.blocks()[rows]
-    ends = _intervals(bootstrap.sums(blocks, gains, possible, slower), seed)
-    beyond, known = _beyond_noise(gains, slower, decided.noise[rows])
+    blocks, weights = tested.blocks()[rows], tested.weights[rows]
+    ends = _intervals(bootstrap.sums(blocks, gains, possible, slower, weights), seed)
+    beyond, known = _beyond_noise(gains, slower, decided.noise[rows], weights)
     slowdowns = (selected / default)[slower]
+    possible_sum = float((weights * possible).sum())
     names = tested.collectives if collective is None else (collective,)
     return Score(
         instances=len(selected),
         shapes=len(np.unique(blocks)),
-        arithmetic_mean_speedup=float((default / selected).mean()),
-        geometric_mean_speedup=float(np.exp(gains.mean())),
+        arithmetic_mean_speedup=_mean(default / selected, weights),
+        geometric_mean_speedup=float(np.exp(_mean(gains, weights))),
         geometric_mean_speedup_interval=ends[0],
-        oracle_arithmetic_mean_speedup=float((default / best).mean()),
-        oracle_geometric_mean_speedup=float(np.exp(possible.mean())),
-        log_gain_share=float(gains.sum() / possible.sum()) if possible.sum() > 0 else None,
+        oracle_arithmetic_mean_speedup=_mean(default / best, weights),
+        oracle_geometric_mean_speedup=float(np.exp(_mean(possible, weights))),
+        log_gain_share=float((weights * gains).sum()) / possible_sum if possible_sum > 0 else None,
         log_gain_share_interval=ends[1],
-        mean_regret=float(regret.mean()),
-        p95_regret=float(np.quantile(regret, 0.95)),
-        slower_share=float(slower.mean()),
+        mean_regret=_mean(regret, weights),
+        p95_regret=_quantile(regret, tested.weight if tested.weight is None else weights, 0.95),
+        slower_share=_mean(slower, weights),
         slower_share_interval=ends[2],
-        mean_slowdown=float(slowdowns.mean()) if len(slowdowns) else None,
+        mean_slowdown=_mean(slowdowns, weights[slower]) if len(slowdowns) else None,
         worst_slowdown=float(slowdowns.max()) if len(slowdowns) else None,
         slower_beyond_noise_share=beyond,
         noise_known=known,
-        default_share=float(decided.kept[rows].mean()),
+        default_share=_mean(decided.kept[rows], weights),
         fit_s=sum(decided.fit_s.get(name, 0.0) for name in names),
         predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
+        time_saved=_saved(selected / default, tested, weights),
+        oracle_time_saved=_saved(best / default, tested, weights),
     )
+
+
+def _mean(values: Numbers | Flags, weights: Numbers) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _saved(kept: Numbers, tested: Instances, weights: Numbers) -> float | None:
+    """Return the share of the time saved where the share `kept` of each instance's is left."""
+    return None if tested.weight is None else 1.0 - _mean(kept, weights)
+
+
+def _quantile(values: Numbers, weights: Numbers | None, share: float) -> float:
+    if weights is None:
+        return float(np.quantile(values, share))
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, share * below[-1])])
 
 
 def _intervals(sums: bootstrap.Sums, seed: int) -> tuple[Ends, Ends, Ends]:
@@ -128,10 +154,12 @@ def _intervals(sums: bootstrap.Sums, seed: int) -> tuple[Ends, Ends, Ends]:
     )
 
 
-def _beyond_noise(gains: Numbers, slower: Flags, noise: Numbers) -> tuple[float | None, int]:
+def _beyond_noise(
+    gains: Numbers, slower: Flags, noise: Numbers, weights: Numbers
+) -> tuple[float | None, int]:
     """Return the share that is slower beyond noise, and of how many instances noise is known."""
     known = np.isfinite(noise)
     if not known.any():
         return None, 0
     beyond = slower[known] & (-gains[known] > _Z95 * noise[known])
-    return float(beyond.mean()), int(known.sum())
+    return _mean(beyond, weights[known]), int(known.sum())

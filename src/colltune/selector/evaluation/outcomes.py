@@ -18,7 +18,8 @@ class Instances:
     """N tested instances, in the order of the folds; the same instance may be in several.
 
     ``collective`` and ``fold`` (n) are names; ``default_s`` and ``best_s`` measured seconds;
-    ``best`` the ids of the configurations measured fastest.
+    ``best`` the ids of the configurations measured fastest. ``weight`` (n) is how much each counts,
+    the mean 1; None: all as much.
     """
 
     collective: tuple[str, ...]
@@ -29,6 +30,7 @@ class Instances:
     default_s: Numbers
     best_s: Numbers
     best: tuple[str, ...]
+    weight: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -43,6 +45,11 @@ class Instances:
         if collective is None:
             return np.ones(len(self), np.bool_)
         return np.array([c == collective for c in self.collective], np.bool_)
+
+    @property
+    def weights(self) -> Numbers:
+        """How much each instance counts, shape (n)."""
+        return np.ones(len(self)) if self.weight is None else self.weight
 
     def blocks(self) -> Integers:
         """Return the number of each instance's shape, shape (n): what is resampled together."""

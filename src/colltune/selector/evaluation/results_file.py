@@ -8,6 +8,8 @@ Format history
    ``tested`` (columns of the tested instances), ``selectors`` (columns of each one's decisions,
    None for unknown noise), notes, and ``scores``, which are for other programs: reading computes
    them from the decisions again.
+2. adds ``profile`` to the setup, ``weight`` to ``tested`` (how much each instance counts, null for
+   all as much) and ``covered`` to the run; results without a profile are still written as 1.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from colltune.selector.evaluation.evaluation import Evaluation, Setup
 from colltune.selector.evaluation.outcomes import Decided, Instances
 
 FORMAT = "colltune-evaluation"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_WITHOUT_PROFILE = 1
 _MEND = "write it again with `colltune evaluate … --out`, or copy it again from where it is whole"
 
 
@@ -44,13 +47,19 @@ def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
     """
     content = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": _version(evaluations),
         "colltune_version": __version__,
         "runs": [_run(evaluation) for evaluation in evaluations],
     }
     with whole(path) as temporary:
         temporary.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     return path
+
+
+def _version(evaluations: Sequence[Evaluation]) -> int:
+    """Return the oldest version that tells everything; older programs read it."""
+    weighed = any(evaluation.setup.profile for evaluation in evaluations)
+    return FORMAT_VERSION if weighed else _WITHOUT_PROFILE
 
 
 def read(path: Path) -> list[Evaluation]:
@@ -84,7 +93,7 @@ def _content(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{path}: not the results of `colltune evaluate … --out FILE.json`")
     version = content.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in (_WITHOUT_PROFILE, FORMAT_VERSION):
         raise DataError(
             f"{path}: results of format {version!r} are not known to this colltune ({__version__}),"
             f" which reads up to {FORMAT_VERSION}; upgrade colltune"
@@ -103,7 +112,9 @@ def _run(evaluation: Evaluation) -> dict[str, Any]:
         "tested": {
             name: value.tolist() if isinstance(value, np.ndarray) else list(value)
             for name, value in vars(tested).items()
+            if value is not None
         },
+        "covered": evaluation.covered,
         "selectors": {name: _columns(one) for name, one in evaluation.decided.items()},
         "notes": list(evaluation.notes),
         "scores": {
@@ -136,6 +147,7 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
         int(run["seed"]),
         None if run["max_nprocs"] is None else int(run["max_nprocs"]),
         Objective(run["judged_by"]).value,
+        None if run.get("profile") is None else _word(run["profile"]),
     )
     return Evaluation(
         setup,
@@ -147,6 +159,7 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
         {_word(name): _decided(one, name, tested) for name, one in run["selectors"].items()},
         version,
         tuple(map(str, run["notes"])),
+        None if run.get("covered") is None else float(run["covered"]),
     )
 
 
@@ -154,14 +167,16 @@ def _tested(columns: Mapping[str, Any]) -> Instances:
     words = [tuple(map(_word, columns[name])) for name in ("collective", "fold", "best")]
     nodes, ppn, sizes = (_integers(columns[name], name) for name in ("nodes", "ppn", "msize_bytes"))
     default_s, best_s = (_times(columns[name], name) for name in ("default_s", "best_s"))
-    lengths = {len(column) for column in (*words, nodes, ppn, sizes, default_s, best_s)}
+    weight = _times(columns["weight"], "weight") if "weight" in columns else None
+    others = () if weight is None else (weight,)
+    lengths = {len(c) for c in (*words, nodes, ppn, sizes, default_s, best_s, *others)}
     if len(lengths) != 1 or not len(nodes):
         raise ValueError("the columns of tested have different lengths, or none")
     for name in set(words[0]):
         parse_collective(name)
     if (best_s > default_s).any():
         raise ValueError("an instance's best_s is slower than its default_s")
-    return Instances(words[0], words[1], nodes, ppn, sizes, default_s, best_s, words[2])
+    return Instances(words[0], words[1], nodes, ppn, sizes, default_s, best_s, words[2], weight)
 
 
 def _decided(columns: Mapping[str, Any], name: str, tested: Instances) -> Decided:

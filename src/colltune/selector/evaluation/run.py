@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from joblib import delayed
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 from colltune import __version__
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.dataset.profile import Profile
 from colltune.domain import Configuration, Context
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
 from colltune.models.workers import cluster, processes, spread
+from colltune.selector.evaluation.by_time import weigh
 from colltune.selector.evaluation.evaluation import Evaluation, Setup
 from colltune.selector.evaluation.folds import Fold, Source, digest
 from colltune.selector.evaluation.outcomes import Decided, Instances
@@ -49,6 +52,7 @@ def evaluate_split(  # noqa: PLR0913
     allocation_of: Mapping[str, str] | None = None,
     with_references: bool = True,
     jobs: int | None = None,
+    profile: Profile | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare learners with the baselines on the folds of `split`.
@@ -82,6 +86,8 @@ def evaluate_split(  # noqa: PLR0913
         virtual best.
     jobs
         Processes at most, by default one per usable core. Results do not depend on it.
+    profile
+        Of an application: instances count by the time that it spends on them.
     progress
         Called as ``progress(done, total, next)``, total being folds times recipes.
 
@@ -100,7 +106,13 @@ def evaluate_split(  # noqa: PLR0913
     judge = judged_by or objective
     source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
     folds = split.folds(source)
+    weighting = None
+    if profile is not None:
+        folds, weights, weighting = weigh(folds, profile)
+        notes = (*notes, weighting.note)
     tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
+    if weighting is not None:
+        tested = replace(tested, weight=np.concatenate(weights))
     setup = Setup(
         dataset.context,
         digest(dataset),
@@ -110,6 +122,7 @@ def evaluate_split(  # noqa: PLR0913
         seed,
         max_nprocs,
         judge.value,
+        weighting.profile if weighting else None,
     )
     return Evaluation(
         setup,
@@ -121,6 +134,7 @@ def evaluate_split(  # noqa: PLR0913
         choices,
         __version__,
         (*notes, *problems),
+        weighting.covered if weighting else None,
     )
 
 
