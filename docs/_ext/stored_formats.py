@@ -43,6 +43,20 @@ STORED = (
         "colltune.dataset.parquet:SCHEMA_VERSION",
     ),
     Stored("Tidy CSV", "*.csv, *.csv.gz", "export", "colltune.dataset.tidy_csv"),
+    Stored(
+        "Profile of an application",
+        "$COLLTUNE_PROFILE/*.profile",
+        "libcolltune",
+        "colltune.dataset.profile_file",
+        "colltune.dataset.profile_file:FORMAT_VERSION",
+    ),
+    Stored(
+        "Configuration of an application",
+        "<folder>/manifest.json",
+        "pack",
+        "colltune.cli.packing",
+        "colltune.cli.packing:FORMAT_VERSION",
+    ),
     Stored("Campaign", "campaign.toml", "", "colltune.bench.campaign_file"),
     Stored(
         "Journal of a campaign",

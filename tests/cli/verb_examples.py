@@ -27,6 +27,7 @@ from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
 from colltune.server.auth import token_file
 from colltune.server.auth.scopes import Scope
+from tests.dataset.profiles import profile_text, row
 from tests.models.registry.small import small
 
 RULES = "1\n7\n1\n4 2\n0 6 0 0\n8192 3 0 4096\n"
@@ -137,6 +138,12 @@ def _tuned(place: Place) -> tune_pipeline.TuneResult:
     )
 
 
+def _profile(place: Place) -> Path:
+    path = place.folder / "one.profile"
+    path.write_bytes(profile_text([row("bcast", "8x4", 512, 100, 1e-3)]))
+    return path
+
+
 def _lint(place: Place) -> Words:
     return "lint", place.written("rules µ\udcff.conf", RULES), "--release", "4.1.6"
 
@@ -166,6 +173,11 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "evaluate": lambda p: (*("evaluate", p.data, "--split", "extrapolation", "--learner", "knn"),),
     "report": lambda p: ("report", p.bundle, "--data", p.data, "--out", p.folder / "r.html"),
     "select": lambda p: ("select", "--bundle", p.bundle, "--nodes", 6, "--ppn", 2),
+    "profile": lambda p: ("profile", _profile(p), "--bundle", p.bundle),
+    "pack": lambda p: (
+        *("pack", "--profile", _profile(p), "--bundle", p.bundle, "--nodes", 8, "--ppn", 4),
+        *("--out", p.folder / "packed"),
+    ),
     "what-if": lambda p: (
         *("what-if", p.bundle, "--collective", "bcast", "--nodes", 8, "--ppn", 2),
         *("--msize", "1K"),

@@ -24,6 +24,8 @@ VERBS: dict[str, str] = {
     "report": "colltune.cli.report:report",
     "plot": "colltune.cli.plot:plot",
     "select": "colltune.cli.select:select",
+    "profile": "colltune.cli.profile:profile",
+    "pack": "colltune.cli.pack:pack",
     "what-if": "colltune.cli.what_if:what_if",
     "catalog": "colltune.cli.catalog:catalog",
     "lint": "colltune.cli.lint:lint",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from colltune.domain import Configuration, DecisionTable, Instance, Shape
+from colltune.domain import Collective, Configuration, DecisionTable, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.bundle import Bundle
 from colltune.mpi import MpiLibrary, library
@@ -163,15 +163,21 @@ def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) 
 
 
 def table_for(
-    selector: ModelSelector, shape: Shape, target: Target, *, describe: bool = True
+    selector: ModelSelector,
+    shape: Shape,
+    target: Target,
+    *,
+    collectives: Collection[Collective] | None = None,
+    describe: bool = True,
 ) -> DecisionTable:
-    """Return the decisions for a job of `shape` on all collectives of the selector's bundle.
+    """Return the decisions for a job of `shape` on `collectives`, by default all of the bundle.
 
     There are none for a single process, which talks to nobody.
 
     With `describe` intervals tell their predictions and reasons, which takes most of the time.
     """
-    collectives = selector.bundle.collectives
+    if collectives is None:
+        collectives = selector.bundle.collectives
     if shape.nprocs == 1:
         return DecisionTable(selector.bundle.context.library, shape, {})
     if target.form.one_choice:

@@ -64,6 +64,7 @@ def decision_table(  # noqa: PLR0913
     *,
     single_rule: Collection[Collective] = frozenset(),
     comm_sizes: Iterable[int] | None = None,
+    comm_layouts: Mapping[int, Layouts] | None = None,
     max_msize_bytes: int | None = None,
     by_layout: bool = False,
     describe: bool = True,
@@ -84,6 +85,8 @@ def decision_table(  # noqa: PLR0913
         layout, and faster on average by more than the guard asks.
     comm_sizes
         Sizes of communicators; by default `communicator_sizes`. Each rule is for exactly its size.
+    comm_layouts
+        How the communicators of each size lie, instead of `comm_sizes` in all their `layouts`.
     max_msize_bytes
         As for `intervals`.
     by_layout
@@ -92,9 +95,10 @@ def decision_table(  # noqa: PLR0913
     describe
         Whether intervals tell their predictions and reasons, which takes most of the time.
     """
-    sizes = communicator_sizes(shape) if comm_sizes is None else sorted(set(comm_sizes))
-    by_size = {size: layouts(size, shape) for size in sizes}
-    by_size = {size: found for size, found in by_size.items() if found}
+    if comm_layouts is None:
+        sizes = communicator_sizes(shape) if comm_sizes is None else sorted(set(comm_sizes))
+        comm_layouts = {size: layouts(size, shape) for size in sizes}
+    by_size = {size: found for size, found in sorted(comm_layouts.items()) if found}
     apart = [layout for found in by_size.values() if len(found) > 1 for layout in found]
     asked: list[Layouts] = [*by_size.values(), *((layout,) for layout in apart if by_layout)]
     rules: dict[tuple[Collective, int], Intervals] = {}

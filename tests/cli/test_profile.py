@@ -1,0 +1,108 @@
+"""`colltune profile`, and weights by a profile in other verbs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Verb
+from tests.cli.verb_examples import CAMPAIGN
+from tests.dataset.profiles import RECORDED, profile_text, row
+
+ROWS = (
+    row("bcast", "8x4", 512, 1000, 1e-3, msize=600),
+    row("bcast", "8x1", 8, 10, 1e-3),
+    row("allreduce", "8x4", 8, 500, 1e-3),
+)
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> Path:
+    """Return a folder with one profile."""
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "one.profile").write_bytes(profile_text(ROWS))
+    return folder
+
+
+def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None:
+    """Lines come with the longest first, and with shares of collectives and of the run."""
+    answer = colltune("profile", profiles, "--top", 2)
+    lines = answer.out.splitlines()
+    assert lines[0] == "solver: 1 run on 8x4, openmpi 4.1.4"
+    assert "(15.0%) in collectives" in lines[1]
+    assert lines[5].split() == [
+        *("bcast", "32", "(8x4)", "600", "1000", "1", "s", "66.6%", "10.0%", "1", "ms")
+    ]
+    assert lines[-1].startswith("and 1 more lines, 0.2% of the time")
+
+
+def test_json_holds_all_lines(colltune: Verb, profiles: Path) -> None:
+    """Machines get every kind of calls, and null for what is not known."""
+    found = colltune("profile", profiles, "--json", "--top", 1).json
+    assert found["version"] == 1
+    assert [u["collective"] for u in found["uses"]] == ["bcast", "allreduce", "bcast"]
+    assert found["jobs"][0]["shape"] == "8x4"
+    assert found["process_s"] == 320.0
+
+
+def test_a_bundle_tells_what_it_would_change(
+    colltune: Verb, profiles: Path, bundle_path: Path, tmp_path: Path
+) -> None:
+    """Choice, saving and what is unknown stand in the table, in JSON and in the picture."""
+    picture = tmp_path / "profile.svg"
+    answer = colltune("profile", profiles, "--bundle", bundle_path, "--plot", picture)
+    assert "binomial" in answer.out
+    assert "unknown: the bundle has no models of it" in answer.out
+    assert "in all the bundle would save" in answer.out
+    assert "not known for 33.3% of the time in collectives" in answer.out
+    assert b"<svg" in picture.read_bytes()
+    found = colltune("profile", profiles, "--bundle", bundle_path, "--json").json
+    assert found["saving"]["least_s"] <= found["saving"]["expected_s"]
+    assert found["uses"][1]["foreseen"]["saving"] is None
+
+
+def test_several_folders_and_real_files(colltune: Verb) -> None:
+    """Recorded files of different libraries are refused together and read by themselves."""
+    answer = colltune("profile", RECORDED)
+    assert answer.status == 3
+    assert "do not add up: mpich 4.0.2, openmpi 5.0.11" in answer.err
+    answer = colltune("profile", RECORDED / "known-mpich.profile")
+    assert answer.status == 0
+    assert "2 (1x2)" in answer.out
+
+
+def test_a_plan_by_profile_measures_what_is_used(
+    colltune: Verb, profiles: Path, tmp_path: Path
+) -> None:
+    """`plan --profile`, or the campaign's own key, plans the application's sizes and shapes."""
+    text = CAMPAIGN.replace("nodes = [2, 4]", "nodes = [4, 8]").replace("ppn = [2]", "ppn = [4]")
+    release = '[library]\nname = "openmpi"\nrelease = "4.1.4"\n'
+    campaign = tmp_path / "campaign.toml"
+    campaign.write_text(text + release)
+    by_option = colltune("plan", campaign, "--profile", profiles, "--json").json
+    campaign.write_text(
+        text.replace("[space]\n", f'[space]\nprofile = "{profiles}"\n', 1) + release
+    )
+    by_key = colltune("plan", campaign, "--json").json
+    assert by_option == by_key
+    assert by_key["profile_covered"] == pytest.approx(0.667, abs=0.001)
+    assert (by_key["shapes"], by_key["largest_shape"]) == (2, "8x4")
+    assert "67% of the application's time" in colltune("plan", campaign).out
+
+
+def test_an_evaluation_by_profile_says_what_it_covers(
+    colltune: Verb, profiles: Path, measurements_csv: Path
+) -> None:
+    """`evaluate --profile` counts by time, and says how much of it the data cover."""
+    words = ("evaluate", measurements_csv, "--split", "leave-nodes-out", "--learner", "knn")
+    answer = colltune(*words, "--profile", profiles)
+    assert "time saved" in answer.out
+    assert "66.7% of its time in collectives is covered; the rest is in allreduce" in answer.out
+    found = colltune(*words, "--profile", profiles, "--json").json
+    assert found["profile_covered"] == pytest.approx(0.667, abs=0.001)
+    assert found["selectors"]["virtual_best"]["all"]["time_saved"] == pytest.approx(2 / 3)
+    assert colltune(*words, "--json").json["profile"] is None
+    paper = colltune("evaluate", measurements_csv, "--suite", "paper", "--profile", profiles)
+    assert (paper.status, "drop --profile" in paper.err) == (3, True)
