@@ -86,7 +86,18 @@ def write_configuration(
         builtin_operations_only=builtin_operations_only,
     )
     selector = selector_for(bundle, target, guard=guard)
-    found = render(selector, shape, target)
+    return write_for_job(render(selector, shape, target), path)
+
+
+def write_for_job(found: Rendered, path: Path) -> WrittenConfiguration:
+    """Write as `write_rendered` does; where libcolltune reads it, with the one at hand.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written.
+    """
+    target = found.target
     if not target.form.interposed:
         return write_rendered(found, path)
     from colltune.cli.interposed_library import library_or_note

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.configuration import WrittenConfiguration, write_rendered
+from colltune.cli.configuration import WrittenConfiguration, write_for_job
 from colltune.dataset.profile import Profile
 from colltune.dataset.profile_file import read_profiles
 from colltune.domain import Collective, DecisionTable, Shape
@@ -120,7 +120,7 @@ class Packed:
         OutputError
             If one cannot be written.
         """
-        written = write_rendered(self.made, folder / self.made.target.form.name)
+        written = write_for_job(self.made, folder / self.made.target.form.name)
         _write(folder / _SCRIPT, f"# source this file in the job\n{written.job_line}\n")
         _write(folder / _README, self._readme(folder.absolute(), written))
         manifest = json.dumps(self.as_dict(written), indent=2, allow_nan=False)
