@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ IDS = (
     "colltune.bcast.hierarchical:groups=4,inner=pipeline,outer=scatter_ring_allgather,segsize=1",
     "colltune.bcast.hierarchical:groups=1000,inner=flat,outer=chain",
 )
+WARNINGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror")
 NPROCS = {"openmpi": 5, "mpich": 3}
 
 
@@ -42,6 +45,17 @@ def program(mpi: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _lines(outcome: process.Outcome) -> list[str]:
     assert outcome.ok, outcome.explain()
     return outcome.stdout.splitlines()
+
+
+def test_the_compiler_has_nothing_to_say(mpi: Preloaded) -> None:
+    """All of the library's sources are free of warnings under each MPI."""
+    sources = sorted(Path(str(resources.files("colltune.mpi.interposed") / "native")).glob("*.c"))
+    outcome = process.run(
+        [mpi.installation.mpicc, *WARNINGS, "-fsyntax-only", *sources],
+        timeout_s=60.0,
+        env=dict(os.environ) | mpi.installation.launch_environment(),
+    )
+    assert outcome.ok, outcome.explain()
 
 
 def test_broadcasts_deliver_as_the_library_does(mpi: Preloaded, program: Path) -> None:
