@@ -66,6 +66,19 @@ STORED = (
         "colltune.bench.journal:_VERSION",
     ),
     Stored(
+        "Task times of HAN",
+        "tasks.jsonl",
+        "han measure",
+        "colltune.bench.han.tasks_file",
+        "colltune.bench.han.tasks_file:VERSION",
+    ),
+    Stored(
+        "Plan and raw output of the program that times tasks",
+        "tasks.jsonl.launch/",
+        "han measure",
+        "colltune.bench.han.raw",
+    ),
+    Stored(
         "Plan and raw output of the native benchmark",
         "<dataset>/raw/<launch>/",
         "measure",

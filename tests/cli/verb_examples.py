@@ -27,6 +27,7 @@ from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
 from colltune.server.auth import token_file
 from colltune.server.auth.scopes import Scope
+from tests.bench.han.samples import replace_measuring, write_tasks, write_whole
 from tests.dataset.profiles import profile_text, row
 from tests.models.registry.small import small
 
@@ -96,6 +97,7 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "find", lambda *_: imagined)
     library = place.written("libcolltune.so", "")
     monkeypatch.setattr(interposed_library, "compiled", lambda _: library)
+    replace_measuring(monkeypatch)
 
 
 def _proof(path: Path) -> Proof:
@@ -148,6 +150,17 @@ def _lint(place: Place) -> Words:
     return "lint", place.written("rules µ\udcff.conf", RULES), "--release", "4.1.6"
 
 
+def _tasks(place: Place) -> Words:
+    """Return a file of task times, and the options that name what is in it."""
+    path = write_tasks(place.folder / "tasks.jsonl")
+    options = ("--collective", "bcast", "--segsize", "4K", "--up", "libnbc", "--low", "sm")
+    return path, *options, "--msize", "4K,64K"
+
+
+def _whole(place: Place) -> Path:
+    return write_whole(place.folder / "whole")
+
+
 def _token_list(place: Place) -> Words:
     tokens = place.folder / "tokens"
     token_file.write(tokens, [token_file.Token("ci", frozenset(Scope), "0" * 64, None)])
@@ -168,6 +181,14 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     ),
     "import": lambda p: ("import", p.data, "--out", p.folder / "d"),
     "export": lambda p: ("export", p.data, "--out", p.folder / "e.csv"),
+    "han measure": lambda p: (
+        *("han", "measure", p.folder / "tasks.jsonl", "--shape", "2x2", "--budget", "1m"),
+    ),
+    "han select": lambda p: ("han", "select", *_tasks(p), "--shape", "2x2", "--out", p.folder),
+    "han compare": lambda p: (
+        *("han", "compare", _tasks(p)[0], _whole(p), "--segsize", "4K", "--up", "libnbc"),
+        *("--low", "sm", "--picture", p.folder / "p.svg"),
+    ),
     "noise": lambda p: ("noise", p.data),
     "fit": lambda p: ("fit", p.data, "--learner", "knn", "--out", p.folder / "b"),
     "evaluate": lambda p: (*("evaluate", p.data, "--split", "extrapolation", "--learner", "knn"),),

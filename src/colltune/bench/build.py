@@ -28,12 +28,16 @@ class _Product:
     ending: str = ""
 
 
-_PROGRAM = _Product(("-O3", *_C11), ("-ldl",))
+_PROGRAM = _Product(("-O3", *_C11), ("-ldl", "-lm"))
 # loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
 _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
 _COMPILE_TIMEOUT_S = 120.0
+_SHARED_WITH_TASKS = (
+    *("clock.c", "collbench.h", "collectives.c", "collectives.h"),
+    *("layout.c", "settings.c", "sync.c", "world.c"),
+)
 
 
 def native_benchmark(
@@ -57,6 +61,22 @@ def native_benchmark(
     """
     texts = _sources("colltune.bench")
     return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
+
+
+def han_tasks(
+    mpicc: Path,
+    identity: str,
+    cache: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Path:
+    """Return the compiled program that times the tasks of coll/han.
+
+    It shares clocks, layouts and control variables with the benchmark. See `native_benchmark` for
+    parameters and errors.
+    """
+    shared = {n: text for n, text in _sources("colltune.bench").items() if n in _SHARED_WITH_TASKS}
+    texts = shared | _sources("colltune.bench.han")
+    return _compiled("hantasks", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
 def canary(

@@ -196,12 +196,22 @@ class Campaign:
     def offered(self, library: MpiLibrary, release: str, collective: Collective) -> Portfolio:
         """Return what `library` offers with the campaign's parameter values, globs not applied.
 
-        `release` is that of the installed library.
+        That is its portfolio, and what it has further for one of the campaign's shapes. `release`
+        is that of the installed library.
         """
         chosen = {"segsizes_bytes": self.segsizes_bytes, "fanouts": self.fanouts}
         values = {name: value for name, value in chosen.items() if value is not None}
         whole = beside(library) if self.interposed else library
-        return whole.portfolio(release, collective, **values)
+        found = whole.portfolio(release, collective, **values)
+        values.pop("fanouts", None)
+        further = tuple(
+            configuration
+            for configuration in library.further(release, collective, **values)
+            if any(not library.why_not_on(release, configuration, s) for s in self._every_shape)
+        )
+        return Portfolio(
+            found.library, found.release, collective, (*found.configurations, *further)
+        )
 
     @property
     def identity(self) -> str:

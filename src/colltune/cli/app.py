@@ -16,6 +16,7 @@ VERBS: dict[str, str] = {
     "plan": "colltune.cli.plan:plan",
     "measure": "colltune.cli.measure:measure",
     "submit": "colltune.cli.submit:submit",
+    "han": "colltune.cli.han:han",
     "import": "colltune.cli.import_:import_",
     "export": "colltune.cli.export:export",
     "noise": "colltune.cli.noise:noise",

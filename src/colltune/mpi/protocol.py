@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from colltune.domain import Collective, Configuration, Portfolio
+from colltune.domain import Collective, Configuration, Portfolio, Shape
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.offer import Offer
@@ -127,6 +127,16 @@ class MpiLibrary(Protocol):
         """
         ...
 
+    def further(
+        self, release: str, collective: Collective, segsizes_bytes: Sequence[int] = SEGSIZES_BYTES
+    ) -> tuple[Configuration, ...]:
+        """Return what can be measured beside the portfolio, but chosen for a job as a whole alone.
+
+        No file can tell such configurations for some message sizes or communicators.
+        `segsizes_bytes` are the values of this parameter to be offered.
+        """
+        return ()
+
     def canonical(self, release: str, configuration: Configuration) -> Configuration:
         """Return the one spelling of `configuration`: the library's name, honoured parameters."""
         ...
@@ -148,6 +158,13 @@ class MpiLibrary(Protocol):
     ) -> str:
         """Return why `configuration` would not run as itself there; empty if it would."""
         ...
+
+    def why_not_on(self, release: str, configuration: Configuration, shape: Shape) -> str:
+        """Return why it would not run as itself on `shape`; empty if nothing speaks against it.
+
+        Beside `why_not`, which is told the number of processes alone.
+        """
+        return ""
 
     def feasible(
         self,
@@ -198,6 +215,15 @@ class MpiLibrary(Protocol):
     def settable_at_runtime(self, release: str, configuration: Configuration) -> bool:
         """Tell whether `force` works; if not, only `forced_environment` does."""
         ...
+
+    def launch_environment(
+        self, release: str, configuration: Configuration
+    ) -> dict[str, str] | None:
+        """Return what a launch needs beside `base_environment` for `force` to work inside it.
+
+        It is empty where `settable_at_runtime` holds; None tells that `force` never works.
+        """
+        return {} if self.settable_at_runtime(release, configuration) else None
 
     def base_environment(self, release: str) -> dict[str, str]:
         """Return the environment of a launch in which `force` works."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -124,16 +124,15 @@ class NativeBackend:
         release = self._mpi.release
         if not self._library.feasible(release, configuration, *where):
             return False
-        if own.is_own(configuration) and own.why_not_on(configuration, instance.shape):
+        if self._library.why_not_on(release, configuration, instance.shape):
             return False
         return self._library.effective(release, configuration, *where) == configuration
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
         """Group `cells`: one launch for all that can be switched inside it, one for each other."""
-        groups: dict[Configuration | None, list[Cell]] = {}
+        groups: dict[Hashable, list[Cell]] = {}
         for cell in cells:
-            own = self._forcing.needs_own_launch(cell.configuration)
-            groups.setdefault(cell.configuration if own else None, []).append(cell)
+            groups.setdefault(self._forcing.launch_of(cell.configuration), []).append(cell)
         return tuple(tuple(group) for group in groups.values())
 
     @property
@@ -277,15 +276,22 @@ class _Forcing:
 
     def settings(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables that choose `configuration` inside a launch."""
-        if not self._library.settable_at_runtime(self._release, configuration):
+        if self._library.launch_environment(self._release, configuration) is None:
             return {}
         return self._library.force(self._release, configuration)
 
     def needs_own_launch(self, configuration: Configuration) -> bool:
         """Tell whether only a launch's environment can choose `configuration`."""
-        return not configuration.is_default and not self._library.settable_at_runtime(
-            self._release, configuration
-        )
+        if configuration.is_default:
+            return False
+        return self._library.launch_environment(self._release, configuration) is None
+
+    def launch_of(self, configuration: Configuration) -> Hashable:
+        """Return what is equal for configurations that one launch can measure."""
+        if configuration.is_default:
+            return frozenset[tuple[str, str]]()
+        found = self._library.launch_environment(self._release, configuration)
+        return configuration if found is None else frozenset(found.items())
 
     def environment(self, configurations: Iterable[Configuration]) -> dict[str, str]:
         """Return the environment of a launch that measures `configurations`.
@@ -318,9 +324,10 @@ class _Forcing:
             )
 
     def _wanted(self, configuration: Configuration) -> dict[str, str]:
-        if self._library.settable_at_runtime(self._release, configuration):
-            return self._library.base_environment(self._release)
-        return self._library.forced_environment(self._release, configuration)
+        found = self._library.launch_environment(self._release, configuration)
+        if found is None:
+            return self._library.forced_environment(self._release, configuration)
+        return self._library.base_environment(self._release) | found
 
 
 def _preloading(library: str | None, program: tuple[Path, ...]) -> tuple[str | Path, ...]:

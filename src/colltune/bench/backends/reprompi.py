@@ -152,6 +152,7 @@ class ReproMpiBackend:
             configuration.is_default
             or (
                 self._library.feasible(release, configuration, *where)
+                and not self._library.why_not_on(release, configuration, instance.shape)
                 and self._library.effective(release, configuration, *where) == configuration
             )
         )

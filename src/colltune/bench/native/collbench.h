@@ -43,7 +43,7 @@ extern plan_t plan;
 /* Read the plan on rank 0 and hand it to all. */
 void load_plan(const char *path);
 
-/* ---- collbench.c ---- */
+/* ---- world.c ---- */
 
 extern int world_rank, world_size;
 extern double started; /* seconds of now() at which rank 0 started, on this node's clock */
@@ -54,6 +54,12 @@ int owner_is_gone(void); /* 1: nobody waits for the results any more */
 void pause_for(double seconds);
 void die(const char *what, const char *detail);
 void *grown(void *array, int n, size_t item); /* make room for item number n */
+
+/* Let all nodes' clocks count from `mine`, the moment at which rank 0 started. Collective. */
+void agree_on_start(double mine);
+
+/* The text of a file that rank 0 reads, on all processes; to be freed. Collective. */
+char *read_shared_text(const char *path);
 
 /* ---- layout.c ---- */
 
@@ -83,6 +89,9 @@ void report_layout(void);
  * MPI_COMM_NULL: `culprit` tells why not. Collective over the group. */
 MPI_Comm configured(int config, group_t *group, const char **culprit);
 void withdraw(void);
+
+/* Write a configuration's variables until `withdraw` is called; 1: `culprit` cannot be written. */
+int apply_settings(const config_t *config, const char **culprit);
 
 /* Never use again the communicator that the configuration has been on. */
 void give_up_communicator(int config, const group_t *group);

@@ -9,26 +9,6 @@ plan_t plan;
 static struct { int first, last; } *instances;
 static int n_instances;
 
-static char *read_text(const char *path) {
-    long length = -1;
-    char *text = NULL;
-    if (world_rank == 0) {
-        FILE *file = fopen(path, "rb");
-        if (!file || fseek(file, 0, SEEK_END) || (length = ftell(file)) < 0) die("cannot read ", path);
-        if (length >= INT_MAX) die("too long: ", path);
-        rewind(file);
-        text = malloc((size_t)length + 1);
-        if (!text || fread(text, 1, (size_t)length, file) != (size_t)length) die("cannot read ", path);
-        fclose(file);
-    }
-    MPI_Bcast(&length, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-    if (world_rank) text = malloc((size_t)length + 1);
-    if (!text) die("out of memory", "");
-    MPI_Bcast(text, (int)length, MPI_CHAR, 0, MPI_COMM_WORLD);
-    text[length] = '\0';
-    return text;
-}
-
 static void parse_config(char *line) {
     plan.configs = grown(plan.configs, plan.n_configs, sizeof *plan.configs);
     config_t *config = &plan.configs[plan.n_configs++];
@@ -114,7 +94,7 @@ static void parse_line(char *line) {
 }
 
 void load_plan(const char *path) {
-    char *text = read_text(path), *end;
+    char *text = read_shared_text(path), *end;
     if (strncmp(text, "colltune-plan 2\n", 16)) die("not a plan of version 2: ", path);
     for (char *line = text + 16; line && *line; line = end) {
         end = strchr(line, '\n');

@@ -1,9 +1,10 @@
 /* Makes configurations take effect by writing MPI_T control variables.
  *
- * Open MPI reads them when a communicator is created: each configuration gets communicators of its
- * own. The MPICH family reads them at every call: they stay written for the whole visit, during
- * which nothing but the collective under test and point-to-point messages may be called. So do those
- * of libcolltune, colltune.<collective>=<id>, which are no variables but a call of its own. */
+ * Open MPI reads most when a communicator is created: each configuration gets communicators of its
+ * own. The MPICH family reads them at every call, as Open MPI does some: they stay written for the
+ * whole visit, during which nothing but the collective under test and point-to-point messages may
+ * be called. So do those of libcolltune, colltune.<collective>=<id>, which are no variables but a
+ * call of its own. */
 #include "collbench.h"
 
 #include <stdlib.h>
@@ -127,7 +128,7 @@ static int write_variable(const char *name, const char *text, content_t *old) {
     return failed;
 }
 
-static int apply(const config_t *config, const char **culprit) {
+int apply_settings(const config_t *config, const char **culprit) {
     for (int i = 0; i < config->n; i++) {
         if (!write_variable(config->settings[i].name, config->settings[i].value, &saved[i])) continue;
         *culprit = config->settings[i].name;
@@ -208,9 +209,11 @@ MPI_Comm configured(int config, group_t *group, const char **culprit) {
     MPI_Comm comm = MPI_COMM_NULL;
     int at_creation = read_at_creation(config);
     if (!at_creation) comm = communicator(-1, group);
-    else if (find_entry(config, group)) return communicator(config, group);
+    /* some are read at every call all the same, such as coll/han's segment size */
+    else if (find_entry(config, group) && !apply_settings(&plan.configs[config], culprit))
+        return communicator(config, group);
     *culprit = "a control variable cannot be written everywhere";
-    double failed = apply(&plan.configs[config], culprit);
+    double failed = apply_settings(&plan.configs[config], culprit);
     exchange(group, &failed, 1);
     if (failed > 0) {
         withdraw();

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from colltune.domain import Collective, Configuration, Portfolio
+from colltune.domain import Collective, Configuration, Portfolio, Shape
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.interposed import own
 from colltune.mpi.offer import Offer
@@ -114,6 +114,12 @@ class Beside(MpiLibrary):
             release, configuration, nprocs, msize_bytes, element_bytes=element_bytes
         )
 
+    def why_not_on(self, release: str, configuration: Configuration, shape: Shape) -> str:
+        """Return why it would not run as itself on `shape`; empty if nothing speaks against it."""
+        if own.is_own(configuration):
+            return own.why_not_on(configuration, shape)
+        return self.mpi.why_not_on(release, configuration, shape)
+
     def running_from(
         self, release: str, configuration: Configuration, nprocs: int, element_bytes: int = 1
     ) -> int | None:
@@ -162,6 +168,15 @@ class Beside(MpiLibrary):
             own.canonical(configuration)
             return True
         return self.mpi.settable_at_runtime(release, configuration)
+
+    def launch_environment(
+        self, release: str, configuration: Configuration
+    ) -> dict[str, str] | None:
+        """Return what a launch needs for `force`: nothing for libcolltune's own algorithms."""
+        if own.is_own(configuration):
+            own.canonical(configuration)
+            return {}
+        return self.mpi.launch_environment(release, configuration)
 
     def base_environment(self, release: str) -> dict[str, str]:
         """Return the library's own; libcolltune must be preloaded besides."""

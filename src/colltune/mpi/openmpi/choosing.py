@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.openmpi import portfolio
+from colltune.mpi.openmpi import han_setups, portfolio
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.tables import check_intervals, span
 
@@ -35,13 +35,20 @@ class Chooser:
     """Decides what of a table may be written for a release, and notes what may not.
 
     `builtin_operations_only` says that the program never reduces with an operation that does not
-    commute; `requests`, that the file can tell limits of requests.
+    commute; `requests`, that the file can tell limits of requests; `setups`, that it can tell
+    coll/han's setups.
     """
 
     def __init__(
-        self, release: str, *, builtin_operations_only: bool, requests: bool = True
+        self,
+        release: str,
+        *,
+        builtin_operations_only: bool,
+        requests: bool = True,
+        setups: bool = False,
     ) -> None:
         self.release, self.catalogue = release, catalogue_of(release)
+        self.setups = setups
         self.requests = requests
         self.builtin_operations_only = builtin_operations_only
         self.notes: list[str] = []
@@ -115,7 +122,7 @@ class Chooser:
         if why:
             self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
             return [left]
-        spelled = portfolio.canonical(self.release, interval.configuration)
+        spelled = self._spelled(interval.configuration)
         if first_bytes <= interval.first_bytes:
             return [Chosen(interval.first_bytes, spelled)]
         self.notes.append(
@@ -124,13 +131,20 @@ class Chooser:
         )
         return [left, Chosen(first_bytes, spelled)]
 
+    def _spelled(self, configuration: Configuration) -> Configuration:
+        if self.setups and han_setups.is_setup(configuration):
+            return han_setups.canonical(self.release, configuration)
+        return portfolio.canonical(self.release, configuration)
+
     def _refusal(self, comm_size: int, interval: Interval) -> tuple[str, int]:
         """Return why the configuration may not be written, else from which size on it may."""
         configuration = interval.configuration
         try:
-            spelled = portfolio.canonical(self.release, configuration)
+            spelled = self._spelled(configuration)
         except LibraryError as error:
             return str(error), 0
+        if han_setups.is_setup(spelled):
+            return han_setups.why_not(self.release, spelled, comm_size), 0
         if not self.requests and "requests" in dict(spelled.parameters):
             return f"no file of {self.release} can tell the limit of requests", 0
         why = portfolio.why_unsafe(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from colltune.domain import DecisionTable, Shape
+from colltune.domain import Configuration, DecisionTable, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile, Written
-from colltune.mpi.openmpi import activation, writer
+from colltune.mpi.openmpi import activation, han_setups, writer
 from colltune.mpi.openmpi.classic import converting
 from colltune.mpi.openmpi.classic.parsed import NAME, ClassicFile
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
@@ -30,6 +30,12 @@ class OpenMpiClassic(Format):
     one_choice = False
     knows_layout = False
     leaves_parts = True
+
+    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
+        """See `file_format.Format`: coll/han's setups are no algorithms of coll/tuned."""
+        if han_setups.is_setup(configuration):
+            return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
+        return super().why_not_expressed(release, configuration)
 
     def recognises(self, text: str) -> bool:
         """See `file_format.Format`."""

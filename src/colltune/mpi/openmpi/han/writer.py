@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from colltune.domain import Collective, DecisionTable, Interval
+from colltune.domain import Collective, Configuration, DecisionTable, Interval
 from colltune.mpi.file_format import Written
+from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.choosing import check_library
 from colltune.mpi.openmpi.components import HAN, han_serves
 from colltune.mpi.openmpi.han import lint
@@ -23,10 +24,11 @@ from colltune.mpi.openmpi.han.rules import (
     names_algorithms,
 )
 from colltune.mpi.openmpi.matches import HanLevel
-from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.tables import check_intervals
 
 _NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
+_BY_RULES = ("coll_han_priority", "coll_han_use_")
 _NO_BLANKS = "Written by colltune. All ranks must read the same file."
 
 
@@ -60,10 +62,20 @@ def convert(parsed: HanFile, release: str) -> Written:
     return Written(NAME, release, {"": text}, tuple(dict.fromkeys(writer.notes)))
 
 
+def setups_in(table: DecisionTable) -> dict[Collective, set[Configuration]]:
+    """Return the setups of coll/han that a table chooses, by collective."""
+    found: dict[Collective, set[Configuration]] = {}
+    for (collective, _), intervals in table.rules.items():
+        chosen = {i.configuration for i in intervals if han_setups.is_setup(i.configuration)}
+        found.setdefault(collective, set()).update(chosen)
+    return found
+
+
 class _Writer:
     def __init__(self, release: str) -> None:
         self.release, self.catalogue = release, catalogue_of(release)
         self.notes: list[str] = []
+        self._setups: dict[Collective, set[Configuration]] = {}
 
     def caveats(self) -> Iterator[str]:
         """Yield what the file changes beside what is chosen in it."""
@@ -80,6 +92,7 @@ class _Writer:
         choice, all collectives are named. Without any, the reader would not take the file.
         """
         found: dict[Collective, dict[int, Lines]] = {}
+        self._setups = setups_in(table)
         for (collective, comm_size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
             where = f"{collective} on {comm_size} processes"
             check_intervals(where, collective, intervals)
@@ -124,8 +137,11 @@ class _Writer:
         return default_component(self.catalogue, collective)
 
     def _word(self, where: str, collective: Collective, interval: Interval) -> str:
+        configuration = interval.configuration
+        if han_setups.is_setup(configuration) and configuration.parameters:
+            return self._word_of_setup(where, collective, interval)
         try:
-            component, algorithm = component_of(self.catalogue, interval.configuration)
+            component, algorithm = component_of(self.catalogue, configuration)
         except KeyError:
             if han_serves(self.catalogue, collective):
                 why = f"{interval.configuration.id} is no component that a file for coll/han names"
@@ -136,6 +152,29 @@ class _Writer:
             )
             return self._default(collective)
         return f"{component} @{algorithm}" if algorithm else component
+
+    def _word_of_setup(self, where: str, collective: Collective, interval: Interval) -> str:
+        """Return the algorithm of a setup, whose parameters hold for the whole job."""
+        setups = self._setups[collective]
+        if len(setups) > 1 or not names_algorithms(self.catalogue):
+            why = (
+                f"a job has one setup of coll/han, and the table has {len(setups)}"
+                if len(setups) > 1
+                else f"coll/han of {self.release} has no such setups"
+            )
+            self.notes.append(
+                f"{where}, from {interval.first_bytes} on: left to the library: {why}"
+            )
+            return self._default(collective)
+        wanted = han_setups.parameters(self.release, interval.configuration)
+        told = " ".join(f"--mca {n} {v}" for n, v in wanted.items() if not n.startswith(_BY_RULES))
+        note = f"{collective}: the rules need these parameters beside them: {told}"
+        if note not in self.notes:
+            self.notes.append(note)
+        component, algorithm = component_of(
+            self.catalogue, Configuration(LIBRARY, collective, han_setups.ALGORITHM)
+        )
+        return f"{component} @{algorithm}"
 
     def converted(self, parsed: HanFile) -> dict[Collective, Levels]:
         """Return what is to be written of a file."""

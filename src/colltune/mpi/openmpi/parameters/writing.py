@@ -8,7 +8,7 @@ from colltune.domain import Collective, Configuration, DecisionTable
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
 from colltune.mpi.file_format import ParsedFile, Severity, Written
-from colltune.mpi.openmpi import forced, portfolio, setup
+from colltune.mpi.openmpi import forced, han_setups, portfolio, setup
 from colltune.mpi.openmpi.choosing import Chooser
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
@@ -32,7 +32,7 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
     One per collective holds for all its calls. Where the table has several, or says something of
     other communicators only, the collective is left to the library; the notes tell.
     """
-    chooser = Chooser(release, builtin_operations_only=builtin_operations_only)
+    chooser = Chooser(release, builtin_operations_only=builtin_operations_only, setups=True)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
     for (collective, comm_size), steps in chosen.items():
@@ -46,6 +46,7 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
             )
         else:
             choices[collective] = steps[0].configuration
+    _drop_contradictions(release, choices, chooser.notes)
     for collective, shape in sorted(table.by_layout):
         chooser.notes.append(
             f"{collective} on {shape} processes: left out: what is forced holds for all layouts"
@@ -87,13 +88,37 @@ def _lines(
     yield f"{setup.USE_RULES} 1"
     if choices:
         yield "coll_hcoll_enable 0"
+    setups = {c: choice for c, choice in choices.items() if han_setups.is_setup(choice)}
+    shared = [han_setups.parameters(release, setup).items() for _, setup in sorted(setups.items())]
+    yield from dict.fromkeys(f"{name} {value}" for items in shared for name, value in items)
     for collective, choice in sorted(choices.items()):
+        if collective in setups:
+            continue
         yield from forcing(catalogue.collectives[collective], choice)
         outranked = catalogue.han_priority is not None and han_serves(catalogue, collective)
         if spans_nodes and outranked:
             # coll/han hands on these calls only; without it others would change, too
             module = f"coll_han_{collective}_dynamic_global_communicator_module"
             yield f"{module} {COMPONENTS.index('tuned')}"
+
+
+def _drop_contradictions(
+    release: str, choices: dict[Collective, Configuration], notes: list[str]
+) -> None:
+    """Leave out setups of coll/han that want coll/adapt in another way than an earlier one."""
+    told: dict[str, str] = {}
+    for collective, choice in sorted(choices.items()):
+        if not han_setups.is_setup(choice):
+            continue
+        wanted = han_setups.parameters(release, choice)
+        if any(told.get(name, value) != value for name, value in wanted.items()):
+            notes.append(
+                f"{collective}: left to the library: {choice.id} wants coll/adapt, which is the"
+                " same for all collectives, in another way than the setup of another one"
+            )
+            del choices[collective]
+        else:
+            told |= wanted
 
 
 def forcing(entry: CollectiveEntry, choice: Configuration) -> Iterator[str]:

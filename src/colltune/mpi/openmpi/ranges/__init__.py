@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from colltune.domain import DecisionTable, Shape
+from colltune.domain import Configuration, DecisionTable, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written
-from colltune.mpi.openmpi import activation
+from colltune.mpi.openmpi import activation, han_setups
 from colltune.mpi.openmpi.ranges import converting, reading, writer
 from colltune.mpi.openmpi.ranges.lint import lint
 from colltune.mpi.openmpi.ranges.parsed import NAME, ParsedRanges
@@ -32,6 +32,12 @@ class OpenMpiJson(Format):
     one_choice = False
     knows_layout = True
     leaves_parts = True
+
+    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
+        """See `file_format.Format`: coll/han's setups are no algorithms of coll/tuned."""
+        if han_setups.is_setup(configuration):
+            return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
+        return super().why_not_expressed(release, configuration)
 
     def recognises(self, text: str) -> bool:
         """See `file_format.Format`."""

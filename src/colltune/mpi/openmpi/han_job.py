@@ -1,0 +1,67 @@
+"""Files with which a job's coll/han runs one setup per collective: its rules and parameters.
+
+The rules can tell communicator and message sizes apart, but only whether coll/han runs, by which of
+its algorithms; its segment size and modules are parameters, of which there is one set per job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.openmpi import activation, han_setups
+from colltune.mpi.openmpi.han import writer
+from colltune.mpi.openmpi.han.parsed import parameters
+from colltune.mpi.openmpi.releases import LIBRARY
+
+_BY_RULES = ("coll_han_priority", "coll_han_use_")
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The text of the rules, and the parameters (name -> value) that belong to them."""
+
+    rules: str
+    parameters: Mapping[str, str]
+
+    @property
+    def parameter_file(self) -> str:
+        """The parameters as ``mpirun --tune`` reads them."""
+        return activation.parameter_file(self.parameters)
+
+
+def job_files(
+    release: str, shape: Shape, setups: Mapping[Collective, Configuration], rules_path: Path
+) -> JobFiles:
+    """Return the files for jobs of `shape`, whose rules will lie at `rules_path`.
+
+    Raises
+    ------
+    LibraryError
+        If the path is relative, the release has no such setups, or two of them want coll/adapt's
+        broadcast, which is the same for all collectives, in different ways.
+    """
+    if not rules_path.is_absolute():
+        raise LibraryError(f"{rules_path}: the path of a rules file must be absolute")
+    chosen: dict[tuple[Collective, int], tuple[Interval, ...]] = {
+        (collective, shape.nprocs): (Interval(0, None, _intra(collective)),)
+        for collective in setups
+    }
+    written = writer.write(DecisionTable(LIBRARY, shape, chosen), release)
+    found = parameters(release, str(rules_path))
+    for setup in setups.values():
+        for name, value in han_setups.parameters(release, setup).items():
+            if name.startswith(_BY_RULES):
+                continue
+            if found.setdefault(name, value) != value:
+                raise LibraryError(
+                    f"{setup.id}: {name} would have to be {value} and {found[name]} in one job"
+                )
+    return JobFiles(written.text, found)
+
+
+def _intra(collective: Collective) -> Configuration:
+    return Configuration(LIBRARY, collective, han_setups.ALGORITHM)

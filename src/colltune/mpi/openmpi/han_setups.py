@@ -1,0 +1,230 @@
+"""Configurations of coll/han's pipelined algorithm: modules, segment size, coll/adapt's trees.
+
+Those of table II of Luo et al., CLUSTER 2020, by the paper's names: ``segsize`` (fs), the modules
+``up`` (imod, between nodes) and ``low`` (smod, within one), and for coll/adapt between nodes the
+algorithms ``ibalg`` and ``iralg`` with segment sizes ``ibs`` and ``irs`` of their own; reductions
+alone have ``iralg`` and ``irs``. A segment size of 0 stands for no segments.
+
+Segment sizes and algorithms are read at every call; the modules once, when MPI starts
+(``coll_han_component.c``), and by number only: a module that is named by its component's name is
+taken for another number, past the end of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+
+from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+
+ALGORITHM = "han_intra"
+COLLECTIVES = (Collective.ALLREDUCE, Collective.BCAST)
+"""Those whose tasks the paper tells."""
+ADAPT = "adapt"
+UP_MODULES = {"libnbc": 0, ADAPT: 1}
+TREES = {
+    "binomial": 1,
+    "in_order_binomial": 2,
+    "binary": 3,
+    "pipeline": 4,
+    "chain": 5,
+    "linear": 6,
+}
+"""coll/adapt's algorithms by their numbers; a chain has four branches."""
+MAX_SEGSIZE_BYTES = 2**31 - 1
+_LOW_MODULES = {"5.0": {"tuned": 0, "sm": 1}, "6.0": {"tuned": 0, "xhc": 2}}
+_SEGSIZES_BYTES = {"5.0": 65536, "6.0": 524288}
+_LEAST_NODES, _LEAST_PPN = 2, 2
+_DEFAULT_TREE, _DEFAULT_IRS_BYTES = "binomial", 163740
+
+
+def is_setup(configuration: Configuration) -> bool:
+    """Tell whether a configuration is one of coll/han's pipelined algorithm."""
+    return (
+        configuration.library == LIBRARY
+        and configuration.algorithm == ALGORITHM
+        and configuration.collective in COLLECTIVES
+    )
+
+
+def supported(release: str, collective: Collective) -> bool:
+    """Tell whether coll/han of a release has it, and outranks coll/tuned across nodes."""
+    catalogue = catalogue_of(release)
+    return (
+        catalogue.series in _LOW_MODULES
+        and collective in COLLECTIVES
+        and collective in catalogue.han_collectives
+    )
+
+
+def low_modules(release: str) -> dict[str, int]:
+    """Return the modules within a node by their numbers.
+
+    Raises
+    ------
+    LibraryError
+        If coll/han of the release does not outrank coll/tuned.
+    """
+    series = catalogue_of(release).series
+    if series not in _LOW_MODULES:
+        raise LibraryError(
+            f"Open MPI {release} leaves coll/han off; its setups are for 5.0 and later"
+        )
+    return dict(_LOW_MODULES[series])
+
+
+@lru_cache(maxsize=8192)
+def canonical(release: str, configuration: Configuration) -> Configuration:
+    """Return the spelling with every parameter written out.
+
+    Raises
+    ------
+    LibraryError
+        If the release has no such setup, or a parameter is unknown or out of range.
+    """
+    if not is_setup(configuration) or not supported(release, configuration.collective):
+        raise LibraryError(f"{configuration.id}: Open MPI {release} has no such setup of coll/han")
+    given = dict(configuration.parameters)
+    up = _word(configuration, given.pop("up", "libnbc"), "up", UP_MODULES)
+    low = _word(configuration, given.pop("low", "tuned"), "low", low_modules(release))
+    series = catalogue_of(release).series
+    segsize = _size(configuration, given.pop("segsize", _SEGSIZES_BYTES[series]), "segsize")
+    values: dict[str, int | str] = {"up": up, "low": low, "segsize": segsize}
+    if up == ADAPT:
+        values |= _adapt(configuration, given)
+    if given:
+        raise LibraryError(f"{configuration.id}: no parameter {min(given)!r} with up={up}")
+    return setup(configuration.collective, values)
+
+
+def setup(collective: Collective, values: Mapping[str, int | str]) -> Configuration:
+    """Return the configuration with these parameters."""
+    return Configuration(LIBRARY, collective, ALGORITHM, tuple(values.items()))
+
+
+def effective(release: str, configuration: Configuration, msize_bytes: int) -> Configuration:
+    """Return the setup with the smallest parameters that runs in the same way.
+
+    A message that fits one segment is not segmented; nor does coll/adapt cut a segment that fits
+    one of its own (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT).
+    """
+    spelled = canonical(release, configuration)
+    values = dict(spelled.parameters)
+    segsize = spelled.numbers["segsize"]
+    if segsize >= msize_bytes:
+        values["segsize"] = 0
+    part = min(segsize, msize_bytes) or msize_bytes
+    for name in ("ibs", "irs"):
+        if spelled.numbers.get(name, 0) >= part:
+            values[name] = 0
+    return setup(spelled.collective, values)
+
+
+def why_not(release: str, configuration: Configuration, nprocs: int) -> str:
+    """Return why coll/han would not run a setup on so many processes; empty if it may.
+
+    Raises
+    ------
+    LibraryError
+        If the release has no such setup.
+    """
+    canonical(release, configuration)
+    least = _LEAST_NODES * _LEAST_PPN
+    if nprocs < least:
+        return f"{ALGORITHM} needs {least} processes or more: several on each of several nodes"
+    return ""
+
+
+def why_not_on(shape: Shape) -> str:
+    """Return why coll/han hands calls on a shape to coll/tuned; empty if it does not."""
+    if shape.nodes < _LEAST_NODES:
+        return "coll/han serves no communicator that lies on one node"
+    if shape.ppn < _LEAST_PPN:
+        return "coll/han hands calls on where no node has more than one process"
+    return ""
+
+
+def variables(release: str, configuration: Configuration) -> dict[str, int | str]:
+    """Return the control variables that a running program may write, beside the modules'.
+
+    They must hold during the calls; coll/adapt's are the same ones for all collectives.
+    """
+    spelled = canonical(release, configuration)
+    catalogue = catalogue_of(release)
+    collective = spelled.collective
+    values = dict(spelled.parameters)
+    found: dict[str, int | str] = {
+        "coll_han_priority": catalogue.han_priority or 0,
+        f"coll_han_use_{collective}_algorithm": "intra",
+        f"coll_han_{collective}_segsize": values["segsize"],
+    }
+    for kind, tree, segsize in (("bcast", "ibalg", "ibs"), ("reduce", "iralg", "irs")):
+        if tree in values:
+            found[f"coll_adapt_{kind}_algorithm"] = TREES[str(values[tree])]
+            found[f"coll_adapt_{kind}_segment_size"] = values[segsize]
+    return found
+
+
+def launch_variables(release: str, configuration: Configuration) -> dict[str, str]:
+    """Return the parameters that must be set before MPI starts: modules that are not the default.
+
+    Modules are given by their numbers.
+    """
+    spelled = canonical(release, configuration)
+    values = dict(spelled.parameters)
+    numbers = {
+        "up": UP_MODULES[str(values["up"])],
+        "low": low_modules(release)[str(values["low"])],
+    }
+    stem = f"coll_han_{spelled.collective}"
+    return {f"{stem}_{level}_module": str(n) for level, n in numbers.items() if n}
+
+
+def parameters(release: str, configuration: Configuration) -> dict[str, str]:
+    """Return all parameters that make a job's calls run a setup wherever coll/han serves them."""
+    fixed = {name: str(value) for name, value in variables(release, configuration).items()}
+    return fixed | launch_variables(release, configuration)
+
+
+def offered(
+    release: str, collective: Collective, segsizes_bytes: Sequence[int]
+) -> Iterator[Configuration]:
+    """Yield the setups that a portfolio has: all modules, coll/adapt with binomial trees."""
+    if not supported(release, collective):
+        return
+    for up, low, segsize in product(UP_MODULES, low_modules(release), segsizes_bytes):
+        values: dict[str, int | str] = {"up": up, "low": low, "segsize": segsize}
+        if up == ADAPT and collective is not Collective.BCAST:
+            values["irs"] = 0
+        yield canonical(release, setup(collective, values))
+
+
+def _adapt(configuration: Configuration, given: dict[str, int | str]) -> dict[str, int | str]:
+    """Take coll/adapt's parameters out of `given`."""
+    parts = [("ibalg", "ibs", 0)]
+    if configuration.collective is not Collective.BCAST:
+        parts.append(("iralg", "irs", _DEFAULT_IRS_BYTES))
+    found: dict[str, int | str] = {}
+    for tree, segsize, default in parts:
+        found[tree] = _word(configuration, given.pop(tree, _DEFAULT_TREE), tree, TREES)
+        found[segsize] = _size(configuration, given.pop(segsize, default), segsize)
+    return found
+
+
+def _word(
+    configuration: Configuration, value: int | str, name: str, known: Mapping[str, int]
+) -> str:
+    if value not in known:
+        raise LibraryError(f"{configuration.id}: {name} must be one of {', '.join(known)}")
+    return str(value)
+
+
+def _size(configuration: Configuration, value: int | str, name: str) -> int:
+    if not isinstance(value, int) or not 0 <= value <= MAX_SEGSIZE_BYTES:
+        raise LibraryError(
+            f"{configuration.id}: {name} must be from 0 to {MAX_SEGSIZE_BYTES} bytes"
+        )
+    return value

@@ -1,0 +1,99 @@
+"""`colltune han`: picks, files for a job, and the comparison, from files without an MPI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from colltune.cli.app import app
+from colltune.errors import CampaignError, DataError
+from tests.bench.han.samples import replace_measuring, write_tasks, write_whole
+
+ONE = ("--collective", "bcast", "--segsize", "4K", "--up", "libnbc", "--low", "sm")
+
+
+def _run(*words: object) -> str:
+    result = CliRunner().invoke(app(["han"]), ["han", *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_picks_are_shown_and_written(tmp_path: Path) -> None:
+    """The table tells the composed runtimes; the files make the job's coll/han run the setup."""
+    tasks = write_tasks(tmp_path / "tasks.jsonl")
+    output = _run("select", tasks, "--shape", "2x2", *ONE, "--msize", "4K,40K", "--out", tmp_path)
+    rows = [line.split() for line in output.splitlines()]
+    assert ["bcast", "4096", "low=sm,segsize=4096,up=libnbc", "3.000"] in rows
+    assert ["bcast", "40960", "low=sm,segsize=4096,up=libnbc", "12.000"] in rows
+    assert "1.00 times the best of each message in the mean, 1.00 at worst" in output
+    assert f"mpirun --tune {tmp_path / 'han.tune'} …" in output
+    assert "0 han @intra" in (tmp_path / "han.rules").read_text()
+    assert (tmp_path / "han.tune").read_text().splitlines() == [
+        "--mca coll_han_use_dynamic_file_rules 1",
+        f"--mca coll_han_dynamic_rules_filename {tmp_path / 'han.rules'}",
+        "--mca coll_han_bcast_segsize 4096",
+        "--mca coll_han_bcast_low_module 1",
+    ]
+
+
+def test_json_tells_setups_by_their_ids(tmp_path: Path) -> None:
+    """What machines read holds seconds, bytes and ids."""
+    tasks = write_tasks(tmp_path / "tasks.jsonl")
+    found = json.loads(_run("select", tasks, "--shape", "2x2", *ONE, "--msize", "4K", "--json"))
+    assert found["picks"] == [
+        {
+            "collective": "bcast",
+            "shape": "2x2",
+            "msize_bytes": 4096,
+            "setup": "openmpi.bcast.han_intra:low=sm,segsize=4096,up=libnbc",
+            "time_s": 0.003,
+        }
+    ]
+    assert found["job"]["bcast"]["slowdown"] == 1.0
+
+
+def test_the_comparison_tells_regret_and_draws(tmp_path: Path) -> None:
+    """Picks stand beside what was measured of whole collectives."""
+    tasks, data = write_tasks(tmp_path / "tasks.jsonl"), write_whole(tmp_path / "whole")
+    words = ("compare", tasks, data, *ONE[2:], "--picture", tmp_path / "p.svg")
+    assert "mean regret: 0.0%" in _run(*words)
+    assert (tmp_path / "p.svg").read_text().startswith("<?xml")
+
+
+def test_measuring_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with series, launches, seconds and the file."""
+    replace_measuring(monkeypatch)
+    output = _run("measure", tmp_path / "tasks.jsonl", "--shape", "2x2")
+    assert output == f"1 series of tasks, 1 launches, 1.0 s -> {tmp_path / 'tasks.jsonl'}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (("measure", "t", "--shape", "1x4"), CampaignError, "lies on one node"),
+        (("measure", "t"), CampaignError, "at least one of each"),
+        (("measure", "t", "--shape", "2x2", "--up", "x"), CampaignError, "'x' is not one of"),
+        (("select", "no", "--shape", "2x2"), DataError, "cannot read no"),
+    ],
+)
+def test_senseless_requests_are_refused(
+    words: tuple[str, ...],
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is started for a shape without nodes, or a module that does not exist."""
+    replace_measuring(monkeypatch)
+    with pytest.raises(error, match=message):
+        _run(*words)
+
+
+def test_a_dataset_without_setups_is_refused(tmp_path: Path) -> None:
+    """The message tells how to measure them."""
+    tasks, data = write_tasks(tmp_path / "tasks.jsonl"), write_whole(tmp_path / "whole")
+    data.write_text(data.read_text().replace("han_intra", "chain"))
+    with pytest.raises(DataError, match="the data hold no setups of coll/han"):
+        _run("compare", tasks, data)
