@@ -15,10 +15,29 @@ from tests.integration.real_interposed import Interposed
 
 pytestmark = pytest.mark.mpi
 SOURCES = ("conformance.c", "areas.c", "moves.c", "reductions.c")
-_EAGER, _ADAPTIVE = "colltune.alltoallv.eager_pairwise", "colltune.alltoallv.adaptive"
-ALLTOALLV = (
+_BCAST, _ALLGATHER = "colltune.bcast.hierarchical", "colltune.allgather.hierarchical"
+_ALLREDUCE, _EAGER = "colltune.allreduce.ring", "colltune.alltoallv.eager_pairwise"
+_ADAPTIVE = "colltune.alltoallv.adaptive:every=2,start=0,tests=1"
+FEW = (
+    f"{_BCAST}:groups=2,inner=binomial,outer=scatter_ring_allgather,segsize=50",
+    f"{_ALLGATHER}:leaders=2,chunk=500",
+    f"{_ALLREDUCE}:leaders=2,chunk=500",
+    f"{_EAGER}:threshold=40",
+    _ADAPTIVE,
+)
+_FLAT = ("library", "flat", "chain", "pipeline", "binary", "binomial", "scatter_ring_allgather")
+_EXCHANGES = ("ring", "recursive_doubling")
+ALL = (
+    *(f"{_BCAST}:groups={n},inner={word}" for n, word in enumerate(_FLAT)),
+    *(f"{_BCAST}:groups=3,outer={word},segsize=64" for word in ("same", *_FLAT)),
+    *(
+        f"{algorithm}:exchange={exchange},leaders={leaders},chunk={chunk},overlap={overlap}"
+        for algorithm in (_ALLGATHER, _ALLREDUCE)
+        for exchange in _EXCHANGES
+        for leaders, chunk, overlap in ((1, 0, "yes"), (2, 1000, "no"), (3, 333, "yes"))
+    ),
     *(f"{_EAGER}:threshold={number}" for number in (0, 40, 1000000)),
-    f"{_ADAPTIVE}:every=2,start=0,tests=1",
+    _ADAPTIVE,
 )
 
 
@@ -38,9 +57,9 @@ def _checks(mpi: Interposed, nprocs: int, *arguments: str, nodes: str = "") -> i
     return int(found[1])
 
 
-def test_alltoallv_delivers_right_data(mpi: Interposed) -> None:
-    """At any threshold, and while it is adapted: all datatypes, in place, on all communicators."""
-    assert _checks(mpi, 3, "ours", *ALLTOALLV) > 1000
+def test_our_algorithms_deliver_right_data(mpi: Interposed) -> None:
+    """All datatypes, reductions, roots and communicators, in place too, on uneven nodes."""
+    assert _checks(mpi, 3, "ours", *FEW, nodes="by-rank:2") > 10000
 
 
 @pytest.mark.skipif(
@@ -48,6 +67,8 @@ def test_alltoallv_delivers_right_data(mpi: Interposed) -> None:
     reason="takes minutes; COLLTUNE_TEST_CONFORMANCE is not set",
 )
 @pytest.mark.parametrize("nprocs", range(1, 8))
-def test_alltoallv_for_all_numbers_of_processes(mpi: Interposed, nprocs: int) -> None:
-    """Also with 1, 2, 5 or 7 processes, and other collectives on the same communicators."""
-    assert _checks(mpi, nprocs, "all", *ALLTOALLV) > 1000
+def test_every_algorithm_with_all_numbers_of_processes(mpi: Interposed, nprocs: int) -> None:
+    """With all words and several numbers, on 1 to 7 processes, on uneven and on even nodes."""
+    for at in range(0, len(ALL), 8):
+        nodes = f"by-rank:{1 + (nprocs + at) % 3}"
+        assert _checks(mpi, nprocs, "ours", *ALL[at : at + 8], nodes=nodes) > 1000
