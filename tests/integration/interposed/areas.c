@@ -10,6 +10,7 @@ enum { GUARD = 64, UNTOUCHED = 0x5A };
 named_type_t types[MOST_TYPES];
 int n_types;
 long checks;
+int ours_only;
 const char *forced = "nothing", *communicator = "none";
 
 static void add(const char *name, MPI_Datatype type, int is_derived) {

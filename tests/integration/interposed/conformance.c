@@ -114,6 +114,7 @@ static char *collective_of(const char *id) {
 static void check_forced(force_t *force, const char *id, int ours_only) {
     char *wanted = ours_only ? collective_of(id) : NULL;
     forced = id;
+    ours_only = wanted != NULL;
     if (strcmp(id, "-") && (!force || force(NULL, id))) {
         printf("cannot force %s\n", id);
         MPI_Abort(MPI_COMM_WORLD, 2);

@@ -34,6 +34,7 @@ int has_padding(MPI_Datatype type);
 extern const char *forced;
 extern const char *communicator;
 extern long checks;
+extern int ours_only; /* leave out collectives that we have no algorithms for */
 
 /* The two areas are the same to the last byte of the guards; else tell and abort. */
 void expect_same(const area_t *got, const area_t *wanted, const char *what, const char *type,

@@ -221,14 +221,22 @@ static void fill(const case_t *c, void *base, long n) {
 
 static void empty(const case_t *c, long n) { memset(c->got, 0x5A, (size_t)n * c->t->extent); }
 
+static int has_two_numbers(const reducible_t *t) {
+    return t->kinds == COMPLEXES || t->kinds == PAIRS || t->kinds == 0;
+}
+
+static element_t value_of(const case_t *c, int process, long i) {
+    element_t e = c->o->value(process, i);
+    if (!has_two_numbers(c->t)) e.b = 0;
+    return e;
+}
+
 /* Elements `from` on of the reduction over processes 0 to `last`. */
 static void expect_reduced(const case_t *c, long from, long n, int last, const char *what) {
     for (long i = 0; i < n; i++) {
-        element_t wanted = c->o->value(0, from + i), got = c->t->load(c->got, i);
-        for (int p = 1; p <= last; p++) wanted = c->o->combine(wanted, c->o->value(p, from + i));
-        int same = wanted.a == got.a;
-        if (c->t->kinds == COMPLEXES || c->t->kinds == PAIRS || c->t->kinds == 0)
-            same = same && wanted.b == got.b;
+        element_t wanted = value_of(c, 0, from + i), got = c->t->load(c->got, i);
+        for (int p = 1; p <= last; p++) wanted = c->o->combine(wanted, value_of(c, p, from + i));
+        int same = wanted.a == got.a && (wanted.b == got.b || !has_two_numbers(c->t));
         if (!same) expect(0, what, c->t->name, c->count);
     }
     expect(1, what, c->t->name, c->count);
@@ -289,7 +297,7 @@ static void check_case(MPI_Comm comm, const reducible_t *t, const operation_t *o
     fill(&c, c.sent, (long)size * count);
     for (int in_place = 0; in_place < 2; in_place++) {
         check_allreduce(&c, in_place);
-        if (count > 1000) continue;
+        if (ours_only || count > 1000) continue;
         check_reduce(&c, in_place);
         check_scans(&c, in_place);
         check_reduce_scatters(&c, in_place);
