@@ -58,13 +58,12 @@ def test_a_process_that_never_comes_is_waited_for(mpi: Interposed) -> None:
 
 def test_errors_are_those_of_the_mpi_library(mpi: Interposed) -> None:
     """Messages that are too long, and arguments that MPI refuses: the same, and told once."""
-    for case, lines in (("truncate", 1), ("refused", 15)):
-        without, ours = _both(mpi, case)
-        if not without.ok:
-            continue  # some MPICHs crash there by themselves
-        assert ours.ok, ours.explain()
-        assert len(_said(ours)) == lines
-        assert _said(ours) == _said(without)
+    without, ours = _both(mpi, "errors")
+    if not without.ok:
+        pytest.skip("this MPI crashes by itself where arguments are wrong")
+    assert ours.ok, ours.explain()
+    assert len(_said(ours)) == 1 + 15
+    assert _said(ours) == _said(without)
 
 
 def test_eight_threads_use_eight_communicators(mpi: Interposed) -> None:

@@ -1,6 +1,6 @@
 /* What goes wrong in programs, and what they do at the edges: the same with and without libcolltune.
  *
- *   faults abort|absent|truncate|refused|threads|freed|never
+ *   faults abort|absent|errors|threads|freed|never
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -176,8 +176,10 @@ int main(int count, char **arguments) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!strcmp(arguments[1], "abort")) abort_within();
     if (!strcmp(arguments[1], "absent")) stay_away();
-    if (!strcmp(arguments[1], "truncate")) expect_less();
-    if (!strcmp(arguments[1], "refused")) be_refused();
+    if (!strcmp(arguments[1], "errors")) {
+        expect_less();
+        be_refused();
+    }
     if (!strcmp(arguments[1], "freed")) come_and_go();
     if (!strcmp(arguments[1], "threads") && provided < MPI_THREAD_MULTIPLE) printf("no threads\n");
     else if (!strcmp(arguments[1], "threads")) use_threads();
