@@ -41,11 +41,14 @@ TALKING = Path(__file__).with_name("talking.py")
 LARGE_BYTES = 500_000
 PORT = 6000
 ROOT = Path(__file__).parents[2]
+# two runs of the tests at once must not take each other's names
+MINE = "".join(chr(ord("a") + int(digit)) for digit in str(os.getpid()))
+TWICE, HELD = f"twice-{MINE}", f"held-{MINE}"
 # holds a cluster until it is killed
-HOLDER = """
+HOLDER = f"""
 import time
 from cluster import Network, virtual_cluster
-with virtual_cluster(Network(2, 1), "held"):
+with virtual_cluster(Network(2, 1), "{HELD}"):
     print("up", flush=True)
     time.sleep(60)
 """
@@ -130,24 +133,24 @@ def test_two_at_once_have_nothing_in_common(slow: VirtualCluster) -> None:
 
 def test_starting_twice_and_ending_twice_do_no_harm(capsys: pytest.CaptureFixture[str]) -> None:
     """A name that runs is refused; ending what has ended says so; after a crash it starts again."""
-    cluster = start(Network(2, 1), "twice")
+    cluster = start(Network(2, 1), TWICE)
     try:
         with pytest.raises(ProgramError, match="runs already"):
-            start(Network(2, 1), "twice")
-        assert main(["run", "--name", "twice", "--", "sh", "-c", "exit 7"]) == 7
+            start(Network(2, 1), TWICE)
+        assert main(["run", "--name", TWICE, "--", "sh", "-c", "exit 7"]) == 7
         os.kill(cluster.keeper, signal.SIGKILL)
         deadline = time.monotonic() + 10
         while cluster.alive() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not cluster.alive()
         assert cluster.folder.exists()
-        assert start(Network(2, 1), "twice").alive()
+        assert start(Network(2, 1), TWICE).alive()
     finally:
-        assert stop("twice")
-    assert main(["down", "--name", "twice"]) == 0
-    assert capsys.readouterr().out == "cluster twice was not up\n"
-    with pytest.raises(ProgramError, match="no virtual cluster 'twice'"):
-        found("twice")
+        assert stop(TWICE)
+    assert main(["down", "--name", TWICE]) == 0
+    assert capsys.readouterr().out == f"cluster {TWICE} was not up\n"
+    with pytest.raises(ProgramError, match=f"no virtual cluster '{TWICE}'"):
+        found(TWICE)
 
 
 def test_a_killed_holder_takes_its_cluster_along() -> None:
@@ -158,13 +161,13 @@ def test_a_killed_holder_takes_its_cluster_along() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"up\n"
-        held = found("held")
+        held = found(HELD)
         holder.kill()
     deadline = time.monotonic() + 10
     while held.alive() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not held.alive()
-    stop("held")
+    stop(HELD)
 
 
 def test_a_switch_that_ends_takes_the_cluster_along() -> None:
@@ -188,7 +191,7 @@ def test_a_campaign_runs_on_it(tmp_path: Path) -> None:
         nodes=(2, 3),
         ppn=(2,),
         only=("*.binomial:segsize=0",),
-        total_s=20.0,
+        total_s=9.0,
         max_reps=2,
         cell_s=0.3,
     )
