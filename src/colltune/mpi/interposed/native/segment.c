@@ -81,6 +81,16 @@ static shared_t *attach(size_t bytes, const char *name) {
     return file < 0 ? NULL : map(file, bytes);
 }
 
+/* A word from each of the node's others to its first process. */
+static int report(const ct_hierarchy_t *h) {
+    const int *ranks = h->ranks + h->first[h->node];
+    if (h->local) return PMPI_Send(NULL, 0, MPI_BYTE, ranks[0], TAG, h->work);
+    int code = MPI_SUCCESS;
+    for (int i = 1; i < h->ppn && code == MPI_SUCCESS; i++)
+        code = PMPI_Recv(NULL, 0, MPI_BYTE, ranks[i], TAG, h->work, MPI_STATUS_IGNORE);
+    return code;
+}
+
 /* The node's first process tells the others the name. */
 static int share_name(const ct_hierarchy_t *h, char *name) {
     const int *ranks = h->ranks + h->first[h->node];
@@ -92,20 +102,29 @@ static int share_name(const ct_hierarchy_t *h, char *name) {
     return code;
 }
 
+/* The memory of this node, mapped by all its processes; NULL without. It has a name only while all
+ * of them are here: who is late, or never comes, leaves nothing behind. */
+static int obtain(const ct_hierarchy_t *h, size_t bytes, shared_t **shared) {
+    char name[NAME_LENGTH] = "";
+    int code = report(h);
+    *shared = code == MPI_SUCCESS && !h->local ? create(bytes, name) : NULL;
+    if (code == MPI_SUCCESS) code = share_name(h, name);
+    if (code == MPI_SUCCESS && h->local) *shared = attach(bytes, name);
+    if (code == MPI_SUCCESS) code = report(h);
+    if (!h->local && name[0]) shm_unlink(name);
+    return code;
+}
+
 static int make(ct_hierarchy_t *h, size_t half, int *had) {
     ct_segment_t *segment = calloc(1, sizeof *segment);
     size_t head = rounded(sizeof(shared_t) + (size_t)h->ppn * sizeof(process_line_t), 4096);
     size_t bytes = head + 2 * half;
-    char name[NAME_LENGTH] = "";
-    shared_t *shared = h->local ? NULL : create(bytes, name);
-    int code = share_name(h, name);
-    if (code != MPI_SUCCESS) name[0] = '\0';
-    if (h->local) shared = attach(bytes, name);
+    shared_t *shared;
+    int code = obtain(h, bytes, &shared);
     long mine[3] = {segment && shared, (long)half, -(long)half}, all[3] = {0, 0, 0};
     int agreed = PMPI_Allreduce(mine, all, 3, MPI_LONG, MPI_MIN, h->work);
     if (code == MPI_SUCCESS) code = agreed;
     if (code == MPI_SUCCESS && all[1] != -all[2]) code = MPI_ERR_TRUNCATE; /* other counts */
-    if (!h->local && name[0]) shm_unlink(name);
     *had = all[0] != 0;
     if (code == MPI_SUCCESS && *had) {
         ct_segment_release(h);
