@@ -25,7 +25,8 @@ def threshold_over_iterations(adaptation: Adaptation, title: str = "") -> Figure
     """Return time per iteration above, the threshold below, over the iterations of a run.
 
     Grey dots are iterations with the best threshold known, timed by one process; marks are those
-    that tested another one, timed by the slowest process, by what became of it.
+    that tested another one, timed by the slowest process, by what became of it. `title` stands
+    above; if empty, it tells collective and processes.
 
     Raises
     ------

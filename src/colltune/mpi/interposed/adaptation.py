@@ -36,7 +36,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One call of alltoallv; messages of fewer than `threshold_bytes` were sent eagerly."""
+    """One call of alltoallv; messages of fewer than ``threshold_bytes`` were sent eagerly.
+
+    ``number`` counts the communicator's calls from 0; ``time_s`` is of the slowest process, or of
+    rank 0 where ``kind`` is ordinary; ``verdict`` is what was decided after it.
+    """
 
     number: int
     threshold_bytes: int
@@ -47,7 +51,10 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """All calls of one communicator of `nprocs` processes that libcolltune adapted."""
+    """All calls of one communicator of `nprocs` processes that libcolltune adapted.
+
+    ``communicator`` numbers it within the file, ``iterations`` are in the order of the calls.
+    """
 
     communicator: int
     nprocs: int
@@ -55,7 +62,7 @@ class Adaptation:
 
 
 def read_adaptations(path: Path) -> tuple[Adaptation, ...]:
-    """Return what a file of COLLTUNE_FEEDBACK tells, one entry per communicator.
+    """Return what the file at `path`, one of COLLTUNE_FEEDBACK, tells, an entry per communicator.
 
     Raises
     ------
