@@ -12,9 +12,7 @@ from colltune.domain import (
     Instance,
     Measurement,
     Portfolio,
-    Prediction,
     RunStatus,
-    Selection,
     Shape,
     Summary,
     parse_collective,
@@ -126,14 +124,3 @@ def test_ok_measurement_needs_times() -> None:
     with pytest.raises(DataError):
         Measurement(instance, default, "l")
     assert Measurement(instance, default, "l", RunStatus.CRASH).summary is None
-
-
-def test_gain_of_the_default_is_one() -> None:
-    """A selection's gain compares predictions, and is 1 where nothing is changed or known."""
-    instance = Instance(Collective.BCAST, Shape(1, 2), 8)
-    chain = Configuration("openmpi", Collective.BCAST, "chain")
-    default = Configuration.default("openmpi", Collective.BCAST)
-    fast, slow = Prediction(1.0, 0.9, 1.1), Prediction(2.0, 1.9, 2.1)
-    assert Selection(instance, chain, fast, slow, (), False, "").gain == 2.0
-    assert Selection(instance, default, slow, slow, (), False, "").gain == 1.0
-    assert Selection(instance, chain, fast, None, (), False, "").gain == 1.0

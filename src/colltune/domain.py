@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from colltune.errors import DataError
 
@@ -411,93 +410,3 @@ class Context:
     def __str__(self) -> str:
         fabric = f" over {self.fabric}" if self.fabric else ""
         return f"{self.machine}, {self.library} {self.library_version}{fabric}"
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """A predicted runtime and the interval that holds about 90 % of measured ones, in seconds.
-
-    The runtime is ``time_s``, the interval reaches from ``lower_s`` to ``upper_s``.
-    """
-
-    time_s: float
-    lower_s: float
-    upper_s: float
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A configuration that could be chosen for an instance, with its predicted runtime."""
-
-    configuration: Configuration
-    prediction: Prediction
-
-
-@dataclass(frozen=True)
-class Selection:
-    """A selector's answer: the configuration to use and why.
-
-    ``default`` is the prediction for the library's own decision (None if it was never measured);
-    ``runners_up`` are the next best candidates, fastest first; `extrapolated` tells that the
-    instance lies outside what was measured. ``gain_bound`` is the lower bound of the gain over the
-    default that the choice rests on, None where no gain was predicted.
-
-    ``reason`` is empty, or a sentence.
-    """
-
-    instance: Instance
-    configuration: Configuration
-    prediction: Prediction | None
-    default: Prediction | None
-    runners_up: tuple[Candidate, ...]
-    extrapolated: bool
-    reason: str
-    gain_bound: float | None = None
-
-    @property
-    def gain(self) -> float:
-        """Predicted runtime of the default over that of the chosen one; 1.0 when unknown."""
-        if self.default is None or self.prediction is None or self.configuration.is_default:
-            return 1.0
-        return self.default.time_s / self.prediction.time_s
-
-
-class Selector(Protocol):
-    """Anything that answers an instance with a configuration."""
-
-    def select(self, instance: Instance) -> Selection:
-        """Return the selection for `instance`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end).
-
-    ``reason`` is empty, or a sentence.
-    """
-
-    first_bytes: int
-    last_bytes: int | None
-    configuration: Configuration
-    prediction: Prediction | None = None
-    default: Prediction | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class DecisionTable:
-    """Message-size intervals per collective and communicator size, for one job's shape.
-
-    ``library`` is the one whose configurations they choose.
-
-    ``rules`` maps (collective, communicator size) to intervals that are ascending, adjacent, start
-    at 0 bytes and end without bound. A communicator size that is absent is left to the library.
-    ``by_layout`` does the same for communicators whose processes lie on nodes in exactly that
-    shape, and goes before ``rules``; only some formats of files can tell layouts apart.
-    """
-
-    library: str
-    shape: Shape
-    rules: dict[tuple[Collective, int], tuple[Interval, ...]]
-    by_layout: dict[tuple[Collective, Shape], tuple[Interval, ...]] = field(default_factory=dict)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from colltune.bench.verify import Alternation
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
-from colltune.domain import Collective, Configuration, Instance, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Configuration, Instance, Shape
 
 BCAST, SHAPE = Collective.BCAST, Shape(1, 4)
 CHAIN = Configuration("openmpi", BCAST, "chain")

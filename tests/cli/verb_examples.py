@@ -19,7 +19,8 @@ from colltune.bench.runner import CampaignReport
 from colltune.cli import backends, interposed_library, tune_pipeline
 from colltune.cli.app import app
 from colltune.cli.configuration import write_configuration
-from colltune.domain import Collective, Configuration, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.models.bundle import load
 from colltune.models.registry import Registry
 from colltune.mpi import installation

@@ -9,7 +9,8 @@ from functools import cache
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Call, Format

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.domain import Collective, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.effect import effect_findings
 from colltune.mpi.file_format import Call, ParsedFile, Severity

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from colltune.bench.launchers import LAUNCHERS
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES, library
 from colltune.mpi.catalogue import all_series

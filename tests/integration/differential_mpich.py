@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS

@@ -13,15 +13,8 @@ from colltune import process
 from colltune.bench import verify
 from colltune.bench.backends import LaunchPlan, NativeBackend
 from colltune.bench.schedule import Cell, Step
-from colltune.domain import (
-    Collective,
-    Configuration,
-    DecisionTable,
-    Instance,
-    Interval,
-    RunStatus,
-    Shape,
-)
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError, ProgramError
 from colltune.files import cache_folder
 from colltune.mpi import installation, trace

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.domain import Collective, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Shape
 from colltune.mpi.formats import FORMATS
 from tests.integration import differential_mpich
 from tests.integration.real_mpi import on_request

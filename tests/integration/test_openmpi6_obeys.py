@@ -16,7 +16,8 @@ from random import Random
 import pytest
 
 from colltune import process
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation, library, trace
 from colltune.mpi.file_format import Call, Format, ParsedFile

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.han.rules import choices

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation
 from colltune.mpi.formats import FORMATS

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Instance, Measurement, RunStatus, Selection, Shape
+from colltune.decisions import Selection
+from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import BundleError, DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import AUTO, fit

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Instance, Selection, Shape
+from colltune.decisions import Selection
+from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit

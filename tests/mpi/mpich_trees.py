@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Fault, Finding, ParsedFile
 from colltune.mpi.formats import FORMATS
 

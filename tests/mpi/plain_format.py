@@ -13,7 +13,8 @@ from pathlib import PurePath
 
 import pytest
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape, parse_collective
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 
 
 def intervals(*steps: tuple[int, str]) -> tuple[Interval, ...]:

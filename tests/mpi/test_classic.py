@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.formats import FORMATS

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.domain import Collective, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Shape
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich.facts import Facts, search

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Outcome
 from colltune.mpi.tables import normal, table_of
 from tests.mpi.plain_format import PlainFile

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.formats import FORMATS, format_for
 from colltune.mpi.openmpi.writer import DISPATCH

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from colltune.dataset.profile import Profile, added_up
 from colltune.dataset.profile_file import parse_profile
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.models.fitting import fit
 from colltune.selector.application import application_table, calls_on, within
 from colltune.selector.argmin import ModelSelector

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from colltune.dataset import PerformanceDataset
-from colltune.domain import (
-    Collective,
-    Configuration,
-    Context,
-    DecisionTable,
-    Instance,
-    Measurement,
-    Shape,
-)
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi.formats import FORMATS, readers

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from colltune.domain import Collective, Configuration, Instance, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from colltune.domain import DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Shape
 from colltune.files import whole
 from colltune.models.bundle import Bundle
 from colltune.mpi.file_format import Written

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import time_text
 from colltune.cli.cost_terms import GENERIC, side_by_side, terms_json, terms_table
-from colltune.domain import Configuration, Prediction, Shape
+from colltune.decisions import Prediction
+from colltune.domain import Configuration, Shape
 from colltune.errors import BundleError
 
 if TYPE_CHECKING:

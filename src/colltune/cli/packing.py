@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from colltune.cli.configuration import WrittenConfiguration, write_for_job
 from colltune.dataset.profile import Profile
 from colltune.dataset.profile_file import read_profiles
-from colltune.domain import Collective, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.files import whole
 from colltune.models.bundle import Bundle, load

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from colltune.cli.console import Progress
-    from colltune.domain import Interval, Selection
+    from colltune.decisions import Interval, Selection
     from colltune.models.bundle import Bundle
     from colltune.selector.guard import Guard
 

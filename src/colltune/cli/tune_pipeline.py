@@ -17,14 +17,8 @@ from colltune.cli.standing import cells_done, under_way
 from colltune.cli.tune_settings import Settings
 from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
-from colltune.domain import (
-    Collective,
-    Configuration,
-    DecisionTable,
-    Instance,
-    Interval,
-    Shape,
-)
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BudgetError, CampaignError, ColltuneError
 from colltune.files import cache_folder
 from colltune.models.bundle import Bundle

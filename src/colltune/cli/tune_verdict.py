@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from colltune.bench.verify import Alternation
-from colltune.domain import Collective, Configuration, Instance, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Configuration, Instance, Shape
 
 _REASON = "withdrawn: did not prove faster when measured again"
 _SAME_REASON = "the default runs this algorithm by itself"

@@ -9,7 +9,8 @@ from colltune.cli.console import bytes_text, time_text
 from colltune.cli.cost_terms import GENERIC, side_by_side, terms_json, terms_table
 
 if TYPE_CHECKING:
-    from colltune.domain import Configuration, Instance, Prediction
+    from colltune.decisions import Prediction
+    from colltune.domain import Configuration, Instance
     from colltune.models.bundle import Bundle
     from colltune.selector.what_if import Answer
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import sizes
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from colltune.domain import Instance, Selection
+from colltune.decisions import Selection
+from colltune.domain import Instance
 from colltune.plots import panels as layout
 from colltune.selector.argmin import ModelSelector
 

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from colltune.dataset import PerformanceDataset
-from colltune.domain import DEFAULT_ALGORITHM, Collective, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import DEFAULT_ALGORITHM, Collective, Shape
 
 
 def prepare() -> None:

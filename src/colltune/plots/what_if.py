@@ -12,7 +12,7 @@ from colltune.domain import Instance, Shape
 from colltune.selector.report.html.wording import bytes_text
 
 if TYPE_CHECKING:
-    from colltune.domain import Prediction
+    from colltune.decisions import Prediction
     from colltune.models.bundle import Bundle
     from colltune.selector.what_if import Situation, WhatIf
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from colltune.dataset.profile import Kind, Profile
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, table_for
 from colltune.selector.decision_table import Intervals, Layouts, decision_table, merged

@@ -8,15 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colltune.domain import (
-    Candidate,
-    Collective,
-    Configuration,
-    Instance,
-    Prediction,
-    Selection,
-    Shape,
-)
+from colltune.decisions import Candidate, Prediction, Selection
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
 from colltune.models.runtime_model import CollectiveModel, Forecast

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import Collective, Configuration, Instance, Prediction, Selection
+from colltune.decisions import Prediction, Selection
+from colltune.domain import Collective, Configuration, Instance
 from colltune.models.cells import CellMatrix
 
 Numbers = NDArray[np.float64]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from colltune.domain import Collective, Configuration, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector

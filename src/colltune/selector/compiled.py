@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 
 
 class _Row(NamedTuple):

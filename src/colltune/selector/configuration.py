@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from colltune.domain import Collective, Configuration, DecisionTable, Instance, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.bundle import Bundle
 from colltune.mpi import MpiLibrary, library

@@ -15,15 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import (
-    Collective,
-    Configuration,
-    DecisionTable,
-    Instance,
-    Interval,
-    Selection,
-    Shape,
-)
+from colltune.decisions import DecisionTable, Interval, Selection
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi.layouts import even_layouts
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.guard import Guard

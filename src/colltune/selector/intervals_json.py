@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from colltune.domain import Collective, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import intervals

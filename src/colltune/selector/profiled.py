@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from colltune.dataset.profile import Profile, Use
-from colltune.domain import Instance, Selection
+from colltune.decisions import Selection
+from colltune.domain import Instance
 from colltune.errors import DataError
 from colltune.selector.argmin import ModelSelector
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltune.domain import Selection
+from colltune.decisions import Selection
 
 COLUMNS = (
     "collective",

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colltune.domain import Collective, Configuration, Instance, Selection, Shape
+from colltune.decisions import Selection
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import DataError
 from colltune.models import fitted_costs
 from colltune.models.bundle import Bundle

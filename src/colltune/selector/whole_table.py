@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from colltune.domain import Collective, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Shape
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.decision_table import (
     Integers,

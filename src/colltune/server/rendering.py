@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from colltune.domain import Collective, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.selector.configuration import Rendered, Target, render, selector_for
 from colltune.selector.guard import Guard

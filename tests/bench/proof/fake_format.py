@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import (

@@ -17,7 +17,8 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import ClassVar, NamedTuple
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogued import CataloguedLibrary
 from colltune.mpi.file_format import (

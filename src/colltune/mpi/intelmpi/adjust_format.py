@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from colltune.domain import Collective, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.intelmpi import activation, choices, conversion, presets

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from colltune.domain import Collective, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.grid import SizePart, merged

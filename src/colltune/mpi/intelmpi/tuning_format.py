@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from json import dumps
 
-from colltune.domain import Collective, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Shape
 from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.intelmpi import activation, choices, conversion, presets
 from colltune.mpi.intelmpi.choices import Choice, Sizes

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from colltune.domain import DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile, Severity, Written
 from colltune.mpi.mpich import builtin

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.mpich import control

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from colltune.domain import DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Shape
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.file_format import Written
 from colltune.mpi.openmpi import dispatch

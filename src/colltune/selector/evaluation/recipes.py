@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import Configuration, Context, Instance, Selector
+from colltune.decisions import Selector
+from colltune.domain import Configuration, Context, Instance
 from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle

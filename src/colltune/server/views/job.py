@@ -8,7 +8,8 @@ from urllib.parse import quote, urlencode
 
 import numpy as np
 
-from colltune.domain import Collective, Instance, Interval, Shape
+from colltune.decisions import Interval
+from colltune.domain import Collective, Instance, Shape
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Rendered
 from colltune.server.views.decisions import digits, short

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from colltune.domain import Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written

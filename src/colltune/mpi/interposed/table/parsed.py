@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval, Shape
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.interposed.beside import FILE_STEM, FORCE, PRELOAD, TABLE, Beside
 from colltune.mpi.interposed.table.content import Content, RuleBlock

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from colltune.domain import DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile, Written
 from colltune.mpi.openmpi import activation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from colltune.domain import Collective, Configuration, DecisionTable, Interval
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Written
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.choosing import check_library

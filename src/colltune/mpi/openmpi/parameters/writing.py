@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from colltune.domain import Collective, Configuration, DecisionTable
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
 from colltune.mpi.file_format import ParsedFile, Severity, Written

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from colltune.domain import Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written

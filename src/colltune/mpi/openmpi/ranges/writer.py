@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from colltune.domain import Collective, Configuration, DecisionTable, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Written
 from colltune.mpi.layouts import even_layouts
