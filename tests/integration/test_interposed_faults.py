@@ -92,3 +92,20 @@ def test_a_program_without_mpi_init_is_left_alone(mpi: Interposed) -> None:
     variables = SETTINGS | {"LD_PRELOAD": str(mpi.library)}
     outcome = process.run([program, "never"], timeout_s=30, env=variables)
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "no MPI\n", "")
+
+
+@pytest.mark.parametrize("first_has_it", [True, False])
+def test_a_job_of_which_a_part_lacks_the_library_runs_without_it(
+    mpi: Interposed, first_has_it: bool
+) -> None:
+    """A launcher that does not hand LD_PRELOAD on everywhere costs a line, no result."""
+    command: list[str | Path] = [mpi.program("faults.c"), "freed"]
+    ours = {**SETTINGS, "COLLTUNE_ROLL_S": "0.5", "LD_PRELOAD": str(mpi.library)}
+    words = [f"{name}={value}" for name, value in ours.items()]
+    one: dict[str, str] = ours if first_has_it else {}
+    two = [] if first_has_it else words
+    both = [*command, ":", "-np", "2", "env", *two, *command]
+    outcome = mpi.run(1, both, one, preload=False)
+    process.check(outcome, "a job that is preloaded in part")
+    assert "libcolltune (mpirun: -x LD_PRELOAD)" in outcome.stderr
+    assert ("only 1 of 3" in outcome.stderr) is first_has_it

@@ -9,6 +9,7 @@
 _Atomic unsigned ct_engaged;
 static _Atomic unsigned engaged_by[CT_ENGAGERS];
 static _Atomic int running; /* between MPI_Init and MPI_Finalize */
+static _Atomic int tried;
 
 void ct_engage(ct_engager_t who, unsigned collectives) {
     unsigned all = 0;
@@ -21,10 +22,10 @@ void ct_begin(void) {
     int begun = 0, ended = 0;
     PMPI_Initialized(&begun);
     PMPI_Finalized(&ended);
-    if (!begun || ended || atomic_load(&running)) return;
+    if (!begun || ended || atomic_exchange(&tried, 1)) return;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
         PMPI_Comm_size(MPI_COMM_WORLD, &ct_world_size) != MPI_SUCCESS ||
-        ct_communicators_begin() != MPI_SUCCESS)
+        !ct_all_present() || ct_communicators_begin() != MPI_SUCCESS)
         return;
     int configured = ct_settings_begin();
     atomic_store(&running, 1);
