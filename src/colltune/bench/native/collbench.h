@@ -85,6 +85,9 @@ void report_layout(void);
 
 /* ---- settings.c ---- */
 
+/* Append to the plan a configuration that is written as name=value words; changes the text. */
+void parse_config(char *words);
+
 /* A communicator of the group on which the configuration is in effect until `withdraw` is called;
  * MPI_COMM_NULL: `culprit` tells why not. Collective over the group. */
 MPI_Comm configured(int config, group_t *group, const char **culprit);

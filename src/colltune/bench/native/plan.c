@@ -9,22 +9,6 @@ plan_t plan;
 static struct { int first, last; } *instances;
 static int n_instances;
 
-static void parse_config(char *line) {
-    plan.configs = grown(plan.configs, plan.n_configs, sizeof *plan.configs);
-    config_t *config = &plan.configs[plan.n_configs++];
-    config->n = 0;
-    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
-        char *equals = strchr(word, '=');
-        if (!equals || equals - word >= NAME_LENGTH || strlen(equals) > VALUE_LENGTH ||
-            config->n == MAX_SETTINGS)
-            die("bad config word ", word);
-        setting_t *setting = &config->settings[config->n++];
-        *equals = '\0';
-        strcpy(setting->name, word);
-        strcpy(setting->value, equals + 1);
-    }
-}
-
 static int same_instance(const cell_t *a, const cell_t *b) {
     return a->collective == b->collective && a->msize == b->msize && a->nodes == b->nodes &&
            a->ppn == b->ppn;

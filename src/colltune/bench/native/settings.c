@@ -32,6 +32,24 @@ static entry_t *entries;
 static int n_entries;
 static unsigned long uses;
 
+/* ---- the plan's lines ---- */
+
+void parse_config(char *words) {
+    plan.configs = grown(plan.configs, plan.n_configs, sizeof *plan.configs);
+    config_t *config = &plan.configs[plan.n_configs++];
+    config->n = 0;
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
+        char *equals = strchr(word, '=');
+        if (!equals || equals - word >= NAME_LENGTH || strlen(equals) > VALUE_LENGTH ||
+            config->n == MAX_SETTINGS)
+            die("bad config word ", word);
+        setting_t *setting = &config->settings[config->n++];
+        *equals = '\0';
+        strcpy(setting->name, word);
+        strcpy(setting->value, equals + 1);
+    }
+}
+
 /* ---- one variable ---- */
 
 typedef struct {

@@ -9,22 +9,6 @@ plan_t plan;
 series_t *series;
 int n_series;
 
-static void parse_config(char *line) {
-    plan.configs = grown(plan.configs, plan.n_configs, sizeof *plan.configs);
-    config_t *config = &plan.configs[plan.n_configs++];
-    config->n = 0;
-    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
-        char *equals = strchr(word, '=');
-        if (!equals || equals - word >= NAME_LENGTH || strlen(equals) > VALUE_LENGTH ||
-            config->n == MAX_SETTINGS)
-            die("bad config word ", word);
-        setting_t *setting = &config->settings[config->n++];
-        *equals = '\0';
-        strcpy(setting->name, word);
-        strcpy(setting->value, equals + 1);
-    }
-}
-
 static int fits(const series_t *s) {
     /* reductions are of integers where all sizes allow it: segments must not cut one */
     int whole = s->most == 1 || s->segment % sizeof(int) == 0;
