@@ -59,7 +59,7 @@ def native_benchmark(
     OutputError
         If the cache folder cannot be written.
     """
-    texts = _sources("colltune.bench")
+    texts = _sources("colltune.bench") | _cvar_numbers()
     return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
@@ -75,7 +75,7 @@ def han_tasks(
     parameters and errors.
     """
     shared = {n: text for n, text in _sources("colltune.bench").items() if n in _SHARED_WITH_TASKS}
-    texts = shared | _sources("colltune.bench.han")
+    texts = shared | _sources("colltune.bench.han") | _cvar_numbers()
     return _compiled("hantasks", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
@@ -125,7 +125,7 @@ def simulated_benchmark(
     stand_in = texts.pop("no_steering.c")
     if own:
         texts |= _sources("colltune.mpi.interposed")
-        for needs_mpi_t in ("steer.c", "variables.c"):
+        for needs_mpi_t in ("cvar_number.c", "steer.c", "variables.c"):
             del texts[needs_mpi_t]
         texts["no_steering.c"] = stand_in
     return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, None)
@@ -134,6 +134,11 @@ def simulated_benchmark(
 def _sources(package: str) -> dict[str, bytes]:
     folder = resources.files(package) / "native"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
+
+
+def _cvar_numbers() -> dict[str, bytes]:
+    folder = resources.files("colltune.mpi.interposed") / "native"
+    return {name: (folder / name).read_bytes() for name in ("cvar_number.c", "cvar_number.h")}
 
 
 def _compiled(

@@ -6,6 +6,7 @@
  * be called. So do those of libcolltune, colltune.<collective>=<id>, which are no variables but a
  * call of its own. */
 #include "collbench.h"
+#include "cvar_number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,46 +70,6 @@ static int open_variable(const char *name, variable_t *v) {
     return MPI_T_cvar_handle_alloc(index, NULL, &v->handle, &v->count) != MPI_SUCCESS;
 }
 
-/* Value of the item `word` of an enumeration that MPI_T knows. */
-static int item_of_enum(MPI_T_enum items, const char *word, long *value) {
-    int n, number, length = 0;
-    if (MPI_T_enum_get_info(items, &n, NULL, &length) != MPI_SUCCESS) return 1;
-    for (int i = 0; i < n; i++) {
-        char name[NAME_LENGTH];
-        length = sizeof name;
-        if (MPI_T_enum_get_item(items, i, &number, name, &length) != MPI_SUCCESS) return 1;
-        *value = number;
-        if (!strcmp(name, word)) return 0;
-    }
-    return 1;
-}
-
-/* MPICH's enumerations are plain integers to MPI_T; their items are listed in the description, in
- * order from 0 on, each as "name - text", in some releases without an end of line in between. */
-static int item_of_description(const char *description, const char *word, long *value) {
-    size_t length = strlen(word);
-    const char *counted = description;
-    for (const char *at = description; (at = strstr(at, word)); at++) {
-        const char *dash = at + length + strspn(at + length, " ");
-        if (dash == at + length || dash[0] != '-' || (at > description && at[-1] == '_')) continue;
-        *value = 0;
-        while ((counted = strstr(counted, " - ")) && counted + 1 < dash) {
-            ++*value;
-            counted++;
-        }
-        return 0;
-    }
-    return 1;
-}
-
-static int number_of(const variable_t *v, const char *text, long *value) {
-    char *end;
-    *value = strtol(text, &end, 10);
-    if (*text && !*end) return 0;
-    if (v->items != MPI_T_ENUM_NULL) return item_of_enum(v->items, text, value);
-    return item_of_description(v->description, text, value);
-}
-
 static int encode(const variable_t *v, const char *text, content_t *content) {
     long value;
     memset(content, 0, sizeof *content);
@@ -117,7 +78,7 @@ static int encode(const variable_t *v, const char *text, content_t *content) {
         strcpy(content->bytes, text);
         return 0;
     }
-    if (number_of(v, text, &value)) return 1;
+    if (ct_cvar_number(v->items, v->description, text, &value)) return 1;
     int number = (int)value;
     signed char byte = (signed char)value;
     if (v->width == (int)sizeof value) memcpy(content->bytes, &value, sizeof value);

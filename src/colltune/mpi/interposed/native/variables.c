@@ -1,11 +1,13 @@
 /* Writes control variables and takes them back. */
 #include "variables.h"
 
+#include "cvar_number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DESCRIPTION_LENGTH = 8192, TEXT_LENGTH = 1024, ITEM_LENGTH = 128 };
+enum { DESCRIPTION_LENGTH = 8192, TEXT_LENGTH = 1024 };
 
 typedef struct {
     char *name;
@@ -27,46 +29,6 @@ typedef struct {
 
 /* ---- values ---- */
 
-/* Value of the item `word` of an enumeration that MPI_T knows. */
-static int item_of_enum(MPI_T_enum items, const char *word, long *value) {
-    int n, number, length = 0;
-    if (MPI_T_enum_get_info(items, &n, NULL, &length) != MPI_SUCCESS) return 1;
-    for (int i = 0; i < n; i++) {
-        char name[ITEM_LENGTH];
-        length = sizeof name;
-        if (MPI_T_enum_get_item(items, i, &number, name, &length) != MPI_SUCCESS) return 1;
-        *value = number;
-        if (!strcmp(name, word)) return 0;
-    }
-    return 1;
-}
-
-/* MPICH's enumerations are plain integers to MPI_T; their items are listed in the description, in
- * order from 0 on, each as "name - text", in some releases without an end of line in between. */
-static int item_of_description(const char *description, const char *word, long *value) {
-    size_t length = strlen(word);
-    const char *counted = description;
-    for (const char *at = description; length && (at = strstr(at, word)); at++) {
-        const char *dash = at + length + strspn(at + length, " ");
-        if (dash == at + length || dash[0] != '-' || (at > description && at[-1] == '_')) continue;
-        *value = 0;
-        while ((counted = strstr(counted, " - ")) && counted + 1 < dash) {
-            ++*value;
-            counted++;
-        }
-        return 0;
-    }
-    return 1;
-}
-
-static int number_of(const facts_t *facts, const char *text, long *value) {
-    char *end;
-    *value = strtol(text, &end, 10);
-    if (*text && !*end) return 0;
-    if (facts->items != MPI_T_ENUM_NULL) return item_of_enum(facts->items, text, value);
-    return item_of_description(facts->description, text, value);
-}
-
 /* 1 if the variable cannot hold the value. */
 static int encode(variable_t *v, const facts_t *facts, const char *text) {
     long value;
@@ -76,7 +38,7 @@ static int encode(variable_t *v, const facts_t *facts, const char *text) {
         strcpy(v->wanted, text);
         return 0;
     }
-    if (number_of(facts, text, &value)) return 1;
+    if (ct_cvar_number(facts->items, facts->description, text, &value)) return 1;
     int number = (int)value;
     signed char byte = (signed char)value;
     if (v->width == (int)sizeof value) memcpy(v->wanted, &value, sizeof value);
