@@ -265,6 +265,7 @@ static void check_values(void) {
     IS(BCAST(.msize = 999), GROUPS);
     CHECK(!rules->set_all(MPI_COMM_WORLD, "threshold", 2000) && *address == 2000);
     IS(BCAST(.msize = 1999), "library");
+    CHECK(rules->set_all(MPI_COMM_NULL, "threshold", 1) && rules->commit_all(MPI_COMM_NULL));
     CHECK(rules->get("nothing", &value) && rules->keyval("nothing", &keyval));
     CHECK(rules->rule_named("first", COLLTUNE_COLLECTIVE, COLLTUNE_EQ, "threshold", "groups", "table"));
 }

@@ -1,18 +1,7 @@
 /* The message of a broadcast as a buffer of a datatype and as bytes. */
 #include "bcast.h"
 
-#include <limits.h>
 #include <stdlib.h>
-
-/* Whether `count` elements lie in memory as they are sent: no gaps, and in order. */
-static int is_plain(MPI_Datatype type, MPI_Count size) {
-    int integers, addresses, types, combiner;
-    MPI_Count low, extent;
-    if (PMPI_Type_get_extent_x(type, &low, &extent) != MPI_SUCCESS || low || extent != size) return 0;
-    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
-        return 0;
-    return combiner == MPI_COMBINER_NAMED;
-}
 
 static int copy_of_bytes(ct_message_t *m) {
     int room, position = 0;
@@ -28,11 +17,8 @@ static int copy_of_bytes(ct_message_t *m) {
 }
 
 int ct_message_bytes(ct_message_t *m) {
-    MPI_Count size;
     if (m->bytes) return MPI_SUCCESS; /* leaders get the message once, and then have it in both */
-    int error = PMPI_Type_size_x(m->type, &size);
-    if (error != MPI_SUCCESS) return error;
-    if (!is_plain(m->type, size)) return copy_of_bytes(m);
+    if (!ct_type_is_plain(m->type)) return copy_of_bytes(m);
     m->bytes = m->buffer;
     m->in_bytes = m->in_buffer;
     return MPI_SUCCESS;

@@ -10,6 +10,8 @@ void ct_end(void);   /* before MPI_Finalize */
 int ct_all_present(void); /* whether every process has this library; waits for those that do */
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */
 void ct_settings_end(void);
+int ct_objects_begin(void); /* an MPI error code */
+void ct_objects_end(void);
 int ct_communicators_begin(void); /* an MPI error code */
 void ct_communicators_end(void);
 void ct_spread_begin(void); /* collective */

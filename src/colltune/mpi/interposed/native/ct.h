@@ -136,6 +136,18 @@ int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*relea
 /* Release and forget what is kept under key and number. */
 void ct_drop(ct_comm_t *c, const void *key, long number);
 
+/* ---- the user's datatypes and operations (objects.c) ---- */
+
+/* Bytes of an element; 1 if the MPI library does not take the type: calls with it are passed on as
+ * they are. Nothing else is asked about a type before: see objects.c. */
+int ct_type_size(MPI_Datatype type, size_t *bytes);
+/* Of a type that has a size: whether its elements lie in memory as they are sent, one after another
+ * and in order. 0 if that is not to be known. Other types may be so, too, but their bytes need not
+ * be in the order of the peer's type. */
+int ct_type_is_plain(MPI_Datatype type);
+/* Whether an operation of the user's may be applied in any order. */
+int ct_op_commutes(MPI_Op op, MPI_Datatype type);
+
 /* ---- which calls are looked at (interposed.c) ---- */
 
 /* Calls of a collective cost one untaken branch unless somebody has engaged it. `collectives` has

@@ -70,38 +70,10 @@ static int has_root(ct_collective_t collective) {
            collective == CT_SCATTER;
 }
 
-/* Sizes of predefined datatypes, which nobody frees: their handles stay what they are. */
-enum { SIZES = 64 };
-typedef struct {
-    MPI_Datatype type;
-    size_t size;
-    int known;
-} size_entry_t;
-static _Thread_local size_entry_t sizes[SIZES];
-
-static size_entry_t *size_entry(MPI_Datatype type) {
-    uintptr_t bits = (uintptr_t)type; /* MPICH's handles are ints, Open MPI's addresses */
-    return &sizes[(bits ^ bits >> 4 ^ bits >> 8) % SIZES];
-}
-
-static int ask_size(MPI_Datatype type, size_entry_t *entry, size_t *size) {
-    MPI_Count found;
-    int integers, addresses, types, combiner;
-    if (PMPI_Type_size_x(type, &found) != MPI_SUCCESS || found < 0) return 1;
-    *size = (size_t)found;
-    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-        combiner == MPI_COMBINER_NAMED)
-        *entry = (size_entry_t){type, *size, 1};
-    return 0;
-}
-
 /* 0 with the bytes written, 1 where the MPI library has something to say about the arguments. */
 static int bytes_of(int count, MPI_Datatype type, size_t *bytes) {
     size_t size;
-    if (count < 0 || type == MPI_DATATYPE_NULL) return 1;
-    size_entry_t *entry = size_entry(type);
-    if (entry->type == type && entry->known) size = entry->size;
-    else if (ask_size(type, entry, &size)) return 1;
+    if (count < 0 || ct_type_size(type, &size)) return 1;
     *bytes = (size_t)count * size;
     return 0;
 }
@@ -118,13 +90,24 @@ static int sum_of(const int *counts, int n, MPI_Datatype type, size_t *bytes) {
     return 0;
 }
 
+/* Whether the MPI library takes the datatype of what is sent. */
+static int knows_sent(const ct_call_t *call) {
+    size_t size;
+    return call->sendbuf == MPI_IN_PLACE || !ct_type_size(call->sendtype, &size);
+}
+
 static int measure(const ct_comm_t *c, ct_call_t *call) {
+    size_t size;
     int failed;
     if (has_root(call->collective) && (call->root < 0 || call->root >= c->size)) return 1;
     switch (call->collective) {
     case CT_BARRIER:
-    case CT_ALLTOALLV:
         return 0;
+    case CT_ALLTOALLV:
+        return !knows_sent(call) || ct_type_size(call->recvtype, &size);
+    case CT_ALLGATHER:
+        if (!knows_sent(call)) return 1;
+        break;
     case CT_ALLGATHERV:
         failed = sum_of(call->recvcounts, c->size, call->recvtype, &call->msize);
         call->msize /= (size_t)c->size;

@@ -68,10 +68,10 @@ static ct_iteration_t kind_of(const ct_feedback_t *f, long every) {
 }
 
 static void note_sizes(ct_feedback_t *f, const ct_comm_t *c, const ct_call_t *call) {
-    MPI_Count size = 0;
-    if (PMPI_Type_size_x(call->recvtype, &size) != MPI_SUCCESS) return;
+    size_t size;
+    if (ct_type_size(call->recvtype, &size)) return;
     for (int peer = 0; peer < c->size; peer++) {
-        long long bytes = (long long)call->recvcounts[peer] * size;
+        long long bytes = call->recvcounts[peer] * (long long)size;
         if (peer != c->rank && bytes > 0) f->told[BINS + ct_search_bin(bytes)] = 1;
     }
 }

@@ -25,7 +25,8 @@ void ct_begin(void) {
     if (!begun || ended || atomic_exchange(&tried, 1)) return;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
         PMPI_Comm_size(MPI_COMM_WORLD, &ct_world_size) != MPI_SUCCESS ||
-        !ct_all_present() || ct_communicators_begin() != MPI_SUCCESS)
+        !ct_all_present() || ct_objects_begin() != MPI_SUCCESS ||
+        ct_communicators_begin() != MPI_SUCCESS)
         return;
     int configured = ct_settings_begin();
     atomic_store(&running, 1);
@@ -44,6 +45,7 @@ void ct_end(void) {
     ct_profile_end();
     ct_feedback_end();
     ct_communicators_end();
+    ct_objects_end();
     ct_steer_end();
     ct_end_decisions();
     ct_spread_end();

@@ -188,14 +188,14 @@ static profile_t *begin_profile(ct_comm_t *c) {
 
 /* What the caller passes per process, where it differs among them: the mean. */
 static uint64_t mean_bytes(const ct_call_t *call, int size) {
-    int here = call->sendbuf == MPI_IN_PLACE, item = 0;
+    int here = call->sendbuf == MPI_IN_PLACE;
+    size_t item;
     const int *counts = here ? call->recvcounts : call->sendcounts;
     MPI_Datatype type = here ? call->recvtype : call->sendtype;
-    if (!counts || type == MPI_DATATYPE_NULL) return 0;
-    if (PMPI_Type_size(type, &item) != MPI_SUCCESS) return 0;
+    if (!counts || ct_type_size(type, &item)) return 0;
     uint64_t sum = 0;
     for (int i = 0; i < size; i++) sum += counts[i] > 0 ? (uint64_t)counts[i] : 0;
-    return item > 0 ? sum * (uint64_t)item / (uint64_t)size : 0;
+    return sum * item / (uint64_t)size;
 }
 
 /* 0 for 0 bytes, then one bin per power of two. */

@@ -51,9 +51,8 @@ static int groups_of(MPI_Op op) {
 }
 
 int ct_is_reducible(MPI_Op op, MPI_Datatype type) {
-    int groups = groups_of(op), commutes = 0;
-    if (groups >= 0) return (groups & group_of(type)) != 0;
-    return PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes;
+    int groups = groups_of(op);
+    return groups < 0 ? ct_op_commutes(op, type) : (groups & group_of(type)) != 0;
 }
 
 /* ---- combining ---- */

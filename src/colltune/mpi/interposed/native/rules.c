@@ -73,12 +73,13 @@ static const char *unfit(colltune_parameter_t parameter, ct_collective_t collect
 }
 
 static void look_at_type(const ct_call_t *call, long *p) {
-    MPI_Count size = 0, low, extent = 0;
-    if (PMPI_Type_size_x(call->recvtype, &size) != MPI_SUCCESS) size = 0;
+    size_t size;
+    MPI_Count low, extent = 0;
+    if (ct_type_size(call->recvtype, &size)) size = 0;
     if (PMPI_Type_get_extent_x(call->recvtype, &low, &extent) != MPI_SUCCESS) extent = 0;
     p[COLLTUNE_TYPE_SIZE] = (long)size;
     p[COLLTUNE_TYPE_EXTENT] = (long)extent;
-    p[COLLTUNE_COUNT] = size ? (long)(call->msize / (size_t)size) : call->recvcount;
+    p[COLLTUNE_COUNT] = size ? (long)(call->msize / size) : call->recvcount;
 }
 
 static void look_at(ct_comm_t *c, const ct_call_t *call, unsigned looked_at, long *p) {

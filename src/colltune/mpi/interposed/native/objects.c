@@ -1,0 +1,136 @@
+/* All that is asked of the user's datatypes and operations.
+ *
+ * Errors of questions that name no communicator go to the error handler of MPI_COMM_WORLD or
+ * MPI_COMM_SELF, which is the user's and may abort. So the MPI library is first asked on a
+ * communicator of ours, which returns errors, whether it takes the object. Calls with objects that
+ * it does not take are passed on to it as they are. */
+#include "core.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+static MPI_Comm quiet = MPI_COMM_NULL;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of collectives on it */
+
+int ct_objects_begin(void) {
+    int error = PMPI_Comm_dup(MPI_COMM_SELF, &quiet);
+    return error == MPI_SUCCESS ? PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN) : error;
+}
+
+void ct_objects_end(void) {
+    if (quiet != MPI_COMM_NULL) PMPI_Comm_free(&quiet);
+}
+
+/* ---- datatypes ---- */
+
+/* A message to nobody: the MPI library looks at its datatype, and does nothing. */
+static int is_taken(MPI_Datatype type) {
+    const char nothing = 0;
+    return type != MPI_DATATYPE_NULL &&
+           PMPI_Send(&nothing, 1, type, MPI_PROC_NULL, 0, quiet) == MPI_SUCCESS;
+}
+
+/* How a type was made. Those that large counts made have a large envelope only. */
+#if MPI_VERSION >= 4
+typedef struct {
+    MPI_Count integers, addresses, counts, types;
+    int combiner;
+} envelope_t;
+
+static int read_envelope(MPI_Datatype type, envelope_t *e) {
+    return PMPI_Type_get_envelope_c(type, &e->integers, &e->addresses, &e->counts, &e->types,
+                                    &e->combiner);
+}
+
+static int read_content(MPI_Datatype type, const envelope_t *e, MPI_Datatype *content) {
+    int integer;
+    MPI_Aint address;
+    MPI_Count count;
+    return PMPI_Type_get_contents_c(type, e->integers, 0, e->counts, 1, &integer, &address, &count,
+                                    content);
+}
+#else
+typedef struct {
+    int integers, addresses, counts, types, combiner;
+} envelope_t;
+
+static int read_envelope(MPI_Datatype type, envelope_t *e) {
+    e->counts = 0;
+    return PMPI_Type_get_envelope(type, &e->integers, &e->addresses, &e->types, &e->combiner);
+}
+
+static int read_content(MPI_Datatype type, const envelope_t *e, MPI_Datatype *content) {
+    int integer;
+    MPI_Aint address;
+    return PMPI_Type_get_contents(type, e->integers, 0, 1, &integer, &address, content);
+}
+#endif
+
+static int is_named(MPI_Datatype type) {
+    envelope_t e;
+    return read_envelope(type, &e) == MPI_SUCCESS && e.combiner == MPI_COMBINER_NAMED;
+}
+
+static int has_no_gaps(MPI_Datatype type) {
+    MPI_Count size, low, extent;
+    return PMPI_Type_size_x(type, &size) == MPI_SUCCESS &&
+           PMPI_Type_get_extent_x(type, &low, &extent) == MPI_SUCCESS && !low && extent == size;
+}
+
+int ct_type_is_plain(MPI_Datatype type) {
+    envelope_t e;
+    MPI_Datatype content;
+    if (read_envelope(type, &e) != MPI_SUCCESS) return 0;
+    if (e.combiner == MPI_COMBINER_NAMED) return has_no_gaps(type);
+    if (e.combiner != MPI_COMBINER_DUP && e.combiner != MPI_COMBINER_CONTIGUOUS) return 0;
+    if (e.integers > 1 || e.addresses || e.counts > 1 || e.types != 1) return 0;
+    if (read_content(type, &e, &content) != MPI_SUCCESS) return 0;
+    int plain = ct_type_is_plain(content);
+    if (!is_named(content)) PMPI_Type_free(&content);
+    return plain;
+}
+
+/* Sizes of predefined datatypes, which nobody frees: their handles stay what they are. */
+enum { SIZES = 64 };
+typedef struct {
+    MPI_Datatype type;
+    size_t size;
+    int known;
+} size_entry_t;
+static _Thread_local size_entry_t sizes[SIZES];
+
+static size_entry_t *size_entry(MPI_Datatype type) {
+    uintptr_t bits = (uintptr_t)type; /* MPICH's handles are ints, Open MPI's addresses */
+    return &sizes[(bits ^ bits >> 4 ^ bits >> 8) % SIZES];
+}
+
+static int ask_size(MPI_Datatype type, size_entry_t *entry, size_t *size) {
+    MPI_Count found;
+    if (!is_taken(type) || PMPI_Type_size_x(type, &found) != MPI_SUCCESS || found < 0) return 1;
+    *size = (size_t)found;
+    if (is_named(type)) *entry = (size_entry_t){type, *size, 1};
+    return 0;
+}
+
+int ct_type_size(MPI_Datatype type, size_t *size) {
+    size_entry_t *entry = size_entry(type);
+    if (entry->type != type || !entry->known) return ask_size(type, entry, size);
+    *size = entry->size;
+    return 0;
+}
+
+/* ---- operations ---- */
+
+/* On one process nothing is combined. */
+static int takes(MPI_Op op, MPI_Datatype type) {
+    char nothing = 0;
+    pthread_mutex_lock(&lock);
+    int error = PMPI_Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, quiet);
+    pthread_mutex_unlock(&lock);
+    return error == MPI_SUCCESS;
+}
+
+int ct_op_commutes(MPI_Op op, MPI_Datatype type) {
+    int commutes = 0;
+    return takes(op, type) && PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes;
+}
