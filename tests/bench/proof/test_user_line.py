@@ -65,3 +65,14 @@ def test_a_launcher_of_no_mpi_is_refused(tmp_path: Path) -> None:
     fake.chmod(0o755)
     with pytest.raises(ProgramError, match=r"of no MPI that colltune knows .* 'my own launcher'"):
         installation_of((str(fake), "-n", "2"), None)
+
+
+def test_a_link_to_a_launcher_is_that_launcher(tmp_path: Path) -> None:
+    """It is told by what the link leads to, and asked."""
+    fake = tmp_path / "mpiexec.site"
+    fake.write_text("#!/bin/sh\necho my own launcher\n")
+    fake.chmod(0o755)
+    link = tmp_path / "run"
+    link.symlink_to(fake)
+    with pytest.raises(ProgramError, match="run is of no MPI that colltune knows"):
+        installation_of((str(link), "-n", "2"), None)

@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from colltune import process
 from colltune.bench.launchers import Start
@@ -91,13 +90,14 @@ def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
     ProgramError
         If that MPI, its compiler wrapper or the compiler is missing.
     """
-    name = Path(words[0]).name
     if mpi is not None:
         return installation.find(mpi)
-    if name == _SRUN:
+    launcher = process.find(words[0], _MEND)
+    names = (launcher.name, launcher.resolve().name)
+    if _SRUN in names:
         return installation.find()
-    if name.startswith(_MPI_LAUNCHERS):
-        return installation.find(os.fspath(process.find(words[0], _MEND)))
+    if any(name.startswith(_MPI_LAUNCHERS) for name in names):
+        return installation.find(os.fspath(launcher))
     raise CampaignError(
         f"{words[0]!r} is no launcher of MPI programs that colltune knows"
         f" ({', '.join((*_MPI_LAUNCHERS, _SRUN))}); {_MEND}, or name the MPI whose programs it"
