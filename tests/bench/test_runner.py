@@ -35,7 +35,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import BudgetError, CampaignError, OutputError, ProgramError
+from colltune.errors import BudgetError, CampaignError, DataError, OutputError, ProgramError
 
 CONTEXT = Context("m", "openmpi", "5.0.11")
 SHAPE = Shape(1, 4)
@@ -210,6 +210,24 @@ def test_a_file_in_the_way_is_an_error_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("")
     with pytest.raises(OutputError, match="cannot write the dataset"):
         runner.run_campaign(CAMPAIGN, ReplayBackend(_recorded()), tmp_path / "d")
+
+
+class _Unbuilt(ReplayBackend):
+    """A backend whose program cannot be compiled, as `NativeBackend` with an unsafe cache."""
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        raise OutputError("cache: can be written by others")
+
+    def salvage(self, folder: Path) -> tuple[Measurement, ...]:
+        raise DataError(f"{folder}: not a launch's list of cells")
+
+
+def test_why_nothing_could_be_started_is_told(tmp_path: Path) -> None:
+    """That there is nothing to salvage of such a launch does not hide it."""
+    with pytest.raises(OutputError, match="cache: can be written by others"):
+        runner.run_campaign(CAMPAIGN, _Unbuilt(_recorded()), tmp_path)
 
 
 def test_large_buffers_are_left_out() -> None:

@@ -103,6 +103,22 @@ def test_libcolltune_goes_behind_what_the_job_preloads(
     assert "COLLTUNE_TABLE=/his.table is set already" in answer.err
 
 
+def test_a_libcolltune_that_others_can_change_is_not_preloaded(
+    colltune: Verb, job: Callable[..., None], bundle_path: Path, entered: Path
+) -> None:
+    """Code of theirs would run in all processes of the job, which runs as ever instead."""
+    ours = entered / "ours.so"
+    ours.touch()
+    ours.chmod(0o775)
+    job(COLLTUNE_INTERPOSED=str(ours))
+    answer = colltune("env", "--bundle", bundle_path, "--interposed")
+    assert (answer.out, answer.status) == ("", 0)
+    assert f"{ours} can be written by others (mode 0775)" in answer.err
+    ours.chmod(0o755)
+    answer = colltune("env", "--bundle", bundle_path, "--interposed")
+    assert exported(answer.out)["LD_PRELOAD"] == str(ours)
+
+
 def test_without_libcolltune_the_job_runs_as_ever(
     colltune: Verb, job: Callable[..., None], bundle_path: Path
 ) -> None:

@@ -81,3 +81,14 @@ def test_the_module_names_the_program(colltune: Verb, tmp_path: Path) -> None:
     program.write_text(stubs + text)
     outcome = process.run([lua, program], timeout_s=10)
     assert "colltune_job\t" in outcome.stdout
+
+
+def test_hooks_are_not_written_where_others_could_change_them(
+    colltune: Verb, entered: Path
+) -> None:
+    """Slurm runs them as root: a folder that others can write is refused and named."""
+    entered.chmod(0o777)
+    answer = colltune("slurm", "hooks", "--out", entered)
+    assert answer.status == 9
+    assert f"{entered} can be written by others" in answer.err
+    assert list(entered.iterdir()) == []

@@ -56,7 +56,7 @@ def test_print_shows_the_script_and_submits_nothing(
     found = directives(answer.out)
     assert found[1:5] == ["--array=1-3", "--nodes=8", "--ntasks-per-node=16", "--time=45"]
     assert found[-1] == "--partition=long --account=phys --qos=low -C 'ib&gpu'"
-    measure = f"{sys.executable} -m colltune.cli measure '{campaign}' --out {tmp_path}/data"
+    measure = f"{sys.executable} -P -m colltune.cli measure '{campaign}' --out {tmp_path}/data"
     assert f'\n{measure} --task "$SLURM_ARRAY_TASK_ID/3" &\n' in answer.out
     assert not (tmp_path / "data").exists()
 

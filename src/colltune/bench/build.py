@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from colltune import process
-from colltune.errors import OutputError
 from colltune.files import cache_folder
+from colltune.files.ownership import made_once
 
 _KINDS = (".c", ".h")
 _C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
@@ -49,15 +47,14 @@ def native_benchmark(
     """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`.
 
     `identity` tells MPIs apart (library, release, wrapper's flags); `environment` is what the
-    wrapper needs beside the caller's own. The program appears under its
-    final name only when it is whole, so two first uses at once do no harm.
+    wrapper needs beside the caller's own. See `made_once` for the folder.
 
     Raises
     ------
     ProgramError
         If the compiler is missing or fails.
     OutputError
-        If the cache folder cannot be written.
+        If the cache folder cannot be written, or others can write it.
     """
     texts = _sources("colltune.bench") | _cvar_numbers()
     return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
@@ -153,44 +150,19 @@ def _compiled(
     digest = hashlib.sha256(repr((str(mpicc), identity, product.flags)).encode())
     for _, text in sorted(texts.items()):
         digest.update(text)
-    target = (cache or cache_folder()) / f"{name}-{digest.hexdigest()[:16]}{product.ending}"
-    if not target.exists():
-        _compile(mpicc, texts, target, environment or {}, product)
-    return target
 
-
-def _compile(
-    mpicc: Path,
-    texts: Mapping[str, bytes],
-    target: Path,
-    environment: Mapping[str, str],
-    product: _Product,
-) -> None:
-    work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
-    try:
-        work.mkdir(parents=True)
-        for name, text in texts.items():
-            (work / name).write_bytes(text)
+    def compiled(work: Path) -> Path:
         program = work / "program"
-        sources = [work / name for name in sorted(texts) if name.endswith(".c")]
+        for file, text in texts.items():
+            (work / file).write_bytes(text)
+        sources = [work / file for file in sorted(texts) if file.endswith(".c")]
         outcome = process.run(
             [mpicc, *product.flags, "-o", program, *sources, *product.linked],
             timeout_s=_COMPILE_TIMEOUT_S,
-            env=dict(os.environ) | dict(environment),
+            env=dict(os.environ) | dict(environment or {}),
         )
-        what = target.name.partition("-")[0]
-        process.check(outcome, f"compiling {what} (a C compiler is needed)")
-        program.replace(target)
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {work}: {error.strerror}; set XDG_CACHE_HOME to a writable folder"
-        ) from error
-    finally:
-        _remove(work)
+        process.check(outcome, f"compiling {name} (a C compiler is needed)")
+        return program
 
-
-def _remove(work: Path) -> None:
-    with suppress(OSError):
-        for file in work.iterdir():
-            file.unlink()
-        work.rmdir()
+    full_name = f"{name}-{digest.hexdigest()[:16]}{product.ending}"
+    return made_once(cache or cache_folder(), full_name, compiled)

@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import STRATEGIES, Visit, Visited
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
-from colltune.errors import BudgetError, OutputError, ProgramError
+from colltune.errors import BudgetError, DataError, OutputError, ProgramError
 from colltune.interrupts import held_back
 
 _PROBE_S = 30.0
@@ -304,7 +305,8 @@ class CampaignRun:
                     stored = True
             except (KeyboardInterrupt, OutputError):
                 if not stored:
-                    with held_back():
+                    # it may have ended before there was anything, which is not what to tell
+                    with held_back(), suppress(DataError):
                         self._store(self.backend.salvage(folder), facts, folder)
                 raise
             self.log.end(launch, self.spent_s())

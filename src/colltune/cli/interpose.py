@@ -32,8 +32,9 @@ def interpose(
 
     Example: colltune interpose --out /shared/libcolltune.so
     """
-    from colltune.cli.console import show, show_json
+    from colltune.cli.console import show, show_json, warn
     from colltune.cli.interposed_library import compiled
+    from colltune.files.ownership import danger
     from colltune.mpi import installation
     from colltune.mpi.interposed.beside import PRELOAD, assignment
 
@@ -41,6 +42,8 @@ def interpose(
     path = compiled(found)
     if out is not None:
         path = _copied(path, out.absolute())
+        if why := danger(path):
+            warn(f"{why}: whoever can change it runs code in all jobs that preload it")
     line = f"export {assignment(PRELOAD, str(path))}"
     if json:
         facts = {"library": found.library, "release": found.release, "line": line}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from colltune.bench import build
 from colltune.errors import ColltuneError, ProgramError
+from colltune.files.ownership import danger
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 
@@ -36,7 +37,8 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
     Raises
     ------
     ProgramError
-        If that file is not there, another release is installed, or there is no compiler.
+        If that file is not there, others can change it, another release is installed, or there is
+        no compiler.
     OutputError
         If the cache folder cannot be written.
     """
@@ -45,6 +47,12 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
         path = Path(named).absolute()
         if not path.is_file():
             raise ProgramError(f"{VARIABLE}={named}: there is no such file")
+        # whoever named it trusts its owner
+        if why := danger(path, trusted=path.stat().st_uid):
+            raise ProgramError(
+                f"{VARIABLE}={named}: {why}, and it would be loaded into all processes of a job;"
+                " put it where nobody else can change it, with colltune interpose --out FILE"
+            )
         return path
     found = installation.find(mpi, library)
     if found.release != release:

@@ -94,7 +94,8 @@ def submit(
         shape=_granted(plan, nodes),
         task_s=task_s,
         time_s=slurm.time_limit_s(task_s) if time is None else _time_s(time),
-        measure=(sys.executable, "-m", "colltune.cli", "measure", *words),
+        # -P: modules lying in the working folder are not for us
+        measure=(sys.executable, "-P", "-m", "colltune.cli", "measure", *words),
         dataset=out.absolute(),
         options=(*options, *(sbatch_options or ())),
     )

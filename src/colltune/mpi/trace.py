@@ -11,14 +11,14 @@ import hashlib
 import os
 import platform
 import re
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
 from colltune.domain import INTERPOSED, Collective
-from colltune.errors import OutputError, ProgramError
+from colltune.errors import ProgramError
+from colltune.files.ownership import made_once
 from colltune.mpi.installation import Installation
 
 _HIT = Path(__file__).parent / "native" / "hit.c"
@@ -121,7 +121,7 @@ def build(installation: Installation, folder: Path) -> Path:
         If this machine is no x86-64 Linux, nm or compiler are missing or fail, or the library hides
         its functions.
     OutputError
-        If `folder` cannot be written.
+        If `folder` cannot be written, or others can write it.
     """
     reason = unavailable()
     if reason:
@@ -130,10 +130,19 @@ def build(installation: Installation, folder: Path) -> Path:
     key = hashlib.sha256(
         f"{installation.compile_line}\n{stubs}\n{_HIT.read_text(encoding='utf-8')}".encode()
     ).hexdigest()[:16]
-    target = folder / f"trace-{key}.so"
-    if not target.exists():
-        _compile(installation, stubs, target)
-    return target
+
+    def compiled(work: Path) -> Path:
+        source, library = work / "stubs.s", work / "tracer.so"
+        source.write_text(stubs, encoding="utf-8")
+        outcome = process.run(
+            [installation.mpicc, "-O1", "-fPIC", "-shared", "-o", library, source, _HIT, "-ldl"],
+            timeout_s=_TIMEOUT_S,
+            env=dict(os.environ) | installation.launch_environment(),
+        )
+        process.check(outcome, "compiling the call tracer")
+        return library
+
+    return made_once(folder, f"trace-{key}.so", compiled)
 
 
 def launch_options(tracer: Path, rank: int = 0, *, with_words: bool = False) -> list[str]:
@@ -238,26 +247,3 @@ def _exported(libmpi: Path) -> list[str]:
     if not any(name.startswith("ompi_coll_base_") for name in names):
         raise ProgramError(f"unavailable: {libmpi} hides the functions of its algorithms")
     return names
-
-
-def _compile(installation: Installation, stubs: str, target: Path) -> None:
-    token = secrets.token_hex(4)
-    source = target.with_name(f".{token}.s")
-    compiled = target.with_name(f".{token}.so")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(stubs, encoding="utf-8")
-        command: list[str | Path] = [installation.mpicc, "-O1", "-fPIC", "-shared"]
-        outcome = process.run(
-            [*command, "-o", compiled, source, _HIT, "-ldl"],
-            timeout_s=_TIMEOUT_S,
-            env=dict(os.environ) | installation.launch_environment(),
-        )
-        process.check(outcome, "compiling the call tracer")
-        compiled.replace(target)
-    except OSError as error:
-        raise OutputError(f"cannot write the call tracer into {target.parent}: {error}") from error
-    finally:
-        for leftover in (source, compiled):
-            if leftover.exists():
-                leftover.unlink()

@@ -195,3 +195,24 @@ def test_an_epilog_on_each_node_removes_once(site: Site) -> None:
     assert shapes(site)
     site.run("epilog.sh", on_a_node("n3"))
     assert not shapes(site)
+
+
+@pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
+@pytest.mark.parametrize("way", ["plain", "along a link"])
+def test_folders_above_the_jobs_folder_count(site: Site, script: str, way: str) -> None:
+    """Who can write one of them could put another folder, or a link, in the place of the site's."""
+    above = site.jobs.parent / "shared"
+    folder = above / "jobs"
+    (folder / "17").mkdir(parents=True)
+    above.chmod(0o777)
+    if way == "along a link":
+        (site.jobs / "link").symlink_to(folder)
+    site.configure(FOLDER=str(folder if way == "plain" else site.jobs / "link"))
+    for job in ("17", "18"):
+        site.run(script, JOB | {"SLURM_JOB_ID": job})
+    assert [path.name for path in folder.iterdir()] == ["17"]
+    above.chmod(0o1777)
+    for job in ("17", "18"):
+        site.run(script, JOB | {"SLURM_JOB_ID": job})
+    names = {path.name for path in folder.iterdir()}
+    assert names == ({"17", "18"} if script == "prolog.sh" else {".swept"})

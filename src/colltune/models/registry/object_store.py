@@ -25,6 +25,7 @@ from pathlib import Path
 from colltune.domain import Collective
 from colltune.errors import BundleError, OutputError
 from colltune.files import cache_folder
+from colltune.files.ownership import make_folder
 from colltune.files.remote import Remote, told
 from colltune.models.bundle import Bundle, load
 from colltune.models.registry.folder_store import plain_folder
@@ -195,7 +196,7 @@ class ObjectStore:
         return (self._cache or cache_folder()) / folder
 
     def _make_copy(self, folder: str, copy: Path) -> None:
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(copy.parent)
         with tempfile.TemporaryDirectory(dir=copy.parent, prefix=".new-") as name:
             fresh = Path(name, "bundle")
             fresh.mkdir()

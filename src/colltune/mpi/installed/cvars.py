@@ -15,6 +15,7 @@ from pathlib import Path
 
 from colltune import process
 from colltune.errors import ProgramError
+from colltune.files.ownership import danger
 from colltune.mpi import installation
 from colltune.mpi.installation import IncompleteError, Launcher
 
@@ -52,11 +53,17 @@ def lister(launcher: Launcher, without: Sequence[str]) -> Iterator[tuple[Lister,
     Raises
     ------
     ProgramError
-        If there is neither a compiler nor ``mpivars``, they fail, or the wrapper is another MPI's.
+        If there is neither a compiler nor ``mpivars``, they fail, or the wrapper is another MPI's;
+        or others can write the folder for temporary files.
     """
     free = {n: v for n, v in os.environ.items() if not n.startswith(tuple(without))}
     base = free | launcher.environment()
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
+        if why := danger(Path(folder)):
+            raise ProgramError(
+                f"{why}, so that a program compiled there could be somebody else's; set TMPDIR to a"
+                " folder of your own"
+            )
         program, parse = _program(launcher, Path(folder) / "cvars")
 
         def listed(variables: Mapping[str, str]) -> dict[str, Cvar]:

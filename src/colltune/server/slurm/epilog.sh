@@ -17,9 +17,21 @@ if [ "${1-}" != now ] && command -v timeout >/dev/null; then
     timeout -s KILL 10 "$0" now
     exit 0
 fi
+# Tell whether root and this user alone can change what lies in $folder, and which folder that is.
+is_safe() {
+    set -- "$folder/"
+    for part in "$folder" "$(cd -P -- "$folder" && pwd)"; do
+        while part=${part%/*} && [ -n "$part" ]; do set -- "$part/" "$@"; done
+    done
+    [ -O "$folder" ] && [ -z "$(find "$folder/" -maxdepth 0 -perm /022)" ] && [ -z "$(find / "$@" \
+        -maxdepth 0 \( ! -uid 0 ! -uid "$(id -u)" -o -perm /022 ! -perm -1000 \))" ]
+}
+
 case $job in '' | *[!0-9]*) exit 0 ;; esac
 case $folder in /*) ;; *) exit 0 ;; esac
 [ -d "$folder" ] || exit 0
+# others could have put links there, along which root would remove something else
+is_safe || exit 0
 # as an Epilog it runs on each node, at its own time; one of them is enough
 first=${SLURM_NODELIST-}
 case ${first%%,*} in

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from colltune.errors import OutputError
 from colltune.files import whole
+from colltune.files.ownership import danger
 
 SITE = "site.sh"
 SCRIPTS = ("prolog.sh", "task_prolog.sh", "epilog.sh")
@@ -49,9 +51,9 @@ def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Instal
     Raises
     ------
     OutputError
-        If a file cannot be written.
+        If a file cannot be written, or others could change it afterwards: Slurm runs them as root.
     """
-    where = folder.absolute()
+    where = _safe(folder.absolute())
     texts = {name: text_of(name) for name in (*SCRIPTS, *DATA)}
     texts[MODULE] = text_of(MODULE).replace(_PLACE, str(programs))
     kept: tuple[str, ...] = ()
@@ -64,6 +66,19 @@ def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Instal
             temporary.write_text(text, encoding="utf-8")
             temporary.chmod(_mode(name))
     return Installed(where, tuple(texts), kept)
+
+
+def _safe(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
+    if why := danger(folder):
+        raise OutputError(
+            f"{why}, and Slurm runs the hooks in {folder} as root; take that away with chown and"
+            " chmod go-w, or name another folder with --out"
+        )
+    return folder
 
 
 def text_of(name: str) -> str:

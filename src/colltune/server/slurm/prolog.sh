@@ -112,6 +112,16 @@ publish() {
     [ -d "$target" ] || finish "cannot write $target"
 }
 
+# Tell whether root and this user alone can change what lies in $folder, and which folder that is.
+is_safe() {
+    set -- "$folder/"
+    for part in "$folder" "$(cd -P -- "$folder" && pwd)"; do
+        while part=${part%/*} && [ -n "$part" ]; do set -- "$part/" "$@"; done
+    done
+    [ -O "$folder" ] && [ -z "$(find "$folder/" -maxdepth 0 -perm /022)" ] && [ -z "$(find / "$@" \
+        -maxdepth 0 \( ! -uid 0 ! -uid "$(id -u)" -o -perm /022 ! -perm -1000 \))" ]
+}
+
 if [ "${1-}" != now ] && command -v timeout >/dev/null; then
     timeout -s KILL "${COLLTUNE_SITE_TOTAL_S:-2}" "$0" now && finish
     finish "the hook took longer than ${COLLTUNE_SITE_TOTAL_S:-2} s"
@@ -145,8 +155,7 @@ made_of "$folder" 'A-Za-z0-9_./-' || finish "COLLTUNE_SITE_FOLDER has other char
 target=$folder/$job
 [ -d "$folder" ] || finish "$folder is not there"
 # what others could write there, tasks would be told
-[ -O "$folder" ] && [ -z "$(find "$folder/" -maxdepth 0 -perm /022)" ] ||
-    finish "$folder is of another user, or others can write it"
+is_safe || finish "$folder, or a folder above it, is of another user, or others can write it"
 [ ! -d "$target" ] || finish
 if [ -n "${SLURMD_NODENAME-}" ] && ! is_first_node; then
     # a Prolog, on each node; the first one asks, and all leave only when the matter is settled

@@ -1,0 +1,129 @@
+"""Whose a file is, asked before it is run or loaded."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from colltune.errors import OutputError
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
+_MOST_STEPS = 1000
+_MEND = "or name a folder of your own by COLLTUNE_CACHE"
+
+
+def danger(path: Path, trusted: int = 0) -> str:
+    """Tell who else could change what lies at `path`; empty if only this user and root can.
+
+    All folders above it count, and those that symbolic links lead through. Below a folder of ours
+    that nobody else can enter, modes do not matter. A sticky folder, such as ``/tmp``, keeps what
+    is in it from others.
+
+    Parameters
+    ----------
+    path
+        A file or folder.
+    trusted
+        A further user who may own it.
+    """
+    names, at, sealed = [*reversed(path.absolute().parts)], Path("/"), False
+    try:
+        for _ in range(_MOST_STEPS):
+            if not names:
+                return ""
+            at = at / names.pop()
+            if at.name == "..":
+                at, sealed = at.parent.parent, False
+            status = at.lstat()
+            why = _why(status, {0, os.geteuid(), trusted}, through=bool(names), sealed=sealed)
+            if why:
+                return f"{at} {why}"
+            if stat.S_ISLNK(status.st_mode):
+                names += reversed(at.readlink().parts)
+                at, sealed = at.parent, False
+            elif status.st_uid == os.geteuid() and not status.st_mode & _ENTERED_BY_OTHERS:
+                sealed = True
+    except OSError as error:
+        return f"{at} cannot be looked at ({error.strerror})"
+    return f"{path} is reached through too many symbolic links"
+
+
+def _why(status: os.stat_result, owners: set[int], *, through: bool, sealed: bool) -> str:
+    mode = status.st_mode
+    # where a container knows one user only, all others look alike; the owner of / is the system
+    if status.st_uid not in owners and not (through and status.st_uid == Path("/").stat().st_uid):
+        return f"belongs to uid {status.st_uid}"
+    if stat.S_ISLNK(mode) or sealed or (through and mode & stat.S_ISVTX) or not mode & _OTHERS:
+        return ""
+    return f"can be written by others (mode {stat.S_IMODE(mode):04o})"
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder `path`, and those above it that are missing, for this user only.
+
+    Raises
+    ------
+    OSError
+        If one cannot be made.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
+
+
+def own_folder(path: Path) -> Path:
+    """Return the folder `path`, made if need be, for what will be run or loaded.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be made, or others could change what lies there.
+    """
+    with _writing(path):
+        make_folder(path)
+    if why := danger(path):
+        raise OutputError(
+            f"{why}, so that programs kept in {path} could be somebody else's; take that away with"
+            f" chown and chmod go-w, {_MEND}"
+        )
+    return path
+
+
+def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
+    """Return the program or library `name` in `folder`, made at first use.
+
+    What is there is taken only if nobody else can have put it there. `make` gets a folder that
+    only this user can enter, and returns the file that it made in it; that gets its name when it
+    is whole, so that two first uses at once do no harm.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written, or others could change what lies there.
+    """
+    target = own_folder(folder) / name
+    if target.is_file() and not danger(target):
+        return target
+    # the folder that is made for this is of mode 0700
+    private = partial(tempfile.TemporaryDirectory, prefix=f".{name}-", ignore_cleanup_errors=True)
+    with _writing(folder), private(dir=folder) as work:
+        made = make(Path(work))
+        made.chmod(0o755)
+        made.replace(target)
+    return target
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {folder}: {error.strerror or error}; make it writable, {_MEND}"
+        ) from error
