@@ -43,6 +43,17 @@ def test_the_fastest_is_chosen(nodes: int, msize: int) -> None:
     assert times[selection.configuration.algorithm] <= 1.1 * min(times.values())
 
 
+def test_last_bits_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times that differ by rounding errors alone tie, and the first configuration is chosen."""
+    (model,) = BUNDLE.models
+    times = (1.0 - np.arange(len(model.configurations)) * 2.0**-52) / 3.0
+    monkeypatch.setattr(
+        type(model.predictor), "predict", lambda _, asked: np.tile(times, (len(asked), 1))
+    )
+    selection = ModelSelector(BUNDLE, guard=False).select(instance(8, 4, 1024))
+    assert selection.configuration == model.configurations[0]
+
+
 def test_a_selection_tells_everything() -> None:
     """Prediction, default, runners-up in order, gain and reason belong together."""
     selection = ModelSelector(BUNDLE).select(instance(16, 4, 4194304))

@@ -1,6 +1,7 @@
 """Where fits are computed: on this host by joblib, or on a cluster by Dask.
 
-What is computed does not depend on it: bundles have the same id.
+What is computed does not depend on it: on processors of one kind bundles have the same id. Others
+may round last bits in another way.
 """
 
 from __future__ import annotations

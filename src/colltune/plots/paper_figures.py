@@ -114,7 +114,7 @@ def _is_shape(run: Evaluation, shape: Shape) -> Flags:
 
 def _runtime_panel(panel: Axes, run: Evaluation, rows: Flags, shape: Shape) -> None:
     tested = run.tested
-    order = np.argsort(tested.msize_bytes[rows])
+    order = np.argsort(tested.msize_bytes[rows], kind="stable")
     sizes, best = tested.msize_bytes[rows][order], tested.best_s[rows][order]
     x = np.maximum(sizes, 1)
     lines = {"exhaustive search (best)": best, "default": tested.default_s[rows][order]}

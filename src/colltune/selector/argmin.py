@@ -249,7 +249,7 @@ class _Descriptions:
         self._model = selector.bundle.model(collective)
         self._portfolio = selector.portfolio(collective)
         self._decisions = decisions
-        self._order = np.argsort(decisions.rank_s, axis=1).tolist()
+        self._order = np.argsort(decisions.rank_s, axis=1, kind="stable").tolist()
         forecast = decisions.forecast
         self._times = [t.tolist() for t in (forecast.time_s, forecast.lower_s, forecast.upper_s)]
         self._rank = decisions.rank_s.tolist()

@@ -319,7 +319,7 @@ def _for_all_sizes(
     fit = np.asarray((gain >= 0).all(axis=0) & (np.arange(gain.shape[1]) != model.default_column))
     if fit.any():
         mean_gain = np.where(fit, gain, 0.0).mean(axis=0)
-        for column in np.argsort(-mean_gain).tolist():
+        for column in np.argsort(-mean_gain, kind="stable").tolist():
             configuration = model.configurations[column]
             if not fit[column] or mean_gain[column] <= required[:, column].max():
                 continue

@@ -20,6 +20,7 @@ from colltune.models.cost_model import (
     term_matrix,
 )
 from colltune.models.costs.catalogue import FORMULAS_VERSION, terms_of
+from colltune.models.predictors.level import summed
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 _NAMES = ("nodes", "ppn", "msize")
@@ -50,7 +51,7 @@ class Costs:
         instances = instances_of(X, self.columns)
         result = np.empty((len(X), self.n_outputs))
         for column, configuration in enumerate(self.configurations):
-            result[:, column] = amounts(configuration, instances) @ self.vectors[column]
+            result[:, column] = summed(amounts(configuration, instances), self.vectors[column])
         return np.maximum(result, LEAST_S)
 
     def breakdown(

@@ -34,6 +34,18 @@ def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
     return values, np.searchsorted(values, column)
 
 
+def summed(left: Numbers, right: Numbers) -> Numbers:
+    """Return ``left @ right`` of (n, k) and (k, c) or (k), added up term after term.
+
+    Linear algebra libraries add in an order that hangs on the processor, the number of rows and how
+    they lie in memory; here a row comes out the same whatever others it is computed with.
+    """
+    result: Numbers = np.zeros((len(left), *right.shape[1:]))
+    for column, weights in zip(left.T, right, strict=True):
+        result += np.multiply.outer(column, weights)
+    return result
+
+
 def correlations(inputs: Numbers, points: Numbers, lengths: Numbers) -> Numbers:
     """Return the products of `matern` over d inputs, of (n, d) with points (P, d), shape (n, P)."""
     result = np.ones((len(inputs), len(points)))
@@ -93,11 +105,11 @@ class Level:
     def log_time(self, X: Numbers) -> Numbers:
         """Return log seconds (n) for features (n, k)."""
         inputs = (X[:, self.columns] - self.center) / self.scale
-        result: Numbers = inputs @ self.slopes + self.offset[0]
+        result: Numbers = summed(inputs, self.slopes) + self.offset[0]
         rows = max(1, _CHUNK_ELEMENTS // max(1, len(self.points)))
         for first in range(0, len(X), rows):
             part = slice(first, first + rows)
-            # einsum, because a row must not depend on which others it is computed with
+            # einsum over rows one after another in memory, each of which it adds up alike
             result[part] += np.einsum("ij,j->i", self._correlations(inputs[part]), self.weights)
         return result
 
@@ -114,7 +126,7 @@ class Level:
         shares = self._correlations(inputs, others) * self.weights
         np.add.at(weights.T, place, shares.T)
         return LevelLines(
-            inputs[:, others] @ self.slopes[others] + self.offset[0],
+            summed(inputs[:, others], self.slopes[others]) + self.offset[0],
             weights,
             points,
             float(self.center[axis]),

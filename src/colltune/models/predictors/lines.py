@@ -191,7 +191,7 @@ class Lines:
             np.append(0, np.cumsum(kept.sum(axis=1))),
             ends[kept],
             (sums[kept] / len(self._nodes.roots)).astype(np.float32),
-            self._level.lines(X, self._along[0] if self._along else None),
+            self._level.lines(X, self._along[0]) if self._along else self._level.lines(keys, None),
         )
 
     def _leaves(

@@ -13,6 +13,7 @@ from colltune.models.predictors.protocol import Arrays, Numbers
 
 _TIE = 0.05
 _ROUNDING = 1e-18
+_STEP = 2.0**-32
 _CHUNK_ELEMENTS = 2_000_000
 
 
@@ -20,7 +21,7 @@ _CHUNK_ELEMENTS = 2_000_000
 class _Site:
     """The points that some configurations were measured at: ``points`` (P, k), already scaled.
 
-    ``log_times`` (P, c) belongs to the output columns ``outputs`` (c).
+    ``log_times`` (P, c), whole multiples of `_STEP`, belong to the output columns ``outputs`` (c).
     """
 
     points: Numbers
@@ -36,7 +37,9 @@ class Neighbours:
 
     Squared distances within 5 % are ties: on a grid of powers of two the fifth and the sixth
     neighbour are often equally far, and a decision must not hang on a single byte. Inputs are
-    standardised by the measured points' mean and standard deviation.
+    standardised by the measured points' mean and standard deviation. Logarithms of times are whole
+    multiples of a small step and their sums therefore exact: a prediction does not depend on how
+    it is computed.
     """
 
     kind: ClassVar[str] = "neighbours"
@@ -48,9 +51,8 @@ class Neighbours:
         """Keep the points `X` (n, features) with their times in seconds (n)."""
         center, deviation = X.mean(axis=0), X.std(axis=0)
         scale = np.where(deviation > 0, deviation, 1.0)
-        site = _Site(
-            (X - center) / scale, center, scale, np.log(time_s)[:, None], np.zeros(1, np.int64)
-        )
+        log_times = _in_steps(np.log(time_s)[:, None])
+        site = _Site((X - center) / scale, center, scale, log_times, np.zeros(1, np.int64))
         return cls(k, (site,))
 
     @property
@@ -98,7 +100,7 @@ class Neighbours:
         n_points, n_outputs = arrays["site_points"], arrays["site_outputs"]
         points = np.split(arrays["points"], np.cumsum(n_points)[:-1])
         outputs = np.split(arrays["outputs"], np.cumsum(n_outputs)[:-1])
-        times = np.split(arrays["log_times"], np.cumsum(n_points * n_outputs)[:-1])
+        times = np.split(_in_steps(arrays["log_times"]), np.cumsum(n_points * n_outputs)[:-1])
         sites = tuple(
             _Site(p, center, scale, t.reshape(len(p), len(o)), o)
             for p, center, scale, t, o in zip(
@@ -131,3 +133,7 @@ class Neighbours:
             for group in groups.values()
         )
         return cls(predictors[0].k, sites)
+
+
+def _in_steps(log_times: Numbers) -> Numbers:
+    return np.asarray(np.rint(log_times / _STEP) * _STEP)

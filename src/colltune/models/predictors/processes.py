@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.predictors.level import correlations
+from colltune.models.predictors.level import correlations, summed
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 _CHUNK_ELEMENTS = 500_000
@@ -42,12 +42,12 @@ class Site:
     def log_time(self, X: Numbers) -> Numbers:
         """Return log seconds (n, c) for features (n, k)."""
         inputs = (X[:, self.columns] - self.center) / self.scale
-        result: Numbers = np.einsum("ij,jc->ic", inputs, self.slopes) + self.offsets
+        result = summed(inputs, self.slopes) + self.offsets
         rows = max(1, _CHUNK_ELEMENTS // max(1, len(self.points)))
         for first in range(0, len(X), rows):
             part = slice(first, first + rows)
             near = correlations(inputs[part], self.points, self.lengths)
-            # einsum, because a row must not depend on which others it is computed with
+            # einsum over rows one after another in memory, each of which it adds up alike
             result[part] += np.einsum("ij,jc->ic", near, self.weights)
         return result
 

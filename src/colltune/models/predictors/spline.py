@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.models.predictors.level import distinct, summed
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 ORDER = 3
@@ -44,11 +45,11 @@ class Splines:
         """Return seconds, shape (n, C)."""
         exponents = np.tile(self.intercepts, (len(X), 1))
         for feature, column in enumerate(X.T):
-            values, places = _distinct(column)
+            values, places = distinct(column)
             for (low, high, size), members in self._alike(feature).items():
-                basis = bspline_basis(values, low, high, size)[places]
+                basis = bspline_basis(values, low, high, size)
                 weights = self.coefficients[members, feature, :size]
-                exponents[:, members] += basis @ weights.T
+                exponents[:, members] += summed(basis, weights.T)[places]
         return np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
     def _alike(self, feature: int) -> dict[tuple[float, float, int], list[int]]:
@@ -88,16 +89,6 @@ class Splines:
             np.concatenate([p.sizes for p in predictors]),
             np.concatenate(padded),
         )
-
-
-def _distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
-    """Return the distinct values and the place of each element among them.
-
-    Over many message sizes there are few shapes. ``np.unique`` would import ``numpy.ma``.
-    """
-    ordered = np.sort(column)
-    values = ordered[np.append(True, np.diff(ordered) > 0)[: len(ordered)]]
-    return values, np.searchsorted(values, column)
 
 
 def bspline_basis(x: Numbers, low: float, high: float, size: int) -> Numbers:

@@ -52,7 +52,7 @@ def curves(found: DecisionMap, comparison: Comparison | None) -> tuple[Curve, ..
 
 def _measured(comparison: Comparison, shape: Shape) -> Curve:
     here = comparison.rows((comparison.nodes == shape.nodes) & (comparison.ppn == shape.ppn))
-    here = here.rows(np.argsort(here.msize_bytes))
+    here = here.rows(np.argsort(here.msize_bytes, kind="stable"))
     return Curve(
         shape,
         True,

@@ -97,7 +97,7 @@ def _predicted(
     forecast = decisions.forecast
     model = selector.bundle.model(instance.collective)
     rows = []
-    for column in np.argsort(forecast.time_s[0]).tolist():
+    for column in np.argsort(forecast.time_s[0], kind="stable").tolist():
         one = model.configurations[column]
         times = (t[0, column] for t in (forecast.time_s, forecast.lower_s, forecast.upper_s))
         time_s, lower_s, upper_s = (float(f"{t:.6g}") for t in times)
