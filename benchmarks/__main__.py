@@ -8,6 +8,7 @@ from collections.abc import Callable
 from benchmarks import (
     adaptive_alltoallv,
     adaptive_cost_at_95pct,
+    application_overhead,
     cold_select,
     decision_us,
     differential_agreement,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "adaptive_cost_at_95pct": adaptive_cost_at_95pct.run,
     "allgather_leaders": hierarchical_allgather.run_leaders,
     "allgather_overlap": hierarchical_allgather.run_overlap,
+    "application_overhead": application_overhead.run,
     "cold_select": cold_select.run,
     "decision_us": decision_us.run,
     "differential_agreement": differential_agreement.run,
