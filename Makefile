@@ -15,7 +15,7 @@ FAIR =
 RUN =
 export PYTHON RUN
 
-.PHONY: tune test checks beside test-mpi setup lint bench cluster cluster-down docs man dist lock
+.PHONY: tune test checks beside test-mpi test-foreign setup lint bench cluster cluster-down docs man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -37,6 +37,11 @@ beside: setup
 test-mpi: setup
 	.venv/bin/python -m tests.integration.install
 	.venv/bin/python -m tests.integration.run $(TESTS)
+
+# mpi4py's own tests without colltune and with all that it does, on the MPIs of PATH and .mpi, or on
+# MPI; goes on where it was interrupted
+test-foreign: setup
+	.venv/bin/python -m tests.foreign.run $(MPI)
 
 lint: setup
 	.venv/bin/ruff check .

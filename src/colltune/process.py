@@ -170,7 +170,11 @@ def _stop(process: subprocess.Popen[str]) -> tuple[str, str]:
             os.killpg(process.pid, signal_number)
         with suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=_GRACE_S)
-    return _drain(process.stdout), _drain(process.stderr)
+    outputs = _drain(process.stdout), _drain(process.stderr)
+    # it has ended; only those that hold its pipes have not
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_GRACE_S)
+    return outputs
 
 
 def _drain(stream: IO[str] | None) -> str:
