@@ -57,6 +57,18 @@ def test_settings_of_all_kinds_are_read() -> None:
     assert [line for line, _ in settings.others] == [9, 10]
 
 
+def test_a_quoted_value_goes_on_to_the_last_quote_that_an_option_follows() -> None:
+    """Three values of a line in equal quotes are two to the library; others end where they seem."""
+
+    def values(line: str) -> list[str]:
+        return [setting.value for setting in read(line).found]
+
+    assert values('--mca a "1" --mca b "2" --mca c "3"') == ['1" --mca b "2', "3"]
+    assert values('--mca a "1" --mca b 2 --mca c "3" --mca d 4') == ['1" --mca b 2 --mca c "3', "4"]
+    assert values('--mca a "1" --mca b "2"') == ["1", "2"]
+    assert values('--mca a "1" --mca b \'2\' --mca c "3"') == ["1", "2", "3"]
+
+
 def test_a_forced_algorithm_needs_its_switch() -> None:
     """Without use_dynamic_rules it has no effect, and the lint says so."""
     forced = "coll_tuned_bcast_algorithm = 6\n"

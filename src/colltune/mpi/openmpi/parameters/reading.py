@@ -2,7 +2,8 @@
 
 The library's lexer (``keyval_lex.l``) takes ``name = value`` up to the end of the line, and ``--mca
 name value`` and ``-x NAME=VALUE``, several to a line, with a value up to the next blank unless it
-is quoted. Comments begin a line with ``#`` or ``//``, or stand between ``/*`` and ``*/``.
+is quoted; of three values of a line in equal quotes the first one swallows the second. Comments
+begin a line with ``#`` or ``//``, or stand between ``/*`` and ``*/``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ _ASSIGNED = re.compile(r"([A-Za-z0-9_.\-\[\]/\\\"~+]+)[ \t]*=[ \t]*(.*)")
 _VARIABLE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
 _OPTION = re.compile(
     r"[ \t]*(?:(?P<dash>--?)o?mca[ \t]+(?P<name>[^ \t=]+)[ \t]+"
-    r"(?P<value>'[^']*'|\"[^\"]*\"|[^ \t]+)"
+    # a quotation goes on to the last mark of its kind that another option follows
+    r"(?P<value>'.*'(?=[ \t]+-)|\".*\"(?=[ \t]+-)|'[^']*'|\"[^\"]*\"|[^ \t]+)"
     r"|--?x[ \t]+(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?:[ \t]*=[ \t]*(?P<exported>[^ \t]*))?)"
 )
 _LONGEST_LINE = 100_000
