@@ -65,6 +65,37 @@ def test_what_ends_the_program(colltune: Verb, rules: Path) -> None:
     assert "MPI_Barrier on MPI_COMM_WORLD (8 processes on 2 nodes) fails: it has no such" in out
 
 
+@pytest.fixture
+def classic(tmp_path: Path) -> Path:
+    """Return a rules file of Open MPI: alltoall is pairwise from 1000 bytes in all on."""
+    path = tmp_path / "classic.rules"
+    path.write_text("1\n3\n1\n0 2\n0 1 0 0\n1000 2 0 0\n")
+    return path
+
+
+def test_a_call_without_data_runs_nothing(colltune: Verb, classic: Path) -> None:
+    """Nothing is said to run, whatever the rule chooses."""
+    out = colltune("explain", classic, *JOB, "--collective", "alltoall", "--msize", 0).out
+    assert "MPI_Alltoall of 0 bytes per process on MPI_COMM_WORLD (8 processes on 2 nodes)" in out
+    assert "returns before anything runs. " in out
+    assert " runs." not in out.replace("before anything runs.", "")
+
+
+def test_the_send_arguments_of_in_place_calls_are_asked_for(colltune: Verb, classic: Path) -> None:
+    """They are taken to be empty, unless an option tells what they describe."""
+    words = (*JOB, "--collective", "alltoall", "--msize", 1000)
+    assert "runs pairwise" in colltune("explain", classic, *words).out
+    assumed = colltune("explain", classic, *words, "--in-place").out
+    assert "runs linear" in assumed
+    assert "they are taken to be empty" in assumed
+    told = colltune("explain", classic, *words, "--in-place", "--ignored-send-bytes", 1000).out
+    assert "runs pairwise" in told
+    assert "they describe 1000 bytes per process" in told
+    refused = colltune("explain", classic, *words, "--ignored-send-bytes", 1000)
+    assert refused.status == 2
+    assert "needs --in-place" in refused.err
+
+
 def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
     """A file that the release ignores is said to be ignored."""
     rules.write_text(RULES + "drop\n")
@@ -86,6 +117,7 @@ def test_json(colltune: Verb, rules: Path) -> None:
         "commutative": False,
         "builtin_operation": False,
         "element_bytes": 1,
+        "ignored_send_bytes": None,
     }
     assert found["configuration"] == found["chosen"] == "openmpi.bcast.default"
     assert found["rule"] is None

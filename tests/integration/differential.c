@@ -1,22 +1,27 @@
 /* Performs a list of calls, read from the file that its one argument names, in one launch. Lines are
      comm <ranks> <split|group>      makes a communicator of the first `ranks` ranks of the world
-     call <comm> <collective> <bytes> <element> <variant> <root>
+     call <comm> <collective> <bytes> <element> <variant> <root> <ignored>
    `comm` is the number of a communicator in the order of their making, -1 the world; `bytes` is what
    the caller passes: the buffer, or the block per peer; `element` the bytes of the datatype. Variants:
-   plain; inplace (with empty send arguments); user, noncommutative (an operation of the program).
+   plain; inplace; user, noncommutative (an operation of the program). `ignored` are the bytes of the
+   send type that an in-place call passes beside its own count, 0 for empty send arguments.
    Errors are returned, not fatal: rank 0 prints, for every call of which it is a part,
-     MARK <collective> <size of the communicator> <bytes> <0 or the error's class>
-   to stderr. Results are not checked: what the list makes an algorithm do may be wrong to do. */
+     MARK <collective> <size of the communicator> <bytes> <0 or the error's class> <component>
+   to stderr; the component of Open MPI that owns the collective there is found in its communicator. Results are not checked: what the list makes an algorithm do may be wrong to do. */
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum { MOST = 256 };
 
 typedef struct {
     char collective[32], variant[32];
-    int comm, bytes, element, root;
+    int comm, bytes, element, root, ignored;
 } request;
 
 static MPI_Comm made[MOST];
@@ -66,6 +71,43 @@ static void make(int ranks, const char *how)
     if (*new != MPI_COMM_NULL) MPI_Comm_set_errhandler(*new, MPI_ERRORS_RETURN);
 }
 
+/* reads memory that may not be there */
+static int peek(uintptr_t from, void *to, size_t bytes)
+{
+    struct iovec here = {to, bytes}, there = {(void *)from, bytes};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+/* an object of Open MPI begins with its class, and that with its name: mca_coll_tuned_module_t */
+static int name_of(uintptr_t module, char name[64])
+{
+    uintptr_t class, text;
+    memset(name, 0, 64);
+    if (!peek(module, &class, sizeof class) || !peek(class, &text, sizeof text)) return 0;
+    for (int i = 0; i < 63 && peek(text + (uintptr_t)i, name + i, 1) && name[i]; i++) continue;
+    return !strncmp(name, "mca_coll_", 9);
+}
+
+/* a communicator points to a table with a function and a module for each collective in turn */
+static const char *owner(MPI_Comm comm, const char *collective)
+{
+    static const char *const order[] = {"allgather", "allgatherv", "allreduce", "alltoall", "alltoallv",
+        "alltoallw", "barrier", "bcast", "exscan", "gather", "gatherv", "reduce", "reduce_scatter",
+        "reduce_scatter_block", "scan", "scatter"};
+    static char name[64];
+    uintptr_t table, pair[2];
+    size_t at = 0;
+    while (strcmp(order[at], collective)) at++;
+    for (uintptr_t offset = 0; offset < 2048; offset += sizeof table) {
+        if (!peek((uintptr_t)comm + offset, &table, sizeof table)) break;
+        if (!peek(table, pair, sizeof pair) || !name_of(pair[1], name)) continue;
+        if (!peek(table + at * sizeof pair, pair, sizeof pair) || !name_of(pair[1], name)) continue;
+        *strchr(name + 9, '_') = 0;
+        return name + 9;
+    }
+    return "unknown";
+}
+
 static int call(const request *r, MPI_Comm comm)
 {
     const char *c = r->collective;
@@ -74,11 +116,12 @@ static int call(const request *r, MPI_Comm comm)
     MPI_Comm_rank(comm, &rank);
     int inplace = !strcmp(r->variant, "inplace"), at_root = inplace && rank == root;
     size_t total = (size_t)r->bytes * (size_t)size;
-    MPI_Datatype type = type_of(r->element), sent_type = inplace ? MPI_DATATYPE_NULL : type;
+    MPI_Datatype type = type_of(r->element), sent_type = type;
     MPI_Op op = r->element == 1 ? MPI_BXOR : MPI_SUM;
     if (!strcmp(r->variant, "user")) op = user;
     if (!strcmp(r->variant, "noncommutative")) op = noncommutative;
-    int sent = inplace ? 0 : n, *counts = buffer(sizeof(int) * (size_t)size), *starts = buffer(sizeof(int) * (size_t)size);
+    if (inplace) sent_type = r->ignored ? type_of(r->ignored) : MPI_DATATYPE_NULL;
+    int sent = inplace && !r->ignored ? 0 : n, *counts = buffer(sizeof(int) * (size_t)size), *starts = buffer(sizeof(int) * (size_t)size);
     void *in = buffer(total), *out = buffer(total), *from = inplace ? MPI_IN_PLACE : in;
     int parts = !strcmp(c, "reduce_scatter");
     for (int i = 0; i < size; i++) {
@@ -116,7 +159,7 @@ static void perform(const request *r)
     if (comm == MPI_COMM_NULL) return;
     MPI_Comm_size(comm, &size);
     MPI_Error_class(call(r, comm), &class);
-    if (world_rank == 0) fprintf(stderr, "MARK %s %d %d %d\n", r->collective, size, r->bytes, class);
+    if (world_rank == 0) fprintf(stderr, "MARK %s %d %d %d %s\n", r->collective, size, r->bytes, class, owner(comm, r->collective));
 }
 
 int main(int argc, char **argv)
@@ -133,7 +176,7 @@ int main(int argc, char **argv)
     if (!list) MPI_Abort(MPI_COMM_WORLD, 7);
     while (fgets(line, sizeof line, list)) {
         if (sscanf(line, "comm %d %31s", &ranks, how) == 2) make(ranks, how);
-        else if (sscanf(line, "call %d %31s %d %d %31s %d", &r.comm, r.collective, &r.bytes, &r.element, r.variant, &r.root) == 6)
+        else if (sscanf(line, "call %d %31s %d %d %31s %d %d", &r.comm, r.collective, &r.bytes, &r.element, r.variant, &r.root, &r.ignored) == 7)
             perform(&r);
         else MPI_Abort(MPI_COMM_WORLD, 8);
     }

@@ -2,8 +2,9 @@
 
 A launch performs hundreds of random calls on communicators of many sizes. Of each call, rank 0 of
 the communicator tells by the call tracer which function of the library ran first, into which one it
-fell back, and with which segment size, fan-out and limit of requests. Where the library's own
-decision is expected, the same calls in a launch without any configuration tell what that is.
+fell back, and with which segment size, fan-out and limit of requests; the communicator itself tells
+which component owns the collective. Where the library's own decision is expected, the same calls in
+a launch without any configuration tell what that is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.integration.real_mpi import RealMpi
 
 PROGRAM = Path(__file__).with_name("differential.c")
 TIMEOUT_S = 120.0
-MSIZES = (8, 16, 24, 56, 104, 128, 400, 1000, 1016, 1024, 2000, 4096, 5000, 8192, 20008, 70000)
+MSIZES = (0, 8, 16, 24, 56, 104, 128, 400, 1000, 1016, 1024, 2000, 4096, 5000, 8192, 20008, 70000)
 ELEMENTS = (1, 4, 8)
 REDUCTIONS = frozenset(
     {
@@ -35,8 +36,10 @@ REDUCTIONS = frozenset(
 )
 ROOTED = frozenset({Collective.BCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER})
 NEVER_IN_PLACE = frozenset({Collective.BCAST, Collective.BARRIER})
+DECIDED_AT_CALLS = frozenset({"tuned", "han"})
 Decide = Callable[[Call], Outcome]
-_FAILED = re.compile(r"\bMARK [a-z_]+ \d+ \d+ (\d+)\b")
+_ENDED = re.compile(r"\bMARK [a-z_]+ \d+ \d+ (\d+) (\w+)\b")
+_UNTOLD = "unknown"
 _BASE = "ompi_coll_base_"
 _WORDS = {
     "bcast_intra_chain": {"segsize": 0, "fanout": 1},
@@ -81,6 +84,8 @@ class Seen:
         Those of `ran`.
     error
         The class of the error that the call returned, or 0.
+    component
+        The one that owns the collective on the communicator; empty if that cannot be found out.
     functions
         All of them, also those of inner calls.
     """
@@ -89,6 +94,7 @@ class Seen:
     ran: str
     parameters: tuple[tuple[str, int], ...]
     error: int
+    component: str = field(default="", compare=False)
     functions: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -119,15 +125,18 @@ def _request(rng: Random, world: int) -> Request:
     if collective in REDUCTIONS:
         variants += ["user", "noncommutative"]
     variant = rng.choice(variants)
+    msize -= msize % element
+    ignored = rng.choice((0, 0, *ELEMENTS)) if variant == "inplace" else 0
     call = Call(
         collective,
         comm_size,
-        msize - msize % element,
+        msize,
         is_world=comm_size == world,
         in_place=variant == "inplace",
         commutative=variant != "noncommutative",
         builtin_operation=variant not in ("user", "noncommutative"),
         element_bytes=element,
+        ignored_send_bytes=msize // element * ignored or None,
     )
     return Request(call, variant, rng.randrange(comm_size) if collective in ROOTED else 0)
 
@@ -143,7 +152,9 @@ def script(wanted: Sequence[Request], *, split: bool) -> str:
     for r in wanted:
         made = -1 if r.call.is_world else sizes.index(r.call.comm_size)
         words = (made, r.call.collective, r.call.msize_bytes, r.call.element_bytes)
-        lines.append(f"call {' '.join(map(str, words))} {r.variant} {r.root}")
+        elements = r.call.msize_bytes // r.call.element_bytes
+        ignored = (r.call.ignored_send_bytes or 0) // max(1, elements)
+        lines.append(f"call {' '.join(map(str, words))} {r.variant} {r.root} {ignored}")
     return "\n".join(lines) + "\n"
 
 
@@ -198,15 +209,17 @@ class Bench:
 
 def seen(trace_text: str) -> Iterator[Seen]:
     """Yield what a trace tells of each marked call."""
-    errors = [int(error) for error in _FAILED.findall(trace_text)]
-    for call, error in zip(trace.marked(trace_text), errors, strict=True):
+    ended = _ENDED.findall(trace_text)
+    for call, (error, owner) in zip(trace.marked(trace_text), ended, strict=True):
         # coll/basic's own functions only call those that the components share
         functions = [f for f in call.functions if not f.symbol.startswith("mca_coll_basic_")]
         own = [f for f in functions if _collective(f.symbol) is call.collective]
         first = functions[0] if functions else trace.Function("")
         last = own[-1] if own else first
         symbols = tuple(f.symbol for f in functions)
-        yield Seen(first.symbol, last.symbol, parameters(last), error, symbols)
+        component = "" if owner == _UNTOLD else owner
+        ran = parameters(last)
+        yield Seen(first.symbol, last.symbol, ran, int(error), component, symbols)
 
 
 def parameters(function: trace.Function) -> tuple[tuple[str, int], ...]:
@@ -276,13 +289,25 @@ def disagreement(
     release: str, outcome: Outcome, now: Seen, without: Seen, *, by_rule: bool = True
 ) -> str:
     """Return how what was seen differs from what was said; empty if it does not."""
+    if outcome.returns_at_once:
+        return f"said to return at once, ran {now}" if now.functions or now.error else ""
     if bool(outcome.ends_program) != bool(now.error):
         return f"said {outcome.ends_program or 'to run'!r}, returned error {now.error}"
     if outcome.ends_program:
         return ""
+    ran = outcome.configuration
+    elsewhere = other_component(outcome, now)
+    if elsewhere or not ran.is_default:
+        return elsewhere or other_algorithm(release, outcome, now, by_rule=by_rule)
+    own = outcome.component not in DECIDED_AT_CALLS
+    # a variable may give the library's own choice another limit of requests
+    alike = (now.selected, now.ran, now.error) == (without.selected, without.ran, without.error)
+    return "" if own or alike else f"said default, which is {without}; ran {now}"
+
+
+def other_algorithm(release: str, outcome: Outcome, now: Seen, *, by_rule: bool) -> str:
+    """Return how the algorithm that was seen differs from that which was said."""
     ran, chosen = outcome.configuration, outcome.chosen
-    if ran.is_default:
-        return "" if now == without else f"said default, which is {without}; ran {now}"
     last = algorithm_of(release, ran)
     first = algorithm_of(release, chosen) if by_rule and not chosen.is_default else None
     said = f"said {ran.id}, chosen {chosen.id}"
@@ -294,6 +319,16 @@ def disagreement(
         if seen_values.get(name, least) != told.get(name, least):
             return f"{said}; ran with another {name}: {now}"
     return ""
+
+
+def other_component(outcome: Outcome, now: Seen) -> str:
+    """Return how the owner of the collective differs from what was said; empty if it does not."""
+    said, owner = outcome.component, now.component
+    # these hand on calls that they cannot or shall not do
+    handed_on = owner in ("adapt", "han") and said != owner and bool(now.functions)
+    if not owner or said == owner or handed_on:
+        return ""
+    return f"said coll/{said}, owned by coll/{owner}"
 
 
 def algorithm_of(release: str, configuration: Configuration) -> Algorithm:

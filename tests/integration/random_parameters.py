@@ -11,6 +11,8 @@ from colltune.domain import Collective
 from tests.integration.random_rules import ALGORITHMS, COLLECTIVES
 
 NAMES = {"bcast": "Knomial", "allreduce": "RING", "alltoall": "pairwise", "gather": "binomial"}
+PRIORITIES = ("0", "5", "10", "20", "30", "40", "75", "90", "96", "100", "130")
+CHOICES = ("^self", "^tuned", "^adapt,sm", "tuned,basic,libnbc", "basic,libnbc,self,sm,adapt")
 WRONG = ("99", "bogus", "-1")
 _PREFIX = "OMPI_MCA_"
 
@@ -41,6 +43,15 @@ def forced(rng: Random) -> Parameters:
             (f"{stem}_max_requests", rng.choice(("0", "2", "3"))),
         ]
     return [*found, (f"coll_tuned_{collectives[-1]}_algorithm", rng.choice(WRONG))]
+
+
+def components(rng: Random) -> dict[str, str]:
+    """Return variables that give components other priorities, or leave some out."""
+    raised = rng.sample(("adapt", "basic", "self", "sm", "tuned"), rng.randint(1, 4))
+    found = [(f"coll_{name}_priority", rng.choice(PRIORITIES)) for name in raised]
+    if rng.random() < 0.4:
+        found.append(("coll", rng.choice(CHOICES)))
+    return variables(found)
 
 
 def variables(parameters: Parameters) -> dict[str, str]:

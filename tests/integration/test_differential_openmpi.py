@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from colltune.domain import Collective
+from colltune.mpi.file_format import Call
+from colltune.mpi.openmpi.setup import decide
+from tests.integration.differential_openmpi import Request
 from tests.integration.openmpi_scenarios import (
     SMALL_WORLD,
     WORLDS,
@@ -14,6 +18,7 @@ from tests.integration.openmpi_scenarios import (
 )
 from tests.integration.random_parameters import KINDS, Kind
 from tests.integration.real_mpi import on_request
+from tests.mpi.component_choices import STARTABLE, UNSTARTABLE
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -31,8 +36,34 @@ def test_what_ran_is_what_was_said(real: Comparison, scenario: Scenario) -> None
     found = real.run(scenario)
     assert found.disagreements == ()
     assert found.compared > WORLDS[scenario.world] * 0.8
+    if scenario.name.startswith("components"):
+        return  # they may leave coll/tuned out
     has_a_say = scenario.forced or (scenario.activated and not real.parse(scenario).dropped)
     assert (found.decided > found.compared * 0.2) is bool(has_a_say)
+
+
+@pytest.mark.parametrize("variable", [*UNSTARTABLE, *STARTABLE], ids="=".join)
+def test_programs_start_if_they_are_said_to(real: Comparison, variable: tuple[str, str]) -> None:
+    """MPI_Init fails with exactly those choices of components that are told to make it fail."""
+    mpi, job = real.bench.mpi, dict((variable,))
+    said = decide(mpi.release, Call(Collective.BARRIER, 2, 0), job).ends_program
+    outcome = mpi.run(2, ["barrier", "0"], job)
+    assert outcome.ok is (not said), outcome.explain()
+    assert bool(said) is (variable in UNSTARTABLE)
+
+
+def test_an_exscan_of_one_process_crashes_in_basic(real: Comparison) -> None:
+    """It is the only call that does."""
+    bench = real.bench
+    job = {"OMPI_MCA_coll_basic_priority": "95"}
+    for collective in Collective:
+        call = Call(collective, 1, 64)
+        said = decide(bench.mpi.release, call, job).ends_program
+        assert bool(said) is (collective is Collective.EXSCAN)
+        if not said:
+            assert bench.perform(1, [Request(call)], job)
+    with pytest.raises(AssertionError):
+        bench.perform(1, [Request(Call(Collective.EXSCAN, 1, 64))], job)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: str(k.name))

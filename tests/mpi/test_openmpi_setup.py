@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from colltune.mpi.openmpi.matches import HanLevel, HanMatch, TunedMatch, counted
 from colltune.mpi.openmpi.releases import entry_of
 from colltune.mpi.openmpi.running import Numbers
 from colltune.mpi.openmpi.setup import decide
+from tests.mpi.component_choices import STARTABLE, UNSTARTABLE
 
 C = Collective
 ACTIVE = {
@@ -114,12 +115,117 @@ def test_the_highest_priority_owns_communicators_that_span_nodes(
     assert found.configuration.is_default == (component != "tuned")
 
 
-@pytest.mark.parametrize("components", ["tuned", "^basic", "tuned,basic", "^libnbc"])
-def test_without_the_basic_components_no_program_starts(components: str) -> None:
-    """Some collectives have no other component than coll/basic and coll/libnbc."""
-    environment = ACTIVE | {"OMPI_MCA_coll": components}
-    found = decide("5.0.11", Call(C.BCAST, 4, 100), environment, Says(Numbers(3)))
+@pytest.mark.parametrize("variable", UNSTARTABLE, ids="=".join)
+def test_without_the_basic_components_no_program_starts(variable: tuple[str, str]) -> None:
+    """Some collectives have no other component; names that are unknown are refused."""
+    name, value = variable
+    found = decide("5.0.11", Call(C.BCAST, 4, 100), ACTIVE | {name: value}, Says(Numbers(3)))
     assert "MPI_Init fails" in found.ends_program
+
+
+@pytest.mark.parametrize("variable", STARTABLE, ids="=".join)
+def test_other_choices_of_components_start(variable: tuple[str, str]) -> None:
+    """A component that is left out, or not there to be left out, is no harm."""
+    name, value = variable
+    found = decide("5.0.11", Call(C.BCAST, 4, 100), ACTIVE | {name: value}, Says(Numbers(3)))
+    assert not found.ends_program
+
+
+@pytest.mark.parametrize(
+    ("collective", "environment", "component"),
+    [
+        (C.BCAST, {}, "self"),
+        (C.REDUCE_SCATTER_BLOCK, {}, "basic"),
+        (C.SCAN, {}, "self"),
+        (C.SCAN, {"coll_basic_priority": "95"}, "basic"),
+        (C.REDUCE_SCATTER, {"coll_basic_priority": "95"}, "basic"),
+        (C.REDUCE_SCATTER, {"coll_basic_priority": "75"}, "self"),
+        (C.BCAST, {"coll_basic_priority": "200", "coll_self_priority": "150"}, "self"),
+        (C.BCAST, {"coll_adapt_priority": "99", "coll_sm_priority": "99"}, "self"),
+        (C.REDUCE, {"coll": "^self"}, "basic"),
+    ],
+)
+def test_one_process_is_served_by_self_or_basic(
+    collective: C, environment: dict[str, str], component: str
+) -> None:
+    """No rule has a say there; coll/self has no reduce_scatter_block."""
+    variables = ACTIVE | {f"OMPI_MCA_{name}": value for name, value in environment.items()}
+    found = decide("5.0.11", Call(collective, 1, 64), variables, Says(Numbers(1)))
+    assert (found.component, found.rule) == (component, None)
+    assert found.configuration.is_default
+    assert not found.ends_program
+
+
+def test_an_exscan_of_one_process_crashes_in_basic() -> None:
+    """It sends to a process that is not there."""
+    raised = ACTIVE | {"OMPI_MCA_coll_basic_priority": "95"}
+    assert not decide("5.0.11", Call(C.EXSCAN, 1, 64), ACTIVE).ends_program
+    assert not decide("5.0.11", Call(C.EXSCAN, 2, 64), raised).ends_program
+    assert not decide("5.0.11", Call(C.EXSCAN, 1, 0), raised).ends_program
+    assert "crashes" in decide("5.0.11", Call(C.EXSCAN, 1, 64), raised).ends_program
+
+
+@pytest.mark.parametrize(
+    ("environment", "component"),
+    [
+        ({}, "tuned"),
+        ({"coll_tuned_priority": "5"}, "basic"),
+        ({"coll_sm_priority": "95"}, "sm"),
+        ({"coll_sm_priority": "97", "coll_tuned_priority": "100"}, "tuned"),
+    ],
+)
+def test_adapt_hands_on_what_does_not_commute(environment: dict[str, str], component: str) -> None:
+    """The next component gets the reduce; coll/tuned then asks its rules."""
+    raised = ACTIVE | {"OMPI_MCA_coll_adapt_priority": "96"}
+    raised |= {f"OMPI_MCA_{name}": value for name, value in environment.items()}
+    call = Call(C.REDUCE, 4, 64, commutative=False, builtin_operation=False)
+    found = decide("5.0.11", call, raised, Says(Numbers(1)))
+    assert found.component == component
+    assert found.configuration.is_default == (component != "tuned")
+    if "coll_tuned_priority" not in environment and component == "tuned":
+        commuting = decide("5.0.11", Call(C.REDUCE, 4, 64), raised, Says(Numbers(1)))
+        assert commuting.component == "adapt"
+
+
+@pytest.mark.parametrize(
+    ("release", "names", "component"),
+    [
+        ("4.1.8", "sm tuned", "tuned"),
+        ("5.0.11", "sm tuned", "sm"),
+        ("5.0.11", "adapt tuned", "tuned"),
+        ("5.0.11", "adapt basic", "basic"),
+        ("4.1.8", "sm basic", "sm"),
+    ],
+)
+def test_equal_priorities_have_an_order(release: str, names: str, component: str) -> None:
+    """It is that of the builds that were seen, which the reason says."""
+    equal = {f"OMPI_MCA_coll_{name}_priority": "40" for name in names.split()}
+    found = decide(release, Call(C.BCAST, 4, 64), ACTIVE | equal, Says(Numbers(1)))
+    assert found.component == component
+    assert "same priority" in found.reasons[0]
+
+
+@pytest.mark.parametrize("number", [0, 3, 6, 99])
+def test_a_call_without_data_runs_nothing(number: int) -> None:
+    """One sentence says so, and none that something runs; alltoallv knows no size and runs."""
+    found = decide("5.0.11", Call(C.BCAST, 4, 0), ACTIVE, Says(Numbers(number)))
+    assert found.returns_at_once
+    assert not found.ends_program
+    assert not [reason for reason in found.reasons if "runs" in reason]
+    assert "returns" in found.reasons[-1]
+    without = decide("5.0.11", Call(C.ALLTOALLV, 4, 0), ACTIVE, Says(Numbers(2)))
+    assert (without.returns_at_once, without.reasons[-1]) == (False, "So pairwise runs.")
+
+
+def test_ignored_send_arguments_are_asked_for() -> None:
+    """MPI_IN_PLACE lets Open MPI compare what the program may leave undefined."""
+    call = Call(C.ALLTOALL, 4, 100, in_place=True)
+    says = Says(Numbers(2))
+    assert "--ignored-send-bytes" in " ".join(decide("5.0.11", call, ACTIVE, says).reasons)
+    told = replace(call, ignored_send_bytes=100)
+    assert "100 bytes per process" in " ".join(decide("5.0.11", told, ACTIVE, says).reasons)
+    other = replace(call, collective=C.ALLREDUCE)
+    assert "send arguments" not in " ".join(decide("5.0.11", other, ACTIVE, says).reasons)
 
 
 def test_before_5_0_tuned_owns_everything() -> None:
@@ -254,6 +360,10 @@ def test_requests_come_from_the_rule_or_from_one_variable() -> None:
         (Call(C.ALLGATHER, 4, 100, in_place=True), 0),
         (Call(C.ALLGATHERV, 4, 100), 100),
         (Call(C.ALLGATHERV, 4, 100, in_place=True), 0),
+        (Call(C.ALLGATHER, 4, 100, in_place=True, ignored_send_bytes=50), 200),
+        (Call(C.ALLGATHERV, 4, 100, in_place=True, ignored_send_bytes=50), 50),
+        (Call(C.ALLTOALL, 4, 100, in_place=True, ignored_send_bytes=50), 200),
+        (Call(C.ALLTOALL, 4, 100, ignored_send_bytes=50), 400),
         (Call(C.ALLREDUCE, 4, 100, in_place=True), 100),
         (Call(C.ALLTOALLV, 4, 100), 0),
         (Call(C.SCAN, 4, 100, element_bytes=8), 32),

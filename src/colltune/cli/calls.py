@@ -55,6 +55,7 @@ def call_of(
     in_place: bool = False,
     commutative: bool = True,
     element_bytes: int = 1,
+    ignored_send_bytes: int | None = None,
 ) -> Call:
     """Return the call; an operation that does not commute is one of the program's own.
 
@@ -74,4 +75,5 @@ def call_of(
         commutative=commutative,
         builtin_operation=commutative,
         element_bytes=element_bytes,
+        ignored_send_bytes=ignored_send_bytes,
     )

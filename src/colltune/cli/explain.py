@@ -40,6 +40,15 @@ def explain(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="The call passes MPI_IN_PLACE.")
     ] = False,
+    ignored_send_bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="Bytes per process that the send arguments of an in-place call describe: MPI"
+            " ignores them, Open MPI compares them with rules for allgather(v) and alltoall. Empty"
+            " arguments are assumed.",
+            min=0,
+        ),
+    ] = None,
     non_commutative: Annotated[
         bool, typer.Option("--non-commutative", help="The reduction's operation does not commute.")
     ] = False,
@@ -77,6 +86,8 @@ def explain(
     from colltune.cli.job_variables import job_variables
     from colltune.domain import Shape, parse_collective
 
+    if ignored_send_bytes is not None and not in_place:
+        raise typer.BadParameter("--ignored-send-bytes needs --in-place")
     call = call_of(
         parse_collective(collective),
         msize,
@@ -84,6 +95,7 @@ def explain(
         in_place=in_place,
         commutative=not non_commutative,
         element_bytes=element_bytes,
+        ignored_send_bytes=ignored_send_bytes,
     )
     opened = open_file(file, release, format_)
     parsed = opened.parse()

@@ -27,6 +27,8 @@ def _sentences(
     asked = f"With {opened.reader}{assumed} and {opened.source}, {_call_text(call)}"
     if outcome.ends_program:
         yield f"{asked} fails: {_ended(outcome.ends_program)}"
+    elif outcome.returns_at_once:
+        yield f"{asked} returns before anything runs."
     else:
         yield f"{asked} runs {_named(outcome)}."
     if parsed.dropped:
@@ -39,7 +41,8 @@ def _sentences(
         yield f"The file's rule for it is on line {outcome.rule.line}: `{shown}`."
     told = {outcome.ends_program, parsed.dropped}
     yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
-    if not outcome.ends_program and outcome.chosen != outcome.configuration:
+    runs = not outcome.ends_program and not outcome.returns_at_once
+    if runs and outcome.chosen != outcome.configuration:
         yield f"The file chose {_configuration(outcome.chosen)}, which is not what runs."
     for number, (part, inner) in enumerate(outcome.inner, 1):
         yield from _inner(number, part, inner)
@@ -122,5 +125,6 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "rule": {"line": rule.line, "text": rule.text} if rule else None,
         "reasons": list(outcome.reasons),
         "ends_program": outcome.ends_program,
+        "returns_at_once": outcome.returns_at_once,
         "inner": [{"call": _call_json(c), **_outcome_json(o)} for c, o in outcome.inner],
     }

@@ -94,11 +94,15 @@ class Call:
     is_world
         Whether it is MPI_COMM_WORLD (some libraries know less about its layout).
     in_place
-        Whether MPI_IN_PLACE is passed, with empty send arguments.
+        Whether MPI_IN_PLACE is passed.
     commutative, builtin_operation
         Of the operation of a reduction.
     element_bytes
         Size of the datatype: some algorithms need an element per process.
+    ignored_send_bytes
+        What the send arguments of an in-place call describe, per process: count times size of the
+        type, of allgatherv what is received in the send type. MPI ignores them, Open MPI does not.
+        None where that is not known; they are taken to be empty then.
     """
 
     collective: Collective
@@ -110,6 +114,7 @@ class Call:
     commutative: bool = True
     builtin_operation: bool = True
     element_bytes: int = 1
+    ignored_send_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,9 @@ class Outcome:
         Why the call, or the program at its start, would fail; empty if it runs.
     inner
         Calls on parts of the communicator that a hierarchical component makes in its place.
+    returns_at_once
+        Whether the call has no data and returns before anything runs; `configuration` is what is
+        asked for then.
     """
 
     configuration: Configuration
@@ -158,6 +166,7 @@ class Outcome:
     component: str = ""
     ends_program: str = ""
     inner: tuple[tuple[Call, Outcome], ...] = ()
+    returns_at_once: bool = False
 
 
 @dataclass(frozen=True)

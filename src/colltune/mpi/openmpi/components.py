@@ -11,18 +11,28 @@ from dataclasses import dataclass
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.file_format import Call
 from colltune.mpi.openmpi.variables import Variables
 
 C = Collective
-TUNED, HAN, BASIC = "tuned", "han", "basic"
+TUNED, HAN, BASIC, SELF, ADAPT = "tuned", "han", "basic", "self", "adapt"
 _LARGEST_PRIORITY = 100
 # without these there is nothing for some collectives, which is an error
 _NEEDED = (BASIC, "libnbc")
+_KNOWN = frozenset(
+    {TUNED, HAN, BASIC, SELF, ADAPT, "libnbc", "inter", "sm", "sync", "demo", "monitoring", "cuda"}
+    | {"hcoll", "ucc", "fca", "ml", "ftagree", "portals4", "xhc", "acoll", "accelerator"}
+    | {"bcol", "hierarch", "gpu", "spacc", "mxm", "tuned"}
+)
+"""Components that some build of some release has."""
 # collectives of coll/han where the catalogue does not list them, since it is off by default
 _HAN_BEFORE_5 = frozenset(
     {C.ALLGATHER, C.ALLREDUCE, C.BARRIER, C.BCAST, C.GATHER, C.REDUCE, C.SCATTER}
 )
 _NOT_TUNED = frozenset({C.SCAN, C.EXSCAN})
+_NOT_SELF = frozenset({C.REDUCE_SCATTER_BLOCK})
+# which of equal priorities was seen to be taken, by series; the others stand behind
+_OF_EQUALS = {"4.1": (SELF, TUNED, "sm", HAN, BASIC), "": (SELF, "sm", TUNED, HAN, BASIC)}
 _HCOLL = frozenset(
     {
         *(C.BARRIER, C.BCAST, C.ALLGATHER, C.ALLGATHERV, C.ALLREDUCE, C.ALLTOALL, C.ALLTOALLV),
@@ -47,34 +57,59 @@ class _Candidate:
     why: str
 
 
-def owner(
-    catalogue: Catalogue,
-    variables: Variables,
-    collective: Collective,
-    nodes: int,
-    *,
-    dynamic: bool,
-) -> Owner:
-    """Return the component that owns `collective` on a communicator that lies on `nodes` nodes.
+def owner(catalogue: Catalogue, variables: Variables, call: Call, *, dynamic: bool) -> Owner:
+    """Return the component that owns the collective of `call` on its communicator.
 
     `dynamic` tells whether coll/tuned has rules or a forced algorithm for it: scan and exscan it
     offers only then. coll/hcoll and coll/ucc are counted where the variables switch them on; most
-    installations do not have them.
+    installations do not have them. coll/adapt hands on what it cannot do: then the next component
+    is returned.
     """
-    found = [
-        candidate
-        for candidate in _candidates(catalogue, variables, collective, nodes, dynamic=dynamic)
-        if candidate.priority >= 0 and _opened(variables, candidate.name)
-    ]
-    lacking = [name for name in _NEEDED if not _opened(variables, name)]
-    if lacking or not found:
-        what = f"coll/{lacking[0]}" if lacking else f"any component for {collective}"
-        return Owner(
-            "", f"coll={variables.text('coll')} leaves out {what}, so that MPI_Init fails."
-        )
-    # of equals the first one is taken
-    best = max(found, key=lambda candidate: min(candidate.priority, _LARGEST_PRIORITY))
-    return Owner(best.name, _sentence(best, found, variables, collective, nodes))
+    why = why_no_start(variables)
+    if why:
+        return Owner("", f"{why}.")
+    order = _OF_EQUALS.get(catalogue.series, _OF_EQUALS[""])
+    found = sorted(
+        (
+            candidate
+            for candidate in _candidates(catalogue, variables, call, dynamic=dynamic)
+            if candidate.priority >= 0 and _opened(variables, candidate.name)
+        ),
+        key=lambda candidate: (-candidate.priority, (*order, candidate.name).index(candidate.name)),
+    )
+    best, *others = found
+    sentence = _sentence(best, others, variables, call)
+    if best.name != ADAPT or call.collective is not C.REDUCE or call.commutative:
+        return Owner(best.name, sentence)
+    handed_on = (
+        f"{sentence} It hands operations that do not commute on to coll/{others[0].name}, the next"
+        f" one (priority {others[0].why})."
+    )
+    return Owner(others[0].name, handed_on)
+
+
+def why_no_start(variables: Variables) -> str:
+    """Return why MPI_Init fails for the choice of components; empty if it does not."""
+    chosen = variables.text("coll") or ""
+    if "^" in chosen[1:]:
+        return f"{variables.shown('coll')} has a ^ that is not the first character: MPI_Init fails"
+    if not chosen.startswith("^"):
+        unknown = [name for name in chosen.split(",") if name and name not in _KNOWN]
+        if unknown:
+            return f"coll={chosen} names {unknown[0]!r}, which is no component: MPI_Init fails"
+    for name in _NEEDED:
+        if not _opened(variables, name):
+            return (
+                f"coll={chosen} leaves out coll/{name}, without which nothing serves some"
+                " collectives: MPI_Init fails"
+            )
+        priority = f"coll_{name}_priority"
+        if variables.integer(priority, 0) < 0:
+            return (
+                f"{variables.shown(priority)} switches coll/{name} off, without which nothing"
+                " serves some collectives: MPI_Init fails"
+            )
+    return ""
 
 
 def han_serves(catalogue: Catalogue, collective: Collective) -> bool:
@@ -83,31 +118,30 @@ def han_serves(catalogue: Catalogue, collective: Collective) -> bool:
 
 
 def _candidates(
-    catalogue: Catalogue,
-    variables: Variables,
-    collective: Collective,
-    nodes: int,
-    *,
-    dynamic: bool,
+    catalogue: Catalogue, variables: Variables, call: Call, *, dynamic: bool
 ) -> Iterator[_Candidate]:
+    collective = call.collective
+    yield _candidate(variables, BASIC, 10)
+    if call.comm_size == 1:
+        if collective not in _NOT_SELF:
+            yield _candidate(variables, SELF, 75)
+        return
     if collective not in _NOT_TUNED or dynamic:
         yield _candidate(variables, TUNED, 30)
-    if nodes > 1 and han_serves(catalogue, collective):
+    if call.nodes > 1 and han_serves(catalogue, collective):
         yield _candidate(variables, HAN, catalogue.han_priority or 0)
-    yield _candidate(variables, BASIC, 10)
     if collective in _HCOLL and variables.flag("coll_hcoll_enable", False):
         yield _candidate(variables, "hcoll", 90)
     if collective in _UCC and variables.flag("coll_ucc_enable", False):
         yield _candidate(variables, "ucc", 10)
     for name, served in _RAISED.items():
-        on_one_node = name != "adapt"
         raised = variables.text(f"coll_{name}_priority") is not None
-        if raised and collective in served and not (on_one_node and nodes > 1):
+        if raised and collective in served and (name == ADAPT or call.nodes == 1):
             yield _candidate(variables, name, 0)
 
 
 _RAISED = {
-    "adapt": frozenset({C.BCAST, C.REDUCE}),
+    ADAPT: frozenset({C.BCAST, C.REDUCE}),
     "sm": frozenset({C.ALLREDUCE, C.BARRIER, C.BCAST, C.REDUCE}),
     "xhc": frozenset({C.ALLREDUCE, C.BARRIER, C.BCAST, C.REDUCE}),
 }
@@ -117,31 +151,33 @@ _RAISED = {
 def _candidate(variables: Variables, name: str, default: int) -> _Candidate:
     parameter = f"coll_{name}_priority"
     told = variables.text(parameter) is not None
-    priority = variables.integer(parameter, default)
+    priority = min(variables.integer(parameter, default), _LARGEST_PRIORITY)
     return _Candidate(name, priority, variables.shown(parameter) if told else f"{default}")
 
 
 def _opened(variables: Variables, name: str) -> bool:
-    chosen = (variables.text("coll") or "").strip()
-    names = {word.strip() for word in chosen.lstrip("^").split(",") if word.strip()}
+    chosen = variables.text("coll") or ""
+    names = {word for word in chosen.removeprefix("^").split(",") if word}
     if not names:
         return True
     return (name not in names) if chosen.startswith("^") else (name in names)
 
 
-def _sentence(
-    best: _Candidate,
-    found: list[_Candidate],
-    variables: Variables,
-    collective: Collective,
-    nodes: int,
-) -> str:
-    where = "communicators on one node" if nodes == 1 else f"communicators that span {nodes} nodes"
-    text = f"On {where} coll/{best.name} decides {collective} (priority {best.why})"
-    others = [c for c in found if c.name in (TUNED, HAN) and c is not best]
-    if others:
-        return text + ", above " + " and ".join(f"coll/{c.name} ({c.why})" for c in others) + "."
+def _sentence(best: _Candidate, others: list[_Candidate], variables: Variables, call: Call) -> str:
+    where = f"communicators that span {call.nodes} nodes"
+    if call.comm_size == 1:
+        where = "communicators of one process"
+    elif call.nodes == 1:
+        where = "communicators on one node"
+    text = f"On {where} coll/{best.name} decides {call.collective} (priority {best.why})"
+    equal = [c for c in others if c.priority == best.priority]
+    if equal:
+        names = " and ".join(f"coll/{c.name}" for c in equal)
+        return f"{text}, before {names} of the same priority, in the builds that were seen."
+    beaten = [c for c in others if c.name in (TUNED, HAN)]
+    if beaten:
+        return text + ", above " + " and ".join(f"coll/{c.name} ({c.why})" for c in beaten) + "."
     closed = [name for name in (TUNED, HAN) if not _opened(variables, name)]
-    if closed:
+    if closed and call.comm_size > 1:
         return f"{text}: coll={variables.text('coll')} leaves out coll/{' and coll/'.join(closed)}."
     return text + "."

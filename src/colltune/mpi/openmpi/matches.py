@@ -11,7 +11,7 @@ from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Call, Rule
 from colltune.mpi.openmpi.running import Numbers
 
-_IN_PLACE_FORGOTTEN = (Collective.ALLGATHER, Collective.ALLGATHERV, Collective.ALLTOALL)
+IN_PLACE_FORGOTTEN = (Collective.ALLGATHER, Collective.ALLGATHERV, Collective.ALLTOALL)
 _NO_SIZE = (Collective.ALLTOALLV, Collective.BARRIER)
 
 
@@ -99,16 +99,16 @@ class HanRules(Protocol):
 def counted_bytes(entry: CollectiveEntry, call: Call) -> int:
     """Return the size that coll/tuned compares with a rule's thresholds.
 
-    In-place calls of allgather, allgatherv and alltoall count 0 bytes, since the size is taken from
-    the send arguments that MPI ignores then; alltoallv and barrier always count 0; scan and exscan
-    the size of the type times the processes, whatever the count.
+    Of in-place calls of allgather, allgatherv and alltoall it is taken from the send arguments,
+    which MPI ignores (`Call.ignored_send_bytes`), and so is 0 where those are empty; alltoallv and
+    barrier always count 0; scan and exscan the size of the type times the processes, whatever the
+    count.
     """
     if call.collective in _NO_SIZE:
         return 0
-    if call.in_place and call.collective in _IN_PLACE_FORGOTTEN:
-        return 0
     if entry.size is SizeUnit.CONSTANT:
         return call.comm_size * call.element_bytes
-    if entry.size is SizeUnit.MSIZE_TIMES_NPROCS:
-        return call.comm_size * call.msize_bytes
-    return call.msize_bytes
+    size = call.msize_bytes
+    if call.in_place and call.collective in IN_PLACE_FORGOTTEN:
+        size = call.ignored_send_bytes or 0
+    return call.comm_size * size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else size

@@ -61,11 +61,22 @@ def configuration_of(entry: CollectiveEntry, numbers: Numbers) -> Configuration 
     return _configuration(entry, algorithm, values)
 
 
+def returns_at_once(call: Call) -> bool:
+    """Tell whether the library returns before anything runs, as it does where there is no data.
+
+    It knows no size of an alltoallv.
+    """
+    return not call.msize_bytes and call.collective not in (
+        Collective.ALLTOALLV,
+        Collective.BARRIER,
+    )
+
+
 def running(entry: CollectiveEntry, chosen: Configuration, call: Call) -> Running:
     """Return what the library runs when it is told `chosen`, a canonical configuration."""
     configuration, reasons = chosen, list[str]()
-    if not chosen.is_default and not call.msize_bytes and call.collective is not Collective.BARRIER:
-        return Running(chosen, ("A call without any data returns before anything runs.",))
+    if returns_at_once(call):
+        return Running(chosen)
     while not configuration.is_default:
         algorithm = entry.named(configuration.algorithm)
         assert algorithm is not None  # (canonical configurations are in the catalogue)

@@ -14,10 +14,17 @@ from dataclasses import dataclass, replace
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.openmpi import forced, han_parts
-from colltune.mpi.openmpi.components import HAN, TUNED, Owner, owner
-from colltune.mpi.openmpi.matches import HanLevel, HanMatch, HanRules, TunedMatch, TunedRules
+from colltune.mpi.openmpi.components import BASIC, HAN, TUNED, Owner, owner
+from colltune.mpi.openmpi.matches import (
+    IN_PLACE_FORGOTTEN,
+    HanLevel,
+    HanMatch,
+    HanRules,
+    TunedMatch,
+    TunedRules,
+)
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
-from colltune.mpi.openmpi.running import Numbers, configuration_of, running
+from colltune.mpi.openmpi.running import Numbers, configuration_of, returns_at_once, running
 from colltune.mpi.openmpi.variables import Variables
 
 USE_RULES = "coll_tuned_use_dynamic_rules"
@@ -78,24 +85,36 @@ class _Deciding:
     def outcome(self, call: Call, *, inner: bool = False) -> Outcome:
         """Return what runs for `call`; coll/han keeps off its `inner` communicators."""
         default = Configuration.default(LIBRARY, call.collective)
-        if call.comm_size < 2:
-            why = "A communicator of one process needs no algorithm: coll/self serves it."
-            return Outcome(default, None, (why,), default, "self")
         if call.collective not in self.catalogue.collectives:
             why = f"coll/tuned of Open MPI {self.release} has no algorithms for {call.collective}."
             return Outcome(default, None, (why,), default, "basic")
-        said = self._said(call)
+        # coll/tuned keeps off communicators of one process
+        said = self._said(call) if call.comm_size > 1 else _Said(Numbers(0), None, default, ())
         dynamic = said.rule is not None or bool(said.numbers.algorithm)
-        nodes = 1 if inner else call.nodes
-        who = owner(self.catalogue, self.variables, call.collective, nodes, dynamic=dynamic)
+        placed = replace(call, nodes=1) if inner else call
+        who = owner(self.catalogue, self.variables, placed, dynamic=dynamic)
+        if not who.name:
+            return Outcome(default, said.rule, (who.reason,), said.chosen, "", who.reason)
+        if returns_at_once(call):
+            return self._at_once(call, said, who)
         if who.name == TUNED:
             return self._by_tuned(call, said, (who.reason,))
         if who.name == HAN:
             return self._by_han(call, said, who)
-        if not who.name:
-            return Outcome(default, said.rule, (who.reason,), said.chosen, "", who.reason)
         reasons = (who.reason, *self._unheard(said, who.name))
-        return Outcome(default, said.rule, reasons, said.chosen, who.name)
+        ends = ""
+        if who.name == BASIC and call.collective is Collective.EXSCAN and call.comm_size == 1:
+            ends = "coll/basic sends an exscan of one process to the next one, and crashes"
+        return Outcome(default, said.rule, reasons, said.chosen, who.name, ends)
+
+    def _at_once(self, call: Call, said: _Said, who: Owner) -> Outcome:
+        """Return what becomes of a call without data."""
+        told = None
+        if who.name == TUNED:
+            told = configuration_of(self.catalogue.collectives[call.collective], said.numbers)
+        asked_for = told or Configuration.default(LIBRARY, call.collective)
+        reasons = (who.reason, *said.reasons, "A call without any data returns before that.")
+        return Outcome(asked_for, said.rule, reasons, said.chosen, who.name, returns_at_once=True)
 
     def _by_tuned(self, call: Call, said: _Said, before: tuple[str, ...]) -> Outcome:
         entry = self.catalogue.collectives[call.collective]
@@ -150,6 +169,8 @@ class _Deciding:
         entry = self.catalogue.collectives[call.collective]
         default = Configuration.default(LIBRARY, call.collective)
         match = self.tuned.match(call) if self.tuned is not None else None
+        if match is not None and call.in_place and call.collective in IN_PLACE_FORGOTTEN:
+            match = replace(match, reason=f"{match.reason} {_ignored(call)}")
         rule, chosen, from_file = None, default, Numbers(0)
         if match is not None:
             rule, from_file = match.rule, self._filled(call, match.numbers)
@@ -205,6 +226,17 @@ class _Deciding:
             return ()
         what = "rule" if said.rule is not None else "forced algorithm"
         return (*said.reasons, f"coll/{component} does not ask that {what} of coll/tuned.")
+
+
+def _ignored(call: Call) -> str:
+    """Return how the size of an in-place call came about."""
+    why = "It takes the size from the send arguments, which MPI ignores where MPI_IN_PLACE is given"
+    if call.ignored_send_bytes is None:
+        return (
+            f"{why}: they are taken to be empty, as is usual; if the program passes others, another"
+            " rule may hold (explain --ignored-send-bytes)."
+        )
+    return f"{why}: they describe {call.ignored_send_bytes} bytes per process."
 
 
 def _named(configuration: Configuration) -> str:
