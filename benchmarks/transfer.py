@@ -29,7 +29,8 @@ from colltune.domain import Configuration, Instance
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
-from colltune.models.transfer import LEARNER, fit_with_priors
+from colltune.models.learners import PREFERRED
+from colltune.models.transfer import fit_with_priors
 from colltune.selector.argmin import ModelSelector
 from tests.models.made_up_corpus import NETWORKS, corpus_of
 
@@ -63,7 +64,7 @@ def run() -> Figure:
             own, rest = _drawn(transfer.target, seed)
             borrowing = fit_with_priors(own, transfer.priors, own.context)
             gains["5 %, with priors"].append(_log_gains(borrowing, rest))
-            gains["5 %, without"].append(_log_gains(fit(own, LEARNER), rest))
+            gains["5 %, without"].append(_log_gains(fit(own, PREFERRED), rest))
         joined = {what: np.concatenate(parts) for what, parts in gains.items()}
         for what, values in joined.items():
             _report(transfer.name, what, values)

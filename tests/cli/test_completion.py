@@ -92,7 +92,7 @@ def test_verbs_are_offered(complete: Complete, begun: str) -> None:
         ("colltune fit --lea", ["--learner"]),
         ("colltune fit --learner ", [*LEARNERS, "auto"]),
         ("colltune fit --learner=", [*LEARNERS, "auto"]),
-        ("colltune fit data --learner g", ["gam", "gaussian_process"]),
+        ("colltune fit data --learner g", ["gam"]),
         ("colltune fit --backend ", ["joblib", "dask"]),
         ("colltune measure --backend ", ["native", "replay", "reprompi", "smpi"]),
         ("colltune measure --strategy f", ["full_grid"]),

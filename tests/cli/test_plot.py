@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Verb
 
 KINDS = ("map", "curves", "regret")
-LEARNER = ("--learner", "interpolation", "--jobs", "1")
+LEARNER = ("--learner", "knn", "--jobs", "1")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -84,7 +84,7 @@ def test_what_is_drawn_of_measurements(
     assert [default_s / best_s for default_s, best_s in both] == pytest.approx([3.0] * 5)
     selectors = told["regret"]["groups"][0]["selectors"]
     assert selectors["default"]["geometric_mean"] == pytest.approx(3.0)
-    assert selectors["interpolation, held out"]["sorted"] == [1.0] * 60
+    assert selectors["knn, held out"]["sorted"] == [1.0] * 60
 
 
 @pytest.mark.parametrize("kind", KINDS)

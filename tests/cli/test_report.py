@@ -121,7 +121,7 @@ def test_names_cannot_become_markup(colltune: Verb, tmp_path: Path) -> None:
     frame = data.frame.replace({"algorithm": {"binomial": NASTY, "linear": "<b>&amp;"}})
     data = replace(data, frame=frame, context=Context(NASTY, "openmpi", "4<1", NASTY))
     fitted = fit(data, "knn")
-    evidence = {NASTY: {"x": NASTY}, "learners": {"bcast": {NASTY: {NASTY: NASTY}}}}
+    evidence = {NASTY: {"x": NASTY}, "learners": {"bcast": {"knn": {NASTY: NASTY}}}}
     told = Bundle.new(data.context, fitted.models, fitted.training_shapes, evidence=evidence)
     told.save(tmp_path / "bundle")
     page = _page(colltune, tmp_path / "r.html", tmp_path / "bundle")
@@ -179,21 +179,16 @@ def test_without_data_predictions_are_called_so(
 def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_path: Path) -> None:
     """Nested figures become tables beside the collective they belong to."""
     evidence = {
-        "learners": {"bcast": {"knn": {"share": 0.91234, "harm": 0.01}, "gam": {"share": None}}},
-        "choice": {"bcast": {"learner": "knn", "reason": "least harm"}},
+        "learners": {"bcast": {"knn": {"share": 0.91234, "harm": 0.01}}},
         "splits": {"a": {"b": {"c": {"d": {"e": 1}}}}, "nodes": [2, 4]},
     }
     shapes = bundle.training_shapes
     Bundle.new(bundle.context, bundle.models, shapes, evidence=evidence).save(tmp_path / "b")
     page = _page(colltune, tmp_path / "r.html", tmp_path / "b")
-    rows = page.table("Evidence for the choice of learner")
-    assert rows == [["knn (chosen)", "0.9123", "0.01"], ["gam", "–", ""]]
-    assert "Why it was chosen: least harm." in page.text
-    assert page.table("The learners chosen") == [
-        ["MPI_Allreduce", "knn", "", "", ""],
-        ["MPI_Bcast", "knn", "0.9123", "0.01", "least harm"],
+    assert page.table("The learners, with their figures") == [
+        ["MPI_Allreduce", "knn", "", ""],
+        ["MPI_Bcast", "knn", "0.9123", "0.01"],
     ]
-    assert "how they would have decided here is not known" in page.text
     assert '{"e": 1}' in page.text
     assert ["nodes", "2, 4"] in page.table("Evidence stated by the bundle: splits")
 

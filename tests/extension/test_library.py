@@ -68,7 +68,7 @@ def test_from_measurements_to_its_own_file(measured: Path, tmp_path: Path) -> No
     call = [*shape, "--collective", "bcast", "--msize"]
     fit, select, lint, small, large, convert = verbs(
         [LINE],
-        ["fit", measured, "--out", bundle, "--learner", "interpolation"],
+        ["fit", measured, "--out", bundle, "--learner", "knn"],
         ["select", "--bundle", bundle, *shape, "--format", "mvapich2", "--out", conf],
         ["lint", conf],
         ["explain", conf, *call, 64],

@@ -14,8 +14,8 @@ from colltune.decisions import Selection
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import BundleError, DataError
 from colltune.models.bundle import Bundle
-from colltune.models.fitting import AUTO, fit
-from colltune.models.learners import LEARNERS
+from colltune.models.fitting import fit
+from colltune.models.learners import AUTO, LEARNERS
 from colltune.selector.argmin import ModelSelector
 from tests.models.machines import CONTEXT, FORMULAS, configuration, measured
 

@@ -16,6 +16,7 @@ from colltune.domain import Collective
 from colltune.errors import BundleError, OutputError
 from colltune.models.bundle import FORMAT_VERSION, Bundle, load
 from colltune.models.fitting import fit
+from colltune.models.predictors import predictor_class
 from tests.models.machines import measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
@@ -237,3 +238,17 @@ def test_selecting_imports_numpy_and_nothing_heavier(fitted: Bundle, tmp_path: P
     assert "numpy" in roots
     assert not roots & heavy
     assert "colltune.dataset" not in ours
+
+
+@pytest.mark.parametrize(
+    ("kind", "learner"),
+    [
+        ("corrected_costs", "cost_prior"),
+        ("grid", "interpolation"),
+        ("processes", "gaussian_process"),
+    ],
+)
+def test_a_bundle_of_a_removed_learner_is_named(kind: str, learner: str) -> None:
+    """Bundles that earlier versions fitted with learners that are gone say so, and what to do."""
+    with pytest.raises(BundleError, match=f"learner {learner}, which .*; fit the data again"):
+        predictor_class(kind)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.domain import Collective, Configuration
 from colltune.features import FEATURE_SETS, feature_set
-from colltune.models.cells import cell_matrices
 from colltune.models.cost_learner import CostModel
 from colltune.models.cost_model import Link, NetworkParameters, term_matrix
-from colltune.models.cost_parts import LEARNED, breakdown
-from colltune.models.cost_prior import CostPrior
 from colltune.models.costs.catalogue import cost_terms
-from colltune.models.fitting import fit
 from colltune.models.predictors import predictor_class
 from colltune.models.predictors.costs import LEAST_S, Costs
-from tests.models.machines import measured
 
 Numbers = np.typing.NDArray[np.float64]
 NETWORK = NetworkParameters(
@@ -57,16 +50,15 @@ def test_extrapolates_a_machine_that_follows_the_formulas(features: str) -> None
     assert np.abs(np.log(predicted / _times(test))).max() < 0.1
 
 
-@pytest.mark.parametrize("learner", [CostModel(), CostPrior(), CostPrior(trust=1.0)])
-def test_gaps_slow_cells_and_a_round_trip(learner: CostModel | CostPrior) -> None:
+def test_gaps_slow_cells_and_a_round_trip() -> None:
     """Fitted with cells missing and slow ones, the rebuilt predictor predicts the same numbers."""
     instances = _grid((2, 4, 8, 16))
     times = _times(instances, 0.05)
     times[::7, 0] = np.nan
     times[instances[:, 0] > 1e6, 1] = np.inf
     features = _features("rich", instances)
-    learner.inform(CONFIGURATIONS, feature_set("rich").columns).fit(features, times)
-    exported = learner.export()
+    learner = CostModel().inform(CONFIGURATIONS, feature_set("rich").columns)
+    exported = learner.fit(features, times).export()
     rebuilt = predictor_class(exported.kind).from_arrays(exported.arrays())
     predicted = exported.predict(features)
     np.testing.assert_array_equal(rebuilt.predict(features), predicted)
@@ -76,33 +68,11 @@ def test_gaps_slow_cells_and_a_round_trip(learner: CostModel | CostPrior) -> Non
     np.testing.assert_array_equal(stacked.predict(features), np.tile(predicted, 2))
 
 
-def test_trusts_costs_that_hold_and_not_those_that_mislead() -> None:
-    """On few node counts of a machine of the formulas costs are trusted, elsewhere they are not.
-
-    The other machine's times do not depend on nodes in any way that the formulas know.
-    """
-    cells = [
-        (m, n, p) for n in (4, 7, 32, 100, 512) for p in (1, 16) for m in 4 ** np.arange(2, 12)
-    ]
-    instances = np.array(cells, np.float64)
-    features, columns = _features("rich", instances), feature_set("rich").columns
-    good = CostPrior().inform(CONFIGURATIONS, columns).fit(features, _times(instances, 0.05))
-    rng = np.random.default_rng(2)
-    slopes = np.array([0.1, 0.2, -0.1])
-    strange = np.exp(features[:, :1] * slopes + rng.normal(0, 0.05, (len(features), 3)))
-    bad = CostPrior().inform(CONFIGURATIONS, columns).fit(features, 1e-6 * strange)
-    assert good.trust_ > 0
-    assert bad.trust_ == 0
-
-
-@pytest.mark.parametrize("learner", [CostModel(), CostPrior()])
-def test_impossible_data_is_an_error_that_names_the_configuration(
-    learner: CostModel | CostPrior,
-) -> None:
+def test_impossible_data_is_an_error_that_names_the_configuration() -> None:
     """A time of 0 and a configuration without a time are told, not fitted."""
     instances = _grid((2, 4))
     features, times = _features("basic", instances), _times(instances)
-    learner.inform(CONFIGURATIONS, feature_set("basic").columns)
+    learner = CostModel().inform(CONFIGURATIONS, feature_set("basic").columns)
     for wrong in (0.0, np.nan):
         broken = times.copy()
         broken[:, 1] = wrong
@@ -123,44 +93,6 @@ def test_parameters_of_other_formulas_are_refused() -> None:
     arrays = predictor.arrays() | {"formulas_version": np.array([0])}
     with pytest.raises(ValueError, match="fit again"):
         Costs.from_arrays(arrays)
-
-
-def _breakdown(trust: float | None) -> tuple[list[tuple[str, float]], float]:
-    """Return the parts of one predicted time, and the time; a prior of that trust if given."""
-    model = fit(measured(), "cost_model", jobs=1).model(Collective.BCAST)
-    configuration = next(c for c in model.configurations if c.algorithm == "binomial")
-    if trust is not None:
-        cells = cell_matrices(measured())[Collective.BCAST]
-        features = feature_set("rich")
-        matrix = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
-        learner = CostPrior(trust).inform(cells.configurations, features.columns)
-        predictor = learner.fit(matrix, cells.time_s).export()
-        model = replace(model, predictor=predictor, feature_set="rich")
-    instance = Instance(Collective.BCAST, Shape(8, 4), 65536)
-    predicted = model.model(configuration).predict(8, 4, 65536)[0][0]
-    return breakdown(model, configuration, instance), float(predicted)
-
-
-@pytest.mark.parametrize("trust", [None, 1.0])
-def test_the_parts_of_a_prediction_add_up_to_it(trust: float | None) -> None:
-    """Named parts in seconds sum to the predicted time; a process on top is the last part."""
-    parts, predicted = _breakdown(trust)
-    np.testing.assert_allclose(sum(seconds for _, seconds in parts), predicted)
-    assert "rounds of the tree, between nodes" in dict(parts)
-    assert (parts[-1][0] == LEARNED) == (trust is not None)
-
-
-def test_a_cost_that_is_not_wholly_trusted_has_no_parts() -> None:
-    """Half a cost explains nothing, nor does none."""
-    assert _breakdown(0.5)[0] == []
-    assert _breakdown(0.0)[0] == []
-
-
-def test_learners_without_costs_have_no_parts() -> None:
-    """A model that knows no costs gives an empty breakdown."""
-    model = fit(measured(), "knn", jobs=1).model(Collective.BCAST)
-    instance = Instance(Collective.BCAST, Shape(8, 4), 65536)
-    assert breakdown(model, model.configurations[0], instance) == []
 
 
 def test_what_was_never_paid_for_still_takes_time() -> None:

@@ -1,15 +1,14 @@
-"""What is held out, and what follows for the choice of a learner."""
+"""What is held out, and how good the decisions on it are."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from colltune.models.cells import cell_matrices
-from colltune.models.cross_validation import HeldOut, best_learner, folds
+from colltune.models.cross_validation import HeldOut, folds
 from tests.models.machines import measured
 
 
@@ -35,27 +34,19 @@ def test_a_single_instance_cannot_be_held_out() -> None:
     assert folds(cells).tolist() == [0]
 
 
-def test_regret_is_the_log_of_lost_time() -> None:
-    """Regret compares the measured time of what is predicted fastest with the best."""
-    (cells,) = cell_matrices(measured(nodes=(4, 8, 16), ppn=(1,))).values()
-    perfect = HeldOut(cells.time_s, np.ones(cells.time_s.shape, np.bool_))
-    assert perfect.regret(cells) == 0.0
-    inverse = HeldOut(1 / cells.time_s, perfect.candidate)
-    worst = np.log(cells.time_s.max(axis=1) / cells.time_s.min(axis=1)).mean()
-    assert inverse.regret(cells) == pytest.approx(worst)
-    nothing = HeldOut(cells.time_s, np.zeros(cells.time_s.shape, np.bool_))
-    assert math.isnan(nothing.regret(cells))
-
-
-@pytest.mark.parametrize(
-    ("regrets", "best"),
-    [
-        ({"knn": 0.1, "gam": 0.05, "xgboost": 0.02}, "xgboost"),
-        ({"knn": 0.0225, "gam": 0.0199, "xgboost": 0.02}, "knn"),
-        ({"knn": math.nan, "gam": 0.05, "xgboost": 0.2}, "gam"),
-        ({"knn": math.nan, "gam": math.nan, "xgboost": math.nan}, "knn"),
-    ],
-)
-def test_the_simplest_of_equals_is_chosen(regrets: dict[str, float], best: str) -> None:
-    """The least regret wins, within 0.3 % the simpler learner does, and NaN never."""
-    assert best_learner(regrets) == best
+def test_figures_of_held_out_decisions() -> None:
+    """The best choices have all of the gain and no harm, the worst ones harm everywhere."""
+    (cells,) = cell_matrices(measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2))).values()
+    perfect = HeldOut(cells.time_s, np.isfinite(cells.time_s))
+    assert perfect.figures(cells) == {
+        "instances": len(cells),
+        "regret": 0.0,
+        "share": 1.0,
+        "harm": 0.0,
+    }
+    worst = HeldOut(1.0 / cells.time_s, perfect.candidate).figures(cells)
+    lost = np.log(cells.time_s.max(axis=1) / cells.time_s.min(axis=1)).mean()
+    assert worst["regret"] == pytest.approx(lost)
+    assert worst["harm"] == pytest.approx(1.0, abs=0.1)
+    nothing = HeldOut(np.full_like(cells.time_s, np.nan), perfect.candidate)
+    assert nothing.figures(cells)["instances"] == 0

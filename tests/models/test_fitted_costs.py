@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,6 @@ from colltune.models.cost_model import (
 )
 from colltune.models.costs.catalogue import cost_terms
 from colltune.models.fitting import fit
-from colltune.models.predictors.corrected_costs import CorrectedCosts
 from tests.models.machines import CONTEXT
 
 NETWORK = NetworkParameters(Link(1e-6, 2e-10), Link(2e-6, 1e-9))
@@ -73,19 +70,6 @@ def test_of_a_bundle(dataset: PerformanceDataset, cells: CellMatrix) -> None:
     for configuration, cost in found.items():
         assert cost.vector.tolist() == expected[configuration].vector.tolist()
     assert fitted_costs.of_model(fit(dataset, "knn").model(Collective.BCAST)) is None
-
-
-def test_costs_under_a_correction(dataset: PerformanceDataset) -> None:
-    """Of a learner that corrects costs, those are told that it trusts wholly."""
-    model = fit(dataset, "cost_prior").model(Collective.BCAST)
-    assert isinstance(model.predictor, CorrectedCosts)
-    trusted = model.predictor.trusted_costs
-    assert trusted is not None
-    found = fitted_costs.of_model(model)
-    assert found is not None
-    assert list(found) == list(trusted.configurations)
-    unsure = replace(model.predictor, trust=model.predictor.trust / 2)
-    assert fitted_costs.of_model(replace(model, predictor=unsure)) is None
 
 
 def test_the_network_that_algorithms_agree_on(cells: CellMatrix) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from colltune.models.interpolation import LogLogInterpolation
-from colltune.models.predictors.grid import Grids
 
 Numbers = np.typing.NDArray[np.float64]
 SIZES, NODES, PPN = np.arange(0.0, 21.0, 2.0), np.array([1.0, 2.0, 3.5, 5.0]), np.array([0.0, 2.0])
@@ -78,34 +77,11 @@ def test_scattered_points_beyond_any_grid_are_smoothed() -> None:
     points = rng.uniform([0, 1, 0], [22, 8, 6], (3000, 3))
     learner = LogLogInterpolation().fit(points, _affine(points) * rng.lognormal(0, 0.05, 3000))
     fresh = rng.uniform([1, 1.5, 0.5], [21, 7.5, 5.5], (500, 3))
-    exported = learner.export()
-    assert isinstance(exported, Grids)
-    assert exported.sheets[0].log_times.size < 10_000
+    assert learner.surface.size < 10_000
     assert np.abs(np.log(learner.predict(fresh) / _affine(fresh))).mean() < 0.05
 
 
 def test_repeated_points_are_averaged_geometrically() -> None:
     """Two times at one point give their geometric mean."""
-    learner = LogLogInterpolation().fit([[3.0, 1.0, 0.0]] * 2, [1e-6, 4e-6])
-    np.testing.assert_allclose(learner.predict([[3.0, 1.0, 0.0]]), [2e-6])
-
-
-def test_configurations_measured_alike_share_one_sheet() -> None:
-    """Stacking keeps one copy of equal knots, and one more for knots that differ."""
-    points = _grid()
-    parts = (points, points[points[:, 1] < 4], points)
-    singles = [LogLogInterpolation().fit(p, _affine(p)).export() for p in parts]
-    stacked = Grids.stacked([s for s in singles if isinstance(s, Grids)])
-    assert stacked.n_outputs == 3
-    assert sorted(len(sheet.outputs) for sheet in stacked.sheets) == [1, 2]
-
-
-def test_the_same_from_arrays() -> None:
-    """Stacked sheets with different knots survive the way through arrays."""
-    points = _grid()
-    parts = (points, points[points[:, 1] < 4], points[points[:, 2] == 0])
-    singles = [LogLogInterpolation().fit(p, _affine(p)).export() for p in parts]
-    stacked = Grids.stacked([s for s in singles if isinstance(s, Grids)])
-    rebuilt = Grids.from_arrays(stacked.arrays())
-    assert len(stacked.sheets) == 3
-    np.testing.assert_array_equal(rebuilt.predict(points), stacked.predict(points))
+    learner = LogLogInterpolation().fit(np.array([[3.0, 1.0, 0.0]] * 2), np.array([1e-6, 4e-6]))
+    np.testing.assert_allclose(learner.predict(np.array([[3.0, 1.0, 0.0]])), [2e-6])

@@ -35,7 +35,7 @@ def _cells() -> CellMatrix:
     return CellMatrix(BCAST, CONFIGURATIONS, nodes, np.ones_like(nodes), msize_bytes, time_s, slow)
 
 
-@pytest.mark.parametrize("learner", ["knn", "gam", "cost_model", "gaussian_process"])
+@pytest.mark.parametrize("learner", ["knn", "gam", "cost_model", "regret_trees"])
 def test_what_was_learned_is_predicted_near_what_was_measured(learner: str) -> None:
     """Joint learners and those of single configurations alike, in the order of the cells."""
     cells = _cells()

@@ -16,8 +16,8 @@ from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
-from colltune.models.learners import LEARNERS
-from colltune.models.transfer import LEARNER, TRUST, Agreement, fit_with_priors
+from colltune.models.learners import LEARNERS, PREFERRED
+from colltune.models.transfer import TRUST, Agreement, fit_with_priors
 from colltune.selector.argmin import ModelSelector
 from tests.models.made_up_corpus import (
     MSIZES,
@@ -38,8 +38,8 @@ GRID = [Instance(Collective.BCAST, Shape(n, p), m) for n in NODES for p in PPN f
 def _few_trees() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         few = "tests.models.made_up_corpus:FewTrees"
-        entry = replace(LEARNERS[LEARNER], location=few, in_folds={})
-        patch.setitem(LEARNERS, LEARNER, entry)
+        entry = replace(LEARNERS[PREFERRED], location=few, in_folds={})
+        patch.setitem(LEARNERS, PREFERRED, entry)
         yield
 
 
@@ -75,7 +75,7 @@ def _never_measured() -> Bundle:
 @cache
 def _gain_of_few(seed: int) -> float:
     """Return the mean log gain with 5 % of the grid and no prior."""
-    return float(_log_gains(fit(_own(seed), LEARNER, jobs=1), OAK).mean())
+    return float(_log_gains(fit(_own(seed), PREFERRED, jobs=1), OAK).mean())
 
 
 def _own(seed: int) -> PerformanceDataset:

@@ -74,4 +74,4 @@ def dataset() -> PerformanceDataset:
 @pytest.fixture(scope="session")
 def bundle(dataset: PerformanceDataset) -> Bundle:
     """Return a bundle fitted to `dataset`."""
-    return fit(dataset, "interpolation", jobs=1)
+    return fit(dataset, "knn", jobs=1)

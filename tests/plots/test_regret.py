@@ -14,7 +14,7 @@ from colltune.selector.series.pick import Pick
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import legends, lines, panels
 
-LEARNER = "interpolation"
+LEARNER = "regret_trees"
 
 
 def test_held_out_predictions(dataset: PerformanceDataset) -> None:

@@ -147,9 +147,7 @@ def test_one_launch_has_no_band() -> None:
 def test_measured_empty_messages_lie_on_their_predictions() -> None:
     """0 bytes are at the same place in predictions and measurements, whatever sizes these have."""
     shapes = [Shape(n, 1) for n in NODES]
-    fitted = fit(
-        measurements((Collective.BCAST,), shapes, sizes=(0, 1, 64)), "interpolation", jobs=1
-    )
+    fitted = fit(measurements((Collective.BCAST,), shapes, sizes=(0, 1, 64)), "knn", jobs=1)
     few = measurements((Collective.BCAST,), shapes[:1], sizes=(0, 64))
     (panel,) = panels(runtime_curves.of_bundle(fitted, dataset=few, pick=Pick(nodes=(2,))))
     drawn = lines(panel)

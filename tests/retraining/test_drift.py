@@ -36,7 +36,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Bundle, list[s
     """Return a dataset of ten launches, the bundle fitted to it, and the launches."""
     folder = tmp_path_factory.mktemp("old")
     old = _launches(folder, [f"old {k}" for k in range(10)], 0)
-    return folder, fit(read_parquet(folder), "interpolation", jobs=1), old
+    return folder, fit(read_parquet(folder), "gam", jobs=1), old
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_bundles_that_are_fitted_anew_do_not_hide_it(fitted: Fitted, tmp_path: P
     """If the bundle in force was fitted to the slow launches, too, the latest still tell."""
     _, old = fitted
     new = _launches(tmp_path, [f"new {k}" for k in range(10)], 100, lambda _a, _i: 1.4)
-    bundle = fit(read_parquet(tmp_path), "interpolation", jobs=1)
+    bundle = fit(read_parquet(tmp_path), "gam", jobs=1)
     order = [*old, *new]
     found = _found(tmp_path, bundle, order[:-1], order)
     assert {shift.since for shift in found.alarms} == {"latest"}

@@ -191,7 +191,7 @@ def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
     registry.promote(registry.add(fit(read_parquet(root / "data"), "knn")), by="root")
     same = retrain(site_of(root))
     assert same.results[0].reason == "the bundle in force was fitted to these very measurements"
-    registry.promote(registry.add(fit(read_parquet(root / "data"), "interpolation")), by="root")
+    registry.promote(registry.add(fit(read_parquet(root / "data"), "gam")), by="root")
     launch(root / "data", "elsewhere", seed=3, shapes=[Shape(6, 1)])
     night = retrain(site_of(root))
     assert night.results[0].contest is not None
@@ -288,7 +288,7 @@ def test_somebody_who_promotes_meanwhile_wins(root: Path, monkeypatch: pytest.Mo
     retrain(site_of(root))
     launch(root / "data", "launch 3", seed=3)
     registry = Registry(root / "registry")
-    other = registry.add(fit(read_parquet(root / "data"), "interpolation"))
+    other = registry.add(fit(read_parquet(root / "data"), "knn"))
     add = Registry.add
 
     def promote_another(self: Registry, bundle: object) -> str:

@@ -23,9 +23,8 @@ def fit(
     learner: Annotated[
         str,
         typer.Option(
-            help="knn, gam, xgboost, interpolation, gaussian_process, mgcv (needs R), regret_trees,"
-            " cost_model, cost_prior, or auto: the one with the best held-out decisions,"
-            " per collective."
+            help="auto, which is regret_trees; or one to compare with: knn, gam, xgboost, mgcv"
+            " (needs R), cost_model."
         ),
     ] = "auto",
     objective: Annotated[

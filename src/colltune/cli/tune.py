@@ -22,7 +22,7 @@ def tune(
     ppn: Annotated[
         int | None, typer.Option(help="Processes; default: one per core, at least 4.", min=2)
     ] = None,
-    learner: Annotated[str, typer.Option(help="knn, gam, xgboost or auto.")] = "auto",
+    learner: Annotated[str, typer.Option(help="As for fit.")] = "auto",
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,

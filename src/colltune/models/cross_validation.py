@@ -1,4 +1,4 @@
-"""Held-out predictions: which learner decides best, and how wrong its predictions are."""
+"""Held-out predictions: how good a learner's decisions are, and how wrong its predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colltune.models.coverage import Coverage
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MAX_FOLDS = 5
-_TIE_LOG_REGRET = 0.003
+_HARM = 1.05
 
 
 def folds(cells: CellMatrix) -> NDArray[np.int64]:
@@ -48,14 +48,27 @@ class HeldOut:
     predicted_s: Numbers
     candidate: Flags
 
-    def regret(self, cells: CellMatrix) -> float:
-        """Return the mean of log(t_selected / t_best) over the held-out instances.
+    def figures(self, cells: CellMatrix) -> dict[str, float | int | None]:
+        """Return how good held-out decisions are, without a guard.
 
-        The default can always be chosen. Instances that leave nothing to choose are passed over;
-        NaN if none is left.
+        ``instances``; ``regret``, the mean of log(t_selected / t_best); ``share`` of the log gain
+        that was to be had over the default, and ``harm``, the share of instances more than 5 %
+        slower than it, both None without a default.
         """
         rows, selected_s, best_s = self.decisions(cells)
-        return float(np.log(selected_s / best_s).mean()) if len(rows) else float("nan")
+        if not len(rows):
+            return {"instances": 0, "regret": None, "share": None, "harm": None}
+        column = cells.default_column
+        default_s = np.full(len(rows), np.nan) if column is None else cells.time_s[rows, column]
+        known = np.isfinite(default_s)
+        possible = float(np.log(default_s[known] / best_s[known]).sum())
+        gained = float(np.log(default_s[known] / selected_s[known]).sum())
+        return {
+            "instances": len(rows),
+            "regret": float(np.log(selected_s / best_s).mean()),
+            "share": gained / possible if possible > 0 else None,
+            "harm": float((selected_s > _HARM * default_s)[known].mean()) if known.any() else None,
+        }
 
     def decisions(self, cells: CellMatrix) -> tuple[NDArray[np.int64], Numbers, Numbers]:
         """Return the rows that leave something to choose, and their chosen and best times."""
@@ -88,15 +101,3 @@ def fill(
     where = np.ix_(np.flatnonzero(rows), np.array(columns))
     held_out.predicted_s[where] = predicted_s
     held_out.candidate[where] = candidates
-
-
-def best_learner(regrets: dict[str, float]) -> str:
-    """Return the name with the least regret; of those within 0.3 % of it, the first.
-
-    Regrets that are NaN do not count; if all are, the first name is returned.
-    """
-    known = {name: regret for name, regret in regrets.items() if np.isfinite(regret)}
-    if not known:
-        return next(iter(regrets))
-    least = min(known.values())
-    return next(name for name, regret in known.items() if regret <= least + _TIE_LOG_REGRET)

@@ -12,7 +12,6 @@ from colltune.models.cells import CellMatrix
 from colltune.models.cost_breakdown import Costs, FittedCost
 from colltune.models.cost_model import NetworkParameters, Rails, RailUse
 from colltune.models.learners import learner_entry
-from colltune.models.predictors.corrected_costs import CorrectedCosts
 from colltune.models.predictors.costs import Costs as CostPredictor
 from colltune.models.runtime_model import CollectiveModel
 
@@ -20,17 +19,8 @@ _LEARNER = "cost_model"
 
 
 def of_model(model: CollectiveModel) -> Costs | None:
-    """Return the costs that `model` rests on, None if it was learned otherwise.
-
-    Costs under a correction are those that it trusts wholly; what it corrects is not in them.
-    """
-    predictor = model.predictor
-    if isinstance(predictor, CostPredictor):
-        return _costs(predictor)
-    if isinstance(predictor, CorrectedCosts):
-        costs = predictor.trusted_costs
-        return _costs(costs) if costs is not None else None
-    return None
+    """Return the costs that `model` rests on, None if it was learned otherwise."""
+    return _costs(model.predictor) if isinstance(model.predictor, CostPredictor) else None
 
 
 def of_cells(cells: CellMatrix) -> Costs:

@@ -18,15 +18,13 @@ from colltune.features import feature_set as named_feature_set
 from colltune.models import cross_validation
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.choice import Choice, choose, evidence
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
-from colltune.models.learners import LEARNERS, Learner, learner_entry
+from colltune.models.learners import AUTO, Learner, learner_entry, resolved
 from colltune.models.predictors import CautiousPredictor, Predictor, predictor_class
 from colltune.models.runtime_model import CollectiveModel
 from colltune.models.workers import processes, spread
 
-AUTO = "auto"
 Progress = Callable[[int, int, str], None]
 """Is told how much is done, of how much, and what is next (empty: nothing)."""
 Numbers = NDArray[np.float64]
@@ -67,22 +65,21 @@ def fit(
     dataset
         The measurements; what `PerformanceDataset.cells` makes of them is learned.
     learner
-        A name of `LEARNERS`, or ``auto``, see `colltune.models.choice`; a learner that cannot be
-        fitted to every configuration is passed over.
+        A name of `LEARNERS`, or ``auto``, which is `PREFERRED`.
     feature_set
         A name of `FEATURE_SETS` for all learners; by default each learner's own.
     jobs
         Processes at most, by default one per usable core; small datasets are fitted in this one.
         Processes and not threads, because pygam computes in Python. Results do not depend on it.
     progress
-        Called as ``progress(done, total, next)``, counting configurations: each is fitted by
-        every learner to the whole data and to each part of a cross-validation.
+        Called as ``progress(done, total, next)``, counting configurations: each is fitted to the
+        whole data and to each part of a cross-validation.
 
     Raises
     ------
     DataError
         If a name is unknown, nothing was measured well, the `objective` is not known of a
-        measurement, or no learner can be fitted.
+        measurement, or the learner cannot be fitted to a configuration.
     """
     matrices = cell_matrices(dataset, objective)
     if not matrices:
@@ -107,54 +104,27 @@ def fit_cells(
     for `fit`.
     """
     objective = common(cells.objective for cells in matrices.values())
-    in_auto = [name for name, entry in LEARNERS.items() if entry.in_auto]
-    names = in_auto if learner == AUTO else [learner]
-    features = {n: named_feature_set(feature_set or learner_entry(n).feature_set) for n in names}
-    tasks = [
-        task
-        for cells in matrices.values()
-        # part by part, not learner by learner, so that what is done tells how long the rest takes
-        for tasks in zip(*(_tasks(cells, n, features[n].name) for n in names), strict=True)
-        for task in tasks
-    ]
-    fitted = list(zip(tasks, _run(tasks, jobs, progress), strict=True))
-    chosen = {
-        c: _chosen(cells, _whole_learners([f for f in fitted if f[0].collective == c]))
-        for c, cells in matrices.items()
-    }
+    name = resolved(learner)
+    features = named_feature_set(feature_set or learner_entry(name).feature_set).name
+    tasks = [task for cells in matrices.values() for task in _tasks(cells, name, features)]
+    fitted: dict[Collective, list[tuple[_Task, Predictor]]] = {c: [] for c in matrices}
+    for task, predictor in zip(tasks, _run(tasks, jobs, progress), strict=True):
+        if isinstance(predictor, DataError):
+            raise predictor
+        fitted[task.collective].append((task, predictor))
+    held_out = {c: _held_out(cells, fitted[c]) for c, cells in matrices.items()}
     shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
-    trained_on = sorted(Shape(int(n), int(p)) for n, p in shapes)
+    figures = {c.value: {name: held_out[c].figures(cells)} for c, cells in matrices.items()}
     return Bundle.new(
         context,
-        [model for model, _ in chosen.values()],
-        trained_on,
+        [_model(cells, fitted[c], held_out[c]) for c, cells in matrices.items()],
+        sorted(Shape(int(n), int(p)) for n, p in shapes),
         objective=objective.value,
-        evidence=evidence({c.value: choice for c, (_, choice) in chosen.items()}),
+        evidence={"learners": figures},
     )
 
 
 _WHOLE = -1
-
-
-def _whole_learners(
-    fitted: Sequence[tuple[_Task, Predictor | DataError]],
-) -> list[tuple[_Task, Predictor]]:
-    """Return what the learners made that could be fitted to every configuration.
-
-    Raises
-    ------
-    DataError
-        If there is no such learner.
-    """  # noqa: DOC501 (what is raised is the first failure)
-    failures = {task.learner: result for task, result in fitted if isinstance(result, DataError)}
-    whole = [
-        (task, result)
-        for task, result in fitted
-        if not isinstance(result, DataError) and task.learner not in failures
-    ]
-    if not whole:
-        raise next(iter(failures.values()))
-    return whole
 
 
 def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
@@ -222,30 +192,23 @@ def _jointly_fitted(
         return DataError(f"{cells.collective}: {error}")
 
 
-def _chosen(
-    cells: CellMatrix, fitted: Sequence[tuple[_Task, Predictor]]
-) -> tuple[CollectiveModel, Choice]:
-    """Choose the learner by its held-out decisions and estimate its errors."""
-    held_out = {
-        name: _held_out(cells, [(t, p) for t, p in fitted if t.learner == name])
-        for name in dict.fromkeys(task.learner for task, _ in fitted)
-    }
-    choice = choose(held_out, cells)
-    name = choice.learner
-    task, predictor = next((t, p) for t, p in fitted if t.learner == name and t.fold == _WHOLE)
-    error = ErrorModel.of(
-        cells.time_s, held_out[name].predicted_s, cells.default_column, cells.noise
-    )
-    model = CollectiveModel(
+def _model(
+    cells: CellMatrix,
+    fitted: Sequence[tuple[_Task, Predictor]],
+    held_out: cross_validation.HeldOut,
+) -> CollectiveModel:
+    """Return the model of all cells, with the errors of its held-out predictions."""
+    task, predictor = next((t, p) for t, p in fitted if t.fold == _WHOLE)
+    error = ErrorModel.of(cells.time_s, held_out.predicted_s, cells.default_column, cells.noise)
+    return CollectiveModel(
         cells.collective,
         cells.configurations,
-        name,
+        task.learner,
         task.feature_set,
         predictor,
         Coverage.of(cells),
         error,
     )
-    return model, choice
 
 
 def _held_out(

@@ -22,17 +22,15 @@ a simulated fat tree, extrapolated from 16 to 36 nodes, lost .14 of the oracle's
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import product
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
-from sklearn.utils import Tags
-
-from colltune.models.predictors.grid import Grids, Sheet, corners
-from colltune.models.regressor import RuntimeRegressor, validated
 
 Numbers = NDArray[np.float64]
 _MOST_FEATURES = 3
@@ -42,17 +40,19 @@ _SMOOTHING = 1e-4
 _OUTER = (0.25, 1.0, 1.0)
 
 
-class LogLogInterpolation(RuntimeRegressor):
+class LogLogInterpolation:
     """Piecewise linear interpolation of log times on the grid of the first three features.
 
     Those are message size, nodes and processes per node in the feature sets ``log``, ``rich`` and
-    ``basic``; the others of ``rich`` depend on them and are not looked at.
+    ``basic``.
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    knots: list[Numbers]
+    surface: Numbers
+
+    def fit(self, X: Numbers, y: Numbers) -> Self:
         """Fit to features `X` (n, k) and positive times `y` (n)."""
-        features, times = validated(self, X, y)
-        points, logs = features[:, :_MOST_FEATURES], np.log(times)
+        points, logs = X[:, :_MOST_FEATURES], np.log(y)
         knots = [np.unique(column) for column in points.T]
         missing = np.prod([float(len(k)) for k in knots]) - len(np.unique(points, axis=0))
         if missing <= _MOST_UNKNOWN:
@@ -62,15 +62,41 @@ class LogLogInterpolation(RuntimeRegressor):
             surface = _along(points, logs, knots)
         for axis in range(len(knots)):
             knots[axis], surface = _prolonged(knots[axis], surface, axis)
-        sheet = Sheet(tuple(knots), surface[..., None], np.zeros(1, np.int64))
-        self.predictor_ = Grids((sheet,))
+        self.knots, self.surface = knots, surface
         return self
 
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that features behind the third are not looked at."""
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds (n) for features `X` (n, k)."""
+        result = np.zeros(len(X))
+        for corner, weight in _corners(X, self.knots):
+            result += weight * self.surface[corner]
+        return np.exp(result)
+
+
+def _corners(
+    X: Numbers, knots: Sequence[Numbers]
+) -> Iterator[tuple[tuple[NDArray[np.int64], ...], Numbers]]:
+    """Yield the grid points around instances (n, at least d) and their weights in interpolation.
+
+    Each grid point is given by its d numbers, each (n), with the weights (n); grid points without
+    any weight are left out.
+    """
+    places = [_place(column, axis) for column, axis in zip(X.T, knots, strict=False)]
+    for upper in product((0, 1), repeat=len(places)):
+        weight = np.ones(len(X))
+        for side, (_, share) in zip(upper, places, strict=True):
+            weight = weight * (share if side else 1.0 - share)
+        if weight.any():
+            yield tuple(low + side for side, (low, _) in zip(upper, places, strict=True)), weight
+
+
+def _place(values: Numbers, knots: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+    """Return the knot below each value (n), and how far it is to the next, from 0 to 1."""
+    if len(knots) == 1:
+        return np.zeros(len(values), np.int64), np.zeros(len(values))
+    clipped = np.clip(values, knots[0], knots[-1])
+    low = np.clip(np.searchsorted(knots, clipped, side="right") - 1, 0, len(knots) - 2)
+    return low, (clipped - knots[low]) / (knots[low + 1] - knots[low])
 
 
 def _thinned(knots: list[Numbers]) -> list[Numbers]:
@@ -102,7 +128,7 @@ def _along(points: Numbers, logs: Numbers, knots: list[Numbers]) -> Numbers:
     """Return the surface on the grid that is nearest to points (n, d) and yet smooth."""
     shape = tuple(len(k) for k in knots)
     weights = sparse.csr_matrix((len(points), int(np.prod(shape))))
-    for corner, weight in corners(points, knots):
+    for corner, weight in _corners(points, knots):
         entries = (weight, (np.arange(len(points)), np.ravel_multi_index(corner, shape)))
         weights = weights + sparse.csr_matrix(entries, shape=weights.shape)
     normal = weights.T @ weights + _SMOOTHING * _energy(knots)

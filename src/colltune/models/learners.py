@@ -73,9 +73,8 @@ class LearnerEntry:
     """Where a learner lives (``module:class``) and the feature set it does best with.
 
     ``joint`` learners are fitted to all configurations at once; ``informed`` ones are told which
-    these are. ``program`` is what must be on PATH for it. ``auto`` considers only learners with
-    ``in_auto``. ``in_folds`` are parameters that make it cheaper where only its errors are of
-    interest.
+    these are. ``program`` is what must be on PATH for it. ``in_folds`` are parameters that make it
+    cheaper where only its errors are of interest.
 
     ``location`` is ``module:class``, ``feature_set`` a key of ``FEATURE_SETS``.
     """
@@ -84,7 +83,6 @@ class LearnerEntry:
     feature_set: str
     joint: bool = False
     program: str | None = None
-    in_auto: bool = True
     informed: bool = False
     in_folds: Mapping[str, object] = field(default_factory=dict)
 
@@ -115,21 +113,11 @@ class LearnerEntry:
 
 
 LEARNERS: dict[str, LearnerEntry] = {
-    "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log", in_auto=False),
-    "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log", in_auto=False),
-    "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log", in_auto=False),
-    "interpolation": LearnerEntry(
-        "colltune.models.interpolation:LogLogInterpolation", "log", in_auto=False
-    ),
+    "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log"),
+    "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log"),
+    "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log"),
     "mgcv": LearnerEntry(
-        "colltune.models.mgcv:ReferenceAdditiveModel",
-        "log",
-        joint=True,
-        program="Rscript",
-        in_auto=False,
-    ),
-    "gaussian_process": LearnerEntry(
-        "colltune.models.gaussian_process:GaussianProcess", "rich", joint=True, in_auto=False
+        "colltune.models.mgcv:ReferenceAdditiveModel", "log", joint=True, program="Rscript"
     ),
     "regret_trees": LearnerEntry(
         "colltune.models.regret_trees:RegretTrees",
@@ -138,25 +126,21 @@ LEARNERS: dict[str, LearnerEntry] = {
         in_folds={"n_trees": 50, "most_leaves": 30_000},
     ),
     "cost_model": LearnerEntry(
-        "colltune.models.cost_learner:CostModel",
-        "basic",
-        joint=True,
-        in_auto=False,
-        informed=True,
-    ),
-    "cost_prior": LearnerEntry(
-        "colltune.models.cost_prior:CostPrior",
-        "rich",
-        joint=True,
-        in_auto=False,
-        informed=True,
+        "colltune.models.cost_learner:CostModel", "basic", joint=True, informed=True
     ),
 }
-"""From the simplest to the most complex: of two that do equally well the first is taken."""
+AUTO, PREFERRED = "auto", "regret_trees"
+"""``auto`` stands for the learner that decided best on all data tried
+(docs/explanation/selection.md). The others are for comparison."""
+
+
+def resolved(learner: str) -> str:
+    """Return the name of the learner that `learner`, a name or `AUTO`, stands for."""
+    return PREFERRED if learner == AUTO else learner
 
 
 def learner_entry(name: str) -> LearnerEntry:
-    """Return the entry of the learner called `name`.
+    """Return the entry of the learner called `name`, `AUTO` included.
 
     Raises
     ------
@@ -164,6 +148,8 @@ def learner_entry(name: str) -> LearnerEntry:
         If there is none.
     """
     try:
-        return LEARNERS[name]
+        return LEARNERS[resolved(name)]
     except KeyError:
-        raise DataError(f"unknown learner {name!r}; known: {', '.join(LEARNERS)}, auto") from None
+        raise DataError(
+            f"unknown learner {name!r}; known: {', '.join([*LEARNERS, AUTO])}"
+        ) from None

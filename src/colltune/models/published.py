@@ -8,6 +8,8 @@ helped: the library's default is a candidate here, which has no regression in th
 
 They are for comparison; the learners of the same names in `LEARNERS` work on logarithms, and their
 KNN takes a geometric mean. Where the paper used R's mgcv this is pygam, on the same model.
+
+`INTERPOLATION`, on logarithms, is a yardstick: what one would draw by hand.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from colltune.features import feature_set
 from colltune.models.cells import CellMatrix
+from colltune.models.interpolation import LogLogInterpolation
 from colltune.models.learners import learner_entry
 
 Numbers = NDArray[np.float64]
@@ -32,7 +35,7 @@ def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Num
     Parameters
     ----------
     name
-        ``knn``, ``gam`` or ``xgboost``.
+        One of `PUBLISHED`, or `INTERPOLATION`.
     training
         What is learned, each configuration by itself.
     asked
@@ -45,7 +48,10 @@ def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Num
         and for those named in the second value, a list of messages.
     """
     fitted = _FITTED[name]
-    inputs, outputs = _features(training), _features(asked)
+    features = feature_set("log" if name == INTERPOLATION else "basic")
+    inputs, outputs = (
+        features.matrix(cells.nodes, cells.ppn, cells.msize_bytes) for cells in (training, asked)
+    )
     known = {c: column for column, c in enumerate(training.configurations)}
     result = np.full((len(asked), len(asked.configurations)), np.nan)
     failures = []
@@ -59,10 +65,6 @@ def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Num
         except ValueError as error:
             failures.append(f"{configuration.id}: {error}")
     return result, failures
-
-
-def _features(cells: CellMatrix) -> Numbers:
-    return feature_set("basic").matrix(cells.nodes, cells.ppn, cells.msize_bytes)
 
 
 def _neighbours(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
@@ -83,10 +85,14 @@ def _learner(name: str) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
     return fitted
 
 
+def _interpolated(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
+    return LogLogInterpolation().fit(inputs, time_s).predict(asked)
+
+
+PUBLISHED, INTERPOLATION = ("knn", "gam", "xgboost"), "loglog_interpolation"
 _FITTED: dict[str, Callable[[Numbers, Numbers, Numbers], Numbers]] = {
     "knn": _neighbours,
     "gam": _learner("gam"),
     "xgboost": _learner("xgboost"),
+    INTERPOLATION: _interpolated,
 }
-PUBLISHED = tuple(_FITTED)
-"""The names of the published learners."""

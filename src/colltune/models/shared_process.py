@@ -19,7 +19,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from colltune.features import feature_set
 from colltune.models.predictors.level import Level, distinct, matern
-from colltune.models.predictors.processes import Processes, Site
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -127,23 +126,6 @@ class SharedProcess:
         offset = center + _OFFSET_VARIANCE * weights.sum()
         columns, scaling = self.inputs.columns, (self.inputs.center, self.inputs.scale)
         return Level(columns, *scaling, self.lengths, points, weights, slopes, np.array([offset]))
-
-    def means(self, log_times: Numbers, most_points: int, rng: np.random.Generator) -> Processes:
-        """Return the processes after log seconds (n, C), NaN where unknown, as a predictor."""
-        sites = []
-        for known, outputs in _patterns(log_times):
-            rows = _sampled(np.flatnonzero(known), most_points, rng)
-            times = log_times[np.ix_(rows, outputs)]
-            center = times.mean(axis=0)
-            points = self.inputs.values[rows]
-            # in the order in which arrays are stored, which is the order of their sums
-            weights = np.ascontiguousarray(cho_solve(self._factor(rows), times - center))
-            linear = self.inputs.linear[:, None]
-            slopes = np.where(linear, _SLOPE_VARIANCE * points.T @ weights, 0.0)
-            offsets = center + _OFFSET_VARIANCE * weights.sum(axis=0)
-            scaling = (self.inputs.columns, self.inputs.center, self.inputs.scale)
-            sites.append(Site(*scaling, self.lengths, points, weights, slopes, offsets, outputs))
-        return Processes(tuple(sites))
 
     def _covariance(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Numbers:
         """Return the prior covariances of two sets of rows."""

@@ -34,15 +34,14 @@ from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
-from colltune.models.fitting import AUTO, Progress, fit_cells
+from colltune.models.fitting import Progress, fit_cells
 from colltune.models.kriging import interpolated
-from colltune.models.learners import learner_entry
+from colltune.models.learners import AUTO, PREFERRED, learner_entry
 from colltune.models.prior import Prior, corpus, stacked, with_configurations
 from colltune.models.runtime_model import CollectiveModel
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-LEARNER = "regret_trees"
 """Models the corpus, and is what ``auto`` means with a prior."""
 TRUST = 0.6
 """How far machines that were never compared are trusted to predict each other."""
@@ -93,7 +92,7 @@ class CorpusModel:
 
     def __init__(self, cells: CellMatrix) -> None:
         self._known: Flags = np.asarray(np.isfinite(cells.time_s).any(axis=0))
-        entry = learner_entry(LEARNER)
+        entry = learner_entry(PREFERRED)
         self._features = named_feature_set(entry.feature_set)
         time_s = np.where(cells.slow, np.inf, cells.time_s)[:, self._known]
         seen = [c for c, known in zip(cells.configurations, self._known, strict=True) if known]
@@ -133,7 +132,7 @@ def fit_with_priors(  # noqa: PLR0913
     context
         What the bundle is for; that of `dataset`.
     learner, objective, feature_set, jobs, progress
-        As for `colltune.models.fitting.fit`; ``auto`` means `LEARNER`.
+        As for `colltune.models.fitting.fit`.
     any_library
         Whether priors of other libraries are taken, their algorithms matched by name.
 
@@ -155,10 +154,9 @@ def fit_with_priors(  # noqa: PLR0913
     matrices = dict(measured)
     for collective, cells in machines.items():
         matrices[collective] = _pooled(cells, measured.get(collective), trust[collective])
-    name = LEARNER if learner == AUTO else learner
     ordered = {c: matrices[c] for c in sorted(matrices)}
     fitted = fit_cells(
-        context, ordered, name, feature_set=feature_set, jobs=jobs, progress=progress
+        context, ordered, learner, feature_set=feature_set, jobs=jobs, progress=progress
     )
     models = [_marked(m, measured) if m.collective in machines else m for m in fitted.models]
     facts = {

@@ -187,8 +187,7 @@ def _duration(name: str) -> Key:
 
 
 def _learner(name: str) -> str:
-    if name != "auto":
-        learner_entry(name)
+    learner_entry(name)
     return name
 
 

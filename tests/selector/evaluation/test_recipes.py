@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from colltune.dataset.objective import Objective
 from colltune.domain import Instance
-from colltune.models.learners import LEARNERS
 from colltune.selector.evaluation import Extrapolation, LeaveNodesOut, evaluate_split
 from tests.models.machines import measured
 
@@ -24,14 +22,6 @@ def test_baselines_are_always_shown() -> None:
     assert list(found.scores) == [*baselines, "knn"]
     assert found.learners == ("knn",)
     assert found.notes == ()
-
-
-def test_interpolation_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a learner of that name the baseline is left out with a note."""
-    monkeypatch.delitem(LEARNERS, "interpolation")
-    found = evaluate_split(measured(nodes=(2, 4, 8)), Extrapolation(), learners=())
-    assert list(found.scores)[3:] == REFERENCES[:3]
-    assert "log-log interpolation is not shown" in found.notes[0]
 
 
 def test_interpolation_is_exact_between_equal_neighbours() -> None:

@@ -15,7 +15,6 @@ from colltune.models.cost_model import (
     Coefficient,
     CostTerm,
     Instances,
-    seconds,
     term,
     term_matrix,
 )
@@ -53,19 +52,6 @@ class Costs:
         for column, configuration in enumerate(self.configurations):
             result[:, column] = summed(amounts(configuration, instances), self.vectors[column])
         return np.maximum(result, LEAST_S)
-
-    def breakdown(
-        self, configuration: Configuration, instances: Instances
-    ) -> list[tuple[str, Numbers]]:
-        """Return what each part of a configuration's cost takes, in seconds (n).
-
-        Raises
-        ------
-        ValueError
-            If it was not fitted.
-        """
-        vector = self.vectors[self.configurations.index(configuration)]
-        return seconds(_all_terms(configuration, instances), vector)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields, and the version of the formulas that the parameters belong to."""

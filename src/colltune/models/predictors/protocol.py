@@ -58,16 +58,19 @@ class CautiousPredictor(Protocol):
 
 PREDICTORS: dict[str, str] = {
     "forest": "colltune.models.predictors.forest:Forest",
-    "corrected_costs": "colltune.models.predictors.corrected_costs:CorrectedCosts",
     "costs": "colltune.models.predictors.costs:Costs",
-    "grid": "colltune.models.predictors.grid:Grids",
     "natural_spline": "colltune.models.predictors.natural_spline:NaturalSplines",
     "neighbours": "colltune.models.predictors.neighbours:Neighbours",
-    "processes": "colltune.models.predictors.processes:Processes",
     "spline": "colltune.models.predictors.spline:Splines",
     "trees": "colltune.models.predictors.trees:Trees",
 }
 """Kind, as a bundle's manifest names it, to ``module:class``; imported when needed."""
+_REMOVED = {
+    "corrected_costs": "cost_prior",
+    "grid": "interpolation",
+    "processes": "gaussian_process",
+}
+"""Kinds that earlier versions wrote, and their learners."""
 
 
 def predictor_class(kind: str) -> type[Predictor]:
@@ -78,6 +81,11 @@ def predictor_class(kind: str) -> type[Predictor]:
     BundleError
         If this colltune has none of that kind.
     """
+    if kind in _REMOVED:
+        raise BundleError(
+            f"the bundle was fitted with the learner {_REMOVED[kind]}, which colltune no longer"
+            " has; fit the data again"
+        )
     try:
         module, _, name = PREDICTORS[kind].partition(":")
     except KeyError:

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from colltune.decisions import Selector
 from colltune.domain import Configuration, Context, Instance
 from colltune.errors import DataError
-from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
-from colltune.models.learners import LEARNERS, learner_entry
-from colltune.models.published import PUBLISHED, predicted_s
+from colltune.models.learners import learner_entry
+from colltune.models.published import INTERPOLATION, PUBLISHED, predicted_s
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.baselines import LibraryDefault, SingleBest, VirtualBest
 from colltune.selector.evaluation.folds import Fold
@@ -27,7 +26,6 @@ from colltune.selector.guard import Guard
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 BASELINES = ("default", "single_best", "virtual_best")
-_INTERPOLATION = "interpolation"
 
 
 class Choice(NamedTuple):
@@ -78,14 +76,10 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Published:
-    """A learner of the paper as published: the least prediction, without guard."""
+    """A learner of `colltune.models.published`: the least prediction, without guard."""
 
+    name: str
     learner: str
-
-    @property
-    def name(self) -> str:
-        """How its figures are called, ``published_knn``."""
-        return f"published_{self.learner}"
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; where nothing can be predicted, the default is left."""
@@ -94,37 +88,6 @@ class Published:
         columns = _least(time_s, fold.testing)
         seconds = time.perf_counter() - started
         return Choice(columns, seconds, 0.0, tuple(f"{self.name}: {f}" for f in failures))
-
-
-@dataclass(frozen=True)
-class Plain:
-    """The least prediction of a learner of `LEARNERS`, the default among the candidates."""
-
-    name: str
-    learner: str
-
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        """Return the decisions; see `Recipe`."""
-        started = time.perf_counter()
-        entry = learner_entry(self.learner)
-        features = named_feature_set(entry.feature_set)
-        cells, asked = fold.training, fold.testing
-        inputs = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
-        outputs = features.matrix(asked.nodes, asked.ppn, asked.msize_bytes)
-        known = {c: column for column, c in enumerate(cells.configurations)}
-        time_s = np.full(asked.time_s.shape, np.nan)
-        problems = []
-        for column, configuration in enumerate(asked.configurations):
-            if configuration not in known:
-                continue
-            times = cells.time_s[:, known[configuration]]
-            rows = np.isfinite(times)
-            try:
-                time_s[:, column] = entry.create().fit(inputs[rows], times[rows]).predict(outputs)
-            except ValueError as error:
-                problems.append(f"{self.name}: {configuration.id}: {error}")
-        columns = _least(time_s, asked)
-        return Choice(columns, time.perf_counter() - started, 0.0, tuple(problems))
 
 
 @dataclass(frozen=True)
@@ -166,14 +129,10 @@ class Fitted:
         return Choice(_columns(fold.testing, [s.configuration for s in selections]), 0.0, seconds)
 
 
-def references() -> tuple[tuple[Recipe, ...], tuple[str, ...]]:
-    """Return the learned baselines that are always shown, and why one is missing, if so."""
-    published = tuple(Published(name) for name in PUBLISHED)
-    if _INTERPOLATION not in LEARNERS:
-        return published, (
-            "log-log interpolation is not shown: this colltune has no learner of that name",
-        )
-    return (*published, Plain("loglog_interpolation", _INTERPOLATION)), ()
+def references() -> tuple[Recipe, ...]:
+    """Return the learned baselines that are always shown."""
+    published = (Published(f"published_{name}", name) for name in PUBLISHED)
+    return (*published, Published(INTERPOLATION, INTERPOLATION))
 
 
 def learned(
@@ -187,8 +146,7 @@ def learned(
         If one is unknown or given twice.
     """
     for name in names:
-        if name != "auto":
-            learner_entry(name)
+        learner_entry(name)
         if names.count(name) > 1:
             raise DataError(f"learner {name!r} is given twice; drop one")
     return tuple(Learned(name, guard, feature_set) for name in names)

@@ -100,7 +100,8 @@ def evaluate_split(  # noqa: PLR0913
         raise DataError(f"noise {noise} is no standard deviation of log times; 0.05 is 5 %")
     if seed < 0:
         raise DataError(f"seed {seed} must not be negative")
-    others, notes = references() if with_references else ((), ())
+    others = references() if with_references else ()
+    notes: tuple[str, ...] = ()
     asked = learned(learners, guard=guard, feature_set=feature_set)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
     judge = judged_by or objective
@@ -109,7 +110,7 @@ def evaluate_split(  # noqa: PLR0913
     weighting = None
     if profile is not None:
         folds, weights, weighting = weigh(folds, profile)
-        notes = (*notes, weighting.note)
+        notes = (weighting.note,)
     tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
     if weighting is not None:
         tested = replace(tested, weight=np.concatenate(weights))

@@ -11,7 +11,6 @@ from colltune.selector.report.curves import Curve
 from colltune.selector.report.decisions import DecisionMap
 from colltune.selector.report.figures import CollectiveFigures
 from colltune.selector.report.html.calibration import calibration_part, percent
-from colltune.selector.report.html.evidence import learner_evidence
 from colltune.selector.report.html.lines import gain_ranges, line_key, runtime_panel
 from colltune.selector.report.html.maps import (
     decision_picture,
@@ -105,7 +104,6 @@ def _introduction(bundle: Bundle, found: CollectiveFigures) -> Markup:
     if grid.left_out:
         text = f"{grid.left_out} measured shapes are not shown, for want of room."
         parts.append(element("p", text, class_="note"))
-    parts.append(learner_evidence(bundle, found.collective, model.learner))
     return joined(parts)
 
 

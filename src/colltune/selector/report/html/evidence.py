@@ -11,7 +11,7 @@ from colltune.domain import Collective
 from colltune.models.bundle import Bundle
 from colltune.selector.report.html.markup import Child, Markup, element, joined, table
 
-_LEARNERS, _CHOICE = "learners", "choice"
+_LEARNERS = "learners"
 _MEANINGS = {
     "regret": "mean of log(t_selected / t_best) on held-out instances",
     "share": "share of the log gain over the default that was to be had",
@@ -29,58 +29,31 @@ def number_text(value: float) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def learner_evidence(bundle: Bundle, collective: Collective, learner: str) -> Markup:
-    """Return what the choice of one collective's learner rests on, or that nothing is told."""
-    found = _mapping(_mapping(bundle.evidence.get(_LEARNERS)).get(collective.value))
-    reason = _reason(bundle, collective)
-    chosen = [element("p", f"Why it was chosen: {reason}.")] if reason else []
-    if not found:
-        text = "The bundle holds no figures of other learners: how they would have decided here is"
-        return joined([*chosen, element("p", f"{text} not known.")])
-    named = {
-        f"{name} (chosen)" if name == learner else str(name): value for name, value in found.items()
-    }
-    caption = "Evidence for the choice of learner, as the bundle holds it"
-    return joined([*chosen, rendered(named, caption, first="learner")])
-
-
 def general_evidence(bundle: Bundle) -> Markup:
-    """Return the figures of the chosen learners, and what belongs to no single collective."""
+    """Return the learners with their held-out figures, and what belongs to no single collective."""
     rest = dict(bundle.evidence)
     if isinstance(rest.get(_LEARNERS), Mapping):
         del rest[_LEARNERS]
-    choice = rest.get(_CHOICE)
-    if isinstance(choice, Mapping) and set(choice) <= {c.value for c in bundle.collectives}:
-        del rest[_CHOICE]
     if not bundle.evidence:
         return element(
             "p",
-            "The bundle states none: why each collective has its learner is not known.",
+            "The bundle states none.",
             class_="note",
         )
-    chosen = {
+    learners = {
         model.collective.mpi_name: {"learner": model.learner, **_figures(bundle, model.collective)}
         for model in bundle.models
     }
-    caption = f"The learners chosen, with their figures as the bundle holds them{_meaning(chosen)}"
+    caption = f"The learners, with their figures on held-out instances{_meaning(learners)}"
     general = [rendered(rest, "Evidence stated by the bundle")] if rest else []
-    return joined([rendered(chosen, caption, first="collective"), *general])
+    return joined([rendered(learners, caption, first="collective"), *general])
 
 
 def _figures(bundle: Bundle, collective: Collective) -> dict[str, Any]:
-    """Return the chosen learner's own figures, and why it was chosen, as far as told."""
+    """Return the learner's held-out figures, as far as told."""
     learners = _mapping(_mapping(bundle.evidence.get(_LEARNERS)).get(collective.value))
     own = _mapping(learners.get(bundle.model(collective).learner))
-    reason = _reason(bundle, collective)
-    flat = {k: v for k, v in own.items() if not isinstance(v, Mapping)}
-    return {**flat, **({"reason": reason} if reason else {})}
-
-
-def _reason(bundle: Bundle, collective: Collective) -> str:
-    told = _mapping(bundle.evidence.get(_CHOICE)).get(collective.value)
-    if isinstance(told, Mapping) and "reason" in told:
-        told = told["reason"]
-    return "" if told is None else _leaf(told)
+    return {k: v for k, v in own.items() if not isinstance(v, Mapping)}
 
 
 def _meaning(rows: Mapping[str, Any]) -> str:
