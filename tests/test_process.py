@@ -47,6 +47,17 @@ def test_watcher_can_give_up() -> None:
     assert time.monotonic() - started < 20
 
 
+def test_a_moment_ends_programs_whatever_their_timeout() -> None:
+    """The earliest of nested moments counts, with a watcher and without, and only in its block."""
+    past = time.monotonic()
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with process.ending_by(past), process.ending_by(past + 1000):
+        assert process.latest() == past
+        assert process.run(sleeping, timeout_s=60).timed_out
+        assert process.run(sleeping, timeout_s=60, watch=lambda: True).timed_out
+    assert process.run([sys.executable, "-c", ""], timeout_s=60).ok
+
+
 def test_missing_program_is_named() -> None:
     """A program that is not there is named, with the mend."""
     with pytest.raises(ProgramError, match=r"'no-such-program' not found; install it"):

@@ -82,6 +82,12 @@ class Interval:
     default: Prediction | None = None
     reason: str = ""
 
+    def holds(self, msize_bytes: int) -> bool:
+        """Tell whether messages of `msize_bytes` bytes belong to it."""
+        return self.first_bytes <= msize_bytes and (
+            self.last_bytes is None or msize_bytes <= self.last_bytes
+        )
+
 
 @dataclass(frozen=True)
 class DecisionTable:

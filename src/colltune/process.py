@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,12 +19,14 @@ from typing import IO
 from colltune.errors import ProgramError
 from colltune.interrupts import held_back
 
-_GRACE_S = 2.0
+GRACE_S = 2.0
+"""Seconds that a program has to end itself before it is killed."""
 _POLL_S = 0.2
 _SHOWN_CHARACTERS = 2000
 _PR_SET_PDEATHSIG = 1
 # looked up here, since little is safe between fork and exec
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+_latest: ContextVar[float] = ContextVar("latest", default=math.inf)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,24 @@ class Outcome:
         return text
 
 
+@contextmanager
+def ending_by(moment: float) -> Iterator[None]:
+    """Stop programs that are run within the block at `moment`, whatever their own timeouts say.
+
+    It is a time of `time.monotonic`; the earliest of nested blocks counts.
+    """
+    token = _latest.set(min(moment, _latest.get()))
+    try:
+        yield
+    finally:
+        _latest.reset(token)
+
+
+def latest() -> float:
+    """Return the moment at which a program that is run now will be stopped; infinity if none."""
+    return _latest.get()
+
+
 def find(program: str, mend: str) -> Path:
     """Return the absolute path of `program` (a path, or a name on PATH).
 
@@ -79,6 +101,8 @@ def run(
 ) -> Outcome:
     """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
 
+    `ending_by` can stop it earlier.
+
     Where this process is killed the program is told to end, too: nobody would wait for it.
 
     `watch` is called several times a second meanwhile; when it returns False the program is stopped
@@ -93,7 +117,7 @@ def run(
     started = time.monotonic()
     process = _started(words, env, cwd)
     try:
-        outputs = _watch(process, started + timeout_s, watch)
+        outputs = _watch(process, min(started + timeout_s, latest()), watch)
     except BaseException:
         _stop(process)
         raise
@@ -153,7 +177,7 @@ def _watch(
         try:
             return process.communicate(timeout=max(0.0, min(left, _POLL_S) if watch else left))
         except subprocess.TimeoutExpired:
-            if time.monotonic() >= deadline or (watch and not watch()):
+            if (watch and not watch()) or time.monotonic() >= deadline:
                 return None
 
 
@@ -169,11 +193,11 @@ def _stop(process: subprocess.Popen[str]) -> tuple[str, str]:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal_number)
         with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=_GRACE_S)
+            return process.communicate(timeout=GRACE_S)
     outputs = _drain(process.stdout), _drain(process.stderr)
     # it has ended; only those that hold its pipes have not
     with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=_GRACE_S)
+        process.wait(timeout=GRACE_S)
     return outputs
 
 

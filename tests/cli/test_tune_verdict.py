@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
@@ -86,8 +87,27 @@ def test_what_was_not_measured_is_given_back() -> None:
     between = Interval(100, 200, CHAIN)
     (only,) = _judged(_alternation(0.3, 0.3, 0.3, 0.3), between)
     assert only.withdrawn == CHAIN
-    (unmeasured,) = _judged(Alternation({}, 0.0, 0))
+    assert "not measured again" in only.interval.reason
+    (unmeasured,) = _judged(Alternation())
     assert unmeasured.withdrawn == CHAIN
+
+
+def test_a_gain_that_may_be_luck_is_given_back() -> None:
+    """Seven pairs of which three were lost prove nothing, though the median gains."""
+    logs = tuple(math.log(x) for x in (0.71, 0.94, 0.99, 1.06, 1.1, 1.2, 1.27))
+    instances = [Instance(BCAST, SHAPE, size) for size in SIZES]
+    (only,) = _judged(Alternation(dict.fromkeys(instances, logs), 1.0, 14))
+    assert only.withdrawn == CHAIN
+    assert only.interval.configuration == DEFAULT
+    assert "not proven faster" in only.interval.reason
+
+
+def test_a_size_that_could_not_be_measured_does_not_stay_with_its_neighbours() -> None:
+    """A size without a single pair is given back, though the others of its range gained."""
+    measured = [Instance(BCAST, SHAPE, size) for size in SIZES[:3]]
+    verdicts = _judged(Alternation(dict.fromkeys(measured, (0.1,) * 6), 1.0, 12))
+    assert [v.withdrawn for v in verdicts] == [None, CHAIN]
+    assert verdicts[1].interval.holds(SIZES[3])
 
 
 def test_what_the_library_does_by_itself_is_left_to_it() -> None:

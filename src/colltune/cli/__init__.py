@@ -5,21 +5,31 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
 from colltune.cli.console import Mark, painted, streams
 from colltune.errors import ColltuneError, Interrupted, OutputError
 
+_started: ContextVar[float | None] = ContextVar("started", default=None)
+
 
 def main() -> None:
     """Run the command line; print an error in one message, never as a traceback."""
+    _started.set(time.monotonic())
     signal.signal(signal.SIGTERM, _interrupt)
     if "_COLLTUNE_COMPLETE" in os.environ:
         _complete()
     streams.prepare()
     sys.exit(_flushed(_status()))
+
+
+def started_s() -> float | None:
+    """Return when the command line was started, as `time.monotonic` says it; None if it was not."""
+    return _started.get()
 
 
 def _flushed(status: int) -> int:

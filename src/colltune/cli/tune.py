@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from colltune.cli import started_s
 from colltune.cli.options import BuiltinOperationsOnly, Interposed, Json, Mpi, Only, Quiet, Skip
 
 
 def tune(
     budget: Annotated[
-        float, typer.Option(help="Hard limit of wall time in seconds, all in.")
+        float,
+        typer.Option(help="Hard limit of wall time in seconds, first compilation included."),
     ] = 90.0,
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")] = Path("tuned"),
     mpi: Mpi = None,
@@ -34,20 +36,21 @@ def tune(
     """Find faster collective algorithms for this machine and prove that MPI obeys.
 
     Measures every configuration, fits models, selects, writes the MPI library's configuration,
-    measures default and selected again in alternation, withdraws what did not prove faster, and
-    looks at which algorithm really ran.
+    measures default and selected again in alternation, withdraws what is not faster with a
+    probability of at least 90 %, and looks at which algorithm really ran.
 
     Example: colltune tune --budget 60 --out tuned
     """
     import time
 
-    started = time.monotonic()
+    began = started_s() or time.monotonic()
+    from colltune import process
     from colltune.bench import campaign_file
     from colltune.bench.backends import NativeBackend
     from colltune.cli import tune_report
     from colltune.cli.backends import installation_of
     from colltune.cli.console import progress
-    from colltune.cli.tune_pipeline import run
+    from colltune.cli.tune_pipeline import run, slowdown
     from colltune.cli.tune_settings import Settings
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
@@ -58,10 +61,16 @@ def tune(
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
     )
-    settings = Settings(plan, out, learner, builtin_operations_only, seed, started)
+    slow = slowdown(began, 0.0)
+    settings = Settings(plan, out, learner, builtin_operations_only, seed, began, slow)
+    settings.insist_on_enough()
     kept = f"what was measured is kept in {out}"
-    with progress("preparing", quiet=quiet or json, interrupted=kept) as shown:
-        found = installation_of(plan, mpi)
+    with (
+        progress("preparing", quiet=quiet or json, interrupted=kept) as shown,
+        process.ending_by(settings.moment()),
+    ):
+        with settings.told_of_time():
+            found = installation_of(plan, mpi)
         result = run(settings, found, NativeBackend(found), shown)
     if json:
         tune_report.show_json_report(result)

@@ -1,14 +1,21 @@
-"""The stages of `colltune tune`, one after the other, within one wall-time budget."""
+"""The stages of `colltune tune`, one after the other, within one wall-time budget.
+
+What does not fit is left out, least important first: the picture, pairs of launches, the look at
+which algorithm ran, all learners but one.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune import process
 from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
 from colltune.bench.runner import CampaignReport, run_campaign
@@ -21,8 +28,9 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BudgetError, CampaignError, ColltuneError
 from colltune.files import cache_folder
+from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
-from colltune.models.fitting import fit
+from colltune.models.fitting import AUTO, fit
 from colltune.mpi import MpiLibrary, trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
@@ -32,8 +40,11 @@ from colltune.selector.decision_table import merged
 if TYPE_CHECKING:
     from colltune.cli.console import Progress
 
-_LEAST_BUDGET_S = 15.0
-_REPORT_S = 3.0
+_QUICK = "knn"
+_OVERRUN = 1.2
+_FIT_SHARE = 1 / 3
+_WATCH_SHARE = 1 / 4
+_PICTURE_SHARE = 1 / 4
 _ALTERNATING = "the default and what was selected, in turns"
 
 
@@ -45,7 +56,7 @@ class Row:
     ``predicted`` is the predicted gain (geometric mean over the measured sizes of the range, None
     where the default is kept), ``measured`` that of the alternated measurement; ``in_effect`` tells
     whether exactly the chosen algorithm was seen to run (None: could not be looked at);
-    ``withdrawn`` is a choice that was taken back because it did not prove faster.
+    ``withdrawn`` is a choice that was taken back because it was not proven faster.
     """
 
     collective: Collective
@@ -56,17 +67,24 @@ class Row:
     in_effect: bool | None
     withdrawn: Configuration | None = None
 
+    @property
+    def verdict(self) -> str:
+        """``proven``, ``withdrawn`` with or without having been measured; empty: default kept."""
+        if self.withdrawn is not None:
+            return "withdrawn" if self.measured else "withdrawn, not measured"
+        return "" if self.interval.configuration.is_default else "proven"
+
 
 @dataclass(frozen=True)
 class TuneResult:
-    """Everything `colltune tune` found and made."""
+    """Everything `colltune tune` found and made; no picture where there was no time for it."""
 
     shape: Shape
     context: str
     rows: tuple[Row, ...]
     dataset_path: Path
     bundle_path: Path
-    picture_path: Path
+    picture_path: Path | None
     written: WrittenConfiguration
     report: CampaignReport
     wall_s: float
@@ -82,16 +100,9 @@ def run(
 
     Raises
     ------
-    BudgetError
-        If the budget is too small for fitting, writing and verifying beside measuring.
     CampaignError
         If the campaign asks for more than one shape.
     """
-    if settings.campaign.total_s < _LEAST_BUDGET_S:
-        raise BudgetError(
-            f"a budget of {settings.campaign.total_s:g} s is too small: measuring, fitting and"
-            f" verifying need at least {_LEAST_BUDGET_S:g} s; nothing was measured"
-        )
     if len(settings.campaign.shapes) != 1:
         raise CampaignError("tune works on one shape; use measure, fit and select for several")
     library = installation.library
@@ -103,44 +114,100 @@ def run(
     folder = (
         settings.out / f"{settings.campaign.machine}-{installation.library}-{installation.release}"
     )
-    backend.program()
-    if target.form.interposed:
-        backend.interposed()
-    ends = {"start": settings.spent_s()}
-    report = _measure(settings, backend, folder / "dataset", progress)
-    ends["measure"] = settings.spent_s()
-    settings.tell(progress, "fitting")
-    dataset = read_parquet(folder / "dataset")
-    bundle = fit(
-        dataset,
-        settings.learner,
-        progress=lambda _done, _total, fitted: settings.tell(progress, "fitting", fitted),
-    )
-    bundle.save(folder / "bundle")
-    ends["fit"] = settings.spent_s()
-    finish = _Finish(
-        settings, installation, target, backend, progress, folder, dataset, bundle, ends
-    )
-    return finish.run(report)
+    with process.ending_by(settings.moment()):
+        with settings.told_of_time():
+            backend.program()
+            if target.form.interposed:
+                backend.interposed()
+        ends = {"start": settings.spent_s()}
+        report = _measure(settings, backend, folder / "dataset", progress)
+        ends["measure"] = settings.spent_s()
+        dataset = read_parquet(folder / "dataset")
+        began = time.monotonic(), time.process_time()
+        bundle, notes = _fitted(settings, dataset, progress)
+        bundle.save(folder / "bundle")
+        ends["fit"] = settings.spent_s()
+        settings = replace(settings, slowdown=slowdown(*began))
+        finish = _Finish(
+            settings, installation, target, backend, progress, folder, dataset, bundle, ends, notes
+        )
+        return finish.run(report)
+
+
+def slowdown(began_s: float, began_cpu_s: float) -> float:
+    """Return how many seconds went by for one that this process computed, since then; at least 1.
+
+    The arguments are what `time.monotonic` and `time.process_time` said.
+    """
+    computed_s = time.process_time() - began_cpu_s
+    return max(1.0, (time.monotonic() - began_s) / computed_s) if computed_s > 0 else 1.0
 
 
 def _measure(
     settings: Settings, backend: NativeBackend, folder: Path, progress: Progress
 ) -> CampaignReport:
-    campaign = settings.campaign.changed(total_s=settings.measuring_s())
-    return run_campaign(
-        campaign,
-        backend,
-        folder,
-        seed=settings.seed,
-        resume=False,
-        progress=lambda s: settings.tell(progress, "measuring", under_way(s), cells_done(s)),
+    budget_s = settings.measuring_s()
+    with process.ending_by(time.monotonic() + _OVERRUN * budget_s):
+        return run_campaign(
+            settings.campaign.changed(total_s=budget_s),
+            backend,
+            folder,
+            seed=settings.seed,
+            resume=False,
+            progress=lambda s: settings.tell(progress, "measuring", under_way(s), cells_done(s)),
+        )
+
+
+class _TooLateError(Exception):
+    """The time for fitting is up."""
+
+
+def _fitted(
+    settings: Settings, dataset: PerformanceDataset, progress: Progress
+) -> tuple[Bundle, tuple[str, ...]]:
+    """Fit as asked, or in time by the quickest learner, with a note of that."""
+    is_auto = settings.learner == AUTO
+    try:
+        within_s = (_FIT_SHARE if is_auto else 1.0) * settings.left_s()
+        return _fitted_within(settings, dataset, progress, settings.learner, within_s), ()
+    except _TooLateError:
+        if is_auto:
+            note = f"fitted by {_QUICK} alone: there was no time to choose among all learners"
+            return _fitted(replace(settings, learner=_QUICK), dataset, progress)[0], (note,)
+    raise BudgetError(
+        f"fitting by {settings.learner} did not end within what was left of the budget of"
+        f" {settings.campaign.total_s:g} s; what was measured is kept in {settings.out}; give more,"
+        " or try when the machine is less busy"
     )
+
+
+def _fitted_within(
+    settings: Settings,
+    dataset: PerformanceDataset,
+    progress: Progress,
+    learner: str,
+    within_s: float,
+) -> Bundle:
+    ends_s = settings.spent_s() + within_s
+    longest_s, before_s = 0.0, settings.spent_s()
+
+    def tell(done: int, total: int, what: str) -> None:
+        nonlocal longest_s, before_s
+        settings.tell(progress, "fitting", what)
+        now_s = settings.spent_s()
+        longest_s, before_s = max(longest_s, now_s - before_s), now_s
+        if done < total and now_s + longest_s >= ends_s:
+            raise _TooLateError
+
+    return fit(dataset, learner, progress=tell)
 
 
 @dataclass
 class _Finish:
-    """From the bundle to the result; ``ends`` are the times at which the phases ended."""
+    """From the bundle to the result.
+
+    ``ends`` are the times at which the phases ended, ``notes`` what is to be told of them.
+    """
 
     settings: Settings
     installation: Installation
@@ -151,6 +218,7 @@ class _Finish:
     dataset: PerformanceDataset
     bundle: Bundle
     ends: dict[str, float]
+    notes: tuple[str, ...]
 
     @property
     def mpi(self) -> MpiLibrary:
@@ -166,26 +234,26 @@ class _Finish:
 
     def run(self, report: CampaignReport) -> TuneResult:
         selector = selector_for(self.bundle, self.target)
-        self._tell("watching", "which algorithms run by default")
-        tracer, notes = self._tracer()
-        default_seen = self._watch({}, tracer)
+        default_seen, tracer, watch_s = self._watch_default()
         predicted = table_for(selector, self.shape, self.target)
         table = self._without_same(predicted, default_seen)
         written = self._write(table)
-        self._prepare_drawing()
+        is_drawn = self._prepare_drawing()
         self.ends["prepare"] = self.settings.spent_s()
-        alternation = self._alternate(written)
+        reserved_s = watch_s + self.settings.picture_s * is_drawn
+        budget_s = self.settings.left_s() - reserved_s
+        alternation = self._alternate(written, selector, watch_s, budget_s)
         self.ends["verify"] = self.settings.spent_s()
         verdicts = self._judge(table, alternation)
         kept = self._replaced(table, [(v.collective, v.interval) for v in verdicts])
         written = self._write(kept)
-        self._tell("watching", "which algorithms run with the file")
-        tuned_seen = self._watch(written.environment, tracer)
+        tuned_seen = self._watch_tuned(written, tracer, watch_s)
         self.ends["watch"] = self.settings.spent_s()
         rows = self._rows(selector, verdicts, alternation, default_seen, tuned_seen)
-        self._tell("drawing")
-        picture = self._draw(kept)
+        picture = self._draw(kept) if is_drawn else None
         self.ends["picture"] = self.settings.spent_s()
+        if picture is None:
+            self._note("no picture was drawn: there was no time for it")
         return TuneResult(
             shape=self.shape,
             context=str(self.bundle.context),
@@ -198,11 +266,14 @@ class _Finish:
             wall_s=self.settings.spent_s(),
             timed_s=report.timed_s + alternation.timed_s,
             phases_s=_durations(self.ends),
-            notes=(*notes, *written.written.notes, *self._user_settings(written)),
+            notes=(*self.notes, *written.written.notes, *self._user_settings(written)),
         )
 
     def _tell(self, what: str, now: str = "") -> None:
         self.settings.tell(self.progress, what, now)
+
+    def _note(self, note: str) -> None:
+        self.notes = (*self.notes, note)
 
     def _user_settings(self, written: WrittenConfiguration) -> tuple[str, ...]:
         """Return a note if the user decides himself on what the file would decide."""
@@ -229,19 +300,26 @@ class _Finish:
             for interval in intervals
         ]
 
-    def _alternate(self, written: WrittenConfiguration) -> verify.Alternation:
-        instances = [
-            instance
+    def _alternate(
+        self,
+        written: WrittenConfiguration,
+        selector: ModelSelector,
+        watch_s: float,
+        budget_s: float,
+    ) -> verify.Alternation:
+        grids = [
+            self._grid(collective, interval)
             for collective, interval in self._whole(written.table)
             if not interval.configuration.is_default
-            for instance in self._grid(collective, interval)
+        ]
+        contests = [
+            verify.Contest(tuple(instances), _predicted_gain(selector, instances) or 1.0)
+            for instances in grids
         ]
         self._tell("verifying", _ALTERNATING)
-        budget_s = self.settings.left_s() - _REPORT_S
         return verify.alternate(
-            self.backend,
-            self.shape,
-            instances,
+            verify.Turns(self.backend, self.shape, launch_s=watch_s),
+            contests,
             written.environment,
             budget_s,
             lambda _spent_s: self._tell("verifying", _ALTERNATING),
@@ -266,24 +344,59 @@ class _Finish:
             rules[collective, self.shape.nprocs] = merged(own)
         return replace(table, rules=rules)
 
-    def _prepare_drawing(self) -> None:
+    def _prepare_drawing(self) -> bool:
+        """Get ready to draw, and tell whether there is time for it."""
+        if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
+            return False
         from colltune.plots import tuned
 
         tuned.prepare()
+        return True
 
-    def _draw(self, kept: DecisionTable) -> Path:
+    def _draw(self, kept: DecisionTable) -> Path | None:
+        """Draw the picture, unless the time ends first."""
+        if self.settings.left_s() <= 0:
+            return None
         from colltune.plots.saving import saved
         from colltune.plots.tuned import runtimes
 
-        figure = runtimes(self.dataset, kept, self.shape)
-        return saved(figure, self.folder / "runtimes.png")
+        self._tell("drawing")
+        with suppress(TimeoutError), cut_short(self.settings.left_s()):
+            figure = runtimes(self.dataset, kept, self.shape)
+            return saved(figure, self.folder / "runtimes.png")
+        return None
 
-    def _tracer(self) -> tuple[Path | None, tuple[str, ...]]:
-        """Return the call tracer, or None and a note why there is none."""
+    def _tracer(self) -> Path | None:
+        """Return the call tracer, or None with a note why there is none."""
         try:
-            return trace.build(self.installation, cache_folder()), ()
+            return trace.build(self.installation, cache_folder())
         except ColltuneError as error:
-            return None, (f"which algorithm ran could not be looked at: {error}",)
+            self._note(f"which algorithm ran could not be looked at: {error}")
+            return None
+
+    def _watch_default(self) -> tuple[Mapping[Instance, str], Path | None, float]:
+        """Return what runs by default, the tracer that saw it, and how long such a look takes."""
+        self._tell("watching", "which algorithms run by default")
+        with process.ending_by(self.settings.moment(_WATCH_SHARE)):
+            tracer = self._tracer()
+            began = time.monotonic()
+            seen = self._watch({}, tracer)
+        return seen, tracer, 0.0 if tracer is None else time.monotonic() - began
+
+    def _watch_tuned(
+        self, written: WrittenConfiguration, tracer: Path | None, watch_s: float
+    ) -> Mapping[Instance, str]:
+        """Return what runs with the file; nothing where it changes nothing, or the time is up."""
+        if all(interval.configuration.is_default for _, interval in self._whole(written.table)):
+            return {}
+        if tracer is not None and self.settings.left_s() < watch_s:
+            self._note("which algorithms run with the file was not looked at: the time was up")
+            return {}
+        self._tell("watching", "which algorithms run with the file")
+        seen = self._watch(written.environment, tracer)
+        if tracer is not None and not seen:
+            self._note("which algorithms run with the file could not be looked at in time")
+        return seen
 
     def _watch(self, environment: Mapping[str, str], tracer: Path | None) -> Mapping[Instance, str]:
         """Return which function runs for each measured instance under `environment`."""

@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from colltune.bench.verify import Gain
     from colltune.cli.tune_pipeline import Row, TuneResult
 
-_HEADER = ("collective", "bytes", "default runs", "chosen", "predicted", "measured", "in effect")
+_HEADER = (
+    "collective",
+    "bytes",
+    "default runs",
+    "chosen",
+    "predicted",
+    "measured",
+    "faster",
+    "verdict",
+    "in effect",
+)
 
 
 def show_report(result: TuneResult) -> None:
@@ -31,7 +41,8 @@ def show_report(result: TuneResult) -> None:
     show(f"dataset        {result.dataset_path}")
     show(f"bundle         {result.bundle_path}")
     show(f"configuration  {result.written.rules_path}")
-    show(f"picture        {result.picture_path}")
+    if result.picture_path is not None:
+        show(f"picture        {result.picture_path}")
     show("add this line to a job:")
     show(f"  {result.written.job_line}")
 
@@ -48,6 +59,8 @@ def _cells(row: Row) -> list[str]:
         chosen,
         f"{row.predicted:.2f}x" if row.predicted else "",
         _measured(row.measured),
+        f"{row.measured.wins} of {row.measured.pairs}" if row.measured else "",
+        _verdict(row),
         _effect(row),
     ]
 
@@ -60,9 +73,12 @@ def _measured(gain: Gain | None) -> str:
     return f"{gain.ratio:.2f}x [{gain.lower:.2f}, {gain.upper:.2f}]"
 
 
+def _verdict(row: Row) -> str:
+    mark = Mark.GOOD if row.verdict == "proven" else Mark.DOUBTFUL
+    return marked(row.verdict, mark) if row.verdict else ""
+
+
 def _effect(row: Row) -> str:
-    if row.withdrawn:
-        return marked("withdrawn", Mark.DOUBTFUL)
     if row.in_effect is None:
         return ""
     return marked("yes", Mark.GOOD) if row.in_effect else marked("NO", Mark.BAD)
@@ -86,7 +102,7 @@ def show_json_report(result: TuneResult) -> None:
             "bundle": str(result.bundle_path),
             "configuration": str(result.written.rules_path),
             "parameters": str(result.written.parameter_path),
-            "picture": str(result.picture_path),
+            "picture": None if result.picture_path is None else str(result.picture_path),
             "environment": result.written.environment,
             "job_line": result.written.job_line,
         }
@@ -107,6 +123,8 @@ def _row_json(row: Row) -> dict[str, Any]:
         "measured_gain_lower": gain.lower if gain and known else None,
         "measured_gain_upper": gain.upper if gain and known else None,
         "pairs": gain.pairs if gain else 0,
+        "pairs_faster": gain.wins if gain else 0,
+        "verdict": row.verdict or None,
         "in_effect": row.in_effect,
         "withdrawn": row.withdrawn.id if row.withdrawn else None,
     }

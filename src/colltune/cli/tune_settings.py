@@ -1,25 +1,38 @@
-"""What `colltune tune` was asked for, and what is left of its budget."""
+"""What `colltune tune` was asked for, and what is left of its budget.
+
+The budget is a hard limit, so that every stage has a moment at which it is cut short. What a stage
+needs is known for an idle core; it takes as much longer as this process has less than one.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune import process
 from colltune.bench.campaign import Campaign
-from colltune.errors import BudgetError
+from colltune.errors import BudgetError, ProgramError
 
 if TYPE_CHECKING:
     from colltune.cli.console import Progress
 
+_LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
-_VERIFY_SHARE = 0.25
+_PICTURE_S = 2.0
+_END_S = 0.8
+_VERIFY_SHARE = 1 / 3
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for; ``started`` is the monotonic time from which the budget counts."""
+    """What the user asked for; ``started`` is the monotonic time from which the budget counts.
+
+    ``slowdown`` is how many seconds go by for one that this process computes.
+    """
 
     campaign: Campaign
     out: Path
@@ -27,14 +40,45 @@ class Settings:
     builtin_operations_only: bool
     seed: int | None
     started: float
+    slowdown: float = 1.0
 
     def spent_s(self) -> float:
         """Return the seconds that have gone by."""
         return time.monotonic() - self.started
 
     def left_s(self) -> float:
-        """Return the seconds that are left of the budget."""
-        return self.campaign.total_s - self.spent_s()
+        """Return the seconds that are left of the budget, without those to print and to exit."""
+        return self.campaign.total_s - self.spent_s() - _END_S * self.slowdown
+
+    def moment(self, share: float = 1.0) -> float:
+        """Return the monotonic time at which a `share` of what is left will be spent.
+
+        A program that is to be stopped then gets its grace before the budget ends.
+        """
+        return time.monotonic() + share * self.left_s() - process.GRACE_S
+
+    def insist_on_enough(self) -> None:
+        """Insist on a budget that can suffice.
+
+        Raises
+        ------
+        BudgetError
+            If it cannot, even on an idle machine.
+        """
+        if self.campaign.total_s < _LEAST_BUDGET_S:
+            raise BudgetError(
+                f"a budget of {self.campaign.total_s:g} s is too small: measuring, fitting and"
+                f" verifying need at least {_LEAST_BUDGET_S:g} s; nothing was measured"
+            )
+
+    @contextmanager
+    def told_of_time(self) -> Iterator[None]:
+        """Say of a program that failed in the block that there was no time, if so it was."""
+        try:
+            yield
+        except ProgramError:
+            self.measuring_s()
+            raise
 
     def measuring_s(self) -> float:
         """Return the seconds that measuring may take now.
@@ -44,13 +88,20 @@ class Settings:
         BudgetError
             If there are none.
         """
-        measuring_s = (1 - _VERIFY_SHARE) * (self.left_s() - _AFTERWARDS_S)
+        left_s = self.left_s()
+        afterwards_s = min(_AFTERWARDS_S * self.slowdown, max(_AFTERWARDS_S, left_s / 2))
+        measuring_s = (1 - _VERIFY_SHARE) * (left_s - afterwards_s)
         if measuring_s > 0:
             return measuring_s
         raise BudgetError(
             f"of the budget of {self.campaign.total_s:g} s, {self.spent_s():.0f} s went by before"
             " anything could be measured; give more, or try when the machine is less busy"
         )
+
+    @property
+    def picture_s(self) -> float:
+        """Seconds that a picture takes."""
+        return _PICTURE_S * self.slowdown
 
     def tell(
         self, progress: Progress, what: str, now: str = "", facts: tuple[str, ...] = ()

@@ -11,7 +11,8 @@ from colltune.bench.verify import Alternation
 from colltune.decisions import Interval
 from colltune.domain import Collective, Configuration, Instance, Shape
 
-_REASON = "withdrawn: did not prove faster when measured again"
+_UNPROVEN = "withdrawn: not proven faster when measured again"
+_UNMEASURED = "withdrawn: not measured again, so that nothing proves it faster"
 _SAME_REASON = "the default runs this algorithm by itself"
 
 
@@ -31,8 +32,7 @@ def grid(
     collective: Collective, shape: Shape, interval: Interval, msizes_bytes: Sequence[int]
 ) -> list[Instance]:
     """Return the measured instances inside an interval, ascending."""
-    last = math.inf if interval.last_bytes is None else interval.last_bytes
-    inside = sorted(m for m in msizes_bytes if interval.first_bytes <= m <= last)
+    inside = sorted(m for m in msizes_bytes if interval.holds(m))
     return [Instance(collective, shape, m) for m in inside]
 
 
@@ -42,24 +42,31 @@ def judge(
     instances: Sequence[Instance],
     alternation: Alternation,
 ) -> list[Verdict]:
-    """Split a chosen interval into what stays and what is given back to the library.
+    """Split a chosen interval into what is proven faster and what is given back to the library.
 
     The neighbourhood of a size that was certainly slower (its whole interval below 1) is given
-    back; so is each run of sizes between such that was not faster together, or not measured.
+    back; so is each run of sizes between such that is not proven faster together, see
+    `Gain.is_proven`, and each size that was not measured.
     """
     if interval.configuration.is_default:
         return [Verdict(collective, interval)]
-    slower = {i for i in instances if (gain := alternation.gain([i])) and gain.upper < 1}
-    kept: list[Instance] = []
-    for instance in [*instances, None]:
-        if instance is not None and instance not in slower:
-            kept.append(instance)
-            continue
-        together = alternation.gain(kept)
-        if together is None or together.ratio < 1:
-            slower |= set(kept)
-        kept = []
-    return _verdicts(collective, interval, instances, slower)
+    lost = set(instances)
+    for run in alternation.runs(instances):
+        gain = alternation.gain(run)
+        if gain is not None and gain.is_proven:
+            lost -= {i for i in run if alternation.log_ratios.get(i)}
+    found = _verdicts(collective, interval, instances, lost)
+    return [_with_reason(verdict, instances, alternation) for verdict in found]
+
+
+def _with_reason(
+    verdict: Verdict, instances: Sequence[Instance], alternation: Alternation
+) -> Verdict:
+    if verdict.withdrawn is None:
+        return verdict
+    inside = [i for i in instances if verdict.interval.holds(i.msize_bytes)]
+    reason = _UNPROVEN if alternation.gain(inside) else _UNMEASURED
+    return replace(verdict, interval=replace(verdict.interval, reason=reason))
 
 
 def without_same(
@@ -88,7 +95,7 @@ def _verdicts(
     for instance, part in _parts(interval, instances):
         verdict = Verdict(collective, part)
         if instance is None or instance in lost:
-            given_back = replace(part, configuration=default, reason=_REASON)
+            given_back = replace(part, configuration=default)
             verdict = Verdict(collective, given_back, interval.configuration)
         if verdicts and verdicts[-1].withdrawn == verdict.withdrawn:
             longer = replace(verdicts[-1].interval, last_bytes=part.last_bytes)

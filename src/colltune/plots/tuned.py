@@ -65,9 +65,8 @@ def _chosen(
         rows = by_configuration.get((configuration.stored_algorithm, configuration.parameter_text))
         if rows is None:
             continue
-        last = interval.last_bytes
         for msize, time_s in zip(rows["msize_bytes"], rows["time_s"], strict=True):
-            if interval.first_bytes <= msize and (last is None or msize <= last):
+            if interval.holds(msize):
                 points[int(msize)] = float(time_s) * 1e6
     sizes = sorted(points)
     return sizes, [points[size] for size in sizes]

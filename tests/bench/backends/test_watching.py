@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from colltune import process
 from colltune.bench.backends import LaunchPlan, raw, watching
 from colltune.bench.backends.watching import Stop, Watcher
 from colltune.bench.schedule import Step
@@ -101,6 +102,18 @@ def test_past_its_budget_a_launch_is_given_up(
     assert not watcher()
     assert watcher.stop is Stop.OVERDUE
     assert watcher.stuck() == stuck
+
+
+def test_past_the_moment_for_all_programs_a_launch_is_given_up(clock: _Clock, path: Path) -> None:
+    """A launch that is stopped since all programs have to end is no fault of its cell."""
+    with process.ending_by(clock.now_s + 5.0):
+        watcher = _watcher(path, budget_s=1000.0, step_s=10.0)
+    clock.now_s += 4.9
+    assert watcher()
+    clock.now_s += 0.2
+    assert not watcher()
+    assert watcher.stop is Stop.OVERDUE
+    assert not watcher.stuck()
 
 
 def test_a_step_of_many_repetitions_is_still_under_way(clock: _Clock, path: Path) -> None:

@@ -15,7 +15,7 @@ SHAPE = Shape(1, 4)
 
 
 def _gain(ratio: float, spread: float = 1.05) -> Gain:
-    return Gain(ratio, ratio / spread, ratio * spread, 7)
+    return Gain(ratio, ratio / spread, ratio * spread, 7, 7 if ratio > 1 else 0)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def _gain(ratio: float, spread: float = 1.05) -> Gain:
         (_gain(1.35), _gain(1.9), Status.UNOBSERVED),
         (_gain(1.1), _gain(1.1), Status.UNOBSERVED),
         (_gain(1.9), _gain(1.9, spread=2.5), Status.UNOBSERVED),
-        (_gain(1.9), Gain(1.9, math.nan, math.nan, 4), Status.UNOBSERVED),
+        (_gain(1.9), Gain(1.9, math.nan, math.nan, 4, 4), Status.UNOBSERVED),
     ],
 )
 def test_only_clear_differences_prove_something(file: Gain, forced: Gain, status: Status) -> None:

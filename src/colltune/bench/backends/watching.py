@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from colltune import process
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import LaunchPlan
 
@@ -61,7 +62,7 @@ class Watcher:
         self._patience_s = _SILENCE_S + _STEPS_OF_PATIENCE * longest_step_s
         self._stuck_s = max(_LEAST_STUCK_S, _STEPS_OF_PATIENCE * longest_step_s)
         allowed_s = plan.budget_s + around_s + _grace_s(plan.budget_s)
-        self._deadline = self._started + allowed_s
+        self._deadline = min(self._started + allowed_s, process.latest())
         self._seen: dict[Path, _Seen] = {}
         self._read_bytes: dict[Path, int] = {}
 

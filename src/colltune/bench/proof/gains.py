@@ -85,7 +85,7 @@ class Measuring:
         rounds = self._turns(cells, sides, _FIRST_SHARE * budget_s, progress)
         first = _gains(rounds, cells, 1)
         timed = _timed(rounds, cells, forced)
-        slower = [cell for cell, gain in first.items() if is_slower(gain)]
+        slower = [cell for cell, gain in first.items() if gain.is_slower]
         left_s = ends - time.monotonic()
         if not slower or left_s < _LEAST_S / 2:
             return Gains(first, frozenset(slower), timed, rounds.launches, notes)
@@ -138,9 +138,4 @@ def affordable_rounds(budget_s: float, launch_s: float, least_s: float) -> int:
 
 def _is_slower_again(gain: Gain | None) -> bool:
     """Tell whether a second look agrees; few pairs are enough for that."""
-    return gain is not None and (is_slower(gain) or (math.isnan(gain.upper) and gain.ratio < 1))
-
-
-def is_slower(gain: Gain) -> bool:
-    """Tell whether the file is slower than the default with certainty."""
-    return not math.isnan(gain.upper) and gain.upper < 1
+    return gain is not None and (gain.is_slower or (math.isnan(gain.upper) and gain.ratio < 1))

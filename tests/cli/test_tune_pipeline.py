@@ -1,0 +1,225 @@
+"""`colltune tune` ends within its budget, however slow everything is; time is that of a clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from colltune import process
+from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
+from colltune.bench.backends.replay import ReplayBackend
+from colltune.bench.campaign import Campaign
+from colltune.cli import tune_pipeline
+from colltune.cli.console import progress
+from colltune.cli.tune_pipeline import TuneResult
+from colltune.cli.tune_settings import Settings
+from colltune.dataset import PerformanceDataset, read_parquet
+from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
+from colltune.errors import BudgetError, ProgramError
+from colltune.models.bundle import Bundle
+from colltune.models.fitting import fit
+from colltune.mpi import trace
+from colltune.mpi.installation import Installation
+
+NOWHERE = Path("/nowhere")
+MPI = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")
+SHAPE = Shape(1, 4)
+MSIZES = (8, 64, 512, 4096)
+BUDGET_S = 60.0
+CAMPAIGN = Campaign((Collective.BCAST,), MSIZES, machine="m", ppn=(4,), total_s=BUDGET_S)
+FACTORS = {"default": 3.0, "binomial": 1.0, "chain": 9.0}
+
+
+class _Clock:
+    """A clock that only slow stages move."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+    def launch(self, seconds: float) -> bool:
+        """Let a launch take its time, or be stopped and killed; return whether it came through."""
+        ends = self.now_s + seconds
+        killed = max(self.now_s, process.latest()) + process.GRACE_S
+        self.now_s = min(ends, killed)
+        return ends <= killed
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Clock]:
+    """Return the clock that everything reads."""
+    found = _Clock()
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "monotonic", found)
+        yield found
+
+
+def _recorded() -> PerformanceDataset:
+    measurements = [
+        Measurement(
+            Instance(Collective.BCAST, SHAPE, msize),
+            Configuration("openmpi", Collective.BCAST, algorithm),
+            "l",
+            times_s=tuple(factor * (1e-6 + msize * 1e-9) * (1 + 0.01 * k) for k in range(9)),
+        )
+        for algorithm, factor in FACTORS.items()
+        for msize in MSIZES
+    ]
+    return PerformanceDataset.of(Context("m", "openmpi", "5.0.11"), measurements)
+
+
+class _Slow(ReplayBackend):
+    """Replays; each launch, and compiling, takes its seconds unless it is stopped before."""
+
+    def __init__(self, clock: _Clock, launch_s: float, compile_s: float) -> None:
+        super().__init__(_recorded(), launch_s=0.0)
+        self.clock, self.seconds, self.compile_s = clock, launch_s, compile_s
+        self.around_s = 1.0
+
+    def program(self) -> Path:
+        """Compile."""
+        if not self.clock.launch(self.compile_s):
+            raise ProgramError("compiling collbench failed: stopped")
+        return NOWHERE
+
+    def run(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        """Replay what a launch would have measured until it was stopped."""
+        self.clock.launch(max(self.seconds, plan.budget_s))
+        return super().run(plan, launch, folder, progress)
+
+    def launch(
+        self,
+        plan: LaunchPlan,
+        settings: Sequence[Mapping[str, int | str]],
+        launch: str,
+        folder: Path,
+        wanted: Mapping[str, str],
+        progress: Callable[[float], None] = lambda _: None,
+        options: Sequence[str] = (),
+    ) -> process.Outcome:
+        """Write what the benchmark does; with the written file all is three times as fast."""
+        through = self.clock.launch(self.seconds)
+        factor = 1.0 if wanted else 3.0
+        lines = [
+            f"r {i} {i} {factor * (1e-6 + cell.instance.msize_bytes * 1e-9):.9e}"
+            for i, cell in enumerate(plan.cells)
+        ]
+        text = ["colltune-raw 2", *lines, f"end plan 0.1 {self.seconds}"]
+        (folder / "raw.txt").write_text("\n".join(text if through else text[:1]) + "\n")
+        return process.Outcome((), 0 if through else None, "", "", self.seconds)
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """Fits in a number of steps, each of which takes its seconds on the clock."""
+
+    clock: _Clock
+    step_s: float
+
+    def __call__(
+        self, dataset: PerformanceDataset, learner: str, *, progress: Callable[..., None]
+    ) -> Bundle:
+        """Fit by the one learner there is."""
+        steps = 40 if learner == "auto" else 4
+        for done in range(steps):
+            progress(done, steps, learner)
+            self.clock.now_s += self.step_s
+        return fit(dataset, "knn")
+
+
+@pytest.fixture
+def tuned(
+    clock: _Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., TuneResult]:
+    """Return a function that tunes with launches, fits and a compiler as slow as it says."""
+
+    def run(
+        launch_s: float, step_s: float = 0.0, compile_s: float = 0.0, learner: str = "auto"
+    ) -> TuneResult:
+        monkeypatch.setattr(tune_pipeline, "fit", _Fitting(clock, step_s))
+        monkeypatch.setattr(trace, "build", lambda *_: NOWHERE)
+        settings = Settings(CAMPAIGN, tmp_path, learner, False, 1, clock.now_s)
+        backend = cast(NativeBackend, _Slow(clock, launch_s, compile_s))
+        with progress("tuning", quiet=True) as shown:
+            return tune_pipeline.run(settings, MPI, backend, shown)
+
+    return run
+
+
+Tuned = Callable[..., TuneResult]
+
+
+@pytest.mark.parametrize("launch_s", [0.3, 2.0, 4.0, 8.0, 15.0, math.inf])
+@pytest.mark.parametrize("step_s", [0.0, 0.3, 1.5])
+def test_however_slow_launches_and_fits_are_the_budget_holds(
+    tuned: Tuned, clock: _Clock, launch_s: float, step_s: float
+) -> None:
+    """Stages are cut short, so that all of it ends in time; the file holds what was proved."""
+    result = tuned(launch_s, step_s)
+    assert clock.now_s <= 1000.0 + BUDGET_S
+    assert result.wall_s <= BUDGET_S
+    rows = [row for row in result.rows if row.verdict]
+    assert rows
+    for row in rows:
+        is_default = row.interval.configuration.is_default
+        assert is_default == (row.verdict != "proven")
+    if (launch_s, step_s) == (0.3, 0.0):
+        assert {row.verdict for row in rows} == {"proven"}
+    if launch_s == math.inf:
+        assert {row.verdict for row in rows} == {"withdrawn, not measured"}
+        assert all("not measured again" in row.interval.reason for row in rows)
+        assert "0 # collectives" in result.written.rules_path.read_text()
+
+
+def test_a_fit_that_takes_too_long_is_made_by_the_quickest_learner(tuned: Tuned) -> None:
+    """Which is noted, and so is that nothing was drawn."""
+    notes = tuned(1.0, step_s=1.0).notes
+    assert "fitted by knn alone: there was no time to choose among all learners" in notes
+    assert any(note.startswith("no picture was drawn") for note in notes)
+
+
+def test_a_learner_that_was_asked_for_is_not_replaced(
+    tuned: Tuned, clock: _Clock, tmp_path: Path
+) -> None:
+    """If it does not end in time, the error says so, and what was measured is kept."""
+    with pytest.raises(BudgetError, match=r"fitting by gam did not end.*kept in.*give more"):
+        tuned(1.0, step_s=20.0, learner="gam")
+    assert clock.now_s <= 1000.0 + BUDGET_S
+    assert len(read_parquet(tmp_path / "m-openmpi-5.0.11" / "dataset")) > 0
+
+
+def test_compiling_counts_and_can_be_all_that_there_was_time_for(
+    tuned: Tuned, clock: _Clock
+) -> None:
+    """A compiler that takes longer than the budget is stopped; the error says what to do."""
+    with pytest.raises(BudgetError, match=r"of the budget of 60 s.*went by.*give more"):
+        tuned(1.0, compile_s=1000.0)
+    assert clock.now_s <= 1000.0 + BUDGET_S
+
+
+def test_with_time_enough_there_is_a_picture(tuned: Tuned) -> None:
+    """Where nothing is slow, the picture is drawn."""
+    result = tuned(0.3)
+    assert result.picture_path is not None
+    assert result.picture_path.read_bytes().startswith(b"\x89PNG")
+    assert not any(note.startswith("no picture") for note in result.notes)
+
+
+def test_how_slow_this_process_is(clock: _Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the time that went by for each second computed, never less than one."""
+    computed: Any = lambda: 2.0  # noqa: E731
+    monkeypatch.setattr(time, "process_time", computed)
+    assert tune_pipeline.slowdown(992.0, 0.0) == 4.0
+    assert tune_pipeline.slowdown(999.5, 1.0) == 1.0
+    assert tune_pipeline.slowdown(900.0, 2.0) == 1.0
