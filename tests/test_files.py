@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import OutputError
-from colltune.files import locked, whole
+from colltune.files import insist_writable, locked, whole
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -68,3 +68,25 @@ def test_a_lock_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot write"), locked(tmp_path / "file" / "lock"):
         pass
+
+
+def test_a_place_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+    """Neither the folders above a new file nor anything else are made; an old file stays."""
+    old = tmp_path / "old"
+    old.write_text("content")
+    for path, folder in ((tmp_path / "a" / "b", None), (old, False), (tmp_path, True)):
+        insist_writable(path, folder=folder)
+    assert [p.name for p in tmp_path.iterdir()] == ["old"]
+    assert old.read_text() == "content"
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Something of the other kind, or a path below a file, is refused with the reason."""
+    file = tmp_path / "file"
+    file.write_text("")
+    wrong = [(file, True, "a file"), (tmp_path, False, "a folder"), (file / "x", None, "Not a dir")]
+    for path, folder, why in wrong:
+        with pytest.raises(OutputError, match=f"cannot write {path}: .*{why}.*name a writable"):
+            insist_writable(path, folder=folder)
+    with pytest.raises(OutputError, match="cannot write /proc/1/x"):
+        insist_writable(Path("/proc/1/x"))

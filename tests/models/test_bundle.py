@@ -206,7 +206,7 @@ def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> No
 def test_a_read_only_folder_is_an_output_error(tmp_path: Path) -> None:
     """A folder without write permission is refused with the mend."""
     tmp_path.chmod(0o500)
-    with pytest.raises(OutputError, match="name a writable place with --out"):
+    with pytest.raises(OutputError, match="name a writable place"):
         fit(measured(), "knn").save(tmp_path / "bundle")
     tmp_path.chmod(0o700)
 

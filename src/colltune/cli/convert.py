@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import FormatName, Json
+from colltune.cli.options import FormatName, Json, writable_file
 
 if TYPE_CHECKING:
     from colltune.cli.configuration_file import OpenFile
@@ -28,7 +28,9 @@ def convert(
         ),
     ] = None,
     format_: FormatName = None,
-    out: Annotated[Path | None, typer.Option(help="File to write; default: print it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; default: print it.", callback=writable_file)
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Write nothing, and end with 1, if anything is not kept."),

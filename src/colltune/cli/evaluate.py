@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Data, Jobs, Json, Profiles, Quiet, Where
+from colltune.cli.options import Data, Jobs, Json, Profiles, Quiet, Where, writable_place
 
 
 def evaluate(
@@ -86,6 +86,7 @@ def evaluate(
             help="Write all decisions into this JSON file; with --suite paper, a folder that also"
             " gets the figures.",
             metavar="FILE",
+            callback=writable_place,
         ),
     ] = None,
     compare: Annotated[

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Data, Json, Quiet, Where
+from colltune.cli.options import Data, Json, Quiet, Where, writable_file
 
 
 def export(
     data: Data,
-    out: Annotated[Path, typer.Option(help="CSV file to write, plain or .gz.")],
+    out: Annotated[
+        Path, typer.Option(help="CSV file to write, plain or .gz.", callback=writable_file)
+    ],
     where: Where = None,
     quiet: Quiet = False,
     json: Json = False,

@@ -74,8 +74,10 @@ def fit(
     from colltune.cli.prior_options import Borrowing
     from colltune.cli.workers_options import workers_of
     from colltune.dataset.objective import parse_objective
+    from colltune.models.bundle import insist_savable
     from colltune.models.workers import DASK, Workers, at_work
 
+    insist_savable(out)
     workers = workers_of(Workers(), backend, scheduler, jobs)
     statistic = parse_objective(objective)
     own = parse_pairs(where or [], "--where")

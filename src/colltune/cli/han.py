@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi, Quiet
+from colltune.cli.options import Json, Mpi, Quiet, writable_folder
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
@@ -131,7 +131,10 @@ def select(
     inner: Inner = "0",
     heuristics: Heuristics = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write rules and parameters there.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write rules and parameters there.", callback=writable_folder
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

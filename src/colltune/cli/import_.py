@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Json, Quiet, Where
+from colltune.cli.options import Json, Quiet, Where, writable_folder
 
 if TYPE_CHECKING:
     from colltune.dataset.importers.importing import ImportedFiles
@@ -18,7 +18,7 @@ def import_(
         list[Path],
         typer.Argument(help="Files of one format, plain or .gz.", metavar="FILE…"),
     ],
-    out: Annotated[Path, typer.Option(help="Dataset folder to add to.")],
+    out: Annotated[Path, typer.Option(help="Dataset folder to add to.", callback=writable_folder)],
     format_: Annotated[
         str | None,
         typer.Option(

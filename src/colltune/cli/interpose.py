@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Json, Mpi
+from colltune.cli.options import Json, Mpi, writable_file
 
 
 def interpose(
@@ -20,6 +20,7 @@ def interpose(
         typer.Option(
             metavar="FILE",
             help="Where to put it, on a file system that all nodes see; default: the user's cache.",
+            callback=writable_file,
         ),
     ] = None,
     json: Json = False,

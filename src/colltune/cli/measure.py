@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip
+from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, writable_folder
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def measure(
     campaign: Annotated[
         Path | None, typer.Argument(help="Campaign file (TOML); default: this machine.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Dataset folder to add to.")] = Path("dataset"),
+    out: Annotated[
+        Path, typer.Option(help="Dataset folder to add to.", callback=writable_folder)
+    ] = Path("dataset"),
     budget: Annotated[
         str | None, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")
     ] = None,

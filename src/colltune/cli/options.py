@@ -7,6 +7,30 @@ from typing import Annotated
 
 import typer
 
+
+def writable_file(path: Path | None) -> Path | None:
+    """Return `path`, which can be written as a file; see `files.insist_writable`."""
+    return _writable(path, folder=False)
+
+
+def writable_folder(path: Path | None) -> Path | None:
+    """Return `path`, which can be written as a folder; see `files.insist_writable`."""
+    return _writable(path, folder=True)
+
+
+def writable_place(path: Path | None) -> Path | None:
+    """Return `path`, which can be written; see `files.insist_writable`."""
+    return _writable(path, folder=None)
+
+
+def _writable(path: Path | None, *, folder: bool | None) -> Path | None:
+    from colltune.files import insist_writable
+
+    if path is not None:
+        insist_writable(path, folder=folder)
+    return path
+
+
 Data = Annotated[
     list[Path],
     typer.Argument(

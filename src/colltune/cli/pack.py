@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_folder
 
 
 def pack(
@@ -21,7 +21,9 @@ def pack(
     bundle: Annotated[Path, typer.Option(help="Bundle folder that `colltune fit` wrote.")],
     nodes: Annotated[int, typer.Option(help="Nodes of the job.", min=1)],
     ppn: Annotated[int, typer.Option(help="Processes per node.", min=1)],
-    out: Annotated[Path, typer.Option(help="Folder to write.", metavar="FOLDER")],
+    out: Annotated[
+        Path, typer.Option(help="Folder to write.", metavar="FOLDER", callback=writable_folder)
+    ],
     format_: Annotated[
         str | None,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Jobs, Json, Quiet, Where
+from colltune.cli.options import Jobs, Json, Quiet, Where, writable_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,12 @@ Sources = Annotated[
         metavar="SOURCE…",
     ),
 ]
-Out = Annotated[Path, typer.Option(help="Picture to write: .png, .svg or .pdf.", metavar="FILE")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        help="Picture to write: .png, .svg or .pdf.", metavar="FILE", callback=writable_file
+    ),
+]
 Collectives = Annotated[
     list[str] | None,
     typer.Option("--collective", help="Only this collective; repeatable; default: all."),

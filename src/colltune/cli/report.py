@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.options import Jobs, Json, Quiet, Where
+from colltune.cli.options import Jobs, Json, Quiet, Where, writable_file
 
 if TYPE_CHECKING:
     from colltune.selector.report.figures import Figures
@@ -32,7 +32,9 @@ def report(
             " intervals hold there; takes as long as so many fits.",
         ),
     ] = False,
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="HTML file to write.", callback=writable_file)] = Path(
+        "report.html"
+    ),
     where: Where = None,
     jobs: Jobs = None,
     quiet: Quiet = False,

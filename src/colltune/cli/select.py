@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def select(
         Path | None,
         typer.Option(help="CSV of instances: collective,nodes,ppn,msize_bytes; needs --out."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write.", callback=writable_file)] = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     guard: Annotated[
         bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from colltune.cli import started_s
-from colltune.cli.options import BuiltinOperationsOnly, Interposed, Json, Mpi, Only, Quiet, Skip
+from colltune.cli.options import (
+    BuiltinOperationsOnly,
+    Interposed,
+    Json,
+    Mpi,
+    Only,
+    Quiet,
+    Skip,
+    writable_folder,
+)
 
 
 def tune(
@@ -16,7 +25,9 @@ def tune(
         float,
         typer.Option(help="Hard limit of wall time in seconds, first compilation included."),
     ] = 90.0,
-    out: Annotated[Path, typer.Option(help="Folder for everything that is made.")] = Path("tuned"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for everything that is made.", callback=writable_folder)
+    ] = Path("tuned"),
     mpi: Mpi = None,
     campaign: Annotated[
         Path | None, typer.Option(help="Campaign file (TOML) instead of the built-in one.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,12 +33,35 @@ def whole(path: Path) -> Iterator[Path]:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror or error}; name a writable place"
-        ) from error
+        raise OutputError(_cannot_write(path, error.strerror or str(error))) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def insist_writable(path: Path, *, folder: bool | None = None) -> None:
+    """Insist that `path` can be written, before long work is done for it; nothing is left behind.
+
+    `folder` tells whether it is to be a folder or a file, None that it can be either.
+
+    Raises
+    ------
+    OutputError
+        If it is of the other kind, or no file can be made there.
+    """
+    try:
+        is_folder = path.is_dir()
+        if folder is not None and path.exists() and is_folder != folder:
+            raise OutputError(_cannot_write(path, f"it is a {'folder' if is_folder else 'file'}"))
+        around = (place for place in path.absolute().parents if place.exists())
+        with tempfile.TemporaryFile(dir=path if is_folder else next(around)):
+            pass
+    except OSError as error:
+        raise OutputError(_cannot_write(path, error.strerror or str(error))) from error
+
+
+def _cannot_write(path: Path, why: str) -> str:
+    return f"cannot write {path}: {why}; name a writable place"
 
 
 @contextmanager
@@ -56,9 +80,7 @@ def locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a")
     except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror or error}; name a writable place"
-        ) from error
+        raise OutputError(_cannot_write(path, error.strerror or str(error))) from error
     with stream:
         with suppress(OSError):
             fcntl.flock(stream, fcntl.LOCK_EX)

@@ -26,6 +26,7 @@ from typing import Any
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
 from colltune.errors import BundleError, ColltuneError, OutputError
+from colltune.files import insist_writable
 from colltune.models.bundle_files import packed, unpacked
 from colltune.models.runtime_model import CollectiveModel
 
@@ -137,8 +138,8 @@ class Bundle:
         """
         if len(self.models) < len(self.collectives):
             raise BundleError("only a part of this bundle was loaded; load all of it to save it")
+        insist_savable(path)
         target = path.resolve()
-        _refuse_strangers(target, path)
         token = os.urandom(4).hex()
         temporary = target.with_name(f".{target.name}.{token}.tmp")
         try:
@@ -325,6 +326,19 @@ def _content_id(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def insist_savable(path: Path) -> None:
+    """Insist that a bundle can be saved to `path`, before one is fitted; nothing is left behind.
+
+    Raises
+    ------
+    OutputError
+        If `path` is something else or cannot be written.
+    """
+    target = path.resolve()
+    _refuse_strangers(target, path)
+    insist_writable(target.with_name(f"{target.name}.new"))
+
+
 def _refuse_strangers(target: Path, path: Path) -> None:
     """Raise `OutputError` if `target` is something that must not be replaced.
 
@@ -338,7 +352,9 @@ def _refuse_strangers(target: Path, path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise OutputError(f"cannot write a bundle to {path}: {error.strerror}") from error
+        raise OutputError(
+            f"cannot write a bundle to {path}: {error.strerror}; name another folder with --out"
+        ) from error
     strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
     if strange or (names and _MANIFEST not in names):
         raise OutputError(
