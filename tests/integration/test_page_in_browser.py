@@ -31,6 +31,7 @@ pytestmark = pytest.mark.browser
 PHONE = {"width": 360, "height": 780}
 MAP = "view=map&slot=openmpi-4.1.4&collective=bcast"
 JOB = "view=job&slot=openmpi-4.1.4&nodes=8&ppn=4"
+OTHER = "evil.example"
 CELL = 'td[aria-selected="true"]'
 
 
@@ -49,7 +50,8 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        rebound = f"--host-resolver-rules=MAP {OTHER} 127.0.0.1"
+        running = driver.chromium.launch(executable_path=program, args=["--no-sandbox", rebound])
         yield running
         running.close()
 
@@ -331,6 +333,29 @@ def test_a_lost_connection_is_told(desk: Watched) -> None:
     assert "MPI_Allreduce" in page.locator("main h2").first.inner_text()
     assert [text for text in desk.complaints if "ERR_INTERNET" not in text] == []
     desk.complaints.clear()
+
+
+@pytest.mark.parametrize("path", ["docs", "v1/bundles/{}/report"])
+def test_documents_look_as_they_should(browser: Browser, site: Site, path: str) -> None:
+    """Their styles and pictures are not taken away by the content policy, and nothing is loaded."""
+    with watched(browser, site.home) as seen:
+        seen.page.goto(site.home + path.format(site.next_bundle.id))
+        assert seen.page.locator("h1").inner_text().startswith("colltune")
+        assert seen.page.locator("h2").count() > 2
+        assert seen.page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
+        refused = "document.body.appendChild(document.createElement('script')).text = 'hacked = 1'"
+        seen.page.evaluate(refused)
+        assert any("Content Security Policy" in text for text in seen.complaints)
+        seen.complaints.clear()
+
+
+def test_a_page_of_another_name_gets_nothing(browser: Browser, site: Site) -> None:
+    """A name that is given the service's address (DNS rebinding) is not one of the service."""
+    page = browser.new_page()
+    answer = page.goto(site.home.replace("127.0.0.1", OTHER) + "v1/bundles")
+    assert answer is not None
+    assert answer.status == 421
+    page.close()
 
 
 def test_it_fits_a_phone(browser: Browser, site: Site, tmp_path: Path) -> None:

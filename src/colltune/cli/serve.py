@@ -41,6 +41,14 @@ def serve(
     uds_mode: Annotated[
         str, typer.Option(metavar="MODE", help="Permissions of the unix socket, octal.")
     ] = "660",
+    allowed_hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names with a dot by which clients ask for the service, with commas: "
+            "tuning.example.org, *.example.org; addresses and names of one word always may.",
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes that answer.", min=1, max=256)] = 1,
     data: Annotated[
         Path | None,
@@ -98,6 +106,7 @@ def serve(
     given: dict[str, Any] = {
         "registry": registry,
         "bundle": bundle,
+        "allowed_hosts": allowed_hosts,
         "data": data,
         "demand": demand,
         "tokens": tokens,

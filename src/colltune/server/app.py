@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from colltune import __version__
 from colltune.server import errors, logs
@@ -31,6 +32,7 @@ from colltune.server.endpoints import (
 from colltune.server.front import Front
 from colltune.server.limits import Limits, RateLimit
 from colltune.server.offload import Offload
+from colltune.server.protection import Protected
 from colltune.server.service import Service
 from colltune.server.settings import Settings
 from colltune.server.surroundings import end_with_supervisor
@@ -55,7 +57,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """
     settings = settings or Settings()
     service = Service(settings)
-    app = FastAPI(
+    app = _Application(
         title="colltune",
         version=__version__,
         description=_DESCRIPTION,
@@ -73,6 +75,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     _take_writes(app, service)
     app.add_middleware(Front, service=service)
     return app
+
+
+class _Application(FastAPI):
+    """An application of which even the answers to unforeseen errors are protected."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """See `starlette.applications.Starlette.build_middleware_stack`."""
+        return Protected(super().build_middleware_stack())
 
 
 def _take_writes(app: FastAPI, service: Service) -> None:

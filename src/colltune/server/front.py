@@ -10,9 +10,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from colltune.server.answers import Answer
 from colltune.server.errors import problem
 from colltune.server.metrics import OTHER
+from colltune.server.protection import Hosts
 from colltune.server.service import Service
 
 _LONGEST_PATH, _LONGEST_QUERY = 1024, 4096
+_WRONG_HOST = (
+    "this service is not known by the name in the Host header; use its address, or have the name"
+    " added with --allowed-hosts where it is served"
+)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
 
 
@@ -30,6 +35,7 @@ class Front:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
+        self._hosts = Hosts(service.settings.allowed_hosts)
         self._metrics = service.metrics
         self._access = structlog.get_logger("access") if service.settings.access_log else None
 
@@ -40,7 +46,8 @@ class Front:
             return
         started = time.perf_counter()
         method = scope["method"]
-        if method in ("GET", "HEAD"):
+        is_allowed = self._hosts.allow(scope)
+        if is_allowed and method in ("GET", "HEAD"):
             key = (scope["path"], scope["query_string"])
             answer = self._service.state.answers.get(key)
             if answer is not None:
@@ -48,9 +55,14 @@ class Front:
                 answer.hits += 1
                 self._count(scope, answer.route, status, started)
                 return
-        await self._through(scope, receive, send, started)
+        if is_allowed:
+            await self._through(self._app, scope, receive, send, started)
+        else:
+            await self._through(problem(421, _WRONG_HOST), scope, receive, send, started)
 
-    async def _through(self, scope: Scope, receive: Receive, send: Send, started: float) -> None:
+    async def _through(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, started: float
+    ) -> None:
         status = 500
         is_head = scope["method"] == "HEAD"
 
@@ -67,7 +79,7 @@ class Front:
             if len(scope["path"]) > _LONGEST_PATH or len(scope["query_string"]) > _LONGEST_QUERY:
                 await problem(414, "the address is too long")(scope, receive, counted)
             else:
-                await self._app(inner, receive, counted)
+                await app(inner, receive, counted)
         finally:
             scope["route"] = inner.get("route")
             route = getattr(scope["route"], "path", OTHER)

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from colltune.server.connection_limits import STATE_KEY, ConnectionLimits
+from colltune.server.protection import CLOSED
 
 _DEFAULT = ConnectionLimits()
 _LINGER_BYTES = 1 << 20
@@ -150,6 +151,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._body_bytes = 0
             self._enter(_LINGER)
 
+    def send_400_response(self, msg: str) -> None:
+        """See `HttpToolsProtocol.send_400_response`: this is no HTTP."""
+        self._refuse(400, msg)
+
     def timeout_keep_alive_handler(self) -> None:
         """See `HttpToolsProtocol.timeout_keep_alive_handler`."""
         self._close()
@@ -226,6 +231,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         head = STATUS_LINE[status] + b"content-type: text/plain; charset=utf-8\r\n"
+        head += b"".join(b"%b: %b\r\n" % header for header in CLOSED)
         self.transport.write(
             head + b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(why), why.encode())
         )

@@ -26,6 +26,7 @@ from colltune.server.foresight import Foresight
 from colltune.server.job_file import MAIN, job_file, main_file
 from colltune.server.lru import Lru
 from colltune.server.metrics import Metrics
+from colltune.server.protection import CONTENT_POLICY, DOCUMENT_POLICY
 from colltune.server.rendering import Rendering, rendering
 from colltune.server.schemas import ConfigQuery, JobQuery, SelectQuery
 from colltune.server.settings import Settings
@@ -244,7 +245,7 @@ class Service:
             content = page(figures(bundle)).encode()
             self._reports.put(bundle.id, content)
         etag = f'"{bundle.id}-report-{__version__}"'
-        return Document(content, HTML, etag, bundle.id)
+        return Document(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
 
     def _rendering(self, loaded: Loaded, shape: Shape, target: Target) -> Rendering:
         return rendering(loaded.bundle, loaded.renderings, shape, target, self.guard)

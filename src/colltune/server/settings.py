@@ -31,6 +31,8 @@ class Settings(BaseSettings):
         Folder or URL of the registry whose promoted bundles are served.
     bundle
         One bundle's folder, instead of a registry.
+    allowed_hosts
+        Names by which clients may ask for the service, see `protection.Hosts`.
     data
         Folder of the dataset that measurements sent in are appended to; None: none are taken.
     demand
@@ -71,6 +73,7 @@ class Settings(BaseSettings):
 
     registry: str | None = None
     bundle: Path | None = None
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     data: Path | None = None
     demand: Path | None = None
     tokens: Path | None = None
@@ -94,11 +97,15 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _names(cls, values: object) -> object:
-        """Take users as one text with commas, as a variable holds them."""
-        if isinstance(values, dict) and isinstance(values.get("munge_users"), str):
-            names = values["munge_users"].split(",")
-            return values | {"munge_users": tuple(n.strip() for n in names if n.strip())}
-        return values
+        """Take names as one text with commas, as a variable holds them."""
+        if not isinstance(values, dict):
+            return values
+        texts = {name: values.get(name) for name in ("allowed_hosts", "munge_users")}
+        return values | {
+            name: tuple(n.strip() for n in text.split(",") if n.strip())
+            for name, text in texts.items()
+            if isinstance(text, str)
+        }
 
     @model_validator(mode="after")
     def _one_source(self) -> Settings:

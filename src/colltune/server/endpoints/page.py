@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from colltune.server.answers import Answer
 from colltune.server.errors import NotThereError
 from colltune.server.offload import Offload
+from colltune.server.protection import CONTENT_POLICY, PAGE_POLICY
 from colltune.server.serving import NOT_MODIFIED, PROBLEMS, OnceEach, answered
 from colltune.server.views.pages import Pages
 from colltune.server.views.schemas import (
@@ -30,16 +31,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_HEADERS = {
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_HEADERS = {"Cache-Control": "no-cache", CONTENT_POLICY: PAGE_POLICY}
 
 
 def _assets() -> dict[str, tuple[bytes, dict[str, str]]]:
