@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from colltune.decisions import DecisionTable, Interval
-from colltune.domain import Collective, Configuration, Shape
+from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.mpi.installation import Installation
 from colltune.mpi.interposed.algorithms import ALGORITHMS
 from colltune.mpi.interposed.beside import PRELOAD
 from colltune.selector.configuration import Target, rendered
+from tests.foreign.recording import PRELOADED
 
 WITHOUT = ("without", "without, again")
 """The same twice: a test that does not end alike in both tells nothing about colltune."""
+ONE_THREAD = ", one thread"
+"""Ends the names of modes in which the program says that it calls MPI from one thread at a time."""
 NPROCS = 3
+_SERIALIZED = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
 _UNEVEN_NODES = "by-rank:2"
 _RULES = {"openmpi": "openmpi-classic", "mpich": "mpich-json", "intelmpi": "intelmpi-json"}
 _FIRST_BYTES = (0, 16, 256, 4096, 65536)
@@ -23,10 +27,11 @@ _FIRST_BYTES = (0, 16, 256, 4096, 65536)
 
 @dataclass(frozen=True)
 class Mode:
-    """One way: its name, and the variables that it sets."""
+    """One way: its name, the variables that it sets, and what of it has to be seen at work."""
 
     name: str
     variables: dict[str, str] = field(default_factory=dict)
+    runs: tuple[str, ...] = ()
 
 
 def modes(mpi: Installation, library: Path, folder: Path) -> Iterator[Mode]:
@@ -34,24 +39,36 @@ def modes(mpi: Installation, library: Path, folder: Path) -> Iterator[Mode]:
     for name in WITHOUT:
         yield Mode(name)
     preload = {PRELOAD: str(library)}
-    yield Mode("idle", preload)
-    yield Mode("recording", preload | {"COLLTUNE_PROFILE": str(folder / "profiles")})
+    yield Mode("idle", preload, (PRELOADED,))
+    profile = {"COLLTUNE_PROFILE": str(folder / "profiles")}
+    yield Mode("recording", preload | profile, (PRELOADED,))
     for algorithm in ALGORITHMS:
         usual = algorithm.configuration({p.name: p.usual for p in algorithm.parameters})
         forced = {"COLLTUNE_FORCE": usual.id, "COLLTUNE_NODES": _UNEVEN_NODES}
-        yield Mode(f"{algorithm.collective}.{algorithm.name}", preload | forced)
-    yield Mode("table", _written(mpi, f"{mpi.library}-table", folder, library))
-    yield Mode("rules", _written(mpi, _RULES[mpi.library], folder, library))
+        yield Mode(f"{algorithm.collective}.{algorithm.name}", preload | forced, (usual.id,))
+    table = Target.named(f"{mpi.library}-table", mpi.release)
+    yield _written("table", table, library, folder, {})
+    yield _written("rules", Target.named(_RULES[mpi.library], mpi.release), library, folder, {})
+    # the MPI library's algorithms are steered in programs that call it from one thread at a time
+    for name in WITHOUT:
+        yield Mode(name + ONE_THREAD, _SERIALIZED)
+    yield _written("table" + ONE_THREAD, table, library, folder, _SERIALIZED)
 
 
-def _written(mpi: Installation, form: str, folder: Path, library: Path) -> dict[str, str]:
-    """Write a file that has many algorithms run; return the variables that put it into effect."""
-    target = Target.named(form, mpi.release)
-    found = rendered(target, _everything(target, Shape(1, NPROCS)))
-    main = str(folder / form)
+def _written(
+    name: str, target: Target, library: Path, folder: Path, more: Mapping[str, str]
+) -> Mode:
+    """Write a file that has many algorithms run, and return the mode in which it is in effect."""
+    table = _everything(target, Shape(1, NPROCS))
+    found = rendered(target, table)
+    main = str(folder / target.form.name)
     for end, text in found.written.texts.items():
         Path(main + end).write_text(text, encoding="utf-8")
-    return found.environment(main, str(library))
+    variables = found.environment(main, str(library)) | dict(more)
+    chosen = {i.configuration for rule in table.rules.values() for i in rule}
+    steered = [c.id for c in chosen if c.library != INTERPOSED]
+    runs = steered if more else [c.id for c in chosen]
+    return Mode(name, variables, tuple(sorted(runs)) if target.form.interposed else ())
 
 
 def _everything(target: Target, shape: Shape) -> DecisionTable:

@@ -1,11 +1,13 @@
 """``python recording.py TESTS RECORDS DONE``: one process of an MPI job runs a folder of tests.
 
 It appends a line to ``RECORDS/RANK`` when a test begins and when it ends. Tests that the file DONE
-names are left out. It needs nothing but mpi4py: the interpreter may be another one than colltune's.
+names are left out. ``RECORDS/ran`` tells what ran calls behind the last test. It needs nothing but
+mpi4py: the interpreter may be another one than colltune's.
 """
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import importlib
 import signal
@@ -17,6 +19,9 @@ from typing import Any
 
 END = "MPI_Finalize"
 """Stands for the end of the program, behind all tests."""
+PRELOADED = "libcolltune"
+"""What tells first what ran calls, where libcolltune is there."""
+CALL_BYTES = 300
 
 
 class Recorded(unittest.TestResult):
@@ -86,6 +91,24 @@ def cases(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
             yield part
 
 
+def choices(mpi: Any) -> Iterator[str]:
+    """Make a call of each collective that libcolltune can run, and yield what it says ran it."""
+    world = mpi.COMM_WORLD
+    counts = [CALL_BYTES] * world.Get_size()
+    mine, everything = bytearray(CALL_BYTES), bytearray(sum(counts))
+    world.Bcast(mine)
+    world.Allgather(mine, everything)
+    world.Allreduce(bytes(mine), mine)
+    world.Alltoallv([bytes(everything), counts], [everything, counts])
+    told = getattr(ctypes.CDLL(None), "colltune_last_choice", None)
+    if told is None:
+        return
+    yield PRELOADED
+    told.restype = ctypes.c_char_p
+    for collective in ("bcast", "allgather", "allreduce", "alltoallv"):
+        yield told(collective.encode()).decode()
+
+
 def main(folder: str, records: str, done: str) -> None:
     """Run the tests that are left, and write down how they end."""
     # one that hangs is told to end, and shows where it is
@@ -96,6 +119,9 @@ def main(folder: str, records: str, done: str) -> None:
     mpi = importlib.import_module("mpi4py.MPI")
     result = Recorded(Path(records) / str(mpi.COMM_WORLD.Get_rank()))
     unittest.TestSuite(left).run(result)
+    ran = "".join(f"{line}\n" for line in choices(mpi))
+    if mpi.COMM_WORLD.Get_rank() == 0:
+        (Path(records) / "ran").write_text(ran, encoding="utf-8")
     result.write("begin", END)
 
 

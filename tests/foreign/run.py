@@ -22,7 +22,7 @@ from colltune.files import whole
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 from tests.foreign import recording, suite
-from tests.foreign.modes import NPROCS, WITHOUT, Mode, modes
+from tests.foreign.modes import NPROCS, ONE_THREAD, WITHOUT, Mode, modes
 from tests.foreign.running import Job, Outcomes, run
 from tests.integration.install import FOLDER, installed
 
@@ -38,6 +38,7 @@ _QUIET = {
     "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
     "I_MPI_FABRICS": "shm",
 }
+AT_WORK = "(libcolltune runs what it is told to)"
 _ENDS = ("pass", "fail", "hang", "crash", "skip")
 ByMode = Mapping[str, Outcomes]
 
@@ -77,10 +78,8 @@ def at_hand(named: Sequence[str]) -> Iterator[Installation]:
 
 def differences(name: str, by_mode: ByMode) -> Iterator[str]:
     """Yield a line for each test that ends alike twice without colltune, and otherwise with it."""
-    first, second = (by_mode[mode] for mode in WITHOUT)
     for mode, outcomes in by_mode.items():
-        if mode in WITHOUT:
-            continue
+        first, second = _without(by_mode, mode)
         for test in sorted(first.keys() | second.keys() | outcomes.keys()):
             before, again, now = (o.get(test, "not run") for o in (first, second, outcomes))
             if before == again != now:
@@ -94,10 +93,17 @@ def table(found: Mapping[str, ByMode]) -> Iterator[str]:
         for mode, outcomes in by_mode.items():
             counts = Counter(outcomes.values())
             yield f"{name:20} {mode:26}" + "".join(f"{counts[end]:7}" for end in _ENDS)
-        first, second = (by_mode[mode] for mode in WITHOUT)
-        unsteady = sum(first.get(test) != second.get(test) for test in first | second)
-        if unsteady:
-            yield f"{name:20} {unsteady} tests do not end alike twice without colltune"
+        for end in ("", ONE_THREAD):
+            first, second = _without(by_mode, end)
+            if unsteady := sum(first.get(test) != second.get(test) for test in first | second):
+                yield f"{name:20} {unsteady} tests do not end alike twice without colltune{end}"
+
+
+def _without(by_mode: ByMode, mode: str) -> tuple[Outcomes, Outcomes]:
+    """Return the outcomes of both runs without colltune that `mode` is compared with."""
+    end = ONE_THREAD if mode.endswith(ONE_THREAD) else ""
+    first, second = WITHOUT
+    return by_mode.get(first + end, {}), by_mode.get(second + end, {})
 
 
 def _all(mpi: Installation, name: str) -> Iterator[tuple[str, Outcomes]]:
@@ -142,13 +148,22 @@ def _new(mpi: Installation, tests: suite.Suite, mode: Mode, kept: Path, key: str
     shutil.rmtree(folder, ignore_errors=True)
     started = time.monotonic()
     job = Job(command, NPROCS, variables)
-    outcomes = run(job, folder, lambda stop: _say(f"{name}: {stop}"))
+    outcomes = run(job, folder, lambda stop: _say(f"{name}: {stop}")) | _at_work(mode, folder)
     counts = Counter(outcomes.values())
     told = ", ".join(f"{counts[end]} {end}" for end in _ENDS if counts[end])
     _say(f"{name}: {told} in {time.monotonic() - started:.0f} s")
     with whole(kept) as path:
         path.write_text(json.dumps({"key": key, "outcomes": outcomes}), encoding="utf-8")
     return outcomes
+
+
+def _at_work(mode: Mode, folder: Path) -> Outcomes:
+    """Return a failure unless some of what the mode is for was seen to run."""
+    ran = {line for path in folder.glob("*/ran") for line in path.read_text().splitlines()}
+    if not mode.runs or ran.intersection(mode.runs):
+        return {}
+    _say(f"{mode.name}: none of {', '.join(mode.runs)} ran in {folder}, but {sorted(ran)}")
+    return {AT_WORK: "fail"}
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from colltune.errors import ProgramError
 from tests.foreign import recording, run, running, suite
-from tests.foreign.modes import WITHOUT
+from tests.foreign.modes import ONE_THREAD, WITHOUT, Mode
 from tests.foreign.recording import END
 from tests.foreign.running import START, Job, merged
 
@@ -19,6 +19,11 @@ import os
 class COMM_WORLD:
     @staticmethod
     def Get_rank(): return int(os.environ["RANK"])
+    @staticmethod
+    def Get_size(): return 2
+    @staticmethod
+    def Bcast(*buffers): pass
+    Allgather = Allreduce = Alltoallv = Bcast
 """
 TESTS = """
 import os, signal, subprocess, sys, time, unittest
@@ -121,11 +126,14 @@ def test_differences_are_those_of_steady_tests() -> None:
         again: {"a": "pass", "b": "hang", "c": "fail", "d": "pass"},
         "idle": {"a": "pass", "b": "fail", "c": "fail", "d": "hang"},
         "rules": {"a": "pass", "b": "pass", "c": "pass"},
+        **{name + ONE_THREAD: {"a": "skip"} for name in WITHOUT},
+        "table" + ONE_THREAD: {"a": "pass"},
     }
     assert list(run.differences("mpich-1", by_mode)) == [
         "mpich-1, idle: d: pass without colltune, hang with it",
         "mpich-1, rules: c: fail without colltune, pass with it",
         "mpich-1, rules: d: pass without colltune, not run with it",
+        "mpich-1, table, one thread: a: skip without colltune, pass with it",
     ]
     assert "1 tests do not end alike twice" in "\n".join(run.table({"mpich-1": by_mode}))
 
@@ -138,6 +146,15 @@ def test_without_a_network_it_says_what_it_wanted(
     monkeypatch.setenv("PIP_RETRIES", "0")
     with pytest.raises(ProgramError, match=r"tools\.txt locks \(is there a network"):
         suite._tools(tmp_path / "tools")
+
+
+def test_tests_that_ran_without_what_they_test_are_no_proof(tmp_path: Path) -> None:
+    """A mode in which libcolltune ran nothing that it was told to has one more failure."""
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "ran").write_text("libcolltune\ncolltune.a.b:c=1\n\n")
+    assert not run._at_work(Mode("forced", runs=("colltune.a.b:c=1", "colltune.a.x")), tmp_path)
+    assert not run._at_work(Mode("without"), tmp_path)
+    assert run._at_work(Mode("forced", runs=("colltune.a.x",)), tmp_path) == {run.AT_WORK: "fail"}
 
 
 @pytest.mark.parametrize("name", ["mpi4py.txt", "tools.txt"])
