@@ -30,7 +30,8 @@ from colltune.errors import BudgetError, CampaignError, ColltuneError
 from colltune.files import cache_folder
 from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
-from colltune.models.fitting import AUTO, fit
+from colltune.models.fitting import fit
+from colltune.models.learners import AUTO
 from colltune.mpi import MpiLibrary, trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
