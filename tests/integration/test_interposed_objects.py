@@ -1,12 +1,14 @@
-"""Datatypes and operations of users under libcolltune: what MPI takes, and what it refuses."""
+"""Datatypes, operations and large counts under libcolltune: what MPI takes, and what it refuses."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from colltune import process
+from colltune.dataset.profile_file import read_profiles
 from tests.integration import preloaded
 from tests.integration.preloaded import Preloaded
 
@@ -38,3 +40,71 @@ def test_objects_of_all_kinds_fare_as_without_the_library(
     assert "0 errors went elsewhere" in ours.stdout
     assert "WRONG" not in ours.stdout
     assert ours.stdout == without.stdout
+
+
+WITH_COUNTS = (
+    *("allgather", "allgatherv", "alltoall", "alltoallv", "gather", "scatter", "bcast"),
+    *("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"),
+)
+
+
+@pytest.fixture
+def counting(mpi: Preloaded, tmp_path: Path) -> Path:
+    """Return the program that calls functions of large counts, of an MPI that has them."""
+    program = mpi.compiled(PROGRAMS / "large_counts.c", tmp_path)
+    if mpi.run(1, [program], preload=False).stdout == "before MPI 4\n":
+        pytest.skip(f"{mpi.installation.mpirun} has no functions of large counts")
+    return program
+
+
+def test_functions_of_large_counts_are_recorded(
+    mpi: Preloaded, counting: Path, tmp_path: Path
+) -> None:
+    """Each stands in the profile with its bytes, and elements without data with none."""
+    ours = mpi.run(3, [counting], {"COLLTUNE_PROFILE": str(tmp_path / "profile")})
+    process.check(ours, "the calls")
+    used = read_profiles([tmp_path / "profile"]).uses
+    found = {(use.kind.collective.value, use.msize_bytes): use.operations for use in used}
+    expected = {(collective, 4000): 1 for collective in WITH_COUNTS}
+    del expected["reduce_scatter", 4000]
+    empty = {("bcast", 0): 1, ("allgather", 0): 1}
+    assert found == expected | empty | {("reduce_scatter", 12000): 1}
+
+
+def test_functions_of_large_counts_run_what_is_chosen(mpi: Preloaded, counting: Path) -> None:
+    """Our own algorithms run them, but for alltoallv, of which others may have larger counts."""
+    ours = mpi.run(3, [counting], FORCED)
+    process.check(ours, "the calls")
+    ran = dict(line.split(": ") for line in ours.stdout.splitlines() if ": " in line)
+    own = {"allgather", "allreduce", "bcast"}
+    assert {name for name, ran_by in ran.items() if ran_by.startswith("colltune.")} == own
+    assert ran.keys() == set(WITH_COUNTS)
+
+
+def test_functions_of_large_counts_are_steered(
+    mpi: Preloaded, counting: Path, tmp_path: Path
+) -> None:
+    """A rule that names an algorithm of MPICH holds for them, too."""
+    rules = tmp_path / "rules"
+    rules.write_text(
+        "colltune-rules 1\n"
+        "configuration c mpich.alltoallv.scattered MPIR_CVAR_ALLTOALLV_INTRA_ALGORITHM=scattered\n"
+        "start alltoallv c\n"
+    )
+    ours = mpi.run(3, [counting], {"COLLTUNE_RULES": str(rules)})
+    process.check(ours, "the calls")
+    assert "alltoallv: mpich.alltoallv.scattered" in ours.stdout
+
+
+def test_more_bytes_than_an_int_holds_are_counted(
+    mpi: Preloaded, counting: Path, tmp_path: Path
+) -> None:
+    """2 GiB and a bit, counted otherwise on each process, go to the MPI library; on request."""
+    if not os.environ.get("COLLTUNE_TEST_CONFORMANCE"):
+        pytest.skip("takes 5 GiB of memory; COLLTUNE_TEST_CONFORMANCE is not set")
+    wanted = FORCED | {"COLLTUNE_PROFILE": str(tmp_path / "profile")}
+    ours = mpi.run(2, [counting, "huge"], wanted)
+    process.check(ours, "the call")
+    assert "bcast: library" in ours.stdout
+    (use,) = read_profiles([tmp_path / "profile"]).uses
+    assert use.msize_bytes == 2**31 + 4096

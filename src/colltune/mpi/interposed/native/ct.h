@@ -40,8 +40,9 @@ typedef struct {
     ct_collective_t collective;
     const void *sendbuf;
     void *recvbuf;
-    int sendcount, recvcount;
-    const int *sendcounts, *sdispls, *recvcounts, *rdispls;
+    MPI_Count sendcount, recvcount;
+    const int *sendcounts, *sdispls, *recvcounts, *rdispls; /* is_large: read by ct_count_at */
+    int is_large; /* it was a function of large counts, MPI_Bcast_c: they are MPI_Count and MPI_Aint */
     MPI_Datatype sendtype, recvtype;
     MPI_Op op;
     int root;
@@ -220,6 +221,11 @@ int colltune_alltoallv_threshold_set(MPI_Comm comm, long bytes);
 int colltune_alltoallv_threshold_keyval(void);
 
 /* ---- the rest ---- */
+
+/* The count for process i in one of the call's arrays of counts. */
+static inline MPI_Count ct_count_at(const ct_call_t *call, const int *counts, int i) {
+    return call->is_large ? ((const MPI_Count *)(const void *)counts)[i] : counts[i];
+}
 
 /* Call the MPI library as the user did, on `comm` instead of the call's communicator. */
 int ct_pass(const ct_call_t *call, MPI_Comm comm);

@@ -1,7 +1,9 @@
 /* What becomes of a call: whether it is ours to change, what it asks for, and who runs it. */
 #include "dispatch.h"
 
-#include <stdint.h>
+#include "calls.h"
+
+#include <limits.h>
 #include <stdlib.h>
 
 /* Calls that ours makes, directly or through the MPI library, go to the MPI library. */
@@ -15,50 +17,36 @@ const ct_call_t ct_no_call;
 
 /* ---- as the user called it ---- */
 
+#define COMMA() ,
+#define GIVE(argument) c->argument
+#define GIVE_LARGE(argument) (const void *)c->argument
+
 static int pass(const ct_call_t *c, MPI_Comm comm) {
+#define PASS(function, COLLECTIVE, LIST) \
+    case CT_##COLLECTIVE: return PMPI_##function(CT_##LIST(GIVE, GIVE, COMMA) comm);
     switch (c->collective) {
-    case CT_ALLGATHER:
-        return PMPI_Allgather(c->sendbuf, c->sendcount, c->sendtype, c->recvbuf, c->recvcount,
-                              c->recvtype, comm);
-    case CT_ALLGATHERV:
-        return PMPI_Allgatherv(c->sendbuf, c->sendcount, c->sendtype, c->recvbuf, c->recvcounts,
-                               c->rdispls, c->recvtype, comm);
-    case CT_ALLREDUCE:
-        return PMPI_Allreduce(c->sendbuf, c->recvbuf, c->recvcount, c->recvtype, c->op, comm);
-    case CT_ALLTOALL:
-        return PMPI_Alltoall(c->sendbuf, c->sendcount, c->sendtype, c->recvbuf, c->recvcount,
-                             c->recvtype, comm);
-    case CT_ALLTOALLV:
-        return PMPI_Alltoallv(c->sendbuf, c->sendcounts, c->sdispls, c->sendtype, c->recvbuf,
-                              c->recvcounts, c->rdispls, c->recvtype, comm);
-    case CT_BARRIER:
-        return PMPI_Barrier(comm);
-    case CT_BCAST:
-        return PMPI_Bcast(c->recvbuf, c->recvcount, c->recvtype, c->root, comm);
-    case CT_EXSCAN:
-        return PMPI_Exscan(c->sendbuf, c->recvbuf, c->recvcount, c->recvtype, c->op, comm);
-    case CT_GATHER:
-        return PMPI_Gather(c->sendbuf, c->sendcount, c->sendtype, c->recvbuf, c->recvcount,
-                           c->recvtype, c->root, comm);
-    case CT_REDUCE:
-        return PMPI_Reduce(c->sendbuf, c->recvbuf, c->recvcount, c->recvtype, c->op, c->root, comm);
-    case CT_REDUCE_SCATTER:
-        return PMPI_Reduce_scatter(c->sendbuf, c->recvbuf, c->recvcounts, c->recvtype, c->op, comm);
-    case CT_REDUCE_SCATTER_BLOCK:
-        return PMPI_Reduce_scatter_block(c->sendbuf, c->recvbuf, c->recvcount, c->recvtype, c->op,
-                                         comm);
-    case CT_SCAN:
-        return PMPI_Scan(c->sendbuf, c->recvbuf, c->recvcount, c->recvtype, c->op, comm);
-    case CT_SCATTER:
-        return PMPI_Scatter(c->sendbuf, c->sendcount, c->sendtype, c->recvbuf, c->recvcount,
-                            c->recvtype, c->root, comm);
+        CT_EACH_COLLECTIVE(PASS)
     default:
         return MPI_ERR_INTERN;
     }
 }
 
+#if MPI_VERSION >= 4
+static int pass_large(const ct_call_t *c, MPI_Comm comm) {
+#define PASS_LARGE(function, COLLECTIVE, LIST) \
+    case CT_##COLLECTIVE: return PMPI_##function##_c(CT_##LIST(GIVE, GIVE_LARGE, COMMA) comm);
+    switch (c->collective) {
+        CT_EACH_WITH_COUNTS(PASS_LARGE)
+    default:
+        return MPI_ERR_INTERN;
+    }
+}
+#else
+#define pass_large pass
+#endif
+
 int ct_pass(const ct_call_t *call, MPI_Comm comm) {
-    int error = pass(call, comm);
+    int error = call->is_large ? pass_large(call, comm) : pass(call, comm);
     if (error != MPI_SUCCESS && comm == call->comm) handled = 1;
     return error;
 }
@@ -71,20 +59,21 @@ static int has_root(ct_collective_t collective) {
 }
 
 /* 0 with the bytes written, 1 where the MPI library has something to say about the arguments. */
-static int bytes_of(int count, MPI_Datatype type, size_t *bytes) {
+static int bytes_of(MPI_Count count, MPI_Datatype type, size_t *bytes) {
     size_t size;
     if (count < 0 || ct_type_size(type, &size)) return 1;
     *bytes = (size_t)count * size;
     return 0;
 }
 
-/* The sum of all processes' counts, which each process knows. */
-static int sum_of(const int *counts, int n, MPI_Datatype type, size_t *bytes) {
+/* The sum of what all processes receive, which each process knows. */
+static int sum_of(const ct_call_t *call, int n, size_t *bytes) {
     size_t sum = 0, size;
-    if (!counts || bytes_of(1, type, &size)) return 1;
+    if (!call->recvcounts || ct_type_size(call->recvtype, &size)) return 1;
     for (int i = 0; i < n; i++) {
-        if (counts[i] < 0) return 1;
-        sum += (size_t)counts[i];
+        MPI_Count count = ct_count_at(call, call->recvcounts, i);
+        if (count < 0) return 1;
+        sum += (size_t)count;
     }
     *bytes = sum * size;
     return 0;
@@ -109,12 +98,11 @@ static int measure(const ct_comm_t *c, ct_call_t *call) {
         if (!knows_sent(call)) return 1;
         break;
     case CT_ALLGATHERV:
-        failed = sum_of(call->recvcounts, c->size, call->recvtype, &call->msize);
+        failed = sum_of(call, c->size, &call->msize);
         call->msize /= (size_t)c->size;
         return failed;
     case CT_REDUCE_SCATTER:
-        return call->op == MPI_OP_NULL ||
-               sum_of(call->recvcounts, c->size, call->recvtype, &call->msize);
+        return call->op == MPI_OP_NULL || sum_of(call, c->size, &call->msize);
     case CT_GATHER: /* what the root receives means nothing to the others */
         if (c->rank != call->root) return bytes_of(call->sendcount, call->sendtype, &call->msize);
         break;
@@ -136,6 +124,19 @@ static int measure(const ct_comm_t *c, ct_call_t *call) {
 
 /* ---- who runs it ---- */
 
+/* Whether no process has a count that is too large for our own algorithms, which have ints: another
+ * one may describe the same message by other counts. */
+static int is_small(const ct_call_t *call) {
+    switch (call->collective) {
+    case CT_ALLREDUCE: /* its counts are the same everywhere */
+        return call->recvcount <= INT_MAX;
+    case CT_ALLTOALLV:
+        return !call->is_large;
+    default:
+        return call->msize <= INT_MAX;
+    }
+}
+
 /* The configuration that is to run it; NULL: the MPI library by its own decision. */
 static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
     const ct_configuration_t *chosen = ct_forced(call->collective);
@@ -143,6 +144,7 @@ static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
     if (!chosen || chosen->kind == CT_LIBRARY) return NULL;
     if (chosen->kind == CT_STEERED) return ct_steerable(c, chosen) ? chosen : NULL;
     const ct_algorithm_t *algorithm = chosen->algorithm;
+    if (!is_small(call)) return NULL;
     if (algorithm->fits && !algorithm->fits(c, call, chosen->values)) return NULL;
     return ct_base(c) == MPI_SUCCESS ? chosen : NULL;
 }

@@ -1,8 +1,10 @@
 /* MPI's functions as programs call them: the beginning, the end, and the collectives. */
+#include "calls.h"
 #include "core.h"
 #include "dispatch.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
@@ -72,234 +74,50 @@ CT_PUBLIC int MPI_Finalize(void) {
 
 /* ---- collectives ---- */
 
-CT_PUBLIC int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLGATHER))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_ALLGATHER;
-        call.sendbuf = sendbuf;
-        call.sendcount = sendcount;
-        call.sendtype = sendtype;
-        call.recvbuf = recvbuf;
-        call.recvcount = recvcount;
-        call.recvtype = recvtype;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
+/* A handle as it comes: of a program of another MPI it may be wider than one of ours. */
+typedef intptr_t handle_t;
 
-CT_PUBLIC int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
-                             void *recvbuf, const int recvcounts[], const int displs[],
-                             MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLGATHERV))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_ALLGATHERV;
-        call.sendbuf = sendbuf;
-        call.sendcount = sendcount;
-        call.sendtype = sendtype;
-        call.recvbuf = recvbuf;
-        call.recvcounts = recvcounts;
-        call.rdispls = displs;
-        call.recvtype = recvtype;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype,
-                           comm);
-}
+#define TYPE_sendbuf(COUNT, PLACE) const void *
+#define TYPE_sendcount(COUNT, PLACE) COUNT
+#define TYPE_sendcounts(COUNT, PLACE) const COUNT *
+#define TYPE_sdispls(COUNT, PLACE) const PLACE *
+#define TYPE_sendtype(COUNT, PLACE) handle_t
+#define TYPE_recvbuf(COUNT, PLACE) void *
+#define TYPE_recvcount(COUNT, PLACE) COUNT
+#define TYPE_recvcounts(COUNT, PLACE) const COUNT *
+#define TYPE_rdispls(COUNT, PLACE) const PLACE *
+#define TYPE_recvtype(COUNT, PLACE) handle_t
+#define TYPE_op(COUNT, PLACE) handle_t
+#define TYPE_root(COUNT, PLACE) int
 
-CT_PUBLIC int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                            MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLREDUCE))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_ALLREDUCE;
-        call.sendbuf = sendbuf;
-        call.recvbuf = recvbuf;
-        call.recvcount = count;
-        call.recvtype = datatype;
-        call.op = op;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
-}
+#define COMMA() ,
+#define SEMICOLON() ;
+#define PLAIN(argument) TYPE_##argument(int, int) argument
+#define LARGE(argument) TYPE_##argument(MPI_Count, MPI_Aint) argument
+#define KEEP(argument) call.argument = (__typeof__(call.argument))argument
+#define GIVE(argument) argument
 
-CT_PUBLIC int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                           int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLTOALL))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_ALLTOALL;
-        call.sendbuf = sendbuf;
-        call.sendcount = sendcount;
-        call.sendtype = sendtype;
-        call.recvbuf = recvbuf;
-        call.recvcount = recvcount;
-        call.recvtype = recvtype;
-        call.comm = comm;
-        return ct_dispatch(&call);
+/* Ours stands before MPI's function, theirs is the same of MPI's profiling layer. */
+#define INTERPOSE(function, COLLECTIVE, LIST, TAKE, large)                                    \
+    int their_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm)                          \
+        __asm__("PMPI_" #function);                                                           \
+    CT_PUBLIC int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm)                  \
+        __asm__("MPI_" #function);                                                            \
+    int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm) {                          \
+        if (UNLIKELY(ct_is_engaged(CT_##COLLECTIVE))) {                                       \
+            ct_call_t call = ct_no_call;                                                      \
+            call.collective = CT_##COLLECTIVE;                                                \
+            call.is_large = large;                                                            \
+            CT_##LIST(KEEP, KEEP, SEMICOLON) KEEP(comm);                                      \
+            return ct_dispatch(&call);                                                        \
+        }                                                                                     \
+        return their_##function(CT_##LIST(GIVE, GIVE, COMMA) comm);                           \
     }
-    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
 
-CT_PUBLIC int MPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
-                            MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
-                            const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_ALLTOALLV))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_ALLTOALLV;
-        call.sendbuf = sendbuf;
-        call.sendcounts = sendcounts;
-        call.sdispls = sdispls;
-        call.sendtype = sendtype;
-        call.recvbuf = recvbuf;
-        call.recvcounts = recvcounts;
-        call.rdispls = rdispls;
-        call.recvtype = recvtype;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls,
-                          recvtype, comm);
-}
+#define WITH_INT(function, COLLECTIVE, LIST) INTERPOSE(function, COLLECTIVE, LIST, PLAIN, 0)
+CT_EACH_COLLECTIVE(WITH_INT)
 
-CT_PUBLIC int MPI_Barrier(MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_BARRIER))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_BARRIER;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Barrier(comm);
-}
-
-CT_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_BCAST))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_BCAST;
-        call.recvbuf = buffer;
-        call.recvcount = count;
-        call.recvtype = datatype;
-        call.root = root;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Bcast(buffer, count, datatype, root, comm);
-}
-
-CT_PUBLIC int MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                         MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_EXSCAN))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_EXSCAN;
-        call.sendbuf = sendbuf;
-        call.recvbuf = recvbuf;
-        call.recvcount = count;
-        call.recvtype = datatype;
-        call.op = op;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Exscan(sendbuf, recvbuf, count, datatype, op, comm);
-}
-
-CT_PUBLIC int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                         int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_GATHER))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_GATHER;
-        call.sendbuf = sendbuf;
-        call.sendcount = sendcount;
-        call.sendtype = sendtype;
-        call.recvbuf = recvbuf;
-        call.recvcount = recvcount;
-        call.recvtype = recvtype;
-        call.root = root;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
-
-CT_PUBLIC int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                         MPI_Op op, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_REDUCE))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_REDUCE;
-        call.sendbuf = sendbuf;
-        call.recvbuf = recvbuf;
-        call.recvcount = count;
-        call.recvtype = datatype;
-        call.op = op;
-        call.root = root;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
-}
-
-CT_PUBLIC int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
-                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_REDUCE_SCATTER))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_REDUCE_SCATTER;
-        call.sendbuf = sendbuf;
-        call.recvbuf = recvbuf;
-        call.recvcounts = recvcounts;
-        call.recvtype = datatype;
-        call.op = op;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-}
-
-CT_PUBLIC int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
-                                       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_REDUCE_SCATTER_BLOCK))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_REDUCE_SCATTER_BLOCK;
-        call.sendbuf = sendbuf;
-        call.recvbuf = recvbuf;
-        call.recvcount = recvcount;
-        call.recvtype = datatype;
-        call.op = op;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
-}
-
-CT_PUBLIC int MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                       MPI_Op op, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_SCAN))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_SCAN;
-        call.sendbuf = sendbuf;
-        call.recvbuf = recvbuf;
-        call.recvcount = count;
-        call.recvtype = datatype;
-        call.op = op;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Scan(sendbuf, recvbuf, count, datatype, op, comm);
-}
-
-CT_PUBLIC int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                          int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-    if (UNLIKELY(ct_is_engaged(CT_SCATTER))) {
-        ct_call_t call = ct_no_call;
-        call.collective = CT_SCATTER;
-        call.sendbuf = sendbuf;
-        call.sendcount = sendcount;
-        call.sendtype = sendtype;
-        call.recvbuf = recvbuf;
-        call.recvcount = recvcount;
-        call.recvtype = recvtype;
-        call.root = root;
-        call.comm = comm;
-        return ct_dispatch(&call);
-    }
-    return PMPI_Scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
+#if MPI_VERSION >= 4
+#define WITH_COUNT(function, COLLECTIVE, LIST) INTERPOSE(function##_c, COLLECTIVE, LIST, LARGE, 1)
+CT_EACH_WITH_COUNTS(WITH_COUNT)
+#endif

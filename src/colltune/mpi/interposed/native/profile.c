@@ -194,7 +194,10 @@ static uint64_t mean_bytes(const ct_call_t *call, int size) {
     MPI_Datatype type = here ? call->recvtype : call->sendtype;
     if (!counts || ct_type_size(type, &item)) return 0;
     uint64_t sum = 0;
-    for (int i = 0; i < size; i++) sum += counts[i] > 0 ? (uint64_t)counts[i] : 0;
+    for (int i = 0; i < size; i++) {
+        MPI_Count count = ct_count_at(call, counts, i);
+        sum += count > 0 ? (uint64_t)count : 0;
+    }
     return sum * item / (uint64_t)size;
 }
 
