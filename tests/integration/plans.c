@@ -19,9 +19,11 @@ int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*relea
 }
 int ct_led_from(int ppn, int leaders, int k) { return ppn * k / leaders; }
 int ct_leader(const ct_hierarchy_t *h, int leaders) { return (void)h, (void)leaders, 0; }
-int ct_failed(const ct_hierarchy_t *h) { return (void)h, 0; }
-int ct_arrived(ct_hierarchy_t *h, int k) { return (void)h, (void)k, 0; }
-void ct_arrive(ct_hierarchy_t *h, int k, int chunks) { (void)h, (void)k, (void)chunks; }
+int ct_same_size(ct_hierarchy_t *h, int local) { return (void)h, (void)local, 0; }
+int ct_arrived(ct_hierarchy_t *h, int k, int *code) { return (void)h, (void)k, *code = 0; }
+void ct_arrive(ct_hierarchy_t *h, int k, int chunks, int code) {
+    (void)h, (void)k, (void)chunks, (void)code;
+}
 int ct_wait_turn(const ct_hierarchy_t *h, ct_wait_t *wait) { return (void)h, (void)wait, 0; }
 
 static const ct_plan_t *plans[MOST];

@@ -2,7 +2,10 @@
  * distribution on the node that overlaps with it (Tran et al., sec. 3.2).
  *
  * Blocks lie in the shared memory by leader, then by node, then by rank, whatever order of ranks
- * over nodes: what a leader passes on is contiguous. Large blocks go in rounds of slices. */
+ * over nodes: what a leader passes on is contiguous. Large blocks go in rounds of slices.
+ *
+ * How many rounds there are rests on the size of the block and on nothing else, so that errors leave
+ * no process behind; that all have the same size is found out before a second round. */
 #include "hierarchy.h"
 
 #include <limits.h>
@@ -63,7 +66,7 @@ static const order_t *order_of(ct_comm_t *c, const ct_hierarchy_t *h, int leader
     return NULL;
 }
 
-/* ---- one call ---- */
+/* ---- one round ---- */
 
 typedef struct {
     ct_data_t data; /* first: functions get its address */
@@ -82,6 +85,7 @@ typedef struct {
     const void *source;
     size_t sendcount;
     int in_place; /* all is exchanged in the receive buffer: nothing to be copied */
+    int code;     /* the first error of this process */
 } gather_t;
 
 static size_t begin(const ct_data_t *data, int k, int node) {
@@ -122,25 +126,23 @@ static int copy(const ct_data_t *data, int k, int first, int end, size_t budget,
 static int aggregate(gather_t *g) {
     ct_hierarchy_t *h = g->h;
     char *slot = g->data.base + (size_t)g->order->mine * (g->high - g->low);
-    int code = MPI_SUCCESS, k = ct_leader(h, g->leaders);
-    if (!g->mine) code = ct_pack(&g->from, g->source, g->sendcount, slot, h->work);
-    else if (slot != g->mine + g->low) memcpy(slot, g->mine + g->low, g->high - g->low);
-    if (code != MPI_SUCCESS) return code;
-    ct_written(h, g->block);
-    if (k < 0) return MPI_SUCCESS;
-    int end = ct_led_from(h->ppn, g->leaders, k + 1);
-    return ct_await_written(h, g->block, h->local, end);
+    int code = g->code, k = ct_leader(h, g->leaders);
+    if (code == MPI_SUCCESS) {
+        if (!g->mine) code = ct_pack(&g->from, g->source, g->sendcount, slot, h->work);
+        else if (slot != g->mine + g->low) memcpy(slot, g->mine + g->low, g->high - g->low);
+    }
+    ct_written(h, g->block, code);
+    if (k < 0) return code;
+    return ct_first(code, ct_await_written(h, h->local, ct_led_from(h->ppn, g->leaders, k + 1)));
 }
 
-static int run_round(gather_t *g) {
+static void run_round(gather_t *g) {
     char *half;
-    int code = ct_round_begin(g->h, &half);
+    g->code = ct_first(g->code, ct_round_begin(g->h, &half));
     g->data.base = g->in_place ? g->recvbuf : half;
-    if (code == MPI_SUCCESS) code = aggregate(g);
-    if (code == MPI_SUCCESS)
-        code = ct_exchange(g->h, g->plan, &g->data, g->leaders, g->overlap);
+    g->code = aggregate(g);
+    g->code = ct_exchange(g->h, g->plan, &g->data, g->leaders, g->overlap, g->code);
     ct_round_end(g->h);
-    return ct_fail(g->h, code);
 }
 
 /* ---- buffers ---- */
@@ -153,74 +155,101 @@ static int unpack_all(const gather_t *g) {
 }
 
 /* Where one round does not do, blocks that are not dense are packed and unpacked as a whole. */
+static void pack_whole(gather_t *g, char **packed, char **whole) {
+    if (!g->from.dense) {
+        g->mine = *packed = malloc(g->block);
+        int code = *packed ? ct_pack(&g->from, g->source, g->sendcount, *packed, g->h->work)
+                           : MPI_ERR_NO_MEM;
+        g->code = ct_first(g->code, code);
+    }
+    if (!g->to.dense) {
+        g->whole = *whole = malloc(g->block * (size_t)g->h->size);
+        if (!*whole) g->code = ct_first(g->code, MPI_ERR_NO_MEM);
+    }
+}
+
 static int run_rounds(gather_t *g, size_t slice) {
     char *packed = NULL, *whole = NULL;
-    int code = MPI_SUCCESS;
     if (g->from.dense) g->mine = g->source;
     if (g->to.dense) g->whole = g->recvbuf;
-    if (slice < g->block && !g->from.dense) {
-        g->mine = packed = malloc(g->block);
-        code = packed ? ct_pack(&g->from, g->source, g->sendcount, packed, g->h->work)
-                      : MPI_ERR_NO_MEM;
-    }
-    if (slice < g->block && !g->to.dense) {
-        g->whole = whole = malloc(g->block * (size_t)g->h->size);
-        if (!whole) code = MPI_ERR_NO_MEM;
-    }
+    if (slice < g->block && g->code == MPI_SUCCESS) pack_whole(g, &packed, &whole);
     g->in_place = slice == g->block && g->to.dense && g->h->ppn == 1 && g->order->ranked;
-    ct_fail(g->h, code);
-    for (g->low = 0; g->low < g->block && code == MPI_SUCCESS; g->low = g->high) {
+    for (g->low = 0; g->low < g->block; g->low = g->high) {
         g->high = g->block - g->low < slice ? g->block : g->low + slice;
-        code = run_round(g);
+        run_round(g);
     }
-    if (code == MPI_SUCCESS && whole) code = unpack_all(g);
+    if (g->code == MPI_SUCCESS && whole) g->code = unpack_all(g);
     free(packed);
     free(whole);
-    return code;
+    return g->code;
 }
 
 static int read_types(gather_t *g, const ct_call_t *call) {
     int code = ct_elements(call->recvtype, &g->to);
     g->recvbuf = call->recvbuf;
     g->recvcount = (size_t)call->recvcount;
-    g->block = g->recvcount * g->to.size;
+    g->block = call->msize;
     g->source = call->sendbuf;
     g->sendcount = (size_t)call->sendcount;
     if (code == MPI_SUCCESS && call->sendbuf != MPI_IN_PLACE)
-        return ct_elements(call->sendtype, &g->from);
-    g->from = g->to;
-    g->sendcount = g->recvcount;
-    g->source = ct_element(&g->to, call->recvbuf, (size_t)g->h->rank * g->recvcount);
+        code = ct_elements(call->sendtype, &g->from);
+    else {
+        g->from = g->to;
+        g->sendcount = g->recvcount;
+        g->source = ct_element(&g->to, call->recvbuf, (size_t)g->h->rank * g->recvcount);
+    }
+    if (code == MPI_SUCCESS && g->sendcount * g->from.size != g->block) code = MPI_ERR_TRUNCATE;
     return code;
 }
 
-/* See to memory for slices as large as can be had; 0 bytes if there is none. */
-static int slices(gather_t *g, long chunk, size_t *slice) {
-    int code = MPI_SUCCESS, had = 0;
-    for (;;) {
-        *slice = ct_segment_most(g->h) / (size_t)g->h->size;
-        if (chunk && (size_t)chunk < *slice) *slice = (size_t)chunk;
-        if (g->block < *slice) *slice = g->block;
-        if (!*slice) return code;
-        code = ct_segment(g->h, *slice * (size_t)g->h->size, &had);
-        if (code != MPI_SUCCESS || had) return code;
-    }
+/* ---- one call ---- */
+
+/* Whether all have the same block, by an allgather of its size. */
+static int compare_blocks(const gather_t *g) {
+    unsigned long long mine[CT_COMPARED_WORDS] = {g->block};
+    unsigned long long *theirs = malloc((size_t)g->h->size * sizeof mine);
+    gather_t sizes = *g;
+    if (!theirs) return MPI_ERR_NO_MEM;
+    sizes.block = sizes.sendcount = sizes.recvcount = sizeof mine;
+    sizes.to = sizes.from = (ct_elements_t){.type = MPI_BYTE, .size = 1, .extent = 1, .dense = 1};
+    sizes.source = mine;
+    sizes.recvbuf = theirs;
+    int code = run_rounds(&sizes, sizeof mine);
+    for (int r = 0; r < g->h->size && code == MPI_SUCCESS; r++)
+        if (theirs[r * CT_COMPARED_WORDS] != g->block) code = MPI_ERR_TRUNCATE;
+    free(theirs);
+    return code;
+}
+
+/* The bytes of a block that go in each round. Whoever would not come by with one, as memory is now,
+ * compares sizes first. */
+static int slice_of(gather_t *g, long chunk, size_t *slice) {
+    size_t n = (size_t)g->h->size;
+    *slice = ct_segment_most() / n ? ct_segment_most() / n : 1;
+    if (chunk && (size_t)chunk < *slice) *slice = (size_t)chunk;
+    if (g->block < *slice) *slice = g->block;
+    int has = ct_segment_has(g->h, *slice * n);
+    if (has && *slice == g->block && g->block != CT_COMPARED_BYTES) return MPI_SUCCESS;
+    int code = compare_blocks(g);
+    if (code == MPI_SUCCESS && !has) code = ct_segment_grow(g->h, *slice * n);
+    if (*slice > g->h->half / n) *slice = g->h->half / n;
+    return code;
 }
 
 static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
     gather_t g = {.data = {NULL, begin, copy}};
     size_t slice = 0;
     int code = ct_hierarchy(c, &g.h);
-    if (code == MPI_SUCCESS) code = read_types(&g, call);
-    if (code == MPI_SUCCESS) code = slices(&g, values[CT_CHUNK], &slice);
     if (code != MPI_SUCCESS) return code;
-    if (!slice) return ct_pass(call, c->comm);
+    if (!g.h->half) return ct_pass(call, c->base);
     g.leaders = ct_leaders(g.h, values[CT_LEADERS]);
     g.overlap = (int)values[CT_OVERLAP];
     g.order = order_of(c, g.h, g.leaders);
     g.plan = ct_plan(c, g.h, (int)values[CT_EXCHANGE]);
-    if (!g.order || !g.plan) return ct_fail(g.h, MPI_ERR_NO_MEM);
-    return run_rounds(&g, slice);
+    if (!g.order || !g.plan) return MPI_ERR_NO_MEM;
+    g.code = read_types(&g, call);
+    code = slice_of(&g, values[CT_CHUNK], &slice);
+    return code == MPI_SUCCESS ? run_rounds(&g, slice) : code;
 }
 
 /* A larger block would not be one message; whether a datatype can be described may differ between

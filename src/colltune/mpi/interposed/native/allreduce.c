@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG = 3, LINE = 64 };
+enum { LINE = 64 };
 
 typedef struct {
     ct_data_t data; /* first: functions get its address */
@@ -26,6 +26,7 @@ typedef struct {
     size_t count, low, elements; /* in all; of this round: from where on, how many */
     size_t stride;               /* bytes from one input in the shared memory to the next */
     int in_place;                /* all is done in the receive buffer: nothing to be copied */
+    int code;                    /* the first error of this process */
 } sum_t;
 
 /* ---- parts of the vector, in elements ---- */
@@ -82,19 +83,19 @@ static int reduce_part(const sum_t *sum, size_t first, size_t end) {
 static int reduce_on_node(const sum_t *sum) {
     ct_hierarchy_t *h = sum->h;
     const ct_elements_t *e = &sum->reduction.elements;
-    const char *mine = ct_element(e, sum->input, sum->low);
-    if (h->ppn == 1) return ct_pack(e, mine, sum->elements, sum->data.base, h->work);
-    char *there = sum->data.base + (size_t)(1 + h->local) * sum->stride;
-    int code = ct_pack(e, mine, sum->elements, there, h->work);
-    if (code != MPI_SUCCESS) return code;
-    ct_written(h, sum->count * e->size);
+    size_t place = h->ppn == 1 ? 0 : (size_t)(1 + h->local) * sum->stride;
+    int code = sum->code;
+    if (code == MPI_SUCCESS)
+        code = ct_pack(e, ct_element(e, sum->input, sum->low), sum->elements, sum->data.base + place,
+                       h->work);
+    if (h->ppn == 1) return code;
+    ct_written(h, sum->count * e->size, code);
     size_t first = part(sum->elements, h->local, h->ppn);
     size_t end = part(sum->elements, h->local + 1, h->ppn);
-    if (first < end) code = ct_await_written(h, sum->count * e->size, 0, h->ppn);
+    if (first < end) code = ct_first(code, ct_await_written(h, 0, h->ppn));
     if (code == MPI_SUCCESS) code = reduce_part(sum, first, end);
-    if (code != MPI_SUCCESS) return code;
-    ct_mark(h, CT_REDUCED);
-    return ct_leader(h, sum->leaders) < 0 ? MPI_SUCCESS : ct_await(h, CT_REDUCED, 0, h->ppn);
+    ct_mark(h, CT_REDUCED, code);
+    return ct_leader(h, sum->leaders) < 0 ? code : ct_first(code, ct_await(h, CT_REDUCED, 0, h->ppn));
 }
 
 /* ---- reduce-scatter between leaders ---- */
@@ -105,102 +106,120 @@ static int rank_of(const sum_t *sum, int node, int k) {
     return h->ranks[h->first[node] + ct_led_from(ppn, sum->leaders, k)];
 }
 
-static int wait_both(const sum_t *sum, MPI_Request requests[2], MPI_Status statuses[2]) {
+static int wait_for(MPI_Request *request, MPI_Status *status) {
     int done = 0, code = MPI_SUCCESS;
-    while (!done && code == MPI_SUCCESS) {
-        code = PMPI_Testall(2, requests, &done, statuses);
-        if (code == MPI_SUCCESS) code = ct_failed(sum->h);
-        if (!done) sched_yield();
-    }
-    for (int i = 0; i < 2 && code != MPI_SUCCESS; i++) {
-        if (requests[i] == MPI_REQUEST_NULL) continue;
-        PMPI_Cancel(&requests[i]);
-        PMPI_Request_free(&requests[i]);
+    while (code == MPI_SUCCESS && !done) {
+        code = PMPI_Test(request, &done, status);
+        if (code == MPI_SUCCESS && !done) sched_yield();
     }
     return code;
 }
 
-/* Send node `sent`'s part to the right, add what comes from the left to node `received`'s. */
-static int ring_step(const sum_t *sum, int k, int sent, int received, char *room) {
+/* Send node `sent`'s part to the right, add what comes from the left to node `received`'s. Both are
+ * done whatever happens; after an error the message has another length. */
+static int ring_step(const sum_t *sum, int k, int sent, int received, char *room, int code) {
     const ct_hierarchy_t *h = sum->h;
     int left = rank_of(sum, (h->node + h->nodes - 1) % h->nodes, k);
     int right = rank_of(sum, (h->node + 1) % h->nodes, k);
     size_t out = begin(&sum->data, k, sent), out_bytes = begin(&sum->data, k, sent + 1) - out;
     size_t in = begin(&sum->data, k, received);
     size_t in_bytes = begin(&sum->data, k, received + 1) - in;
+    const char *from = code == MPI_SUCCESS ? sum->data.base + out : (const char *)&code;
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    int code = MPI_SUCCESS;
-    if (in_bytes)
-        code = PMPI_Irecv(room, (int)in_bytes, MPI_BYTE, left, TAG, h->work, &requests[0]);
-    if (code == MPI_SUCCESS && out_bytes)
-        code = PMPI_Isend(sum->data.base + out, (int)out_bytes, MPI_BYTE, right, TAG, h->work,
-                          &requests[1]);
-    MPI_Status statuses[2];
-    int waited = wait_both(sum, requests, statuses);
-    if (code == MPI_SUCCESS) code = waited;
-    if (code == MPI_SUCCESS && in_bytes) code = ct_check_length(&statuses[0], in_bytes);
+    MPI_Status status;
+    int length = ct_length(out_bytes, code);
+    int posted = PMPI_Irecv(room, room ? (int)in_bytes : 0, MPI_BYTE, left, h->tag, h->work, &requests[0]);
+    posted = ct_first(posted, PMPI_Isend(from, length, MPI_BYTE, right, h->tag, h->work, &requests[1]));
+    int got = wait_for(&requests[0], &status);
+    if (got == MPI_SUCCESS) got = ct_check_length(&status, in_bytes);
+    got = ct_first(got, wait_for(&requests[1], MPI_STATUS_IGNORE));
+    code = ct_first(ct_first(code, posted), got);
     if (code != MPI_SUCCESS || !in_bytes) return code;
     size_t count = in_bytes / sum->reduction.elements.size;
     return ct_reduce(&sum->reduction, room, sum->data.base + in, count);
 }
 
-static int reduce_scatter(const sum_t *sum, int k) {
+static int reduce_scatter(const sum_t *sum, int k, int code) {
     const ct_hierarchy_t *h = sum->h;
-    if (h->nodes == 1) return MPI_SUCCESS;
+    if (h->nodes == 1) return code;
     size_t share = begin(&sum->data, k, h->nodes) - begin(&sum->data, k, 0);
     size_t size = sum->reduction.elements.size;
     char *room = malloc(share / (size_t)h->nodes + size); /* the largest part of a node */
-    int code = room ? MPI_SUCCESS : MPI_ERR_NO_MEM;
-    for (int s = 0; s < h->nodes - 1 && code == MPI_SUCCESS; s++) {
+    if (!room) code = ct_first(code, MPI_ERR_NO_MEM);
+    for (int s = 0; s < h->nodes - 1; s++) {
         int sent = (h->node + h->nodes - s - 1) % h->nodes;
-        code = ring_step(sum, k, sent, (sent + h->nodes - 1) % h->nodes, room);
+        code = ring_step(sum, k, sent, (sent + h->nodes - 1) % h->nodes, room, code);
     }
     free(room);
     return code;
 }
 
-/* ---- one call ---- */
+/* ---- rounds ---- */
 
-static int run_round(sum_t *sum) {
+static void run_round(sum_t *sum) {
     char *half;
     int k = ct_leader(sum->h, sum->leaders);
-    int code = ct_round_begin(sum->h, &half);
+    sum->code = ct_first(sum->code, ct_round_begin(sum->h, &half));
     const ct_elements_t *e = &sum->reduction.elements;
     sum->data.base = sum->in_place ? ct_element(e, sum->recvbuf, sum->low) : half;
-    if (code == MPI_SUCCESS) code = reduce_on_node(sum);
-    if (code == MPI_SUCCESS && k >= 0) code = reduce_scatter(sum, k);
-    if (code == MPI_SUCCESS)
-        code = ct_exchange(sum->h, sum->plan, &sum->data, sum->leaders, sum->overlap);
+    sum->code = reduce_on_node(sum);
+    if (k >= 0) sum->code = reduce_scatter(sum, k, sum->code);
+    sum->code = ct_exchange(sum->h, sum->plan, &sum->data, sum->leaders, sum->overlap, sum->code);
     ct_round_end(sum->h);
-    return ct_fail(sum->h, code);
 }
 
-/* See to memory for rounds of as many elements as can be had; 0 if there is none. */
-static int rounds_of(sum_t *sum, long chunk, size_t *elements) {
-    size_t areas = (size_t)sum->h->most + 1, size = sum->reduction.elements.size;
-    int had = 0, code;
-    for (;;) {
-        size_t most = ct_segment_most(sum->h) / areas / LINE * LINE / size;
-        if (chunk && (size_t)chunk / size < most) most = (size_t)chunk / size;
-        if (!most) most = 1;
-        *elements = sum->count < most ? sum->count : most;
-        sum->stride = (*elements * size + LINE - 1) / LINE * LINE;
-        code = ct_segment(sum->h, areas * sum->stride, &had);
-        if (code != MPI_SUCCESS || had) return code;
-        if (*elements == 1) break;
-    }
-    *elements = 0;
-    return code;
+static size_t stride_of(size_t elements, size_t size) {
+    return (elements * size + LINE - 1) / LINE * LINE;
 }
+
+static size_t areas(const sum_t *sum) { return (size_t)sum->h->most + 1; }
 
 static int run_rounds(sum_t *sum, size_t elements) {
-    int code = MPI_SUCCESS;
     sum->in_place = sum->h->ppn == 1 && sum->reduction.elements.dense;
-    for (sum->low = 0; sum->low < sum->count && code == MPI_SUCCESS; sum->low += elements) {
+    sum->stride = stride_of(elements, sum->reduction.elements.size);
+    for (sum->low = 0; sum->low < sum->count; sum->low += elements) {
         size_t left = sum->count - sum->low;
         sum->elements = left < elements ? left : elements;
-        code = run_round(sum);
+        run_round(sum);
     }
+    return sum->code;
+}
+
+/* ---- one call ---- */
+
+/* Whether all have a vector of as many bytes, by the largest and the smallest number of them. */
+static int compare_vectors(const sum_t *sum) {
+    long long bytes = (long long)(sum->count * sum->reduction.elements.size);
+    long long mine[CT_COMPARED_WORDS] = {bytes, -bytes}, most[CT_COMPARED_WORDS] = {0};
+    sum_t sizes = *sum;
+    int code = ct_reduction(&sizes.reduction, MPI_LONG_LONG, MPI_MAX, sum->h->work);
+    sizes.code = ct_first(sizes.code, code);
+    sizes.input = mine;
+    sizes.recvbuf = most;
+    sizes.count = CT_COMPARED_WORDS;
+    code = run_rounds(&sizes, CT_COMPARED_WORDS);
+    return code == MPI_SUCCESS && (most[0] != bytes || most[1] != -bytes) ? MPI_ERR_TRUNCATE : code;
+}
+
+/* As many elements of a round as fit into halves of `half` bytes. */
+static size_t elements_in(const sum_t *sum, size_t half) {
+    return half / areas(sum) / LINE * LINE / sum->reduction.elements.size;
+}
+
+/* The elements that go in each round; 0 where memory is not enough for one. Whoever would not come by
+ * with one round, as memory is now, compares sizes first. */
+static int elements_of(sum_t *sum, long chunk, size_t *elements) {
+    size_t size = sum->reduction.elements.size, most = elements_in(sum, ct_segment_most());
+    if (chunk && (size_t)chunk / size < most) most = (size_t)chunk / size;
+    if (!most) most = 1;
+    *elements = sum->count < most ? sum->count : most;
+    size_t bytes = areas(sum) * stride_of(*elements, size);
+    int has = ct_segment_has(sum->h, bytes);
+    if (has && *elements == sum->count && sum->count * size != CT_COMPARED_BYTES) return MPI_SUCCESS;
+    int code = compare_vectors(sum);
+    if (code == MPI_SUCCESS && !has) code = ct_segment_grow(sum->h, bytes);
+    most = elements_in(sum, sum->h->half);
+    if (*elements > most) *elements = most;
     return code;
 }
 
@@ -209,17 +228,18 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
     size_t elements = 0;
     int code = ct_hierarchy(c, &sum.h);
     if (code != MPI_SUCCESS) return code;
+    if (!sum.h->half) return ct_pass(call, c->base);
     sum.count = (size_t)call->recvcount;
     sum.input = call->sendbuf == MPI_IN_PLACE ? call->recvbuf : call->sendbuf;
     sum.leaders = ct_leaders(sum.h, values[CT_LEADERS]);
     sum.overlap = (int)values[CT_OVERLAP];
     sum.plan = ct_plan(c, sum.h, (int)values[CT_EXCHANGE]);
-    code = ct_reduction(&sum.reduction, call->recvtype, call->op, sum.h->work);
-    if (code == MPI_SUCCESS) code = rounds_of(&sum, values[CT_CHUNK], &elements);
-    if (code == MPI_SUCCESS && elements)
-        code = sum.plan ? run_rounds(&sum, elements) : ct_fail(sum.h, MPI_ERR_NO_MEM);
+    if (!sum.plan) return MPI_ERR_NO_MEM;
+    sum.code = ct_reduction(&sum.reduction, call->recvtype, call->op, sum.h->work);
+    code = elements_of(&sum, values[CT_CHUNK], &elements);
+    if (code == MPI_SUCCESS && elements) code = run_rounds(&sum, elements);
     ct_reduction_release(&sum.reduction);
-    return code == MPI_SUCCESS && !elements ? ct_pass(call, c->comm) : code;
+    return code == MPI_SUCCESS && !elements ? ct_pass(call, c->base) : code;
 }
 
 static int fits(const ct_comm_t *c, const ct_call_t *call, const long *values) {

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { TAG = 17 };
 static const char key; /* of what communicators keep */
 static int keyval = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,7 +27,6 @@ typedef struct {
 static void release(void *data) {
     ct_exchange_t *x = data;
     free(x->requests);
-    free(x->statuses);
     ct_feedback_release(x->feedback);
     free(x);
 }
@@ -38,8 +36,7 @@ static ct_exchange_t *new_exchange(int size) {
     if (!x) return NULL;
     *x = (ct_exchange_t){.threshold = -1, .asked = -1};
     x->requests = malloc(2 * (size_t)size * sizeof *x->requests);
-    x->statuses = malloc(2 * (size_t)size * sizeof *x->statuses);
-    if (x->requests && x->statuses) return x;
+    if (x->requests) return x;
     release(x);
     return NULL;
 }
@@ -123,18 +120,16 @@ static int is_paired(const side_t *side, int peer, long threshold) {
 
 /* ---- the eager part ---- */
 
-static int first(int code, int next) { return code == MPI_SUCCESS ? next : code; }
-
 static int post_receives(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, long threshold,
                          int *n) {
     int code = MPI_SUCCESS;
     for (int step = 1; step < c->size; step++) {
         int from = (c->rank - step + c->size) % c->size;
         if (!is_eager(in, from, threshold)) continue;
-        int posted = PMPI_Irecv(block(in, from), in->counts[from], in->type, from, TAG, c->base,
+        int posted = PMPI_Irecv(block(in, from), in->counts[from], in->type, from, ct_tag(c), c->base,
                                 &x->requests[*n]);
         if (posted == MPI_SUCCESS) ++*n;
-        code = first(code, posted);
+        code = ct_first(code, posted);
     }
     return code;
 }
@@ -145,25 +140,11 @@ static int post_sends(const ct_comm_t *c, ct_exchange_t *x, const side_t *out, l
     for (int step = 1; step < c->size; step++) {
         int to = (c->rank + step) % c->size;
         if (!is_eager(out, to, threshold)) continue;
-        int posted = PMPI_Isend(block(out, to), out->counts[to], out->type, to, TAG, c->base,
+        int posted = PMPI_Isend(block(out, to), out->counts[to], out->type, to, ct_tag(c), c->base,
                                 &x->requests[*n]);
         if (posted == MPI_SUCCESS) ++*n;
-        code = first(code, posted);
+        code = ct_first(code, posted);
     }
-    return code;
-}
-
-/* MPI tells the errors of several requests by their statuses only. */
-static int wait_for_all(ct_exchange_t *x, int n) {
-    for (int i = 0; i < n; i++) x->statuses[i].MPI_ERROR = MPI_SUCCESS;
-    int code = PMPI_Waitall(n, x->requests, x->statuses);
-    if (code == MPI_SUCCESS) return code;
-    for (int i = 0; i < n; i++) { /* those that the first error left pending */
-        if (x->requests[i] == MPI_REQUEST_NULL) continue;
-        x->statuses[i].MPI_ERROR = PMPI_Wait(&x->requests[i], MPI_STATUS_IGNORE);
-    }
-    for (int i = 0; i < n; i++)
-        if (x->statuses[i].MPI_ERROR != MPI_SUCCESS) return x->statuses[i].MPI_ERROR;
     return code;
 }
 
@@ -176,13 +157,13 @@ static int exchange_pairs(const ct_comm_t *c, const side_t *out, const side_t *i
         int to = (c->rank + step) % c->size, from = (c->rank - step + c->size) % c->size;
         int sends = is_paired(out, to, threshold), receives = is_paired(in, from, threshold);
         if (!sends && !receives) continue;
-        code = first(code, PMPI_Sendrecv(sends ? block(out, to) : NULL, sends ? out->counts[to] : 0,
+        code = ct_first(code, PMPI_Sendrecv(sends ? block(out, to) : NULL, sends ? out->counts[to] : 0,
                                          sends ? out->type : MPI_BYTE,
-                                         sends ? to : MPI_PROC_NULL, TAG,
+                                         sends ? to : MPI_PROC_NULL, ct_tag(c),
                                          receives ? block(in, from) : NULL,
                                          receives ? in->counts[from] : 0,
                                          receives ? in->type : MPI_BYTE,
-                                         receives ? from : MPI_PROC_NULL, TAG, c->base,
+                                         receives ? from : MPI_PROC_NULL, ct_tag(c), c->base,
                                          MPI_STATUS_IGNORE));
     }
     return code;
@@ -195,8 +176,8 @@ static int replace_pairs(const ct_comm_t *c, const side_t *in, long threshold) {
     for (int round = 0; round < c->size; round++) {
         int peer = (round - c->rank + c->size) % c->size;
         if (peer == c->rank || !is_paired(in, peer, threshold)) continue;
-        code = first(code, PMPI_Sendrecv_replace(block(in, peer), in->counts[peer], in->type, peer,
-                                                 TAG, peer, TAG, c->base, MPI_STATUS_IGNORE));
+        code = ct_first(code, PMPI_Sendrecv_replace(block(in, peer), in->counts[peer], in->type, peer,
+                                                 ct_tag(c), peer, ct_tag(c), c->base, MPI_STATUS_IGNORE));
     }
     return code;
 }
@@ -206,18 +187,18 @@ static int replace_pairs(const ct_comm_t *c, const side_t *in, long threshold) {
 static int copy_own(const ct_comm_t *c, const side_t *out, const side_t *in) {
     int me = c->rank;
     if (bytes_of(out, me) == 0 && bytes_of(in, me) == 0) return MPI_SUCCESS;
-    return PMPI_Sendrecv(block(out, me), out->counts[me], out->type, me, TAG, block(in, me),
-                         in->counts[me], in->type, me, TAG, c->base, MPI_STATUS_IGNORE);
+    return PMPI_Sendrecv(block(out, me), out->counts[me], out->type, me, ct_tag(c), block(in, me),
+                         in->counts[me], in->type, me, ct_tag(c), c->base, MPI_STATUS_IGNORE);
 }
 
 static int run_apart(const ct_comm_t *c, ct_exchange_t *x, const side_t *out, const side_t *in,
                      long threshold) {
     int n = 0;
     int code = post_receives(c, x, in, threshold, &n);
-    code = first(code, post_sends(c, x, out, threshold, &n));
-    code = first(code, copy_own(c, out, in));
-    code = first(code, exchange_pairs(c, out, in, threshold));
-    return first(code, wait_for_all(x, n));
+    code = ct_first(code, post_sends(c, x, out, threshold, &n));
+    code = ct_first(code, copy_own(c, out, in));
+    code = ct_first(code, exchange_pairs(c, out, in, threshold));
+    return ct_first(code, ct_wait_all(n, x->requests));
 }
 
 /* ---- in place ---- */
@@ -247,10 +228,10 @@ static int send_copies(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, l
             sent = PMPI_Pack(block(in, to), in->counts[to], in->type, buffer, bytes, &packed,
                              c->base);
         if (sent == MPI_SUCCESS)
-            sent = PMPI_Isend(buffer, packed, MPI_PACKED, to, TAG, c->base, &x->requests[*n]);
+            sent = PMPI_Isend(buffer, packed, MPI_PACKED, to, ct_tag(c), c->base, &x->requests[*n]);
         if (sent == MPI_SUCCESS) ++*n;
         buffer += bytes;
-        code = first(code, sent);
+        code = ct_first(code, sent);
     }
     return code;
 }
@@ -262,9 +243,9 @@ static int run_in_place(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, 
     char *buffer = room > 0 ? malloc((size_t)room) : NULL;
     if (!buffer) threshold = 0;
     int code = send_copies(c, x, in, threshold, buffer, &n);
-    code = first(code, post_receives(c, x, in, threshold, &n));
-    code = first(code, replace_pairs(c, in, threshold));
-    code = first(code, wait_for_all(x, n));
+    code = ct_first(code, post_receives(c, x, in, threshold, &n));
+    code = ct_first(code, replace_pairs(c, in, threshold));
+    code = ct_first(code, ct_wait_all(n, x->requests));
     free(buffer);
     return code;
 }

@@ -141,8 +141,8 @@ static int parts_of(ct_comm_t *c, const partition_t *p, const parts_t **found) {
 
 static int by_library(ct_message_t *m, int root, MPI_Comm comm) {
     int error = ct_message_buffer(m);
-    if (error == MPI_SUCCESS) error = PMPI_Bcast(m->buffer, m->count, m->type, root, comm);
-    if (error == MPI_SUCCESS) m->in_buffer = 1;
+    error = ct_first(error, PMPI_Bcast(m->buffer, m->count, m->type, root, comm));
+    m->in_buffer = 1;
     return error;
 }
 
@@ -154,15 +154,12 @@ static int across_by_library(ct_comm_t *c, ct_message_t *m, const partition_t *p
     const parts_t *parts;
     int group = group_of(p, root), origin = first_of(p, group) + place;
     int error = parts_of(c, p, &parts);
-    if (error == MPI_SUCCESS && root != origin && c->rank == root)
-        error = PMPI_Send(m->buffer, m->count, m->type, origin, CT_BCAST_TAG, c->base);
-    if (error == MPI_SUCCESS && root != origin && c->rank == origin) {
-        error = PMPI_Recv(m->buffer, m->count, m->type, root, CT_BCAST_TAG, c->base,
-                          MPI_STATUS_IGNORE);
-        m->in_buffer = error == MPI_SUCCESS;
-    }
-    if (error != MPI_SUCCESS || c->rank != first_of(p, group_of(p, c->rank)) + place) return error;
-    return by_library(m, group, parts->across);
+    if (error != MPI_SUCCESS) return error;
+    if (root != origin && c->rank == root)
+        error = PMPI_Send(m->buffer, m->count, m->type, origin, m->tag, c->base);
+    if (root != origin && c->rank == origin) error = ct_bcast_receive(m, root);
+    if (c->rank != first_of(p, group_of(p, c->rank)) + place) return error;
+    return ct_first(error, by_library(m, group, parts->across));
 }
 
 static int across(ct_comm_t *c, ct_message_t *m, const partition_t *p, int root, int place,
@@ -203,6 +200,7 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
     long outer = values[OUTER] ? fit(values[OUTER] - 1, call->msize) : inner;
     int root = call->root, error;
     ct_message_t m = {.comm = c->base,
+                      .tag = ct_tag(c),
                       .buffer = call->recvbuf,
                       .count = call->recvcount,
                       .type = call->recvtype,
@@ -216,10 +214,11 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
         int place = root - first_of(&p, group_of(&p, root));
         if (outer != LIBRARY || place >= p.least) place = 0;
         error = across(c, &m, &p, root, place, outer);
-        if (error == MPI_SUCCESS) error = inside(c, &m, &p, root, place, inner);
+        error = ct_first(error, inside(c, &m, &p, root, place, inner));
     }
     if (error == MPI_SUCCESS) error = ct_message_buffer(&m);
     ct_message_end(&m);
+    free(m.came);
     return error;
 }
 

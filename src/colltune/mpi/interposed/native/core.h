@@ -16,6 +16,7 @@ int ct_communicators_begin(void); /* an MPI error code */
 void ct_communicators_end(void);
 void ct_spread_begin(void); /* collective */
 void ct_spread_end(void);
+int ct_world_ppn(void); /* processes of MPI_COMM_WORLD on this node; all of them where unknown */
 void ct_force_begin(void);
 void ct_configurations_end(void);
 

@@ -106,6 +106,7 @@ struct ct_comm {
     int nodes;     /* 0 until ct_spread was called */
     int ppn;       /* processes of each node; 0 if they differ */
     int *node_of;  /* the node of each rank, nodes numbered by their lowest rank */
+    unsigned long calls; /* looked at so far, that under way included: the same everywhere */
     ct_kept_t *kept;
     const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (decide.c) */
     int has_decisions;
@@ -219,6 +220,16 @@ void ct_feedback_end(void); /* in MPI_Finalize: writes the traces of COLLTUNE_FE
 int colltune_alltoallv_threshold_get(MPI_Comm comm, long *bytes);
 int colltune_alltoallv_threshold_set(MPI_Comm comm, long bytes);
 int colltune_alltoallv_threshold_keyval(void);
+
+/* ---- messages of our own algorithms (exchange.c) ---- */
+
+/* An algorithm sends and receives all that it would without errors, and keeps the first error: so
+ * no process waits for ever, and nothing is left for a later call. */
+static inline int ct_first(int code, int next) { return code == MPI_SUCCESS ? next : code; }
+/* The tag of the call under way: what an erroneous call leaves behind is not received by another. */
+int ct_tag(const ct_comm_t *c);
+/* Wait for each of them. The first error: of the request, never MPI_ERR_IN_STATUS. */
+int ct_wait_all(int n, MPI_Request *requests);
 
 /* ---- the rest ---- */
 

@@ -183,6 +183,7 @@ static int carry_out(ct_call_t *call) {
     ct_comm_t *c = ct_comm(call->comm);
     (void)mark;
     handled = 0;
+    if (c) c->calls++;
     if (!c || measure(c, call)) return ct_pass(call, call->comm);
     if (ct_profiling) return run_noted(c, call);
     return run(c, call, choose(c, call));

@@ -5,10 +5,11 @@
  * processes of the node copy out while the next transfer is in flight. */
 #include "hierarchy.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-enum { TAG = 2 };
 /* Copied between two looks at the network. */
 static const size_t PIECE = (size_t)1 << 17;
 
@@ -74,7 +75,8 @@ static const char plan_key;
 
 static void release(void *data) {
     ct_plan_t *plan = data;
-    if (plan) free(plan->receives);
+    free(plan->receives);
+    free(plan->requests);
     free(plan);
 }
 
@@ -85,14 +87,14 @@ const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange) {
     if (exchange == CT_RING) most = (size_t)h->nodes;
     else for (int n = h->nodes; n > 0; n /= 2) most += 2;
     plan = calloc(1, sizeof *plan);
-    if (plan) plan->receives = calloc(2 * most, sizeof *plan->receives);
-    if (!plan || !plan->receives) {
-        release(plan);
-        return NULL;
+    if (!plan) return NULL;
+    plan->receives = calloc(2 * most, sizeof *plan->receives);
+    plan->requests = calloc(2 * most, sizeof *plan->requests);
+    if (plan->receives && plan->requests) {
+        plan->sends = plan->receives + most;
+        ct_plan_of(exchange, h->nodes, h->node, plan);
+        if (!ct_keep(c, &plan_key, exchange, plan, release)) return plan;
     }
-    plan->sends = plan->receives + most;
-    ct_plan_of(exchange, h->nodes, h->node, plan);
-    if (!ct_keep(c, &plan_key, exchange, plan, release)) return plan;
     release(plan);
     return NULL;
 }
@@ -107,43 +109,50 @@ typedef struct {
     int copied[CT_MOST_LEADERS]; /* chunks, of each leader */
     size_t at[CT_MOST_LEADERS];
     int unfinished; /* leaders */
+    int code;       /* after an error chunks are counted, not copied */
 } copier_t;
 
 enum { NOTHING, SOME, MORE };
 
-/* Copy a piece of a chunk that is there; `did` tells whether there was one, or even more of it. */
-static int copy_some(copier_t *copier, int *did) {
-    const ct_plan_t *plan = copier->plan;
-    int chunks = 1 + plan->n_receives;
-    *did = NOTHING;
-    for (int k = 0; k < copier->leaders; k++) {
-        int next = copier->copied[k];
-        if (next == chunks || ct_arrived(copier->h, k) < (copier->overlap ? next + 1 : chunks))
-            continue;
-        int first = copier->h->node, end = first + 1;
-        if (next) first = plan->receives[next - 1].first, end = plan->receives[next - 1].end;
-        *did = MORE;
-        int code = copier->data->copy(copier->data, k, first, end, PIECE, &copier->at[k]);
-        if (code != MPI_SUCCESS || copier->at[k] != SIZE_MAX) return code;
-        *did = SOME;
-        copier->at[k] = 0;
-        copier->unfinished -= ++copier->copied[k] == chunks;
-        return MPI_SUCCESS;
-    }
-    return MPI_SUCCESS;
+/* One more chunk of leader k is done with. */
+static void finish(copier_t *copier, int k) {
+    copier->at[k] = 0;
+    if (++copier->copied[k] <= copier->plan->n_receives) return;
+    int leader = ct_led_from(copier->h->ppn, copier->leaders, k);
+    copier->code = ct_first(copier->code, ct_same_size(copier->h, leader));
+    copier->unfinished--;
 }
 
-static int follow(copier_t *copier) {
+/* Copy a piece of a chunk that is there; whether there was one, or even more of it. */
+static int copy_some(copier_t *copier) {
+    const ct_plan_t *plan = copier->plan;
+    int chunks = 1 + plan->n_receives;
+    for (int k = 0; k < copier->leaders; k++) {
+        int next = copier->copied[k], code;
+        if (next == chunks) continue;
+        if (ct_arrived(copier->h, k, &code) < (copier->overlap ? next + 1 : chunks)) continue;
+        int first = copier->h->node, end = first + 1;
+        if (next) first = plan->receives[next - 1].first, end = plan->receives[next - 1].end;
+        copier->code = code = ct_first(copier->code, code);
+        if (code == MPI_SUCCESS)
+            copier->code = copier->data->copy(copier->data, k, first, end, PIECE, &copier->at[k]);
+        if (copier->code == MPI_SUCCESS && copier->at[k] != SIZE_MAX) return MORE;
+        finish(copier, k);
+        return SOME;
+    }
+    return NOTHING;
+}
+
+static void follow(copier_t *copier) {
     ct_wait_t wait = {0};
     while (copier->unfinished) {
-        int did, code = copy_some(copier, &did);
+        int did = copy_some(copier), code = MPI_SUCCESS;
         if (did) wait = (ct_wait_t){0};
+        else code = ct_wait_turn(copier->h, &wait);
         if (did == MORE) sched_yield(); /* a leader on this processor must not wait for all of it */
-        if (code == MPI_SUCCESS) code = ct_failed(copier->h);
-        if (code == MPI_SUCCESS && !did) code = ct_wait_turn(copier->h, &wait);
-        if (code != MPI_SUCCESS) return code;
+        copier->code = ct_first(copier->code, code);
+        if (code != MPI_SUCCESS) return; /* of MPI itself: nobody may come any more */
     }
-    return MPI_SUCCESS;
 }
 
 /* ---- leaders ---- */
@@ -153,6 +162,7 @@ typedef struct {
     int k;
     MPI_Request *receives, *sends;
     int received, started, sent;
+    int code; /* what others are told */
 } leader_t;
 
 static int rank_of(const ct_hierarchy_t *h, int node, int k, int leaders) {
@@ -160,20 +170,26 @@ static int rank_of(const ct_hierarchy_t *h, int node, int k, int leaders) {
     return h->ranks[h->first[node] + ct_led_from(ppn, leaders, k)];
 }
 
-/* Start a transfer; none of 0 bytes, which both sides know. */
-static int start(const leader_t *leader, const ct_move_t *move, int is_send, MPI_Request *request) {
+static size_t begin_of(const leader_t *leader, int node) {
+    const ct_data_t *data = leader->copier->data;
+    return data->begin(data, leader->k, node);
+}
+
+/* Start a transfer. Parts without data are sent as well: other counts elsewhere may have some. */
+static void start(leader_t *leader, const ct_move_t *move, int is_send, MPI_Request *request) {
+    static char none;
     const copier_t *copier = leader->copier;
-    const ct_data_t *data = copier->data;
-    size_t begin = data->begin(data, leader->k, move->first);
-    size_t bytes = data->begin(data, leader->k, move->end) - begin;
-    int peer = rank_of(copier->h, move->peer, leader->k, copier->leaders);
+    const ct_hierarchy_t *h = copier->h;
+    size_t begin = begin_of(leader, move->first), bytes = begin_of(leader, move->end) - begin;
+    int peer = rank_of(h, move->peer, leader->k, copier->leaders), code;
+    char *at = copier->data->base + begin;
     *request = MPI_REQUEST_NULL;
-    if (!bytes) return MPI_SUCCESS;
-    if (bytes > INT32_MAX) return MPI_ERR_COUNT;
-    char *at = data->base + begin;
-    MPI_Comm work = copier->h->work;
-    return is_send ? PMPI_Isend(at, (int)bytes, MPI_BYTE, peer, TAG, work, request)
-                   : PMPI_Irecv(at, (int)bytes, MPI_BYTE, peer, TAG, work, request);
+    if (is_send && leader->code != MPI_SUCCESS)
+        code = PMPI_Isend(&none, ct_length(bytes, leader->code), MPI_BYTE, peer, h->tag, h->work,
+                          request);
+    else if (is_send) code = PMPI_Isend(at, (int)bytes, MPI_BYTE, peer, h->tag, h->work, request);
+    else code = PMPI_Irecv(at, (int)bytes, MPI_BYTE, peer, h->tag, h->work, request);
+    leader->code = ct_first(leader->code, code);
 }
 
 int ct_check_length(const MPI_Status *status, size_t bytes) {
@@ -182,81 +198,73 @@ int ct_check_length(const MPI_Status *status, size_t bytes) {
     return code == MPI_SUCCESS && got != (int)bytes ? MPI_ERR_TRUNCATE : code;
 }
 
-static int take(leader_t *leader, int *done) {
-    const ct_data_t *data = leader->copier->data;
+/* Whether the next receive is complete. */
+static int take(leader_t *leader) {
     const ct_move_t *move = &leader->copier->plan->receives[leader->received];
-    size_t begin = data->begin(data, leader->k, move->first);
-    size_t bytes = data->begin(data, leader->k, move->end) - begin;
+    size_t bytes = begin_of(leader, move->end) - begin_of(leader, move->first);
     MPI_Status status;
-    int code = PMPI_Test(&leader->receives[leader->received], done, &status);
-    if (code == MPI_SUCCESS && *done && bytes) code = ct_check_length(&status, bytes);
-    if (code == MPI_SUCCESS && *done)
-        ct_arrive(leader->copier->h, leader->k, 1 + ++leader->received);
-    return code;
+    int done, code = PMPI_Test(&leader->receives[leader->received], &done, &status);
+    if (code == MPI_SUCCESS && !done) return 0;
+    if (code == MPI_SUCCESS) code = ct_check_length(&status, bytes);
+    leader->code = ct_first(leader->code, code);
+    ct_arrive(leader->copier->h, leader->k, 1 + ++leader->received, leader->code);
+    return 1;
 }
 
-/* One look at the next receive and the next send to complete. */
-static int look(leader_t *leader, int *did) {
+/* One look at the next receive and the next send to complete; whether there was a receive. */
+static int look(leader_t *leader) {
     const ct_plan_t *plan = leader->copier->plan;
-    int code = MPI_SUCCESS, done;
-    *did = 0;
-    if (leader->received < plan->n_receives) code = take(leader, did);
-    while (code == MPI_SUCCESS && leader->started < plan->n_sends &&
+    int came = leader->received < plan->n_receives && take(leader), done;
+    while (leader->started < plan->n_sends &&
            plan->sends[leader->started].after <= leader->received) {
         int i = leader->started++;
-        code = start(leader, &plan->sends[i], 1, &leader->sends[i]);
+        start(leader, &plan->sends[i], 1, &leader->sends[i]);
     }
-    if (code == MPI_SUCCESS && leader->sent < leader->started) {
-        code = PMPI_Test(&leader->sends[leader->sent], &done, MPI_STATUS_IGNORE);
-        leader->sent += code == MPI_SUCCESS && done;
+    if (leader->sent < leader->started) {
+        int code = PMPI_Test(&leader->sends[leader->sent], &done, MPI_STATUS_IGNORE);
+        leader->sent += code != MPI_SUCCESS || done;
+        leader->code = ct_first(leader->code, code);
     }
-    return code;
+    return came;
 }
 
-static int lead(leader_t *leader) {
+static void lead(leader_t *leader) {
     copier_t *copier = leader->copier;
     const ct_plan_t *plan = copier->plan;
-    int code = MPI_SUCCESS;
-    for (int i = 0; i < plan->n_receives && code == MPI_SUCCESS; i++)
-        code = start(leader, &plan->receives[i], 0, &leader->receives[i]);
-    if (code == MPI_SUCCESS) ct_arrive(copier->h, leader->k, 1);
-    while (code == MPI_SUCCESS && (leader->received < plan->n_receives ||
-                                   leader->sent < plan->n_sends || copier->unfinished)) {
-        int came, copied = 0;
-        code = look(leader, &came);
-        if (code == MPI_SUCCESS && !came) code = copy_some(copier, &copied);
-        if (code == MPI_SUCCESS) code = ct_failed(copier->h);
-        if (code == MPI_SUCCESS && !came && !copied) sched_yield();
-    }
-    return code;
-}
-
-/* Withdraw what is under way, so that nothing is written to memory that is given back. */
-static void withdraw(int n, MPI_Request *requests) {
-    for (int i = 0; i < n; i++) {
-        if (requests[i] == MPI_REQUEST_NULL) continue;
-        PMPI_Cancel(&requests[i]);
-        PMPI_Request_free(&requests[i]);
-    }
-}
-
-static int lead_as(copier_t *copier, int k) {
-    int n_receives = copier->plan->n_receives, n = n_receives + copier->plan->n_sends;
-    MPI_Request *requests = malloc(((size_t)n + 1) * sizeof *requests);
-    if (!requests) return MPI_ERR_NO_MEM;
-    for (int i = 0; i < n; i++) requests[i] = MPI_REQUEST_NULL;
-    leader_t leader = {.copier = copier, .k = k, .receives = requests};
-    leader.sends = requests + n_receives;
-    int code = lead(&leader);
-    if (code != MPI_SUCCESS) withdraw(n, requests);
-    free(requests);
-    return code;
+    for (int i = 0; i < plan->n_receives; i++)
+        start(leader, &plan->receives[i], 0, &leader->receives[i]);
+    ct_arrive(copier->h, leader->k, 1, leader->code);
+    while (leader->received < plan->n_receives || leader->sent < plan->n_sends ||
+           copier->unfinished)
+        if (!look(leader) && copy_some(copier) == NOTHING) sched_yield();
 }
 
 int ct_exchange(ct_hierarchy_t *h, const ct_plan_t *plan, const ct_data_t *data, int leaders,
-                int overlap) {
+                int overlap, int code) {
     copier_t copier = {.h = h, .plan = plan, .data = data, .leaders = leaders,
-                       .overlap = overlap, .unfinished = leaders};
-    int k = ct_leader(h, leaders);
-    return k < 0 ? follow(&copier) : lead_as(&copier, k);
+                       .overlap = overlap, .unfinished = leaders, .code = code};
+    leader_t leader = {.copier = &copier, .k = ct_leader(h, leaders), .receives = plan->requests,
+                       .sends = plan->requests + plan->n_receives, .code = code};
+    if (leader.k < 0) follow(&copier);
+    else lead(&leader);
+    return ct_first(copier.code, leader.code);
+}
+
+/* ---- messages of all algorithms ---- */
+
+int ct_tag(const ct_comm_t *c) {
+    static atomic_int highest;
+    int most = atomic_load_explicit(&highest, memory_order_relaxed), found = 0, *bound;
+    if (!most) {
+        PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
+        most = found && *bound > 0 ? *bound : SHRT_MAX; /* which MPI promises */
+        atomic_store(&highest, most);
+    }
+    return 1 + (int)(c->calls % (unsigned long)most);
+}
+
+int ct_wait_all(int n, MPI_Request *requests) {
+    int code = MPI_SUCCESS;
+    for (int i = 0; i < n; i++) code = ct_first(code, PMPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+    return code;
 }

@@ -7,7 +7,6 @@
 
 typedef struct {
     MPI_Request *requests;      /* room for two per process */
-    MPI_Status *statuses;
     const ct_algorithm_t *runs; /* which algorithm ran last: the threshold is its */
     long threshold;             /* in force, bytes; users may write here (an MPI attribute) */
     long configured;            /* what the configuration of the fixed one said */

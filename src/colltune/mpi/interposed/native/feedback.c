@@ -78,14 +78,14 @@ static void note_sizes(ct_feedback_t *f, const ct_comm_t *c, const ct_call_t *ca
 
 /* Begun together, so that waiting for late processes is not taken for the exchange's time. */
 static int run_timed(const ct_comm_t *c, ct_exchange_t *x, const ct_call_t *call,
-                     ct_iteration_t kind) {
+                     ct_iteration_t kind, int refuses) {
     ct_feedback_t *f = x->feedback;
     long threshold = kind == CT_TEST ? f->plan.candidate : x->threshold;
     int begun = kind == CT_ORDINARY ? MPI_SUCCESS : PMPI_Barrier(c->base);
     double seconds = -ct_now();
-    int code = ct_exchange_run(c, x, call, threshold);
+    int code = refuses ? MPI_SUCCESS : ct_exchange_run(c, x, call, threshold);
     seconds += ct_now();
-    if (kind != CT_ORDINARY) {
+    if (kind != CT_ORDINARY && !refuses) {
         f->told[kind == CT_TEST ? TRIAL : REFERENCE] = seconds;
         note_sizes(f, c, call);
     }
@@ -127,11 +127,11 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
     int code = ct_exchange_of(c, &x);
     if (code == MPI_SUCCESS) code = find_feedback(c, x, values);
     if (code != MPI_SUCCESS) return code;
-    if (ct_exchange_refuses(c, call)) return ct_pass(call, call->comm);
     take_threshold(x);
     ct_feedback_t *f = x->feedback;
     int waits = f->plan.wait > 0, ends = f->position >= values[EVERY] - 1;
-    code = run_timed(c, x, call, kind_of(f, values[EVERY]));
+    int refuses = ct_exchange_refuses(c, call); /* others may go on, and count this call */
+    code = run_timed(c, x, call, kind_of(f, values[EVERY]), refuses);
     if (ends && waits) f->plan.wait--;
     if (ends && !waits) {
         int decided = end_period(c, x);
@@ -139,7 +139,7 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
     }
     f->position = ends ? 0 : f->position + 1;
     f->iteration++;
-    return code;
+    return refuses ? ct_pass(call, call->comm) : code;
 }
 
 const ct_algorithm_t ct_alltoallv_adaptive = {

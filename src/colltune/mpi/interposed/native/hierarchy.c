@@ -1,4 +1,5 @@
 /* Nodes, their processes and their leaders. */
+#include "core.h"
 #include "hierarchy.h"
 
 #include <stdlib.h>
@@ -33,15 +34,26 @@ static void release(void *data) {
     ct_segment_release(h);
     free(h->first);
     free(h->ranks);
+    free(h->world);
     free(h);
 }
 
-int ct_hierarchy(ct_comm_t *c, ct_hierarchy_t **hierarchy) {
-    ct_hierarchy_t *h = *hierarchy = ct_find(c, &hierarchy_key, 0);
-    if (h) return MPI_SUCCESS;
+/* The ranks in MPI_COMM_WORLD of this node's processes, in their order; NULL without memory. */
+static int *world_of(const ct_comm_t *c, const ct_hierarchy_t *h) {
+    int *world = ct_world_ranks(c->comm, c->size), *ours = calloc((size_t)h->ppn, sizeof *ours);
+    for (int i = 0; world && ours && i < h->ppn; i++) ours[i] = world[h->ranks[h->first[h->node] + i]];
+    if (!world) {
+        free(ours);
+        ours = NULL;
+    }
+    free(world);
+    return ours;
+}
+
+static int make(ct_comm_t *c, ct_hierarchy_t **made) {
     int code = ct_spread(c);
     if (code != MPI_SUCCESS) return code;
-    h = calloc(1, sizeof *h);
+    ct_hierarchy_t *h = calloc(1, sizeof *h);
     if (!h) return MPI_ERR_NO_MEM;
     *h = (ct_hierarchy_t){.work = c->base, .size = c->size, .rank = c->rank};
     h->nodes = c->nodes;
@@ -51,11 +63,22 @@ int ct_hierarchy(ct_comm_t *c, ct_hierarchy_t **hierarchy) {
     if (h->first && h->ranks) {
         sort_ranks(h, c->node_of);
         describe(h);
-        *hierarchy = h;
-        if (!ct_keep(c, &hierarchy_key, 0, h, release)) return MPI_SUCCESS;
+        h->world = world_of(c, h);
+        *made = h;
+        if (h->world && !ct_keep(c, &hierarchy_key, 0, h, release)) return MPI_SUCCESS;
     }
     release(h);
     return MPI_ERR_NO_MEM;
+}
+
+int ct_hierarchy(ct_comm_t *c, ct_hierarchy_t **hierarchy) {
+    int code = MPI_SUCCESS;
+    *hierarchy = ct_find(c, &hierarchy_key, 0);
+    if (!*hierarchy) code = make(c, hierarchy);
+    if (code != MPI_SUCCESS) return code;
+    (*hierarchy)->work = c->base;
+    (*hierarchy)->tag = ct_tag(c);
+    return ct_segment(*hierarchy, c->calls);
 }
 
 int ct_leaders(const ct_hierarchy_t *h, long wanted) {

@@ -16,19 +16,26 @@
 #include <stdint.h>
 
 typedef struct ct_segment ct_segment_t;
+typedef struct ct_hierarchy ct_hierarchy_t;
 
 /* Kept with a communicator. */
-typedef struct {
+struct ct_hierarchy {
     MPI_Comm work; /* for messages: ct_comm_t's base */
+    int tag;       /* of the call under way */
+    unsigned long calls;
     int size, rank;
     int nodes, node;  /* how many; this process's */
     int ppn, local;   /* processes of this node; which of them this one is */
     int least, most;  /* the smallest and largest number of processes of a node */
     int *first;       /* where a node's processes begin in `ranks`; nodes + 1 */
     int *ranks;       /* all ranks, by node and then by rank */
+    int *world;       /* this node's processes, in MPI_COMM_WORLD */
     ct_segment_t *segment;
+    size_t half;      /* bytes of a half that all nodes have; 0: there is none */
     size_t limit;     /* bytes of a half that could not be had; 0 if none failed */
-} ct_hierarchy_t;
+    size_t needed;    /* the most bytes of a half that were asked for of late */
+    ct_hierarchy_t *next; /* that uses the same segment */
+};
 
 /* The words of the parameter `exchange`, and of `overlap`. */
 enum { CT_RING, CT_RECURSIVE_DOUBLING };
@@ -38,7 +45,7 @@ enum { CT_MOST_LEADERS = 64 };
 
 /* ---- nodes and leaders (hierarchy.c) ---- */
 
-/* The hierarchy of c; collective at the first call. An MPI error code. */
+/* The hierarchy of c for the call that begins; collective at the first call. An MPI error code. */
 int ct_hierarchy(ct_comm_t *c, ct_hierarchy_t **hierarchy);
 /* How many leaders each node has when `wanted` are asked for: no more than its processes. */
 int ct_leaders(const ct_hierarchy_t *h, long wanted);
@@ -49,30 +56,40 @@ int ct_leader(const ct_hierarchy_t *h, int leaders);
 
 /* ---- memory of a node, and waiting (segment.c) ---- */
 
-/* See to halves of `bytes` at least on every node; `had` says whether all have them. Collective
- * where they must grow, and all processes ask alike. An MPI error code. */
-int ct_segment(ct_hierarchy_t *h, size_t bytes, int *had);
-size_t ct_segment_most(const ct_hierarchy_t *h); /* bytes of a half worth asking for */
+/* What a call of several rounds, or one that needs more memory, sends first: whether all processes'
+ * blocks or vectors are as large. Seldom the size of a call; such a call does so as well. */
+enum { CT_COMPARED_WORDS = 11, CT_COMPARED_BYTES = CT_COMPARED_WORDS * 8 };
+
+/* See to the little that every call needs; h->half is 0 where it cannot be had. Collective at the
+ * first call, and now and then to give back what is not used; `calls` are those of the communicator,
+ * the same on all processes. An MPI error code. */
+int ct_segment(ct_hierarchy_t *h, unsigned long calls);
+/* Whether halves of `bytes` are there. */
+int ct_segment_has(ct_hierarchy_t *h, size_t bytes);
+/* Have halves of `bytes`, or of as many as can be had, in h->half. Collective: after all processes
+ * have found that they ask alike. An MPI error code. */
+int ct_segment_grow(ct_hierarchy_t *h, size_t bytes);
+size_t ct_segment_most(void); /* bytes of a half worth asking for */
 void ct_segment_release(ct_hierarchy_t *h);
 /* Begin a round: wait until its half is free; `half` becomes its address. */
 int ct_round_begin(ct_hierarchy_t *h, char **half);
 void ct_round_end(ct_hierarchy_t *h);
 
-/* Counters of a round. `written`: of the node's process `local`, its input is there; `reduced`: its
- * part of the node's reduction is. `arrived`: chunks that leader k has for its node. */
+/* Counters of a round, each with the MPI error that its process had until then. `written`: of the
+ * node's process `local`, its input is there; `reduced`: its part of the node's reduction is.
+ * `arrived`: chunks that leader k has for its node. */
 typedef enum { CT_WRITTEN, CT_REDUCED } ct_mark_t;
-void ct_mark(ct_hierarchy_t *h, ct_mark_t mark);
-/* Wait until the processes from `first` to before `end` of the node have set `mark`. */
+void ct_mark(ct_hierarchy_t *h, ct_mark_t mark, int code);
+/* Wait until the processes from `first` to before `end` of the node have set `mark`; their error. */
 int ct_await(ct_hierarchy_t *h, ct_mark_t mark, int first, int end);
 /* The same for CT_WRITTEN. Processes tell the size of their call's block or vector: where it is not
  * the same, MPI_ERR_TRUNCATE. */
-void ct_written(ct_hierarchy_t *h, size_t bytes);
-int ct_await_written(ct_hierarchy_t *h, size_t bytes, int first, int end);
-void ct_arrive(ct_hierarchy_t *h, int k, int chunks);
-int ct_arrived(ct_hierarchy_t *h, int k);
-/* Tell the processes of the node that wait that the call failed; returns `code`. */
-int ct_fail(ct_hierarchy_t *h, int code);
-int ct_failed(const ct_hierarchy_t *h);
+void ct_written(ct_hierarchy_t *h, size_t bytes, int code);
+int ct_await_written(ct_hierarchy_t *h, int first, int end);
+/* MPI_ERR_TRUNCATE if that process, which has written, told another size than this one. */
+int ct_same_size(ct_hierarchy_t *h, int local);
+void ct_arrive(ct_hierarchy_t *h, int k, int chunks, int code);
+int ct_arrived(ct_hierarchy_t *h, int k, int *code);
 
 /* One turn of a loop that waits: lets MPI progress and others have the processor. Start with
  * zeros. For counters; who waits for messages must not sleep, since MPI moves them. */
@@ -95,6 +112,7 @@ typedef struct {
 typedef struct {
     int n_receives, n_sends;
     ct_move_t *receives, *sends;
+    MPI_Request *requests; /* room for all of them */
 } ct_plan_t;
 
 /* The plan of this process's node; NULL without memory. Kept with c. */
@@ -116,9 +134,14 @@ struct ct_data {
 int ct_check_length(const MPI_Status *status, size_t bytes);
 
 /* Phases 2 and 3: exchange between leaders and distribution, which must both be ready: leaders call
- * it when their node's part is whole. An MPI error code. */
+ * it when their node's part is whole. `code` is the error that this process had until then: who waits
+ * for its data is told by a message of another length. An MPI error code. */
 int ct_exchange(ct_hierarchy_t *h, const ct_plan_t *plan, const ct_data_t *data, int leaders,
-                int overlap);
+                int overlap, int code);
+/* Bytes of a message for `bytes`, or for none of them after an error. */
+static inline int ct_length(size_t bytes, int code) {
+    return code == MPI_SUCCESS ? (int)bytes : !bytes;
+}
 
 /* ---- elements (elements.c) ---- */
 

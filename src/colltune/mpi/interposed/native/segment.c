@@ -1,12 +1,21 @@
 /* Memory that the processes of one node share, and its counters.
  *
  * POSIX shared memory rather than an MPI window: it is released without any communication, and so
- * communicators may be freed in any order. Its name is gone as soon as all have mapped it. */
+ * communicators may be freed in any order. Its name is gone as soon as all have mapped it.
+ *
+ * Communicators with the same processes on this node, in the same order, use one segment: a process
+ * is in one call at a time. Where threads may be in several, each communicator has its own. All
+ * segments of a node together have COLLTUNE_SHM_MIB at most: each process may be charged its part,
+ * and is charged the parts of its segments. Memory goes back to the system when calls need less of it
+ * for a while, and with the last communicator. */
+#define _DEFAULT_SOURCE /* madvise */
+#include "core.h"
 #include "hierarchy.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 64, NAME_LENGTH = 64, TAG = 1, ATTEMPTS = 100, FEW_TURNS = 64, PROBE_EVERY = 16 };
+enum { LINE = 64, PAGE = 4096, NAME_LENGTH = 64, ATTEMPTS = 100, FEW_TURNS = 64, PROBE_EVERY = 16 };
+enum { NO_TAG = 0 };     /* of no message: who looks for it lets MPI progress */
+enum { REVIEWED = 256 }; /* calls on a communicator from one look at what it needs to the next */
+enum { USUAL_MIB = 256, MOST_MIB = 1 << 30 };
 static const size_t SMALLEST_HALF = (size_t)1 << 16, LARGEST_HALF = (size_t)1 << 26;
 #define PATIENCE_SECONDS 1e-3 /* a wait that is longer does not feel NAP_NANOSECONDS more */
 #define NAP_NANOSECONDS 50000
@@ -25,141 +37,370 @@ static const size_t SMALLEST_HALF = (size_t)1 << 16, LARGEST_HALF = (size_t)1 <<
 
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between processes");
 
-/* What one process tells; each on lines of its own, since others poll them. */
+/* What one process tells; each on lines of its own, since others poll them. What belongs to a round is
+ * kept by the half that it uses. */
 typedef struct {
     _Alignas(LINE) atomic_ullong marks[2]; /* the last round in which it set them */
-    atomic_ullong bytes[2];                /* of its call, by the half of the round */
+    atomic_ullong bytes[2];                /* of its call */
+    atomic_int codes[2][2];                /* its error when it set a mark */
     _Alignas(LINE) atomic_ullong done;     /* the last round that it left */
     _Alignas(LINE) atomic_ullong arrived;  /* of a leader: round << CHUNKS_BITS | chunks */
+    atomic_int lost[2];                    /* its error by then */
 } process_line_t;
 
 typedef struct {
-    _Alignas(LINE) atomic_int error;
+    _Alignas(LINE) atomic_ullong backed; /* bytes of each half that there is memory for */
     process_line_t processes[];
 } shared_t;
 
 struct ct_segment {
+    ct_segment_t *next;
+    ct_hierarchy_t *users;
+    int ppn, *world; /* the processes, in their order */
+    char name[NAME_LENGTH];
+    int file;        /* of the first process; -1 of others */
     shared_t *shared;
     char *halves;
     size_t half, mapped; /* bytes */
     unsigned long long round;
+    int trim;            /* its users may need less than before */
 };
 
-/* ---- making it ---- */
+static ct_segment_t *all;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this list */
 
 static size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
+static size_t head_of(int ppn) {
+    return rounded(sizeof(shared_t) + (size_t)ppn * sizeof(process_line_t), PAGE);
+}
+
+/* ---- how much there may be ---- */
+
+/* Bytes of all segments on a node. */
+static double cap(void) {
+    static atomic_int told;
+    const char *text = ct_setting("COLLTUNE_SHM_MIB");
+    char *end;
+    if (!text) return (double)USUAL_MIB * (1 << 20);
+    long mib = strtol(text, &end, 10);
+    if (end != text && !*end && mib >= 0 && mib <= MOST_MIB) return (double)mib * (1 << 20);
+    if (!atomic_exchange(&told, 1))
+        ct_log(0, "COLLTUNE_SHM_MIB=%s is no number of MiB: %d is used", text, USUAL_MIB);
+    return (double)USUAL_MIB * (1 << 20);
+}
+
+static double charge(size_t backed, int ppn) {
+    return ((double)head_of(ppn) + 2 * (double)backed) / ppn;
+}
+
+/* What this process may still be charged, `spared` not counted. */
+static double room(const ct_segment_t *spared) {
+    double left = cap() / ct_world_ppn();
+    pthread_mutex_lock(&lock);
+    for (const ct_segment_t *s = all; s; s = s->next)
+        if (s != spared) left -= charge(atomic_load(&s->shared->backed), s->ppn);
+    pthread_mutex_unlock(&lock);
+    return left;
+}
+
+/* ---- making it ---- */
+
 static shared_t *map(int file, size_t bytes) {
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
     return address == MAP_FAILED ? NULL : address;
 }
 
-/* The first process of a node makes it; `name` stays empty if that fails. */
-static shared_t *create(size_t bytes, char *name) {
+/* What is to become of a node's segment: an old one may be kept. */
+typedef enum { NOTHING, CAPPED, KEPT, MADE } fate_t;
+typedef struct {
+    fate_t fate;
+    int file;
+    char name[NAME_LENGTH];
+    unsigned long long half;
+    shared_t *shared; /* MADE: as this process has mapped it */
+} plan_t;
+
+static size_t mapped_bytes(const plan_t *plan, int ppn) { return head_of(ppn) + 2 * plan->half; }
+
+/* The first process of a node makes it. */
+static void create(plan_t *plan, int ppn) {
     static atomic_uint made;
-    int file = -1;
-    for (int i = 0; i < ATTEMPTS && file < 0; i++) {
+    size_t bytes = mapped_bytes(plan, ppn);
+    for (int i = 0; i < ATTEMPTS && plan->file < 0; i++) {
         unsigned number = atomic_fetch_add(&made, 1);
         long long moment = (long long)(ct_now() * 1e9);
-        snprintf(name, NAME_LENGTH, "/colltune-%ld-%u-%llx", (long)getpid(), number, moment);
-        file = shm_open(name, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
-        if (file < 0 && errno != EEXIST) break;
+        snprintf(plan->name, NAME_LENGTH, "/colltune-%ld-%u-%llx", (long)getpid(), number, moment);
+        plan->file = shm_open(plan->name, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
+        if (plan->file < 0 && errno != EEXIST) return;
     }
-    shared_t *shared = NULL;
+    if (plan->file < 0) return;
     /* allocated now: a full file system would kill the process at the first touch */
-    if (file >= 0 && posix_fallocate(file, 0, (off_t)bytes) == 0) shared = map(file, bytes);
-    else if (file >= 0) close(file);
-    if (!shared && file >= 0) shm_unlink(name);
-    if (!shared) name[0] = '\0';
-    return shared;
+    if (posix_fallocate(plan->file, 0, (off_t)bytes) == 0) plan->shared = map(plan->file, bytes);
+    if (plan->shared) atomic_store(&plan->shared->backed, plan->half);
+    else shm_unlink(plan->name);
+    plan->fate = plan->shared ? MADE : NOTHING;
 }
 
-static shared_t *attach(size_t bytes, const char *name) {
-    if (!name[0]) return NULL;
-    int file = shm_open(name, O_RDWR, 0);
-    return file < 0 ? NULL : map(file, bytes);
+static void attach(plan_t *plan, int ppn) {
+    int file = shm_open(plan->name, O_RDWR, 0);
+    if (file < 0) return;
+    plan->shared = map(file, mapped_bytes(plan, ppn));
+    close(file);
 }
 
-/* A word from each of the node's others to its first process. */
-static int report(const ct_hierarchy_t *h) {
-    const int *ranks = h->ranks + h->first[h->node];
-    if (h->local) return PMPI_Send(NULL, 0, MPI_BYTE, ranks[0], TAG, h->work);
-    int code = MPI_SUCCESS;
-    for (int i = 1; i < h->ppn && code == MPI_SUCCESS; i++)
-        code = PMPI_Recv(NULL, 0, MPI_BYTE, ranks[i], TAG, h->work, MPI_STATUS_IGNORE);
-    return code;
-}
-
-/* The node's first process tells the others the name. */
-static int share_name(const ct_hierarchy_t *h, char *name) {
-    const int *ranks = h->ranks + h->first[h->node];
-    if (h->local)
-        return PMPI_Recv(name, NAME_LENGTH, MPI_CHAR, ranks[0], TAG, h->work, MPI_STATUS_IGNORE);
-    int code = MPI_SUCCESS;
-    for (int i = 1; i < h->ppn && code == MPI_SUCCESS; i++)
-        code = PMPI_Send(name, NAME_LENGTH, MPI_CHAR, ranks[i], TAG, h->work);
-    return code;
-}
-
-/* The memory of this node, mapped by all its processes; NULL without. It has a name only while all
- * of them are here: who is late, or never comes, leaves nothing behind. */
-static int obtain(const ct_hierarchy_t *h, size_t bytes, shared_t **shared) {
-    char name[NAME_LENGTH] = "";
-    int code = report(h);
-    *shared = code == MPI_SUCCESS && !h->local ? create(bytes, name) : NULL;
-    if (code == MPI_SUCCESS) code = share_name(h, name);
-    if (code == MPI_SUCCESS && h->local) *shared = attach(bytes, name);
-    if (code == MPI_SUCCESS) code = report(h);
-    if (!h->local && name[0]) shm_unlink(name);
-    return code;
-}
-
-static int make(ct_hierarchy_t *h, size_t half, int *had) {
-    ct_segment_t *segment = calloc(1, sizeof *segment);
-    size_t head = rounded(sizeof(shared_t) + (size_t)h->ppn * sizeof(process_line_t), 4096);
-    size_t bytes = head + 2 * half;
-    shared_t *shared;
-    int code = obtain(h, bytes, &shared);
-    long mine[3] = {segment && shared, (long)half, -(long)half}, all[3] = {0, 0, 0};
-    int agreed = PMPI_Allreduce(mine, all, 3, MPI_LONG, MPI_MIN, h->work);
-    if (code == MPI_SUCCESS) code = agreed;
-    if (code == MPI_SUCCESS && all[1] != -all[2]) code = MPI_ERR_TRUNCATE; /* other counts */
-    *had = all[0] != 0;
-    if (code == MPI_SUCCESS && *had) {
-        ct_segment_release(h);
-        *segment = (ct_segment_t){shared, (char *)shared + head, half, bytes, 0};
-        h->segment = segment;
-        return MPI_SUCCESS;
+/* Have memory again for `half` bytes of both halves. */
+static int back(ct_segment_t *segment, size_t half) {
+    size_t backed = atomic_load(&segment->shared->backed), head = head_of(segment->ppn);
+    for (size_t i = 0; i < 2 && backed < half; i++) {
+        off_t from = (off_t)(head + i * segment->half + backed);
+        if (posix_fallocate(segment->file, from, (off_t)(half - backed))) return 0;
     }
-    if (shared) munmap(shared, bytes);
-    free(segment);
+    if (backed < half) atomic_store(&segment->shared->backed, half);
+    return 1;
+}
+
+/* What each process of a node tells its first one. */
+typedef struct {
+    char name[NAME_LENGTH]; /* of the segment that it has; empty: none */
+    unsigned long long half;
+    double room;
+} offer_t;
+
+static offer_t offer_of(const ct_segment_t *segment) {
+    offer_t offer = {.room = room(segment)};
+    if (!segment) return offer;
+    memcpy(offer.name, segment->name, NAME_LENGTH);
+    offer.half = segment->half;
+    return offer;
+}
+
+/* The first process of a node decides, and makes it; the old one stays if it is large enough. */
+static void settle(const ct_hierarchy_t *h, ct_segment_t *old, const offer_t *offers, plan_t *plan) {
+    size_t backed = old ? atomic_load(&old->shared->backed) : 0, asked = plan->half;
+    int keeps = old && asked <= old->half;
+    double least = offers[0].room;
+    for (int i = 0; i < h->ppn; i++) {
+        if (strcmp(offers[i].name, offers[0].name)) keeps = 0;
+        if (offers[i].half > plan->half) plan->half = offers[i].half; /* others rest on it */
+        if (offers[i].room < least) least = offers[i].room;
+    }
+    size_t all_in_all = keeps ? (asked > backed ? asked : backed) : plan->half;
+    if (charge(all_in_all, h->ppn) > least) plan->fate = CAPPED;
+    else if (!keeps) create(plan, h->ppn);
+    else if (back(old, asked)) plan->fate = KEPT;
+}
+
+static int receive_offers(const ct_hierarchy_t *h, offer_t *offers) {
+    const int *ranks = h->ranks + h->first[h->node];
+    int code = MPI_SUCCESS;
+    for (int i = 1; i < h->ppn; i++)
+        code = ct_first(code, PMPI_Recv(&offers[i], sizeof *offers, MPI_BYTE, ranks[i], h->tag, h->work,
+                                        MPI_STATUS_IGNORE));
     return code;
 }
 
-int ct_segment(ct_hierarchy_t *h, size_t bytes, int *had) {
-    *had = h->segment && bytes <= h->segment->half;
-    if (*had || (h->limit && bytes >= h->limit)) return MPI_SUCCESS;
-    size_t half = SMALLEST_HALF;
-    while (half < bytes && half < LARGEST_HALF) half *= 2;
-    half = rounded(half < bytes ? bytes : half, 4096);
-    int code = make(h, half, had);
-    if (code != MPI_SUCCESS || *had) return code;
-    h->limit = half;
-    ct_log(1, "no shared memory of %zu bytes on every node: it is tried with less", 2 * half);
-    return MPI_SUCCESS;
+static int lead(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
+    const int *ranks = h->ranks + h->first[h->node];
+    offer_t *offers = calloc((size_t)h->ppn, sizeof *offers);
+    if (!offers) return MPI_ERR_NO_MEM;
+    offers[0] = offer_of(mine);
+    int code = receive_offers(h, offers);
+    if (code == MPI_SUCCESS) settle(h, mine, offers, plan);
+    for (int i = 1; i < h->ppn; i++)
+        code = ct_first(code, PMPI_Send(plan, sizeof *plan, MPI_BYTE, ranks[i], h->tag, h->work));
+    code = ct_first(code, receive_offers(h, offers)); /* all have opened it, or never will */
+    if (plan->fate == MADE) shm_unlink(plan->name);
+    free(offers);
+    return code;
 }
 
-size_t ct_segment_most(const ct_hierarchy_t *h) {
-    if (!h->limit || h->limit > LARGEST_HALF) return LARGEST_HALF;
-    return h->limit > SMALLEST_HALF ? h->limit / 2 : 0;
+static int follow(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
+    int first = h->ranks[h->first[h->node]];
+    offer_t offer = offer_of(mine);
+    int code = PMPI_Send(&offer, sizeof offer, MPI_BYTE, first, h->tag, h->work);
+    code = ct_first(code, PMPI_Recv(plan, sizeof *plan, MPI_BYTE, first, h->tag, h->work,
+                                    MPI_STATUS_IGNORE));
+    plan->shared = NULL;
+    plan->file = -1;
+    if (code == MPI_SUCCESS && plan->fate == MADE) attach(plan, h->ppn);
+    if (plan->fate == MADE && !plan->shared) plan->fate = NOTHING;
+    return ct_first(code, PMPI_Send(&offer, sizeof offer, MPI_BYTE, first, h->tag, h->work));
+}
+
+/* ---- whose it is ---- */
+
+static int is_shared_by_communicators(void) {
+    int level;
+    return PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
+}
+
+/* The segment of this node's processes; NULL if there is none. */
+static ct_segment_t *find(const ct_hierarchy_t *h) {
+    if (h->segment || !is_shared_by_communicators()) return h->segment;
+    ct_segment_t *s = all;
+    while (s && (s->ppn != h->ppn || memcmp(s->world, h->world, (size_t)s->ppn * sizeof *s->world)))
+        s = s->next;
+    return s;
+}
+
+static ct_segment_t *new_segment(const ct_hierarchy_t *h) {
+    size_t bytes = (size_t)h->ppn * sizeof *h->world;
+    ct_segment_t *s = calloc(1, sizeof *s);
+    if (s) *s = (ct_segment_t){.ppn = h->ppn, .file = -1, .world = malloc(bytes)};
+    if (s && s->world) memcpy(s->world, h->world, bytes);
+    else free(s), s = NULL;
+    return s;
+}
+
+static void unmap(ct_segment_t *s) {
+    if (s->shared) munmap(s->shared, s->mapped);
+    if (s->file >= 0) close(s->file);
+}
+
+static void take(ct_segment_t *s, const plan_t *plan) {
+    int is_new = !s->shared;
+    unmap(s);
+    s->shared = plan->shared;
+    s->halves = (char *)plan->shared + head_of(s->ppn);
+    s->half = plan->half;
+    s->mapped = mapped_bytes(plan, s->ppn);
+    s->file = plan->file;
+    s->round = 0;
+    memcpy(s->name, plan->name, NAME_LENGTH);
+    if (!is_new) return;
+    pthread_mutex_lock(&lock);
+    s->next = all;
+    all = s;
+    pthread_mutex_unlock(&lock);
+}
+
+static void use(ct_hierarchy_t *h, ct_segment_t *s) {
+    if (h->segment) return;
+    h->segment = s;
+    h->next = s->users;
+    s->users = h;
+}
+
+static void give_back(ct_segment_t *s) {
+    pthread_mutex_lock(&lock);
+    for (ct_segment_t **at = &all; *at; at = &(*at)->next) {
+        if (*at != s) continue;
+        *at = s->next;
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    unmap(s);
+    free(s->world);
+    free(s);
 }
 
 void ct_segment_release(ct_hierarchy_t *h) {
-    if (!h->segment) return;
-    munmap(h->segment->shared, h->segment->mapped);
-    free(h->segment);
+    ct_segment_t *s = h->segment;
+    if (!s) return;
+    for (ct_hierarchy_t **at = &s->users; *at; at = &(*at)->next) {
+        if (*at != h) continue;
+        *at = h->next;
+        break;
+    }
     h->segment = NULL;
+    s->trim = 1;
+    if (!s->users) give_back(s);
+}
+
+/* ---- as much as all nodes have ---- */
+
+/* Have halves of `half` bytes on all nodes; `fate` is what all came to. */
+static int obtain(ct_hierarchy_t *h, size_t half, fate_t *fate) {
+    ct_segment_t *old = find(h), *segment = old ? old : new_segment(h);
+    plan_t plan = {.half = half, .file = -1};
+    int code = h->local ? follow(h, old, &plan) : lead(h, old, &plan);
+    int has = code == MPI_SUCCESS && segment ? (int)plan.fate : NOTHING;
+    int mine = has < KEPT ? has : KEPT, least = NOTHING;
+    int agreed = PMPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, h->work);
+    code = ct_first(code, agreed);
+    *fate = (fate_t)least;
+    if (code == MPI_SUCCESS && *fate == KEPT) {
+        if (has == MADE) take(segment, &plan);
+        use(h, segment);
+        h->half = half;
+        return code;
+    }
+    if (plan.shared) munmap(plan.shared, mapped_bytes(&plan, h->ppn));
+    if (plan.file >= 0) close(plan.file);
+    if (old) old->trim = 1;
+    else if (segment) free(segment->world), free(segment);
+    return code;
+}
+
+/* Enough for every comparison of sizes. */
+static size_t smallest(const ct_hierarchy_t *h) {
+    size_t bytes = rounded(CT_COMPARED_BYTES, LINE) * ((size_t)h->size + 1);
+    return rounded(bytes < SMALLEST_HALF ? SMALLEST_HALF : bytes, PAGE);
+}
+
+/* The size of halves for `bytes`. */
+static size_t half_for(const ct_hierarchy_t *h, size_t bytes) {
+    size_t half = smallest(h);
+    while (half < bytes && half < LARGEST_HALF) half *= 2;
+    return rounded(half < bytes ? bytes : half, PAGE);
+}
+
+int ct_segment_grow(ct_hierarchy_t *h, size_t bytes) {
+    for (size_t half = half_for(h, bytes); half > h->half && half >= smallest(h); half /= 2) {
+        fate_t fate;
+        if (h->limit && half >= h->limit) continue;
+        int code = obtain(h, half, &fate);
+        if (code != MPI_SUCCESS || fate == KEPT) return code;
+        h->limit = half;
+        if (fate == CAPPED)
+            ct_log(1, "shared memory of %zu bytes is more than COLLTUNE_SHM_MIB leaves: it is tried with"
+                      " less", 2 * half);
+        else ct_log(1, "no shared memory of %zu bytes on every node: it is tried with less", 2 * half);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Give back what no call has needed of late, and allow to ask again for what could not be had. */
+static int review(ct_hierarchy_t *h) {
+    unsigned long long mine = h->needed, most = 0;
+    if (h->half <= smallest(h) && !h->limit) return MPI_SUCCESS;
+    int code = PMPI_Allreduce(&mine, &most, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX, h->work);
+    if (code != MPI_SUCCESS) return code;
+    size_t enough = half_for(h, (size_t)most);
+    h->needed = 0;
+    h->limit = 0;
+    if (enough > h->half / 4) return MPI_SUCCESS;
+    h->half = enough;
+    h->segment->trim = 1;
+    return MPI_SUCCESS;
+}
+
+int ct_segment(ct_hierarchy_t *h, unsigned long calls) {
+    int code = MPI_SUCCESS;
+    if (calls / REVIEWED != h->calls / REVIEWED) code = review(h);
+    h->calls = calls;
+    if (code != MPI_SUCCESS || h->half || h->limit) return code;
+    return ct_segment_grow(h, 0);
+}
+
+int ct_segment_has(ct_hierarchy_t *h, size_t bytes) {
+    if (bytes > h->needed) h->needed = bytes;
+    return bytes <= h->half;
+}
+
+size_t ct_segment_most(void) { return LARGEST_HALF; }
+
+/* The system gets back what no communicator will write to. */
+static void trim(ct_segment_t *s) {
+    size_t used = 0, backed = atomic_load(&s->shared->backed);
+    s->trim = 0;
+    for (const ct_hierarchy_t *h = s->users; h; h = h->next)
+        if (h->half > used) used = h->half;
+    if (used >= backed) return;
+    for (size_t i = 0; i < 2; i++)
+        if (madvise(s->halves + i * s->half + used, backed - used, MADV_REMOVE)) return;
+    atomic_store(&s->shared->backed, used);
 }
 
 /* ---- waiting ---- */
@@ -168,7 +409,7 @@ int ct_wait_turn(const ct_hierarchy_t *h, ct_wait_t *wait) {
     if (++wait->turns < FEW_TURNS) return MPI_SUCCESS;
     if (wait->turns % PROBE_EVERY == 0 || wait->is_long) {
         int found;
-        int code = PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, h->work, &found, MPI_STATUS_IGNORE);
+        int code = PMPI_Iprobe(MPI_ANY_SOURCE, NO_TAG, h->work, &found, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS) return code;
         double now = ct_now();
         if (!wait->since) wait->since = now;
@@ -180,11 +421,10 @@ int ct_wait_turn(const ct_hierarchy_t *h, ct_wait_t *wait) {
     return MPI_SUCCESS;
 }
 
-static int await(ct_hierarchy_t *h, const atomic_ullong *counter, unsigned long long value) {
+static int await(const ct_hierarchy_t *h, const atomic_ullong *counter, unsigned long long value) {
     ct_wait_t wait = {0};
     while (atomic_load_explicit(counter, memory_order_acquire) < value) {
-        int code = ct_failed(h);
-        if (code == MPI_SUCCESS) code = ct_wait_turn(h, &wait);
+        int code = ct_wait_turn(h, &wait);
         if (code != MPI_SUCCESS) return code;
     }
     return MPI_SUCCESS;
@@ -193,12 +433,13 @@ static int await(ct_hierarchy_t *h, const atomic_ullong *counter, unsigned long 
 /* ---- rounds ---- */
 
 int ct_round_begin(ct_hierarchy_t *h, char **half) {
-    ct_segment_t *segment = h->segment;
-    unsigned long long round = ++segment->round;
-    *half = segment->halves + (round % 2) * segment->half;
-    int code = ct_failed(h);
-    for (int i = 0; i < h->ppn && code == MPI_SUCCESS && round > 2; i++)
-        code = await(h, &segment->shared->processes[i].done, round - 2);
+    ct_segment_t *s = h->segment;
+    int code = MPI_SUCCESS, trims = s->trim && !h->local;
+    unsigned long long round = ++s->round, lag = trims ? 1 : 2, over = round > lag ? round - lag : 0;
+    *half = s->halves + (round % 2) * s->half;
+    for (int i = 0; i < h->ppn && code == MPI_SUCCESS; i++)
+        code = await(h, &s->shared->processes[i].done, over);
+    if (trims && code == MPI_SUCCESS) trim(s);
     return code;
 }
 
@@ -207,56 +448,71 @@ void ct_round_end(ct_hierarchy_t *h) {
     atomic_store_explicit(&mine->done, h->segment->round, memory_order_release);
 }
 
-void ct_written(ct_hierarchy_t *h, size_t bytes) {
-    process_line_t *mine = &h->segment->shared->processes[h->local];
-    atomic_ullong *place = &mine->bytes[h->segment->round % 2];
-    atomic_store_explicit(place, bytes, memory_order_relaxed); /* the mark releases it */
-    ct_mark(h, CT_WRITTEN);
+static process_line_t *line_of(const ct_hierarchy_t *h, int local) {
+    return &h->segment->shared->processes[local];
 }
 
-int ct_await_written(ct_hierarchy_t *h, size_t bytes, int first, int end) {
-    int code = ct_await(h, CT_WRITTEN, first, end);
-    for (int i = first; i < end && code == MPI_SUCCESS; i++) {
-        process_line_t *other = &h->segment->shared->processes[i];
-        atomic_ullong *place = &other->bytes[h->segment->round % 2];
-        if (atomic_load_explicit(place, memory_order_relaxed) != bytes) code = MPI_ERR_TRUNCATE;
+/* Codes of errors mean something in their own process only, classes everywhere. */
+static int class_of(int code) {
+    int class = MPI_ERR_OTHER;
+    if (code == MPI_SUCCESS || PMPI_Error_class(code, &class) != MPI_SUCCESS) return code;
+    return class;
+}
+
+void ct_mark(ct_hierarchy_t *h, ct_mark_t mark, int code) {
+    unsigned long long round = h->segment->round;
+    process_line_t *mine = line_of(h, h->local);
+    atomic_store_explicit(&mine->codes[mark][round % 2], class_of(code), memory_order_relaxed);
+    atomic_store_explicit(&mine->marks[mark], round, memory_order_release);
+}
+
+void ct_written(ct_hierarchy_t *h, size_t bytes, int code) {
+    atomic_ullong *place = &line_of(h, h->local)->bytes[h->segment->round % 2];
+    atomic_store_explicit(place, bytes, memory_order_relaxed); /* the mark releases it */
+    ct_mark(h, CT_WRITTEN, code);
+}
+
+int ct_await(ct_hierarchy_t *h, ct_mark_t mark, int first, int end) {
+    unsigned long long round = h->segment->round;
+    int code = MPI_SUCCESS;
+    for (int i = first; i < end; i++) {
+        process_line_t *other = line_of(h, i);
+        code = ct_first(code, await(h, &other->marks[mark], round));
+        atomic_int *theirs = &other->codes[mark][round % 2];
+        code = ct_first(code, atomic_load_explicit(theirs, memory_order_relaxed));
     }
     return code;
 }
 
-void ct_mark(ct_hierarchy_t *h, ct_mark_t mark) {
-    process_line_t *mine = &h->segment->shared->processes[h->local];
-    atomic_store_explicit(&mine->marks[mark], h->segment->round, memory_order_release);
+int ct_same_size(ct_hierarchy_t *h, int local) {
+    int half = h->segment->round % 2;
+    atomic_ullong *theirs = &line_of(h, local)->bytes[half], *mine = &line_of(h, h->local)->bytes[half];
+    return atomic_load_explicit(theirs, memory_order_relaxed) ==
+                   atomic_load_explicit(mine, memory_order_relaxed)
+               ? MPI_SUCCESS
+               : MPI_ERR_TRUNCATE;
 }
 
-int ct_await(ct_hierarchy_t *h, ct_mark_t mark, int first, int end) {
-    process_line_t *processes = h->segment->shared->processes;
-    int code = MPI_SUCCESS;
-    for (int i = first; i < end && code == MPI_SUCCESS; i++)
-        code = await(h, &processes[i].marks[mark], h->segment->round);
+int ct_await_written(ct_hierarchy_t *h, int first, int end) {
+    int code = ct_await(h, CT_WRITTEN, first, end);
+    for (int i = first; i < end; i++) code = ct_first(code, ct_same_size(h, i));
     return code;
 }
 
 /* Leader k's counter is on the k-th line, whichever process it is. */
-void ct_arrive(ct_hierarchy_t *h, int k, int chunks) {
-    unsigned long long value = h->segment->round << CHUNKS_BITS | (unsigned)chunks;
-    atomic_store_explicit(&h->segment->shared->processes[k].arrived, value, memory_order_release);
+void ct_arrive(ct_hierarchy_t *h, int k, int chunks, int code) {
+    unsigned long long round = h->segment->round, value = round << CHUNKS_BITS | (unsigned)chunks;
+    process_line_t *line = line_of(h, k);
+    atomic_store_explicit(&line->lost[round % 2], class_of(code), memory_order_relaxed);
+    atomic_store_explicit(&line->arrived, value, memory_order_release);
 }
 
-int ct_arrived(ct_hierarchy_t *h, int k) {
-    unsigned long long value =
-        atomic_load_explicit(&h->segment->shared->processes[k].arrived, memory_order_acquire);
-    unsigned long long round = value >> CHUNKS_BITS, all = (1ull << CHUNKS_BITS) - 1;
+int ct_arrived(ct_hierarchy_t *h, int k, int *code) {
+    process_line_t *line = line_of(h, k);
+    unsigned long long value = atomic_load_explicit(&line->arrived, memory_order_acquire);
+    unsigned long long round = value >> CHUNKS_BITS, most = (1ull << CHUNKS_BITS) - 1;
+    *code = atomic_load_explicit(&line->lost[h->segment->round % 2], memory_order_relaxed);
     if (round < h->segment->round) return 0;
     /* a leader that is a round ahead had all chunks of this one */
-    return (int)(round > h->segment->round ? all : value & all);
-}
-
-int ct_fail(ct_hierarchy_t *h, int code) {
-    if (code != MPI_SUCCESS) atomic_store(&h->segment->shared->error, code);
-    return code;
-}
-
-int ct_failed(const ct_hierarchy_t *h) {
-    return atomic_load_explicit(&h->segment->shared->error, memory_order_relaxed);
+    return (int)(round > h->segment->round ? most : value & most);
 }

@@ -7,8 +7,9 @@
 static const char *const names[] = {
     "COLLTUNE_FORCE",   "COLLTUNE_TABLE",        "COLLTUNE_RULES", "COLLTUNE_PROFILE",
     "COLLTUNE_PROFILE_RATE", "COLLTUNE_FEEDBACK", "COLLTUNE_NODES", "COLLTUNE_LOG",
+    "COLLTUNE_SHM_MIB",
 };
-enum { NAMES = sizeof names / sizeof *names };
+enum { NAMES = sizeof names / sizeof *names, ASKING = 6 }; /* the first ones ask for something */
 
 int ct_world_rank, ct_world_size;
 static char *values[NAMES];
@@ -61,7 +62,7 @@ int ct_settings_begin(void) {
     const char *at = text;
     for (int i = 0; i < NAMES; i++) {
         if (*at) values[i] = strdup(at);
-        if (*at && strcmp(names[i], "COLLTUNE_LOG") && strcmp(names[i], "COLLTUNE_NODES")) any = 1;
+        if (*at && i < ASKING) any = 1;
         at += strlen(at) + 1;
     }
     free(text);

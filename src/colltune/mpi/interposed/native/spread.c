@@ -87,6 +87,13 @@ void ct_spread_begin(void) {
     else free(leaders);
 }
 
+int ct_world_ppn(void) {
+    int ppn = 0;
+    if (!world_leaders) return ct_world_size;
+    for (int r = 0; r < ct_world_size; r++) ppn += world_leaders[r] == world_leaders[ct_world_rank];
+    return ppn;
+}
+
 void ct_spread_end(void) {
     free(world_leaders);
     world_leaders = NULL;
