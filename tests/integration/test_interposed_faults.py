@@ -139,21 +139,32 @@ def test_a_program_without_mpi_init_is_left_alone(mpi: Interposed) -> None:
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "no MPI\n", "")
 
 
-@pytest.mark.parametrize("first_has_it", [True, False])
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        (((1, True), (2, False)), "only 1 of 3"),
+        (((1, False), (3, True)), "only 3 of 4"),
+        (((2, True), (1, False), (3, True)), "only 5 of 6"),
+    ],
+    ids=["first", "rest", "around"],
+)
 def test_a_job_of_which_a_part_lacks_the_library_runs_without_it(
-    mpi: Interposed, first_has_it: bool
+    mpi: Interposed, parts: tuple[tuple[int, bool], ...], told: str
 ) -> None:
-    """A launcher that does not hand LD_PRELOAD on everywhere costs a line, no result."""
-    command: list[str | Path] = [mpi.program("faults.c"), "freed"]
-    ours = {**SETTINGS, "COLLTUNE_ROLL_S": "0.5", "LD_PRELOAD": str(mpi.library)}
-    words = [f"{name}={value}" for name, value in ours.items()]
-    one: dict[str, str] = ours if first_has_it else {}
-    two = [] if first_has_it else words
-    both = [*command, ":", "-np", "2", "env", *two, *command]
-    outcome = mpi.run(1, both, one, preload=False)
+    """It costs a line and no result; what rank 0 receives from anybody is the program's own."""
+    with_it = [f"{name}={value}" for name, value in SETTINGS.items()]
+    with_it.append(f"LD_PRELOAD={mpi.library}")
+    command: list[str | Path] = []
+    for n, has_it in parts:
+        words = with_it if has_it else []
+        command += [":", "-np", str(n)] if command else []
+        command += ["env", *words, mpi.program("faults.c"), "anybody"]
+    outcome = mpi.run(parts[0][0], command[1:], preload=False)
     process.check(outcome, "a job that is preloaded in part")
-    assert "libcolltune (mpirun: -x LD_PRELOAD)" in outcome.stderr
-    assert ("only 1 of 3" in outcome.stderr) is first_has_it
+    assert "heard all" in outcome.stdout
+    ours = [line for line in outcome.stderr.splitlines() if line.startswith("colltune:")]
+    assert len(ours) == 1
+    assert f"{told} processes have libcolltune (mpirun: -x LD_PRELOAD)" in ours[0]
 
 
 def _held(mpi: Interposed, how: str, **variables: str) -> tuple[list[int], str]:

@@ -119,12 +119,12 @@ def simulated_benchmark(
     shared = resources.files("colltune.bench") / "native"
     for name in ("collectives.c", "collectives.h"):
         texts[name] = (shared / name).read_bytes()
-    stand_in = texts.pop("no_steering.c")
+    stand_ins = texts.pop("stand_ins.c")
     if own:
         texts |= _sources("colltune.mpi.interposed")
-        for needs_mpi_t in ("cvar_number.c", "steer.c", "variables.c"):
-            del texts[needs_mpi_t]
-        texts["no_steering.c"] = stand_in
+        for missing in ("cvar_number.c", "launcher.c", "roll.c", "steer.c", "variables.c"):
+            del texts[missing]
+        texts["stand_ins.c"] = stand_ins
     return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, None)
 
 

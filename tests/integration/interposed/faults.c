@@ -1,6 +1,6 @@
 /* What goes wrong in programs, and what they do at the edges: the same with and without libcolltune.
  *
- *   faults abort|absent|errors|threads|freed|never
+ *   faults abort|absent|anybody|errors|threads|freed|never
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -12,6 +12,12 @@
 
 enum { THREADS = 8, ROUNDS = 20, MANY = 3000, STATUS = 7 };
 static int rank, size;
+
+static void wrong(const char *what) {
+    printf("WRONG: %s, process %d\n", what, rank);
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
 
 /* ---- MPI_Abort within an operation ---- */
 
@@ -34,6 +40,21 @@ static void stay_away(void) {
     if (rank == size - 1) sleep(60);
     MPI_Bcast(data, MANY, MPI_INT, size - 1, MPI_COMM_WORLD);
     printf("came through\n");
+}
+
+/* ---- whatever comes first ---- */
+
+static void hear_anybody(void) {
+    enum { TOLD = 7 };
+    MPI_Status status;
+    int told = rank;
+    if (rank) MPI_Send(&told, 1, MPI_INT, 0, TOLD, MPI_COMM_WORLD);
+    for (int i = 1; !rank && i < size; i++) {
+        MPI_Recv(&told, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        if (status.MPI_TAG != TOLD || told != status.MPI_SOURCE) wrong("a message");
+    }
+    MPI_Bcast(&told, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!rank) printf("heard all\n");
 }
 
 /* ---- a receiver that expects less ---- */
@@ -91,12 +112,6 @@ static void be_refused(void) {
 /* ---- eight threads on eight communicators, made and freed meanwhile ---- */
 
 static MPI_Comm comms[THREADS];
-
-static void wrong(const char *what) {
-    printf("WRONG: %s, process %d\n", what, rank);
-    fflush(stdout);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
 
 static void one_round(MPI_Comm comm, int n, int thread, int round) {
     int *data = malloc((size_t)(size * n + 1) * sizeof *data), *got = malloc((size_t)(size * n + 1) * sizeof *got);
@@ -176,6 +191,7 @@ int main(int count, char **arguments) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!strcmp(arguments[1], "abort")) abort_within();
     if (!strcmp(arguments[1], "absent")) stay_away();
+    if (!strcmp(arguments[1], "anybody")) hear_anybody();
     if (!strcmp(arguments[1], "errors")) {
         expect_less();
         be_refused();

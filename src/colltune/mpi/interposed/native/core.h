@@ -7,7 +7,9 @@
 void ct_begin(void); /* after MPI_Init; nothing at a second call */
 void ct_end(void);   /* before MPI_Finalize */
 
-int ct_all_present(void); /* whether every process has this library; waits for those that do */
+void ct_announce(void);        /* before MPI_Init: tell that this process has the library (launcher.c) */
+int ct_announced(int rank);    /* after it: whether that one of MPI_COMM_WORLD did */
+int ct_all_present(void);      /* whether all did; the same on all that did (roll.c) */
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */
 void ct_settings_end(void);
 int ct_objects_begin(void); /* an MPI error code */

@@ -225,6 +225,7 @@ typedef void init_thread_t(const MPI_Fint *required, MPI_Fint *provided, MPI_Fin
 CT_PUBLIC void mpi_init_f08_(MPI_Fint *ierror) {
     init_t *theirs;
     *(void **)&theirs = dlsym(RTLD_NEXT, "mpi_init_f08_");
+    ct_announce();
     theirs(ierror);
     ct_begin();
 }
@@ -233,6 +234,7 @@ CT_PUBLIC void mpi_init_thread_f08_(const MPI_Fint *required, MPI_Fint *provided
                                     MPI_Fint *ierror) {
     init_thread_t *theirs;
     *(void **)&theirs = dlsym(RTLD_NEXT, "mpi_init_thread_f08_");
+    ct_announce();
     theirs(required, provided, ierror);
     ct_begin();
 }

@@ -56,12 +56,14 @@ void ct_end(void) {
 }
 
 CT_PUBLIC int MPI_Init(int *argc, char ***argv) {
+    ct_announce();
     int error = PMPI_Init(argc, argv);
     if (error == MPI_SUCCESS) ct_begin();
     return error;
 }
 
 CT_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    ct_announce();
     int error = PMPI_Init_thread(argc, argv, required, provided);
     if (error == MPI_SUCCESS) ct_begin();
     return error;

@@ -1,5 +1,10 @@
-/* Stands for libcolltune's steer.c: SimGrid's MPI has no control variables (MPI_T). */
-#include "ct.h"
+/* Stand for libcolltune's steer.c, since SimGrid's MPI has no control variables (MPI_T), and for
+ * launcher.c and roll.c, since the library is part of the program. */
+#include "core.h"
+
+void ct_announce(void) {}
+
+int ct_all_present(void) { return 1; }
 
 int ct_steerable(ct_comm_t *c, const ct_configuration_t *configuration) {
     (void)c;

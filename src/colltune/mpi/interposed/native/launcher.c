@@ -1,0 +1,164 @@
+/* Keys that processes leave with the launcher while MPI is initialised.
+ *
+ * MPI libraries leave their addresses there, each process all of its keys at once: where one of them
+ * is found, and ours is not, ours never comes.
+ *
+ * PMIx (Open MPI; srun --mpi=pmix): the MPI library calls PMIx_Put for each key; ours stands before
+ * it and adds one. Hydra (MPICH, Intel MPI) takes lines on a socket, the wire protocol of PMI 1, which
+ * stays free until the MPI library uses it. No process goes on before the keys of all are there. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include "core.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum { NO_STORE, PMI, PMIX } store; /* where this process's key is */
+static int initialising, started;          /* MPI_Init runs; MPI was started before it */
+
+/* ---- PMIx, as its versions 3 to 6 have it ---- */
+
+enum { PMIX_NAME = 256, PMIX_KEY = 512, PMIX_BOOL = 1, PMIX_INT = 6 };
+enum { PMIX_LOCAL = 1, PMIX_GLOBAL = 3 }; /* scopes */
+typedef struct {
+    char name[PMIX_NAME];
+    uint32_t rank;
+} pmix_process_t;
+typedef struct {
+    uint16_t type;
+    union {
+        int number;
+        _Bool flag;
+        void *room[3];
+    } data;
+} pmix_value_t;
+typedef struct {
+    char key[PMIX_KEY];
+    uint32_t flags;
+    pmix_value_t value;
+} pmix_info_t;
+typedef int pmix_put_t(uint8_t scope, const char *key, pmix_value_t *value);
+typedef int pmix_get_t(const pmix_process_t *process, const char *key, const pmix_info_t *infos,
+                       size_t n, pmix_value_t **value);
+
+static const char ours[] = "colltune.present";
+static char a_key[PMIX_KEY]; /* one of the MPI library's, which all of its processes have */
+static pmix_get_t *get_pmix;
+
+/* The function that we stand before, of the library that the caller uses. */
+static void *theirs(const char *name, void *caller) {
+    Dl_info at;
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found || !dladdr(caller, &at)) return found;
+    void *library = dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    return library ? dlsym(library, name) : NULL;
+}
+
+CT_PUBLIC int PMIx_Put(uint8_t scope, const char *key, pmix_value_t *value) {
+    pmix_value_t present = {.type = PMIX_INT, .data.number = 1};
+    void *caller = __builtin_return_address(0);
+    pmix_put_t *put;
+    *(void **)&put = theirs("PMIx_Put", caller);
+    if (!put) return -1;
+    if (initialising && !*a_key && scope != PMIX_LOCAL && strncmp(key, "pmix", 4))
+        snprintf(a_key, sizeof a_key, "%s", key);
+    if (initialising && store == NO_STORE) {
+        *(void **)&get_pmix = theirs("PMIx_Get", caller);
+        if (get_pmix && put(PMIX_GLOBAL, ours, &present) == 0) store = PMIX;
+    }
+    return put(scope, key, value);
+}
+
+static int find(const pmix_process_t *process, const char *key, int at_once) {
+    pmix_info_t info = {.key = "pmix.immediate", .value = {PMIX_BOOL, {.flag = 1}}};
+    pmix_value_t *value = NULL;
+    int error = get_pmix(process, key, at_once ? &info : NULL, (size_t)at_once, &value);
+    if (!error && value && !strcmp(key, ours)) free(value);
+    return !error;
+}
+
+static int has_pmix(int rank) {
+    pmix_process_t process = {.rank = (uint32_t)rank};
+    const char *name = getenv("PMIX_NAMESPACE");
+    if (!name || strlen(name) >= sizeof process.name) return 0;
+    strcpy(process.name, name);
+    if (find(&process, ours, 1)) return 1;
+#ifdef OPEN_MPI
+    /* asking for a key that never comes takes seconds; with one of them come all */
+    if (*a_key && find(&process, a_key, 0)) return find(&process, ours, 1);
+#endif
+    return find(&process, ours, 0);
+}
+
+/* ---- Hydra ---- */
+
+enum { LINE = 1024 };
+static int hydra = -1; /* its socket */
+static char keys[LINE / 2];
+
+/* The answer to a command, without the end of its line; 1 if there is none. */
+static int ask(const char *command, char *answer) {
+    size_t length = strlen(command), done = 0;
+    ssize_t n;
+    while (done < length) {
+        n = write(hydra, command + done, length - done);
+        if (n > 0) done += (size_t)n;
+        else if (n == 0 || errno != EINTR) return 1;
+    }
+    for (done = 0; done < LINE - 1 && (!done || answer[done - 1] != '\n');) {
+        n = read(hydra, answer + done, 1);
+        if (n > 0) done++;
+        else if (n == 0 || errno != EINTR) return 1;
+    }
+    if (!done) return 1;
+    answer[done - 1] = '\0';
+    return 0;
+}
+
+static void put_pmi(void) {
+    char command[LINE], answer[LINE];
+    const char *socket = getenv("PMI_FD"), *rank = getenv("PMI_RANK"), *name;
+    /* Slurm's plugin answers nothing before the MPI library's first line */
+    if (!socket || !rank || !getenv("MPI_LOCALNRANKS") || getenv("PMI_JOBID")) return;
+    hydra = atoi(socket);
+    /* the MPI library says the first line again; older proxies forget what comes before it */
+    if (ask("cmd=init pmi_version=1 pmi_subversion=1\n", answer) || !strstr(answer, "rc=0") ||
+        ask("cmd=get_my_kvsname\n", answer) || !(name = strstr(answer, "kvsname="))) return;
+    snprintf(keys, sizeof keys, "%.*s", (int)strcspn(name, " "), name);
+    snprintf(command, sizeof command, "cmd=put %s key=colltune-%.20s value=1\n", keys, rank);
+    if (!ask(command, answer) && strstr(answer, "rc=0")) store = PMI;
+}
+
+static int has_pmi(int rank) {
+    char command[LINE], answer[LINE];
+    snprintf(command, sizeof command, "cmd=get %s key=colltune-%d\n", keys, rank);
+    return !ask(command, answer) && strstr(answer, "rc=0") != NULL;
+}
+
+/* ---- both ---- */
+
+void ct_announce(void) {
+    int begun = 0;
+    PMPI_Initialized(&begun);
+    if (begun || started) return;
+    initialising = 1;
+    put_pmi();
+}
+
+int ct_announced(int rank) {
+    initialising = 0;
+    if (store == NO_STORE || rank == ct_world_rank) return store != NO_STORE;
+    return store == PMI ? has_pmi(rank) : has_pmix(rank);
+}
+
+#if MPI_VERSION >= 4
+/* A later MPI_Init need not exchange keys any more. */
+CT_PUBLIC int MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
+    started = 1;
+    return PMPI_Session_init(info, errhandler, session);
+}
+#endif
