@@ -99,12 +99,12 @@ def test_the_environment_tells_all() -> None:
             "SLURM_JOB_NODELIST": "n[1-3],m1",
             "SLURM_TASKS_PER_NODE": "2(x3),1",
             "SLURM_JOB_CPUS_PER_NODE": "8(x4)",
-            "SLURM_JOB_END_TIME": str(int(time.time()) + 1000),
+            "SLURM_JOB_END_TIME": str(int(time.time()) + 100_000),
         }
     )
     assert granted == Allocation("17", 4, ("n1", "n2", "n3", "m1"), (2, 2, 2, 1), (8, 8, 8, 8))
     assert granted.left_s is not None
-    assert 900 < granted.left_s <= 1000
+    assert 90_000 < granted.left_s <= 100_000
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_squeue_is_asked_for_the_end(
     granted = allocation({"SLURM_JOB_ID": "17"})
     assert granted is not None
     left_s = granted.left_s
-    assert left_s == wanted_s or (left_s and wanted_s and wanted_s - 60 < left_s <= wanted_s)
+    assert left_s == wanted_s or (left_s and wanted_s and wanted_s / 2 < left_s <= wanted_s)
 
 
 def test_squeue_is_asked_for_one_task_of_an_array(

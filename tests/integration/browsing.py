@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ATTACK = "<script>window.hacked=1</script>"
 MACHINE = f'"><img/src=x/onerror=window.hacked=1>{ATTACK}'
 ARTIFACTS = "COLLTUNE_TEST_ARTIFACTS"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 def chromium() -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAMS = ("munged", "munge")
-_PATIENCE_S = 20.0
+_PATIENCE_S = 120.0
 _PATHS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 

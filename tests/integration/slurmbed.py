@@ -18,7 +18,7 @@ from colltune import process
 from tests.integration.virtual_nodes import Namespaces, skip_without
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "squeue", "scontrol", "sinfo", "scancel")
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 CONTROLLER = "controller"
 # a job that is put back into the queue waits until its old credentials are void
 CONF = """

@@ -57,7 +57,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def container(image: Image, registry: Path) -> Iterator[Container]:
     """Start the image as it is."""
     with Container(image, registry, "/registry") as running:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not ask(running, "/health/ready").ok:
             assert time.monotonic() < deadline, running.log()
             time.sleep(0.1)
@@ -126,4 +126,4 @@ def test_the_service_stops_when_told(image: Image, registry: Path) -> None:
     with Container(image, registry, "/registry") as running:
         while not ask(running, "/health/live").ok:
             time.sleep(0.1)
-        assert running.stop(timeout_s=15) == 0, running.log()
+        assert running.stop(timeout_s=120) == 0, running.log()

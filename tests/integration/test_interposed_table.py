@@ -105,8 +105,8 @@ def test_measured_configurations_are_those_that_run(
     monkeypatch.setenv("COLLBENCH_MARK", "1")
     every = (Configuration.default("openmpi", Collective.BCAST), CHAIN, *OWN)
     cells = tuple(Cell(c, _instance(c)) for c in every)
-    steps = tuple(Step(i, 3, 1.0) for _ in range(2) for i in range(len(cells)))
-    result = backend.run(LaunchPlan(SHAPE, cells, steps, 30.0), "l", tmp_path, lambda _: None)
+    steps = tuple(Step(i, 3, 600.0) for _ in range(2) for i in range(len(cells)))
+    result = backend.run(LaunchPlan(SHAPE, cells, steps, 600.0), "l", tmp_path, lambda _: None)
     statuses = {m.configuration: m.status for m in result.measurements}
     assert statuses == dict.fromkeys(every, RunStatus.OK), result.message
 

@@ -84,8 +84,8 @@ def test_all_shapes_of_an_allocation_are_measured(
         if nodes * ppn > 1
         for configuration in map(Configuration.parse, names)
     )
-    steps = tuple(Step(i, 3, 5.0) for i in range(len(cells)))
-    plan = LaunchPlan(LAUNCHED, cells, steps, 60.0, sync, side_by_side)
+    steps = tuple(Step(i, 3, 600.0) for i in range(len(cells)))
+    plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, sync, side_by_side)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert result.ending is Ending.PLAN, result.message
     assert [(m.status, len(m.times_s)) for m in result.measurements] == [

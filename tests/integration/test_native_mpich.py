@@ -40,7 +40,7 @@ def _statuses(
     )
     name = "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
     settings: list[dict[str, int | str]] = [{**OWN_COLLECTIVES, name: a} for a in algorithms]
-    plan = LaunchPlan(shape, cells, tuple(Step(i, 1, 1.0) for i in range(len(cells))), 60.0)
+    plan = LaunchPlan(shape, cells, tuple(Step(i, 1, 600.0) for i in range(len(cells))), 600.0)
     outcome = backend.launch(plan, settings, "l", folder, {})
     assert outcome.ok, outcome.explain()
     return [m.status for m in backend.salvage(folder)]
@@ -92,8 +92,8 @@ def test_every_collective_and_algorithm_delivers_right_data(
     )
     inside = max(backend.together(cells), key=len)
     assert len({cell.instance.collective for cell in inside}) == len(Collective)
-    steps = tuple(Step(i, 0, 1.0) for i in range(len(inside)))
-    result = backend.run(LaunchPlan(shape, inside, steps, 120.0), "l", tmp_path, lambda _: None)
+    steps = tuple(Step(i, 0, 600.0) for i in range(len(inside)))
+    result = backend.run(LaunchPlan(shape, inside, steps, 600.0), "l", tmp_path, lambda _: None)
     assert result.ending is Ending.PLAN, result.message
     assert [(m.configuration.id, m.status) for m in result.measurements] == []
 
@@ -110,7 +110,7 @@ def test_a_configuration_of_its_own_launch_is_measured(
     if len(groups) == 1:
         pytest.skip(f"MPICH {release} can switch every algorithm inside a run")
     (cell,) = groups[-1]
-    plan = LaunchPlan(shape, (cell,), (Step(0, 5, 1.0),), 60.0)
+    plan = LaunchPlan(shape, (cell,), (Step(0, 5, 600.0),), 600.0)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert [(m.configuration, len(m.times_s)) for m in result.measurements] == [
         (cell.configuration, 5)

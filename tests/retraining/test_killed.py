@@ -61,7 +61,7 @@ def test_terminated_midway_it_keeps_the_old_bundle_and_gives_the_lease_back(
         env=_ENVIRONMENT,
         text=True,
     ) as process:
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + 300.0
         while not lease.exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)

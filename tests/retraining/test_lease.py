@@ -143,7 +143,7 @@ def test_a_holder_shows_that_it_lives(store: FolderStore) -> None:
     with held(store, patience_s=0.6):
         path = store.root / FOLDER / "00000001.json"
         os.utime(path, (0, 0))
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 120.0
         while path.stat().st_mtime == 0:
             assert time.monotonic() < deadline
             time.sleep(0.02)

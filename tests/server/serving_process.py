@@ -17,7 +17,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Self
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 COMMAND = (sys.executable, "-m", "colltune.cli")
 
 
@@ -152,7 +152,7 @@ class Server:
             time.sleep(0.02)
 
     def _is_listening(self) -> bool:
-        connection = self.connection(timeout_s=1.0)
+        connection = self.connection()
         try:
             connection.connect()
         except ConnectionRefusedError:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -20,15 +20,19 @@ from starlette.responses import PlainTextResponse, Response
 from colltune.server.connection_limits import STATE_KEY, ConnectionLimits
 from colltune.server.guarded_protocol import GuardedProtocol
 
+PATIENCE_S = 120.0
+# a body has its time by what came of it, so that on a busy machine it may stop for seconds
 LIMITS = ConnectionLimits(
-    head_timeout_s=0.3,
+    head_timeout_s=PATIENCE_S,
     head_bytes=4096,
     body_timeout_s=0.3,
-    body_rate_bytes=10_000,
-    answer_timeout_s=0.3,
+    body_rate_bytes=100,
+    answer_timeout_s=PATIENCE_S,
     connections=8,
 )
-PATIENCE_S = 10.0
+HASTY = replace(
+    LIMITS, head_timeout_s=0.3, body_timeout_s=0.3, body_rate_bytes=10_000, answer_timeout_s=0.3
+)
 GET = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
 BIG = 32 << 20
 
@@ -37,8 +41,8 @@ BIG = 32 << 20
 class Echo:
     """An application that answers with what it read, or at once, or with a lot."""
 
+    limits: ConnectionLimits
     disconnects: int = 0
-    state: dict[str, Any] = field(default_factory=lambda: {STATE_KEY: LIMITS})
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
@@ -55,7 +59,7 @@ class Echo:
 
     async def _live(self, scope: Any, receive: Any, send: Any) -> None:
         await receive()
-        scope["state"].update(self.state)
+        scope["state"][STATE_KEY] = self.limits
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
@@ -94,8 +98,22 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    """Return a running server, on the event loop that `colltune serve` takes here, too."""
-    app = Echo()
+    """Return a server that gives clients all the time they need."""
+    with _running(LIMITS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Running]:
+    """Return a server that gives clients up soon."""
+    with _running(HASTY) as server:
+        yield server
+
+
+@contextmanager
+def _running(limits: ConnectionLimits) -> Iterator[Running]:
+    """Run a server, on the event loop that `colltune serve` takes here, too."""
+    app = Echo(limits)
     config = uvicorn.Config(
         app,
         http=GuardedProtocol,
@@ -138,7 +156,7 @@ def _drip(stream: socket.socket, pieces: Iterator[bytes]) -> None:
     with suppress(OSError):
         for piece in pieces:
             stream.sendall(piece)
-            stream.settimeout(LIMITS.head_timeout_s / 10)
+            stream.settimeout(HASTY.head_timeout_s / 10)
             with suppress(TimeoutError):
                 stream.recv(1, socket.MSG_PEEK)
                 break
@@ -151,9 +169,9 @@ def _for_ever(piece: bytes, first: bytes = b"") -> Iterator[bytes]:
         yield piece
 
 
-def test_a_connection_on_which_nothing_is_said_is_closed(running: Running) -> None:
+def test_a_connection_on_which_nothing_is_said_is_closed(hasty: Running) -> None:
     """Without an answer, since nothing was asked."""
-    with running.connection() as stream:
+    with hasty.connection() as stream:
         assert _rest(stream) == b""
 
 
@@ -161,46 +179,47 @@ def test_a_connection_on_which_nothing_is_said_is_closed(running: Running) -> No
     ("first", "piece"),
     [(b"GET /x HTTP/1.1\r\n", b"a: b\r\n"), (b"G", b"E"), (GET + b"GET /y HTT", b"")],
 )
-def test_a_head_that_drips_is_cut_off(running: Running, first: bytes, piece: bytes) -> None:
+def test_a_head_that_drips_is_cut_off(hasty: Running, first: bytes, piece: bytes) -> None:
     """However the pieces come, and also on a connection that was good before."""
-    with running.connection() as stream:
+    with hasty.connection() as stream:
         _drip(stream, _for_ever(piece or b"P", first))
         assert b" 40" in _rest(stream)
 
 
-def test_blank_lines_begin_no_request(running: Running) -> None:
+def test_blank_lines_begin_no_request(hasty: Running) -> None:
     """They hold a connection no longer than nothing does, before a request or after one."""
     for first in (b"", GET):
-        with running.connection() as stream:
+        with hasty.connection() as stream:
             stream.sendall(first)
-            stream.settimeout(LIMITS.head_timeout_s / 10)
+            stream.settimeout(HASTY.head_timeout_s / 10)
             with suppress(OSError):
                 while True:
                     stream.sendall(b"\r\n")
                     with suppress(TimeoutError):
                         if not stream.recv(1 << 16):
                             break
-        running.await_connections(0)
+        hasty.await_connections(0)
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"])
-def test_a_body_that_drips_is_cut_off(running: Running, length: bytes) -> None:
+def test_a_body_that_drips_is_cut_off(hasty: Running, length: bytes) -> None:
     """The application is told that the client is gone, and the client why."""
-    before = running.app.disconnects
+    before = hasty.app.disconnects
     piece = b"1\r\nx\r\n" if b"chunked" in length else b"x"
-    with running.connection() as stream:
+    with hasty.connection() as stream:
         _drip(stream, _for_ever(piece, b"POST /x HTTP/1.1\r\nHost: h\r\n" + length + b"\r\n\r\n"))
         assert b"408 Request Timeout" in _rest(stream)
-    running.await_connections(0)
-    assert running.app.disconnects == before + 1
+    hasty.await_connections(0)
+    assert hasty.app.disconnects == before + 1
 
 
 def test_a_body_that_comes_steadily_has_the_time_it_needs(running: Running) -> None:
     """Longer than the patience with nothing, as long as it is fast enough."""
     with running.connection() as stream:
-        stream.sendall(b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 16000\r\n\r\n")
-        for _ in range(8):
-            stream.sendall(b"x" * 2000)
+        piece = b"x" * 2000
+        head = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 16000\r\n\r\n"
+        for sent in (head + piece, *[piece] * 7):
+            stream.sendall(sent)
             time.sleep(LIMITS.body_timeout_s / 4)
         _await(stream, b"16000 bytes")
 
@@ -209,8 +228,8 @@ def test_a_service_that_reads_late_does_not_blame_the_client(running: Running) -
     """A body waits in the network while the application is busy, and is taken afterwards."""
     size = 8 << 20
     with running.connection() as stream:
-        stream.sendall(b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % size)
-        stream.sendall(b"x" * size)
+        head = b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % size
+        stream.sendall(head + b"x" * size)
         _await(stream, b"%d bytes" % size)
 
 
@@ -273,13 +292,13 @@ def test_after_an_early_answer_a_small_rest_is_thrown_away(running: Running) -> 
         _await(stream, b"0 bytes")
 
 
-def test_a_client_that_does_not_read_is_given_up(running: Running) -> None:
+def test_a_client_that_does_not_read_is_given_up(hasty: Running) -> None:
     """An answer that nobody takes does not hold its connection."""
-    with running.connection() as stream:
+    with hasty.connection() as stream:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stream.sendall(b"GET /big HTTP/1.1\r\nHost: h\r\n\r\n")
-        running.await_connections(1)
-        running.await_connections(0)
+        hasty.await_connections(1)
+        hasty.await_connections(0)
         assert len(_rest(stream)) < BIG
 
 

@@ -19,7 +19,7 @@ LOGGER = """#!/bin/sh
 echo "$*" >> {log}
 """
 PROGRAMS = ("curl", "timeout", "mktemp", "awk", "find")
-_LIMIT_S = 30.0
+_LIMIT_S = 120.0
 
 
 class Site:
@@ -53,8 +53,8 @@ class Site:
             "LIBRARIES": self.libraries,
             "DEFAULT": self.libraries.split()[0],
             # more than by default: the machine that tests run on may be busy
-            "LIMIT_S": "1",
-            "TOTAL_S": "5",
+            "LIMIT_S": "30",
+            "TOTAL_S": "60",
         }
         lines = [f'COLLTUNE_SITE_{n}="{v}"' for n, v in (usual | settings).items()]
         (self.hooks / hooks.SITE).write_text("\n".join([*lines, f"PATH={self._path}", ""]))
