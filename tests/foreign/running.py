@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ STILL_S = 120.0
 """A run hangs when no process has begun or ended a test for so long."""
 _MOST_STOPS = 30
 _LONGEST_S = 4 * 3600.0
+_POLL_S = 0.05
 _MARK = "COLLTUNE_FOREIGN_RUN"
 _WORST_FIRST = ("fail", "skip", "pass")
 
@@ -37,16 +38,28 @@ class Job:
     variables: Mapping[str, str]
 
 
-def run(job: Job, folder: Path, tell: Callable[[str], None], still_s: float = STILL_S) -> Outcomes:
+def moves(records: Path) -> bool:
+    """Tell whether a process wrote something lately."""
+    written = max(path.stat().st_mtime for path in (records, *records.iterdir()))
+    return time.time() - written < STILL_S
+
+
+def run(
+    job: Job,
+    folder: Path,
+    tell: Callable[[str], None],
+    goes_on: Callable[[Path], bool] = moves,
+) -> Outcomes:
     """Run all tests, starting again behind each that stops a run; return how they ended.
 
-    Records and outputs are kept in the new `folder`; `tell` hears what stopped a run.
+    Records and outputs are kept in the new `folder`; `tell` hears what stopped a run. A run hangs
+    when `goes_on` of its records returns False.
     """
     outcomes: Outcomes = {}
     for attempt in range(_MOST_STOPS):
         records = folder / str(attempt)
         records.mkdir(parents=True)
-        how = _start(job, records, outcomes, still_s)
+        how = _start(job, records, outcomes, goes_on)
         found, complete = merged([_read(records / str(n)) for n in range(job.nprocs)], how)
         outcomes |= found
         if how != "end":
@@ -78,22 +91,16 @@ def merged(records: Sequence[Record], how: str) -> tuple[Outcomes, bool]:
     return outcomes, True
 
 
-def _start(job: Job, records: Path, done: Outcomes, still_s: float) -> str:
+def _start(job: Job, records: Path, done: Outcomes, goes_on: Callable[[Path], bool]) -> str:
     """Run the tests that are not done once, and end all processes that are left of it."""
     names = records.with_suffix(".done")
     names.write_text("".join(f"{name}\n" for name in done), encoding="utf-8")
-    started = time.time()
-
-    def moves() -> bool:
-        written = (path.stat().st_mtime for path in records.iterdir())
-        return time.time() - max(written, default=started) < still_s
-
     try:
         outcome = process.run(
             [*job.command, records, names],
             timeout_s=_LONGEST_S,
             env={**job.variables, _MARK: str(records)},
-            watch=moves,
+            watch=lambda: goes_on(records),
         )
     finally:
         _end_what_is_left(f"{_MARK}={records}")
@@ -103,11 +110,19 @@ def _start(job: Job, records: Path, done: Outcomes, still_s: float) -> str:
 
 
 def _end_what_is_left(mark: str) -> None:
-    """End the processes that have the variable `mark`: no others do."""
+    """End the processes that have the variable `mark`, which no others have, and see them gone."""
+    while marked := list(_marked(mark)):
+        for number in marked:
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _marked(mark: str) -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if mark.encode() in path.read_bytes().split(b"\0"):
-                os.kill(int(path.parent.name), signal.SIGKILL)
+                yield int(path.parent.name)
 
 
 def _read(path: Path) -> Record:
