@@ -56,6 +56,25 @@ def test_many_instances_at_once(colltune: Verb, bundle_path: Path, tmp_path: Pat
     ]
 
 
+def test_instances_without_models_keep_the_default(
+    colltune: Verb, bundle_path: Path, tmp_path: Path
+) -> None:
+    """Rows of a collective that was never measured do not keep the others from being decided."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    rows = ("bcast,8,4,64", "alltoall,8,4,64", "gather,8,4,64", "gather,8,4,128")
+    source.write_text("collective,nodes,ppn,msize_bytes\n" + "\n".join(rows) + "\n")
+    words = ("select", "--bundle", bundle_path, "--instances", source, "--out", out)
+    answer = colltune(*words)
+    assert answer.status == 0, answer.err
+    assert "2 instances of gather: default kept: the bundle has no models of gather" in answer.err
+    written = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["algorithm"] for row in written] == ["binomial", *["default"] * 3]
+    for row in written[1:]:
+        assert row["time_s"] == ""
+        assert "the bundle has no models of" in row["reason"]
+    assert colltune(*words, "--json").json["without_models"] == {"alltoall": 1, "gather": 2}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -78,6 +78,8 @@ def test_only_what_is_asked_for_is_read(fitted: Bundle, tmp_path: Path) -> None:
         part.save(tmp_path / "copy")
     with pytest.raises(BundleError, match=r"no models of gather, only of allreduce, bcast"):
         load(path, [Collective.GATHER])
+    partly = load(path, [Collective.GATHER, Collective.BCAST], partly=True)
+    assert [m.collective for m in partly.models] == [Collective.BCAST]
 
 
 def test_id_names_the_content() -> None:

@@ -156,10 +156,22 @@ def test_a_prediction_that_is_no_number_is_an_error() -> None:
         ModelSelector(bundle).select(instance(8, 4, 64))
 
 
-def test_an_unknown_collective_is_an_error() -> None:
-    """A collective without models is not answered by a guess."""
+def test_a_collective_without_models_keeps_its_default() -> None:
+    """It is left to the library with the reason; the others are decided as without it."""
+    unknown = Instance(Collective.GATHER, Shape(4, 4), 64)
+    known = [instance(8, 4, 64), instance(8, 4, 8192)]
+    first, left, second = ModelSelector(BUNDLE).select_many([known[0], unknown, known[1]])
+    assert [first, second] == ModelSelector(BUNDLE).select_many(known)
+    assert left.instance == unknown
+    assert left.configuration == Configuration.default("openmpi", Collective.GATHER)
+    assert (left.prediction, left.gain) == (None, 1.0)
+    assert "default kept: the bundle has no models of gather; measure it" in left.reason
+
+
+def test_vectors_of_a_collective_without_models_are_refused() -> None:
+    """There are no columns to choose from."""
     with pytest.raises(BundleError, match="no models of gather"):
-        ModelSelector(BUNDLE).select(Instance(Collective.GATHER, Shape(4, 4), 64))
+        ModelSelector(BUNDLE).decide(Collective.GATHER, [4], [4], [64])
 
 
 @pytest.mark.parametrize("learner", ["knn", "gam", "xgboost"])

@@ -10,10 +10,11 @@ import typer
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from colltune.cli.console import Progress
     from colltune.decisions import Interval, Selection
+    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.selector.guard import Guard
 
@@ -72,8 +73,8 @@ def select(
         from colltune.cli.console import progress
 
         with progress("reading", quiet=quiet or json) as shown:
-            selections = _many(bundle, instances, _needed(out, "--out"), limits, shown)
-        _show_many(selections, out, json)
+            selections, modelled = _many(bundle, instances, _needed(out, "--out"), limits, shown)
+        _show_many(selections, modelled, out, json)
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
@@ -103,10 +104,10 @@ def _needed(value: Any, flag: str) -> Any:
     return value
 
 
-def _load(path: Path, collectives: Sequence[Any] | None = None) -> Bundle:
+def _load(path: Path, collectives: Sequence[Any] | None = None, *, partly: bool = False) -> Bundle:
     from colltune.models.bundle import load
 
-    return load(path, collectives)
+    return load(path, collectives, partly=partly)
 
 
 def _one(
@@ -182,25 +183,45 @@ def _short(interval: Interval) -> str:
 
 def _many(
     path: Path, source: Path, out: Path, guard: bool | Guard, shown: Progress
-) -> Sequence[Selection]:
+) -> tuple[Sequence[Selection], Collection[Collective]]:
+    """Return what was selected and written, and of which collectives there are models."""
     from colltune.cli.instances import read_instances, write_rows
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.selection_json import COLUMNS, selection_row
 
     instances = read_instances(source)
-    bundle = _load(path, tuple({instance.collective for instance in instances}))
+    bundle = _load(path, tuple({instance.collective for instance in instances}), partly=True)
     shown.phase("selecting")
     selections = ModelSelector(bundle, guard=guard).select_many(instances)
     shown.phase("writing")
     write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
-    return selections
+    return selections, bundle.collectives
 
 
-def _show_many(selections: Sequence[Selection], out: Path | None, as_json: bool) -> None:
-    from colltune.cli.console import show, show_json
+def _show_many(
+    selections: Sequence[Selection],
+    modelled: Collection[Collective],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    from collections import Counter
 
+    from colltune.cli.console import show, show_json, warn
+    from colltune.selector.argmin import no_models
+
+    asked = Counter(selection.instance.collective for selection in selections)
+    lacking = {c: number for c, number in asked.items() if c not in modelled}
     changed = sum(not s.configuration.is_default for s in selections)
     if as_json:
-        show_json({"instances": len(selections), "changed": changed, "out": str(out)})
-    else:
-        show(f"{len(selections)} instances, {changed} not left to the default -> {out}")
+        show_json(
+            {
+                "instances": len(selections),
+                "changed": changed,
+                "without_models": {str(c): number for c, number in lacking.items()},
+                "out": str(out),
+            }
+        )
+        return
+    for collective, number in lacking.items():
+        warn(f"{number} instances of {collective}: {no_models(collective)}")
+    show(f"{len(selections)} instances, {changed} not left to the default -> {out}")

@@ -178,7 +178,9 @@ class Bundle:
         }
 
 
-def load(path: Path, collectives: Collection[Collective] | None = None) -> Bundle:
+def load(
+    path: Path, collectives: Collection[Collective] | None = None, *, partly: bool = False
+) -> Bundle:
     """Read the bundle in the folder `path`.
 
     Parameters
@@ -187,6 +189,8 @@ def load(path: Path, collectives: Collection[Collective] | None = None) -> Bundl
         The folder.
     collectives
         Read only these; by default all. What is read is checked against its hash.
+    partly
+        Read those of `collectives` that it has; by default it must have all.
 
     Raises
     ------
@@ -196,7 +200,10 @@ def load(path: Path, collectives: Collection[Collective] | None = None) -> Bundl
     manifest = _manifest(path)
     try:
         read = _READERS[manifest["format_version"]]
-        return read(path, manifest, collectives)
+        bundle = read(path, manifest, collectives)
+        for collective in () if partly else collectives or ():
+            bundle.model(collective)
+        return bundle
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(
             f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
@@ -254,7 +261,7 @@ def _read(
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
         raise BundleError(f"{path / _MANIFEST}: its content does not fit its id; {_MEND}")
-    bundle = Bundle(
+    return Bundle(
         manifest["id"],
         context,
         tuple(
@@ -269,9 +276,6 @@ def _read(
         objective,
         evidence,
     )
-    for collective in wanted or ():
-        bundle.model(collective)
-    return bundle
 
 
 _READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2}

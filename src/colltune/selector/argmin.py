@@ -45,6 +45,11 @@ class Decisions(NamedTuple):
     forecast: Forecast
 
 
+def no_models(collective: Collective) -> str:
+    """Return why the default of a collective is kept that a bundle has no models of."""
+    return f"default kept: the bundle has no models of {collective}; measure it and fit again"
+
+
 class ModelSelector:
     """Chooses by predicted runtime; see `colltune.selector.guard` for when the default is kept.
 
@@ -79,10 +84,12 @@ class ModelSelector:
     def select(self, instance: Instance) -> Selection:
         """Return the selection for `instance`.
 
+        The default is kept, with that reason, where the bundle has no models of the collective.
+
         Raises
         ------
         BundleError
-            If the bundle has no models of the collective, or a model predicts no number.
+            If a model predicts no number.
         """
         return self.select_many([instance])[0]
 
@@ -92,12 +99,19 @@ class ModelSelector:
         for collective in dict.fromkeys(i.collective for i in instances):
             rows = [k for k, i in enumerate(instances) if i.collective is collective]
             asked = [instances[k] for k in rows]
+            if collective not in self.bundle.collectives:
+                result |= {row: self._left_alone(instances[row]) for row in rows}
+                continue
             nodes, ppn = ([getattr(i.shape, name) for i in asked] for name in ("nodes", "ppn"))
             decisions = self.decide(collective, nodes, ppn, [i.msize_bytes for i in asked])
             described = _Descriptions(self, collective, decisions)
             for at, (row, instance) in enumerate(zip(rows, asked, strict=True)):
                 result[row] = described.selection(at, instance)
         return [result[k] for k in range(len(instances))]
+
+    def _left_alone(self, instance: Instance) -> Selection:
+        default, reason = self.default(instance.collective), no_models(instance.collective)
+        return Selection(instance, default, None, None, (), extrapolated=True, reason=reason)
 
     def portfolio(self, collective: Collective) -> tuple[Configuration, ...]:
         """Return what can be chosen; the default is a member even if it was not measured."""
@@ -120,7 +134,7 @@ class ModelSelector:
         Raises
         ------
         BundleError
-            As `select`.
+            If the bundle has no models of the collective, or a model predicts no number.
         """
         model = self.bundle.model(collective)
         vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
