@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from tests.integration import real_interposed
+from tests.integration import preloaded, real_interposed
 from tests.integration.real_interposed import Interposed
 
 pytestmark = pytest.mark.mpi
@@ -206,3 +206,23 @@ def test_threads_share_no_memory_but_its_limit(mpi: Interposed) -> None:
     assert large <= 2 * 100
     assert freed == 0
     assert "is more than COLLTUNE_SHM_MIB leaves" in said
+
+
+@pytest.mark.parametrize("runs", ["openmpi", "mpich"])
+def test_a_library_for_another_mpi_says_so_and_the_job_runs(runs: str, tmp_path: Path) -> None:
+    """No handle of the other MPI is used; the calls come through as they were made."""
+    ours = preloaded.prepared("mpich" if runs == "openmpi" else "openmpi")
+    theirs = preloaded.prepared(runs)
+    program = theirs.compiled(real_interposed.SOURCES.parent / "everything.c", tmp_path)
+    preload = f"LD_PRELOAD={ours.library}"
+    loads = process.run(["env", preload, "true"], timeout_s=30)
+    outcome = theirs.run(3, ["env", preload, program, "2"], SETTINGS, preload=False)
+    if "symbol lookup error" in outcome.stderr:
+        pytest.skip("the two MPIs' own libraries do not load into one process")
+    process.check(outcome, "the calls")
+    assert loads.ok, loads.explain()
+    assert outcome.stderr.count("colltune:") == 1
+    assert f"compiled for {ours.installation.library} " in outcome.stderr
+    assert (
+        f"runs with {theirs.installation.library} {theirs.installation.release};" in outcome.stderr
+    )

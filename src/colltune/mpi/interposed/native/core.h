@@ -10,6 +10,9 @@ void ct_end(void);   /* before MPI_Finalize */
 void ct_announce(void);        /* before MPI_Init: tell that this process has the library (launcher.c) */
 int ct_announced(int rank);    /* after it: whether that one of MPI_COMM_WORLD did */
 int ct_all_present(void);      /* whether all did; the same on all that did (roll.c) */
+/* Whether the program runs with an MPI library whose handles are not those of our header, which is
+ * told in one line. No handle may be used before. (library.c) */
+int ct_is_foreign(void);
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */
 void ct_settings_end(void);
 int ct_objects_begin(void); /* an MPI error code */

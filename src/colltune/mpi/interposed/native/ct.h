@@ -9,6 +9,9 @@
 #include <mpi.h>
 #include <stddef.h>
 
+/* A function that an older MPI library lacks: loaded beside one, ours must still load, to say so. */
+#define CT_MAY_LACK(function) extern __typeof__(function) function __attribute__((weak))
+
 /* In the order of their names, as in colltune.domain.Collective. */
 typedef enum {
     CT_NONE = -1,

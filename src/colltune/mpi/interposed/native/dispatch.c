@@ -32,6 +32,9 @@ static int pass(const ct_call_t *c, MPI_Comm comm) {
 }
 
 #if MPI_VERSION >= 4
+#define LACKED(function, COLLECTIVE, LIST) CT_MAY_LACK(PMPI_##function##_c);
+CT_EACH_WITH_COUNTS(LACKED)
+
 static int pass_large(const ct_call_t *c, MPI_Comm comm) {
 #define PASS_LARGE(function, COLLECTIVE, LIST) \
     case CT_##COLLECTIVE: return PMPI_##function##_c(CT_##LIST(GIVE, GIVE_LARGE, COMMA) comm);

@@ -25,7 +25,7 @@ void ct_begin(void) {
     PMPI_Initialized(&begun);
     PMPI_Finalized(&ended);
     if (!begun || ended || atomic_exchange(&tried, 1)) return;
-    if (PMPI_Comm_rank(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
+    if (ct_is_foreign() || PMPI_Comm_rank(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
         PMPI_Comm_size(MPI_COMM_WORLD, &ct_world_size) != MPI_SUCCESS ||
         !ct_all_present() || ct_objects_begin() != MPI_SUCCESS ||
         ct_communicators_begin() != MPI_SUCCESS)
@@ -102,7 +102,7 @@ typedef intptr_t handle_t;
 /* Ours stands before MPI's function, theirs is the same of MPI's profiling layer. */
 #define INTERPOSE(function, COLLECTIVE, LIST, TAKE, large)                                    \
     int their_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm)                          \
-        __asm__("PMPI_" #function);                                                           \
+        __asm__("PMPI_" #function) __attribute__((weak));                                     \
     CT_PUBLIC int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm)                  \
         __asm__("MPI_" #function);                                                            \
     int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm) {                          \

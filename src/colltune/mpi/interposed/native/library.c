@@ -1,5 +1,5 @@
 /* Which MPI library runs, by its own words (as colltune.mpi.vendors reads them). */
-#include "ct.h"
+#include "core.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -25,11 +25,14 @@ static void add_update(char *release, const char *text, size_t length) {
         snprintf(release + n, length - n, ".%u", update);
 }
 
+/* An MPI library may tell more than that of our header does. */
+enum { LONGEST_VERSION = 1 << 14 };
+
 void ct_library(char *name, char *release, size_t length) {
     static const char *const beginnings[][2] = {{"openmpi", "Open MPI v"},
                                                 {"intelmpi", "Intel(R) MPI Library "},
                                                 {"mpich", "MPICH Version:"}};
-    char told[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    static char told[LONGEST_VERSION]; /* all threads are told the same */
     int told_length;
     snprintf(name, length, "unknown");
     snprintf(release, length, "-");
@@ -42,4 +45,49 @@ void ct_library(char *name, char *release, size_t length) {
         if (i == 1) add_update(release, told + n, length);
         return;
     }
+}
+
+/* ---- whether it is ours ---- */
+
+#define TEXT(number) #number
+#define SERIES(major, minor) TEXT(major) "." TEXT(minor)
+#if defined OPEN_MPI
+static const char made_for[] = "openmpi",
+                  made_for_release[] = SERIES(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION);
+#elif defined I_MPI_VERSION
+static const char made_for[] = "intelmpi", made_for_release[] = I_MPI_VERSION;
+#elif defined MPICH_VERSION
+static const char made_for[] = "mpich", made_for_release[] = MPICH_VERSION;
+#else
+static const char made_for[] = "", made_for_release[] = "";
+#endif
+
+/* The series of a release: its first two numbers. */
+static size_t series(const char *release) {
+    size_t major = strcspn(release, ".");
+    return release[major] ? major + 1 + strspn(release + major + 1, "0123456789") : major;
+}
+
+/* By their launchers' words: the library's own may not be asked. */
+static int is_first_process(void) {
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        if (getenv(ranks[i])) return !strcmp(getenv(ranks[i]), "0");
+    return 1;
+}
+
+int ct_is_foreign(void) {
+    char name[64], release[64];
+    ct_library(name, release, sizeof name);
+    size_t n = series(release);
+    if (!strcmp(name, "unknown") || !*made_for) return 0;
+    if (!strcmp(name, made_for) && n == series(made_for_release) &&
+        !strncmp(release, made_for_release, n))
+        return 0;
+    if (is_first_process())
+        fprintf(stderr, "colltune: this libcolltune was compiled for %s %s, and the program runs with"
+                        " %s %s; the job runs without it (colltune interpose --mpi compiles one)\n",
+                made_for, made_for_release, name, release);
+    return 1;
 }

@@ -32,6 +32,9 @@ static int is_taken(MPI_Datatype type) {
 
 /* How a type was made. Those that large counts made have a large envelope only. */
 #if MPI_VERSION >= 4
+CT_MAY_LACK(PMPI_Type_get_envelope_c);
+CT_MAY_LACK(PMPI_Type_get_contents_c);
+
 typedef struct {
     MPI_Count integers, addresses, counts, types;
     int combiner;

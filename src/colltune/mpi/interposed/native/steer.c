@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #ifdef OPEN_MPI
@@ -202,15 +203,23 @@ void ct_steer_end(void) {
 
 /* ---- communicators that come to be later ---- */
 
-CT_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request) {
+/* Handles go on as they come: of a program of another MPI they may be wider than ours. */
+int their_idup(intptr_t comm, void *newcomm, void *request) __asm__("PMPI_Comm_idup");
+CT_PUBLIC int our_idup(intptr_t comm, void *newcomm, void *request) __asm__("MPI_Comm_idup");
+
+int our_idup(intptr_t comm, void *newcomm, void *request) {
     atomic_store(&duplicating, 1);
-    return PMPI_Comm_idup(comm, newcomm, request);
+    return their_idup(comm, newcomm, request);
 }
 
 #if MPI_VERSION >= 4
-CT_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm,
-                                      MPI_Request *request) {
+int their_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request)
+    __asm__("PMPI_Comm_idup_with_info") __attribute__((weak));
+CT_PUBLIC int our_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request)
+    __asm__("MPI_Comm_idup_with_info");
+
+int our_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request) {
     atomic_store(&duplicating, 1);
-    return PMPI_Comm_idup_with_info(comm, info, newcomm, request);
+    return their_idup_with_info(comm, info, newcomm, request);
 }
 #endif
