@@ -334,6 +334,88 @@ static void check_all_collectives(void) {
     CHECK(!ct_rules_hold(CT_GATHER) && rules->collective("gather") == CT_GATHER);
 }
 
+/* ---- many rules: each answer against the rules followed one by one ---- */
+
+enum { MOST_RULES = 12, PROGRAMS = 150, ASKED = 200, ENDS = 4 };
+typedef struct {
+    colltune_parameter_t parameter;
+    colltune_operator_t is;
+    long value;
+    int named, next[2]; /* from MOST_RULES on: an end */
+} drawn_t;
+
+static const char *const end_names[ENDS] = {"table", "library", "two", "three"};
+static const char *const end_ids[ENDS] = {"table", "library", "colltune.bcast.hierarchical:groups=2",
+                                          "colltune.bcast.hierarchical:groups=3"};
+static long named_value;
+
+static long fact(const ct_comm_t *c, const ct_call_t *call, colltune_parameter_t parameter) {
+    switch (parameter) {
+    case COLLTUNE_MSIZE: return (long)call->msize;
+    case COLLTUNE_SIZE: return c->size;
+    case COLLTUNE_POWER_OF_TWO: return (c->size & (c->size - 1)) == 0;
+    case COLLTUNE_NODES: return c->nodes;
+    case COLLTUNE_PPN: return c->ppn;
+    default: return call->root;
+    }
+}
+
+static const char *followed(const drawn_t *drawn, const ct_comm_t *c, const ct_call_t *call) {
+    int at = 0;
+    while (at < MOST_RULES) {
+        const drawn_t *r = &drawn[at];
+        long x = fact(c, call, r->parameter), y = r->named ? named_value : r->value;
+        int holds[COLLTUNE_OPERATORS] = {x < y, x <= y, x > y, x >= y, x == y, x != y};
+        at = r->next[holds[r->is]];
+    }
+    return end_ids[at - MOST_RULES];
+}
+
+/* Rules lead to later ones only. `kinds`: 5 without the root. */
+static void draw(drawn_t *drawn, int n, int kinds, int named) {
+    static const long values[] = {-1, 0, 1, 2, 3, 4, 8, 100, 101, 4096, 65536, 9223372036854775807};
+    char name[16], next[2][16];
+    CHECK(!rules->clear() && !rules->start("bcast", "r0"));
+    CHECK(!rules->configuration("two", end_ids[2]) && !rules->configuration("three", end_ids[3]));
+    for (int i = n - 1; i >= 0; i--) {
+        drawn_t *r = &drawn[i];
+        r->parameter = random_below(2) ? COLLTUNE_MSIZE : (colltune_parameter_t)random_below((size_t)kinds);
+        r->is = (colltune_operator_t)random_below(COLLTUNE_OPERATORS);
+        r->value = values[random_below(sizeof values / sizeof *values)];
+        r->named = named && !random_below(3);
+        for (int k = 0; k < 2; k++) {
+            int later = i + 1 < n && random_below(3);
+            r->next[k] = later ? i + 1 + (int)random_below((size_t)(n - i - 1))
+                               : MOST_RULES + (int)random_below(ENDS);
+            if (later) snprintf(next[k], sizeof next[k], "r%d", r->next[k]);
+            else snprintf(next[k], sizeof next[k], "%s", end_names[r->next[k] - MOST_RULES]);
+        }
+        snprintf(name, sizeof name, "r%d", i);
+        if (r->named) CHECK(!rules->rule_named(name, r->parameter, r->is, "drawn", next[1], next[0]));
+        else CHECK(!rules->rule(name, r->parameter, r->is, r->value, next[1], next[0]));
+    }
+    CHECK(!rules->commit());
+}
+
+static void check_many(void) {
+    static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 99, 100, 101, 102, 4095, 4096, 4097,
+                                   65535, 65536, 65537, (size_t)1 << 40};
+    ct_comm_t comms[] = {{.size = 2, .nodes = 1, .ppn = 2}, {.size = 4, .nodes = 2, .ppn = 2},
+                         {.size = 4, .nodes = 4, .ppn = 1}, {.size = 100, .nodes = 3}};
+    drawn_t drawn[MOST_RULES];
+    CHECK(!rules->set("drawn", 0));
+    for (int program = 0; program < PROGRAMS; program++) {
+        draw(drawn, 1 + (int)random_below(MOST_RULES), program % 3 ? 5 : 6, program % 2);
+        for (int i = 0; i < ASKED; i++) {
+            ct_comm_t *c = &comms[random_below(sizeof comms / sizeof *comms)];
+            ct_call_t call = BCAST(.msize = sizes[random_below(sizeof sizes / sizeof *sizes)],
+                                   .root = (int)random_below(3));
+            if (!random_below(4)) CHECK(!rules->set("drawn", named_value = (long)random_below(200)));
+            CHECK(!strcmp(decided(c, call), followed(drawn, c, &call)));
+        }
+    }
+}
+
 /* ---- threads ---- */
 
 static _Atomic int stop;
@@ -381,6 +463,7 @@ static void check_rules(void) {
     check_changes();
     check_refusals();
     check_all_collectives();
+    check_many();
     check_threads();
     CHECK(MPI_Finalize() == MPI_SUCCESS);
 }

@@ -113,6 +113,8 @@ struct ct_comm {
     ct_kept_t *kept;
     const void *decisions[CT_COLLECTIVES]; /* the part of the table that holds here (decide.c) */
     int has_decisions;
+    const void *ruled[CT_COLLECTIVES]; /* what the rules say here, of this change of them (rules.c) */
+    unsigned long ruled_by;
     void *profile; /* its numbers (profile.c); NULL at first */
     int refused, left_out;      /* communicator.c: no base can be had; not one of ours to change */
     struct ct_comm *older, *newer;

@@ -4,9 +4,14 @@
  * What holds is a program: for each collective its rules, in an array, with the named rules and
  * configurations resolved and the comparisons with the collective already made. A change makes a new
  * program. Threads that decide are counted where there may be several, so that the old one is freed
- * only when none can be in it. */
+ * only when none can be in it.
+ *
+ * Where nothing but the size of messages differs between calls on a communicator, its rules are followed
+ * once for each size at which one of them turns, and the answers are kept as a part of a table. */
 #include "rules.h"
+#include "table.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,19 +40,31 @@ typedef struct {
     block_t *blocks;
     int n, start;
     unsigned looks_at; /* bit 1 << p: parameter p */
+    int has_named;     /* compares with values that may change */
 } part_t;
+
+/* What the rules say on communicators that lie alike. */
+typedef struct answers {
+    ct_part_t part;
+    struct answers *next;
+    ct_step_t steps[];
+} answers_t;
 
 struct ct_program {
     const ct_configuration_t **configurations;
     long *constants;
     part_t parts[CT_COLLECTIVES];
     unsigned ruled;
+    unsigned long number; /* no other program has it */
+    pthread_mutex_t lock; /* of the next */
+    answers_t *answers;
     struct ct_program *older; /* of those that may still be in use */
 };
 
 _Atomic unsigned ct_ruled;
 static _Atomic(ct_program_t *) current;
 static _Atomic int deciding; /* threads that may be in a program */
+static _Atomic unsigned long programs; /* so many were made */
 static ct_program_t *replaced;
 
 /* ---- parameters ---- */
@@ -55,6 +72,7 @@ static ct_program_t *replaced;
 enum {
     OF_REDUCTIONS = 1u << COLLTUNE_COUNT | 1u << COLLTUNE_TYPE_SIZE | 1u << COLLTUNE_TYPE_EXTENT,
     OF_SPREAD = 1u << COLLTUNE_NODES | 1u << COLLTUNE_PPN,
+    OF_COMMUNICATORS = 1u << COLLTUNE_SIZE | 1u << COLLTUNE_POWER_OF_TWO | OF_SPREAD,
     OF_ROOT = 1u << COLLTUNE_ROOT | 1u << COLLTUNE_ROOT_IS_ZERO,
     REDUCTIONS = 1u << CT_ALLREDUCE | 1u << CT_EXSCAN | 1u << CT_REDUCE | 1u << CT_REDUCE_SCATTER |
                  1u << CT_REDUCE_SCATTER_BLOCK | 1u << CT_SCAN,
@@ -96,19 +114,96 @@ static void look_at(ct_comm_t *c, const ct_call_t *call, unsigned looked_at, lon
 
 /* ---- deciding ---- */
 
-static int decide(const ct_program_t *program, ct_comm_t *c, const ct_call_t *call,
-                  const ct_configuration_t **chosen) {
-    const part_t *part = &program->parts[call->collective];
-    long p[COLLTUNE_PARAMETERS];
-    int at = program->ruled & 1u << call->collective ? part->start : TO_TABLE;
-    if (at >= 0) look_at(c, call, part->looks_at, p);
+static const ct_configuration_t by_table; /* stands for what would hold without rules */
+
+/* Follow the rules from block to block. */
+static const ct_configuration_t *follow_blocks(const ct_program_t *program, const part_t *part,
+                                               const long *p) {
+    int at = part->start;
     while (at >= 0) {
         const block_t *block = &part->blocks[at];
         long have = p[block->parameter], value = __atomic_load_n(block->value, __ATOMIC_RELAXED);
         at = block->next[holds(block->holds_if, have, value)];
     }
-    *chosen = at <= TO_CONFIGURATION ? program->configurations[TO_CONFIGURATION - at] : NULL;
-    return at != TO_TABLE;
+    if (at == TO_TABLE) return &by_table;
+    return at == TO_LIBRARY ? NULL : program->configurations[TO_CONFIGURATION - at];
+}
+
+static int by_size(const void *a, const void *b) {
+    size_t x = ((const ct_step_t *)a)->from, y = ((const ct_step_t *)b)->from;
+    return (x > y) - (x < y);
+}
+
+/* The sizes at which a comparison may turn: those compared with, and the next ones. */
+static int turns_of(const part_t *part, ct_step_t *steps) {
+    int n = 0;
+    steps[n++] = (ct_step_t){0};
+    for (int i = 0; i < part->n; i++) {
+        long value = *part->blocks[i].value;
+        if (part->blocks[i].parameter != COLLTUNE_MSIZE || value < -1) continue;
+        if (value > 0) steps[n++].from = (size_t)value;
+        steps[n++].from = (size_t)value + 1;
+    }
+    qsort(steps, (size_t)n, sizeof *steps, by_size);
+    return n;
+}
+
+static answers_t *new_answers(const ct_program_t *program, const part_t *part, long *p) {
+    answers_t *made = calloc(1, sizeof *made + (2 * (size_t)part->n + 1) * sizeof *made->steps);
+    if (!made) return NULL;
+    int turns = turns_of(part, made->steps), n = 0;
+    for (int i = 0; i < turns; i++) {
+        ct_step_t step = made->steps[i];
+        p[COLLTUNE_MSIZE] = (long)step.from;
+        step.choice = follow_blocks(program, part, p);
+        if (!n || made->steps[n - 1].choice != step.choice) made->steps[n++] = step;
+    }
+    made->part = (ct_part_t){.n = n, .steps = made->steps, .last = &made->steps[n - 1]};
+    return made;
+}
+
+/* The answers for communicators as c, made if they are new; NULL if memory is out. */
+static const answers_t *answers_for(ct_program_t *program, const ct_comm_t *c,
+                                    ct_collective_t collective, long *p) {
+    pthread_mutex_lock(&program->lock);
+    answers_t *found = program->answers;
+    while (found && (found->part.collective != collective || found->part.size != c->size ||
+                     found->part.nodes != c->nodes || found->part.ppn != c->ppn))
+        found = found->next;
+    if (!found && (found = new_answers(program, &program->parts[collective], p))) {
+        found->part.collective = collective;
+        found->part.size = c->size;
+        found->part.nodes = c->nodes;
+        found->part.ppn = c->ppn;
+        found->next = program->answers;
+        program->answers = found;
+    }
+    pthread_mutex_unlock(&program->lock);
+    return found;
+}
+
+/* The first call on c since the rules changed, or one that depends on more than its size. */
+__attribute__((noinline)) static const ct_configuration_t *
+choose(ct_program_t *program, ct_comm_t *c, const ct_call_t *call) {
+    const part_t *part = &program->parts[call->collective];
+    long p[COLLTUNE_PARAMETERS];
+    look_at(c, call, part->looks_at, p);
+    const ct_configuration_t *chosen = follow_blocks(program, part, p);
+    if (part->has_named || part->looks_at & ~(OF_COMMUNICATORS | 1u << COLLTUNE_MSIZE)) return chosen;
+    if (part->looks_at & OF_SPREAD && !c->nodes) return chosen;
+    if (c->ruled_by != program->number) memset(c->ruled, 0, sizeof c->ruled);
+    c->ruled[call->collective] = answers_for(program, c, call->collective, p);
+    c->ruled_by = program->number;
+    return chosen;
+}
+
+static int decide(ct_program_t *program, ct_comm_t *c, const ct_call_t *call,
+                  const ct_configuration_t **chosen) {
+    const ct_part_t *known = c->ruled[call->collective];
+    if (!(program->ruled & 1u << call->collective)) return 0;
+    if (known && c->ruled_by == program->number) *chosen = ct_choice(known, call->msize);
+    else *chosen = choose(program, c, call);
+    return *chosen != &by_table;
 }
 
 int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t **chosen) {
@@ -119,11 +214,11 @@ int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_
         atomic_store(&alone, how);
     }
     if (how == 1) {
-        const ct_program_t *program = atomic_load_explicit(&current, memory_order_acquire);
+        ct_program_t *program = atomic_load_explicit(&current, memory_order_acquire);
         return program && decide(program, c, call, chosen);
     }
     atomic_fetch_add(&deciding, 1);
-    const ct_program_t *program = atomic_load(&current);
+    ct_program_t *program = atomic_load(&current);
     int decided = program && decide(program, c, call, chosen);
     atomic_fetch_sub(&deciding, 1);
     return decided;
@@ -193,6 +288,7 @@ static int follow_rule(maker_t *m, int index) {
     m->program->constants[index] = rule->value;
     const long *value = *rule->named ? ct_value(rule->named) : &m->program->constants[index];
     if (!value) return fail(m, rule->name, "there is no value", rule->named);
+    part->has_named |= *rule->named != 0;
     int no = follow(m, rule->if_false, rule->name), yes = follow(m, rule->if_true, rule->name);
     part->blocks[part->n] = (block_t){value, (unsigned char)rule->parameter, holds_if[rule->is],
                                       {no, yes}};
@@ -235,6 +331,8 @@ ct_program_t *ct_program_of(const ct_draft_t *draft, char *why, size_t length) {
     m.program = calloc(1, sizeof *m.program);
     m.place = calloc(n, sizeof *m.place);
     if (m.program) {
+        m.program->number = atomic_fetch_add(&programs, 1) + 1;
+        pthread_mutex_init(&m.program->lock, NULL);
         m.program->configurations = calloc(n, sizeof *m.program->configurations);
         m.program->constants = calloc(n, sizeof *m.program->constants);
     }
@@ -253,6 +351,11 @@ ct_program_t *ct_program_of(const ct_draft_t *draft, char *why, size_t length) {
 void ct_program_free(ct_program_t *program) {
     if (!program) return;
     for (int c = 0; c < CT_COLLECTIVES; c++) free(program->parts[c].blocks);
+    for (answers_t *answers = program->answers, *next; answers; answers = next) {
+        next = answers->next;
+        free(answers);
+    }
+    pthread_mutex_destroy(&program->lock);
     free(program->configurations);
     free(program->constants);
     free(program);
