@@ -46,9 +46,9 @@ def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
     assert answer.status == 1
     assert answer.out.splitlines()[:5] == [
         f"{rules}:5: warning: it says warning; remove it (unknown)",
-        f"{rules}:6: error: it says error; remove it (unknown)",
-        f"{rules}:7: note: it says note; remove it (unknown)",
-        f"{rules}:8: note: it says note; remove it (unknown)",
+        f"{rules}:6: error: it says error; remove it (rule-dropped)",
+        f"{rules}:7: note: it says note; remove it (remark)",
+        f"{rules}:8: note: it says note; remove it (remark)",
         f"{rules}: plain for Open MPI 4.1.4: 1 error, 1 warning, 2 notes",
     ]
 
@@ -98,7 +98,7 @@ def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
         "findings": [
             {
                 "line": 5,
-                "fault": "unknown",
+                "fault": "rule-dropped",
                 "severity": "error",
                 "message": "it says error",
                 "mend": "remove it",

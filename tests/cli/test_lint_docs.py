@@ -50,5 +50,5 @@ def test_every_sample_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 def test_every_fault_is_on_the_page(fault: Fault) -> None:
-    """The table explains each fault."""
-    assert f"| `{fault}` |" in PAGE.read_text(encoding="utf-8")
+    """The table explains each fault, with its severity."""
+    assert f"| `{fault}` | {fault.severity} |" in PAGE.read_text(encoding="utf-8")

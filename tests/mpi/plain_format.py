@@ -25,7 +25,6 @@ from colltune.mpi.file_format import (
     Outcome,
     ParsedFile,
     Rule,
-    Severity,
     Written,
 )
 
@@ -75,14 +74,14 @@ class PlainFile:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """One of each severity, for lines ``error``, ``warning`` and ``note``."""
-        named = {str(s): s for s in Severity}
+        named = {"error": Fault.RULE_DROPPED, "warning": Fault.UNKNOWN, "note": Fault.REMARK}
         found = [
-            Finding(number, Fault.UNKNOWN, named[line], f"it says {line}", "remove it")
+            Finding(number, named[line], f"it says {line}", "remove it")
             for number, line in enumerate(self.text.splitlines(), 1)
             if line in named
         ]
         if self.dropped:
-            found.append(Finding(0, Fault.FILE_DROPPED, Severity.ERROR, self.dropped, "do not"))
+            found.append(Finding(0, Fault.FILE_DROPPED, self.dropped, "do not"))
         return tuple(sorted(found))
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:

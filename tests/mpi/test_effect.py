@@ -40,7 +40,7 @@ def test_a_job_as_it_should_be(rules: Path) -> None:
 def test_the_file_is_not_named(rules: Path) -> None:
     """One finding, for the file as a whole."""
     (found,) = _found(rules, {"PLAIN_FILE": None, "PLAIN_ON": None})
-    assert (found.line, found.fault, found.severity) == (0, Fault.NOT_ACTIVATED, Severity.ERROR)
+    assert (found.line, found.fault, found.severity) == (0, Fault.NOT_ACTIVATED, Severity.WARNING)
     assert found.mend == f"set PLAIN_FILE={rules}"
 
 
@@ -60,8 +60,8 @@ def test_a_switch_is_missing(rules: Path) -> None:
     """Each collective's rules have no effect; the mend names the one variable that matters."""
     found = _found(rules, {"PLAIN_ON": None})
     assert [(f.line, f.fault, f.severity) for f in found] == [
-        (2, Fault.NOT_ACTIVATED, Severity.ERROR),
-        (5, Fault.NOT_ACTIVATED, Severity.ERROR),
+        (2, Fault.NOT_ACTIVATED, Severity.WARNING),
+        (5, Fault.NOT_ACTIVATED, Severity.WARNING),
     ]
     assert {f.mend for f in found} == {"set PLAIN_ON=1"}
 

@@ -154,7 +154,7 @@ def test_a_file_never_ends_with_a_page() -> None:
     assert len(padded) % 4096 == 0
     found = parsed(padded)
     assert [f.fault for f in found.findings] == [Fault.ENDS_PROGRAM]
-    assert found.findings[0].severity is Severity.WARNING
+    assert found.findings[0].severity is Severity.ERROR
     assert all(len(written(release)) % 4096 for release in RELEASES)
 
 
@@ -238,6 +238,6 @@ def test_a_tree_of_somebody_else_is_read_by_its_names() -> None:
     text = nothing("5.0.2").replace('"left_to_library": {}', "")
     found = parsed(text)
     assert found.decide(Call(C.ALLGATHER, 6, 64)).chosen.algorithm == "brucks"
-    assert matching(found, Fault.OUTRANKED, "the device takes bcast") is not None
+    assert matching(found, Fault.NOT_EVERYWHERE, "the device takes bcast") is not None
     assert all(rule.configuration is not None for rule in found.rules)
     assert {len(path) > 0 for path, _ in leaves(builtin.tree_of("5.0.2")["bcast"])} == {True}

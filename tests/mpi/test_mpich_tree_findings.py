@@ -50,13 +50,13 @@ FAULTY: list[tuple[str, str, Fault, str]] = [
     (
         "unknown key",
         with_bcast({"comm_type=intra": {"size<=8": leaf("binomial")}, **INTER}),
-        Fault.UNKNOWN,
+        Fault.ENDS_PROGRAM,
         "knows no test 'size<=8'",
     ),
     (
         "unknown algorithm",
         with_bcast({"comm_type=intra": leaf("fast"), **INTER}),
-        Fault.UNKNOWN,
+        Fault.ENDS_PROGRAM,
         "has no algorithm 'MPIR_Bcast_intra_fast'",
     ),
     (
@@ -233,7 +233,7 @@ def test_a_release_knows_its_own_words(release: str, text: str, words: str) -> N
     """What other releases take ends a program of this one."""
     tree = f'{{"collective=barrier": {{{text}: {{"comm_size=any": {{}}}}}}}}'
     found = parsed(tree, release)
-    assert matching(found, Fault.UNKNOWN, words) is not None
+    assert matching(found, Fault.ENDS_PROGRAM, words) is not None
     assert found.decide(Call(C.BARRIER, 4, 0)).ends_program
 
 

@@ -12,6 +12,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.mpich.environment import TREE_FILE
 
 FORMAT, TREES = FORMATS["mpich-cvars"], FORMATS["mpich-json"]
 C = Collective
@@ -95,12 +96,42 @@ def test_several_choices_are_left_to_the_library() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("MPIR_CVAR_BCAST_INTRA_ALGORITM", "MPIR_CVAR_BCAST_INTRA_ALGORITHM"),
+        ("MPIR_CVAR_Bcast_INTRA_ALGORITHM", "MPIR_CVAR_BCAST_INTRA_ALGORITHM"),
+        ("MPIR_CVR_ALLREDUCE_INTRA_ALGORITHM", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"),
+        ("MPIR_CVAR_COLL_SELECTION_TUNING_JASON_FILE", TREE_FILE),
+    ],
+)
+def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> None:
+    """MPICH ignores what it does not know, without a word."""
+    found = parsed(f"{wrong}=x\nMPIR_CVAR_DEVICE_COLLECTIVES=none\n").findings
+    assert [(f.line, f.fault, f.mend) for f in found] == [(1, Fault.UNKNOWN, f"write {meant}")]
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    """What MPICH has beyond collectives is known; others read variables with its old prefix."""
+    text = "MPIR_CVAR_CH4_NETMOD=ofi\nMPICH_GPU_SUPPORT_ENABLED=1\nMPIR_PARAM_CH4_NUM_VCIS=2\n"
+    assert parsed(text).findings == ()
+
+
+@pytest.mark.parametrize(
     ("text", "fault", "severity", "words"),
     [
-        ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=fast", Fault.UNKNOWN, "error", "ends in MPI_Init"),
-        ("MPICH_BCAST_INTRA_ALGORITHM=2", Fault.UNKNOWN, "error", "no such algorithm"),
-        ("MPIR_CVAR_IBCAST_INTRA_ALGORITHM=fast", Fault.UNKNOWN, "error", "ends in MPI_Init"),
+        ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=fast", Fault.ENDS_PROGRAM, "error", "ends in MPI_Init"),
+        ("MPICH_BCAST_INTRA_ALGORITHM=2", Fault.ENDS_PROGRAM, "error", "no such algorithm"),
+        ("MPIR_CVAR_IBCAST_INTRA_ALGORITHM=fast", Fault.ENDS_PROGRAM, "error", "ends in MPI_Init"),
         ("MPIR_CVAR_BROADCAST_INTRA_ALGORITHM=nb", Fault.UNKNOWN, "warning", "no variable"),
+        ("MPIR_CVAR_BCAST_INTRA_ALGORITM=nb", Fault.UNKNOWN, "warning", "no variable"),
+        (
+            "MPIR_CVARS_BCAST_INTRA_ALGORITHM=nb\nMPIR_CVAR_CH4_NUM_VCIS=1",
+            Fault.UNKNOWN,
+            "warning",
+            "",
+        ),
+        ("MPICH_BCAST_INTRA_ALGORITM=nb", Fault.UNKNOWN, "warning", "no variable"),
+        ("MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE=1", Fault.WRONG_UNIT, "warning", "every few"),
         ("MPIR_CVAR_BCAST_SHORT_MSG_SIZE=1", Fault.NO_EFFECT, "warning", "no blocking"),
         ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial", Fault.OUTRANKED, "warning", "apart by nodes"),
         ("MPIR_CVAR_COLLECTIVE_FALLBACK=error", Fault.ENDS_PROGRAM, "error", "in MPI_Init"),
@@ -115,7 +146,7 @@ def test_several_choices_are_left_to_the_library() -> None:
         ),
         (
             "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=recursive_doubling",
-            Fault.FALLS_BACK,
+            Fault.NOT_EVERYWHERE,
             "note",
             "needs power-of-two",
         ),
@@ -138,7 +169,7 @@ def test_several_choices_are_left_to_the_library() -> None:
             "line 2 sets",
         ),
         ("MPIR_CVAR_X=1\nset it", Fault.MALFORMED, "warning", "sets no variable"),
-        ("MPIR_CVAR_X=1\nPATH=/bin", Fault.NO_EFFECT, "note", "ignores it"),
+        ("MPIR_CVAR_DEVICE_COLLECTIVES=none\nPATH=/bin", Fault.REMARK, "note", "ignores it"),
     ],
 )
 def test_faults_are_found(text: str, fault: Fault, severity: str, words: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile, Severity
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile
 
 _MOST_SIZES = 12
 """Of communicators, and of messages, that are tried; variables never act on single ones."""
@@ -81,17 +81,17 @@ def outranked_findings(
     """Return the file's own findings in the light of a job's variables.
 
     A note that another component goes first on some communicators is dropped where the variables
-    prevent that, and else a warning. It stays a note where other files, which belong to this one,
-    may steer that component.
+    prevent that, and else becomes a warning. It stays a note where other files, which belong to
+    this one, may steer that component.
     """
     if len(paths) > 1 or parsed.dropped:
         return parsed.findings
     found = []
     for finding in parsed.findings:
-        if finding.fault is not Fault.OUTRANKED or finding.severity is not Severity.NOTE:
+        if finding.fault is not Fault.NOT_EVERYWHERE:
             found.append(finding)
         elif _is_outranked(parsed, environment):
-            found.append(replace(finding, severity=Severity.WARNING))
+            found.append(replace(finding, fault=Fault.OUTRANKED))
     return tuple(found)
 
 
@@ -111,12 +111,12 @@ def _unread(name: str, wanted: str, environment: Mapping[str, str]) -> Finding:
         message = f"the job's {name} names {environment[name]}, not this file"
     else:
         message = f"nothing tells the library to read this file: {name} is not set"
-    return Finding(0, Fault.NOT_ACTIVATED, Severity.ERROR, message, f"set {name}={wanted}")
+    return Finding(0, Fault.NOT_ACTIVATED, message, f"set {name}={wanted}")
 
 
 def _relative(name: str, value: str, wanted: str) -> Finding:
     message = f"{name} names it as {value}, which each process takes from where it was started"
-    return Finding(0, Fault.NOT_ACTIVATED, Severity.WARNING, message, f"set {name}={wanted}")
+    return Finding(0, Fault.NOT_ACTIVATED, message, f"set {name}={wanted}")
 
 
 def _of_collective(
@@ -140,9 +140,8 @@ def _of_collective(
         by_fault.setdefault((_fault(loss, lacking), loss.found.component), []).append(loss)
     for (fault, _), lost in by_fault.items():
         message = _message(fault, lost, everywhere=len(lost) == ruled)
-        severity = Severity.ERROR if len(lost) == ruled else Severity.WARNING
         line = min(loss.meant.rule.line for loss in lost if loss.meant.rule)
-        yield Finding(line, fault, severity, message, _mend(parsed, lost[-1], environment, lacking))
+        yield Finding(line, fault, message, _mend(parsed, lost[-1], environment, lacking))
 
 
 def _calls(parsed: ParsedFile, collective: Collective) -> Iterator[Call]:

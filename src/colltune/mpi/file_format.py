@@ -20,7 +20,12 @@ from colltune.mpi.catalogue import sizes
 
 
 class Severity(StrEnum):
-    """How much it matters: harmful or without any effect; not what it seems; good to know."""
+    """How much a finding matters.
+
+    Error: the MPI library refuses what is written, or programs crash, hang or compute what is
+    wrong. Warning: something else than what is written runs. Note: what is written runs; the rest
+    is taste.
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -28,19 +33,24 @@ class Severity(StrEnum):
 
 
 class Fault(StrEnum):
-    """What can be wrong with a configuration file.
+    """What can be wrong with a configuration file; each has one severity.
 
-    ``FILE_DROPPED``: the release ignores the file as a whole. ``RULE_DROPPED``: it ignores this
-    rule. ``ENDS_PROGRAM``, ``HANGS``, ``WRONG_RESULT``, ``RANKS_DISAGREE``: a legal program aborts,
-    hangs, computes wrong numbers, or its ranks choose different algorithms. ``DEAD_RULE``: never
-    reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
-    ``INHERITED``: reaches communicators that its author hardly meant. ``WRONG_UNIT``: sizes look as
-    if they were in another unit than the library's. ``UNKNOWN``: a collective, algorithm, key or
-    parameter that the release does not have. ``NO_EFFECT``: a value that the algorithm ignores.
-    ``FALLS_BACK``: the library runs another algorithm instead. ``OUTRANKED``: another component of
-    the library decides first. ``NOT_ACTIVATED``: no variable tells the library to read the file.
-    ``OVERRIDDEN``: a variable of the user takes precedence. ``MALFORMED``: not what the format asks
-    for, though the library reads on. ``OTHER_RELEASE``: means something else to other releases.
+    ``FILE_DROPPED``: the release refuses the file as a whole. ``RULE_DROPPED``: it refuses this
+    rule or value. ``ENDS_PROGRAM``, ``HANGS``, ``WRONG_RESULT``, ``RANKS_DISAGREE``: a legal
+    program aborts, hangs, computes wrong numbers, or its ranks choose different algorithms.
+
+    ``COMMUTATIVE_ONLY``: numbers are wrong with operations that do not commute. ``DEAD_RULE``:
+    never reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
+    ``INHERITED``: reaches communicators or messages that its author hardly meant. ``WRONG_UNIT``:
+    sizes look as if they were in another unit than the library's. ``UNKNOWN``: a collective,
+    algorithm, key or parameter that the release does not have, and ignores. ``NO_EFFECT``: a value
+    that is ignored. ``FALLS_BACK``: the library runs another algorithm instead. ``OUTRANKED``:
+    another component of the library decides first. ``NOT_ACTIVATED``: no variable tells the library
+    to read the file. ``OVERRIDDEN``: a variable of the user takes precedence. ``MALFORMED``: not
+    what the format asks for, though the library reads on. ``OTHER_RELEASE``: was written for a
+    release that takes it otherwise.
+
+    ``NOT_EVERYWHERE``: holds, but not for all calls. ``REMARK``: good to know.
     """
 
     FILE_DROPPED = "file-dropped"
@@ -61,6 +71,23 @@ class Fault(StrEnum):
     OVERRIDDEN = "overridden"
     MALFORMED = "malformed"
     OTHER_RELEASE = "other-release"
+    COMMUTATIVE_ONLY = "commutative-only"
+    NOT_EVERYWHERE = "not-everywhere"
+    REMARK = "remark"
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters, wherever it is found."""
+        if self in _ERRORS:
+            return Severity.ERROR
+        return Severity.NOTE if self in _NOTES else Severity.WARNING
+
+
+_ERRORS = frozenset(
+    {Fault.FILE_DROPPED, Fault.RULE_DROPPED, Fault.ENDS_PROGRAM, Fault.HANGS}
+    | {Fault.WRONG_RESULT, Fault.RANKS_DISAGREE}
+)
+_NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
 
 
 @dataclass(frozen=True, order=True)
@@ -72,9 +99,13 @@ class Finding:
 
     line: int
     fault: Fault
-    severity: Severity
     message: str
     mend: str
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters."""
+        return self.fault.severity
 
 
 @dataclass(frozen=True)

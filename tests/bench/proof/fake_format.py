@@ -20,7 +20,6 @@ from colltune.mpi.file_format import (
     Outcome,
     ParsedFile,
     Rule,
-    Severity,
     Written,
 )
 from colltune.mpi.openmpi import setup
@@ -44,7 +43,7 @@ class FakeFile:
         """Dead rules are found."""
         mend = "remove it"
         return tuple(
-            Finding(rule.line, Fault.DEAD_RULE, Severity.WARNING, "nothing reaches it", mend)
+            Finding(rule.line, Fault.DEAD_RULE, "nothing reaches it", mend)
             for rule in self.rules
             if rule.configuration is None
         )

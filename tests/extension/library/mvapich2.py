@@ -29,7 +29,6 @@ from colltune.mpi.file_format import (
     Outcome,
     ParsedFile,
     Rule,
-    Severity,
     Written,
 )
 from colltune.mpi.protocol import UserPatterns
@@ -229,39 +228,37 @@ class _ParsedConf:
         number, why = self._read[1]
         if why:
             what = f"{why}, and the job ends"
-            yield Finding(number, Fault.ENDS_PROGRAM, Severity.ERROR, what, "correct or remove it")
+            yield Finding(number, Fault.ENDS_PROGRAM, what, "correct or remove it")
         seen = set()
         for line in self.lines:
             if line.variable in seen:
                 what = "an earlier line sets the variable, and the first one holds"
-                yield Finding(line.number, Fault.DEAD_RULE, Severity.WARNING, what, "remove it")
+                yield Finding(line.number, Fault.DEAD_RULE, what, "remove it")
             elif (collective := _COLLECTIVES.get(line.variable)) is not None:
                 yield from self._found_in(line, self.parts[collective])
             seen.add(line.variable)
 
     def _found_in(self, line: _Line, parts: tuple[_Part, ...]) -> Iterator[Finding]:
-        at, error = line.number, Severity.ERROR
+        at = line.number
         if not parts:
             what = "MVAPICH2 cannot read the value"
             mend = "write one number, or number:low-high,…,number:low-+"
-            yield Finding(at, Fault.MALFORMED, error, what, mend)
+            yield Finding(at, Fault.MALFORMED, what, mend)
         reached = 0
         for part in parts:
             if part.rule.configuration is None:
                 what = f"there is no algorithm {int(part.number)}; the first one runs instead"
-                yield Finding(
-                    at, Fault.UNKNOWN, error, what, "colltune catalog mvapich2 lists them"
-                )
+                yield Finding(at, Fault.UNKNOWN, what, "colltune catalog mvapich2 lists them")
             if reached < 0 or (part.high is not None and part.high < reached):
                 what = f"an earlier part reaches further than {part.rule.text[:40]}"
-                yield Finding(at, Fault.DEAD_RULE, error, what, "sort the parts by size")
+                yield Finding(at, Fault.DEAD_RULE, what, "sort the parts by size")
             elif part.low != reached:
                 what = f"{part.rule.text[:40]} holds from {reached} bytes on: low ends are not read"
-                yield Finding(at, Fault.MALFORMED, Severity.WARNING, what, f"start with {reached}")
+                yield Finding(at, Fault.MALFORMED, what, f"start with {reached}")
             reached = -1 if part.high is None else max(reached, part.high + 1)
         if reached > 0:
             what = f"messages from {reached} bytes on get the last part, too"
-            yield Finding(at, Fault.INHERITED, Severity.NOTE, what, "end with +")
+            yield Finding(at, Fault.INHERITED, what, "end with +")
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what runs: a variable of the job goes before one of the file."""

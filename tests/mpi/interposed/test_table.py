@@ -163,11 +163,11 @@ def test_a_table_names_its_release() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault", "severity"),
     [
-        ("colltune.bcast.hierarchical", "colltune.bcast.new", Fault.UNKNOWN, Severity.ERROR),
-        ("openmpi.bcast.chain", "openmpi.bcast.new", Fault.UNKNOWN, Severity.ERROR),
+        ("colltune.bcast.hierarchical", "colltune.bcast.new", Fault.RULE_DROPPED, Severity.ERROR),
+        ("openmpi.bcast.chain", "openmpi.bcast.new", Fault.RULE_DROPPED, Severity.ERROR),
         ("coll_tuned_allreduce_algorithm=3", "x=1", Fault.OTHER_RELEASE, Severity.WARNING),
         ("outer=same,segsize=32768", "outer=same x=1", Fault.NO_EFFECT, Severity.WARNING),
-        ("shape 4x2", "shape 2x2", Fault.DEAD_RULE, Severity.NOTE),
+        ("shape 4x2", "shape 2x2", Fault.DEAD_RULE, Severity.WARNING),
     ],
 )
 def test_the_lint_finds(old: str, new: str, fault: Fault, severity: Severity) -> None:

@@ -29,6 +29,7 @@ _NEVER = (
     Fault.UNSORTED,
     Fault.UNKNOWN,
     Fault.OUTRANKED,
+    Fault.NOT_EVERYWHERE,
     Fault.MALFORMED,
 )
 

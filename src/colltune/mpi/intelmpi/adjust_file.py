@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, Severity
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule
 from colltune.mpi.intelmpi import adjust_lint, adjust_value, presets
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.grid import Leaf
@@ -147,16 +147,13 @@ def _read_line(listing: Listing, number: int, line: str, release: str) -> None:
     match = _LINE.fullmatch(line)
     if match is None:
         what = f"{presets.shown(line.strip())} sets no variable"
-        finding = Finding(
-            number, Fault.MALFORMED, Severity.ERROR, what, "write export NAME='value', or remove it"
-        )
+        finding = Finding(number, Fault.MALFORMED, what, "write export NAME='value', or remove it")
         listing.findings.append(finding)
         return
     value, cut = _value(match["value"], in_shell=bool(match["export"]))
     if cut:
         mend = "put the value in quotes: export NAME='value'"
-        finding = Finding(number, Fault.MALFORMED, cut[0], cut[1], mend)
-        listing.findings.append(finding)
+        listing.findings.append(Finding(number, Fault.MALFORMED, cut, mend))
     collective = _COLLECTIVES.get(match["name"])
     if collective is None:
         listing.findings += adjust_lint.other_variable(number, match["name"])
@@ -164,21 +161,21 @@ def _read_line(listing: Listing, number: int, line: str, release: str) -> None:
     before = listing.settings.get(collective)
     if before is not None:
         what = f"{presets.variable(collective)} is set again on line {number}, which holds"
-        finding = Finding(before.line, Fault.DEAD_RULE, Severity.WARNING, what, "remove one line")
+        finding = Finding(before.line, Fault.DEAD_RULE, what, "remove one line")
         listing.findings.append(finding)
     parsed = adjust_value.parse(value, collective, release)
     listing.settings[collective] = Setting(number, collective, parsed)
 
 
-def _value(text: str, *, in_shell: bool) -> tuple[str, tuple[Severity, str] | None]:
+def _value(text: str, *, in_shell: bool) -> tuple[str, str]:
     """Return the value that a line sets, and what a shell would make of missing quotes."""
     quoted = _QUOTED.fullmatch(text.strip())
     if quoted is not None:
-        return quoted["value"], None
+        return quoted["value"], ""
     plain = text.strip()
     if ";" not in plain.rstrip(";"):
-        return plain, None
+        return plain, ""
     if in_shell:
         what = "a shell ends the value at the first ';': the rest of it is lost"
-        return plain.partition(";")[0], (Severity.ERROR, what)
-    return plain, (Severity.WARNING, "a shell would end the value at the first ';'")
+        return plain.partition(";")[0], what
+    return plain, "a shell would end the value at the first ';'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.intelmpi import preset_lint, tuning_tree
 from colltune.mpi.intelmpi.presets import shown
 from colltune.mpi.intelmpi.tuning_reader import Document
@@ -27,9 +27,7 @@ def _visit(
             yield from preset_lint.findings(node.line, node.text, collective, node.number, release)
             if node.text.partition("=")[2] != str(node.number):
                 message = f"{shown(node.text)}: the library reads preset {node.number}"
-                yield Finding(
-                    node.line, Fault.MALFORMED, Severity.ERROR, message, "write the number alone"
-                )
+                yield Finding(node.line, Fault.MALFORMED, message, "write the number alone")
     elif isinstance(node, Branch):
         compared = tuning_tree.is_compared(node.steps[0].level, below_id=below_id)
         yield from _compared(node) if compared else _not_compared(node)
@@ -50,14 +48,14 @@ def _compared(node: Branch) -> Iterator[Finding]:
                 f"{shown(step.text)} is never reached: {shown(highest.text)} on line"
                 f" {highest.line} is taken first"
             )
-            yield Finding(step.line, Fault.DEAD_RULE, Severity.WARNING, message, "sort the keys")
+            yield Finding(step.line, Fault.DEAD_RULE, message, "sort the keys")
         else:
             highest = step
     last = node.steps[-1]
     if highest.last is not None:
         message = f"{shown(last.text)} holds above {highest.last}, too: the last key goes on"
         mend = f"end with {last.level}=-1"
-        yield Finding(last.line, Fault.INHERITED, Severity.NOTE, message, mend)
+        yield Finding(last.line, Fault.INHERITED, message, mend)
 
 
 def _not_compared(node: Branch) -> Iterator[Finding]:
@@ -70,10 +68,10 @@ def _not_compared(node: Branch) -> Iterator[Finding]:
             f"{shown(step.text)} is never reached: {_why(step.level)}, so that"
             f" {shown(taken.text)} holds"
         )
-        yield Finding(step.line, Fault.DEAD_RULE, Severity.ERROR, message, _mend(step.level))
+        yield Finding(step.line, Fault.DEAD_RULE, message, _mend(step.level))
     if len(node.steps) == 1 and taken.last is not None:
         message = f"{shown(taken.text)} holds for all: {_why(taken.level)}"
-        yield Finding(taken.line, Fault.INHERITED, Severity.WARNING, message, _mend(taken.level))
+        yield Finding(taken.line, Fault.INHERITED, message, _mend(taken.level))
 
 
 def _why(level: str) -> str:
@@ -96,5 +94,4 @@ def _spelling(step: Step) -> Iterator[Finding]:
     if written == read:
         return
     message = f"{shown(step.text)}: the library reads {step.level}={read}"
-    severity = Severity.WARNING if written.lstrip("-").isdecimal() else Severity.ERROR
-    yield Finding(step.line, Fault.MALFORMED, severity, message, f"write {step.level}={read}")
+    yield Finding(step.line, Fault.MALFORMED, message, f"write {step.level}={read}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.intelmpi import lenient_json, tuning_tree
 from colltune.mpi.intelmpi.presets import shown
 from colltune.mpi.intelmpi.tuning_tree import Branch, Preset, Step, Tree
@@ -32,8 +32,8 @@ class Document:
     ends_program: str = ""
 
     def complain(self, line: int, fault: Fault, what: str, mend: str) -> None:
-        """Note an error that does not harm the rest."""
-        self.findings.append(Finding(line, fault, Severity.ERROR, what, mend))
+        """Note what does not harm the rest."""
+        self.findings.append(Finding(line, fault, what, mend))
 
     def doom(self, line: int, what: str, mend: str) -> None:
         """Note what was seen to end programs."""
@@ -94,7 +94,7 @@ def _collective(document: Document, member: Member, *, is_first: bool) -> None:
 def _other_collective(document: Document, line: int, name: str) -> None:
     if name.upper() in _NOT_READ:
         what = f"{shown(name)}: the library takes this part, of which nothing is known here"
-        document.findings.append(Finding(line, Fault.UNKNOWN, Severity.NOTE, what, "none needed"))
+        document.findings.append(Finding(line, Fault.REMARK, what, "none needed"))
         return
     what = f"no collective {shown(name)}; the library ignores this part without a word"
     mend = "write it as MPI does, without MPI_: coll=Bcast, coll=Reduce_scatter"
@@ -155,9 +155,7 @@ def _leaf(document: Document, collective: Collective, members: list[Member]) -> 
     first = members[0]
     for other in members[1:]:
         what = f"{shown(other.key)} stands after {shown(first.key)}, which is taken"
-        document.findings.append(
-            Finding(other.line, Fault.DEAD_RULE, Severity.WARNING, what, "remove one of them")
-        )
+        document.findings.append(Finding(other.line, Fault.DEAD_RULE, what, "remove one of them"))
     number = tuning_tree.preset_in(first.key, collective)
     if number is None:
         wanted = f"{collective.upper()}=<preset>"
@@ -178,7 +176,6 @@ def _repeated(document: Document, node: Node) -> None:
                 Finding(
                     first[member.key],
                     Fault.DEAD_RULE,
-                    Severity.WARNING,
                     f"{shown(member.key)} stands again on line {member.line}, which is taken in"
                     " the place of this one",
                     "remove one of them",

@@ -17,7 +17,7 @@ LINE = re.compile(
     r"[ \t]*(?:export[ \t]+)?(?P<name>(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+)[ \t]*="
     r"[ \t]*(?P<value>.*?)[ \t;]*"
 )
-_OTHER = re.compile(r"[ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_]*=.*")
+_OTHER = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=.*")
 _LONGEST = 200
 
 
@@ -45,13 +45,13 @@ class Listed:
     """What a list says to one release.
 
     ``strange`` are the lines that set nothing, ``foreign`` those that set a variable of somebody
-    else.
+    else, with its name.
     """
 
     release: str
     assignments: tuple[Assignment, ...]
     strange: tuple[int, ...] = ()
-    foreign: tuple[int, ...] = ()
+    foreign: tuple[tuple[int, str], ...] = ()
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -74,8 +74,8 @@ def parse(text: str, source: str, release: str) -> Listed:
         match = LINE.fullmatch(bare)
         if match is not None:
             assignments.append(Assignment(number, match["name"], _plain(match["value"])))
-        elif _OTHER.fullmatch(bare):
-            foreign.append(number)
+        elif other := _OTHER.fullmatch(bare):
+            foreign.append((number, other["name"]))
         elif bare.strip() and not bare.lstrip().startswith("#"):
             strange.append(number)
     if not assignments and (strange or foreign):

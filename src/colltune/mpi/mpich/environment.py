@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call
 from colltune.mpi.mpich.facts import Facts
-from colltune.mpi.mpich.functions import configuration_of, function_of, functions_of
+from colltune.mpi.mpich.functions import DATA, configuration_of, function_of, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of, entry_of
 from colltune.mpi.mpich.tree import Leaf, Test, as_c_int
 
@@ -58,6 +59,20 @@ def value_of(environment: Mapping[str, str], name: str) -> str | None:
     """Return the value of a control variable (``MPIR_CVAR_…``) by any of its names."""
     stem = name.removeprefix(PREFIXES[0])
     return next((environment[p + stem] for p in PREFIXES if p + stem in environment), None)
+
+
+@cache
+def names(release: str) -> frozenset[str]:
+    """Return the names of a release's control variables, without prefix.
+
+    Of series between those whose names are known it is taken to have what either has.
+    """
+    series = catalogue_of(release).series
+    text = (DATA / "variables.txt").read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    known = {one for _, *those in lines for one in those}
+    near = {series} if series in known else {"4.0", "4.3"}
+    return frozenset(name for name, *those in lines if near & set(those))
 
 
 def bare(variable: str) -> str:

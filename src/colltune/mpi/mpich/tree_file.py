@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, Severity
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule
 from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.facts import Facts, Found, msize_after, search
@@ -74,8 +74,7 @@ class ParsedTree:
             found.append(
                 Finding(
                     0,
-                    Fault.OUTRANKED,
-                    Severity.NOTE,
+                    Fault.NOT_EVERYWHERE,
                     f"the device takes {_HIERARCHICAL} apart by nodes before it asks this tree",
                     f"set {variables.DEVICE}=none to have the tree asked for whole communicators",
                 )

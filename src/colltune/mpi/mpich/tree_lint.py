@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.mpich.facts import DEFINED, LOCAL_SIZE
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of
 from colltune.mpi.mpich.tree import MARK, Branch, Known, Leaf, Test, Tree, as_c_int, brief, leaves
+from colltune.mpi.mpich.variables_findings import LEAST_CHUNK
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {
@@ -57,14 +58,8 @@ class _Linter:
         self.recent = not catalogue_of(release).series.startswith("4.")
         self.findings: list[Finding] = []
 
-    def find(self, line: int, fault: Fault, severity: Severity, message: str, mend: str) -> None:
-        self.findings.append(Finding(line, fault, severity, brief(message), brief(mend)))
-
-    def error(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.find(line, fault, Severity.ERROR, message, mend)
-
-    def warn(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.find(line, fault, Severity.WARNING, message, mend)
+    def find(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.findings.append(Finding(line, fault, brief(message), brief(mend)))
 
     def walk(self, tree: Tree, path: _Path) -> None:
         if isinstance(tree, Leaf):
@@ -84,20 +79,20 @@ class _Linter:
         of = path.collective
         if found.is_of_call and not of:
             what = f"{found.key!r} stands before a collective is told, and {TITLE} aborts"
-            self.error(found.line, Fault.ENDS_PROGRAM, what, "put it below a collective")
+            self.find(found.line, Fault.ENDS_PROGRAM, what, "put it below a collective")
         elif of and not found.is_any and of not in DEFINED.get(found.name, {of}):
             what = f"{found.name} is not defined for {of}: the call ends the program"
-            self.error(found.line, Fault.ENDS_PROGRAM, what, f"use {_defined(of)}")
+            self.find(found.line, Fault.ENDS_PROGRAM, what, f"use {_defined(of)}")
         elif path.known.holds(found) is False:
             self.dead(found, seen)
         if found.name == "comm_size" and found.relation == "<" and path.at_call:
             what = f"{TITLE} takes {found.key!r} for <= here, below a test of the call"
             mend = f'write "comm_size<={(found.number or 0) - 1}"'
-            self.warn(found.line, Fault.INHERITED, what, mend)
+            self.find(found.line, Fault.INHERITED, what, mend)
         if self.recent and found.name == "comm_hierarchy" and found.value in _PARTS:
             what = f"{found.key!r} holds for every communicator that is no parent"
             mend = 'from MPICH 5.0 on only "parent" is told from the others'
-            self.warn(found.line, Fault.OTHER_RELEASE, what, mend)
+            self.find(found.line, Fault.OTHER_RELEASE, what, mend)
 
     def dead(self, found: Test, seen: list[Test]) -> None:
         bound = found.number or 0
@@ -105,10 +100,10 @@ class _Linter:
         if larger:
             what = f"{found.key!r} is never reached: {larger[-1].key!r} stands before it"
             mend = "sort the tests of a chain from small to large"
-            self.error(found.line, Fault.UNSORTED, what, mend)
+            self.find(found.line, Fault.UNSORTED, what, mend)
         else:
             what = f"{found.key!r} never holds here"
-            self.warn(found.line, Fault.DEAD_RULE, what, "remove it")
+            self.find(found.line, Fault.DEAD_RULE, what, "remove it")
 
     def check_end(self, tree: Branch, path: _Path) -> None:
         """Tell of calls that fall off a chain."""
@@ -123,7 +118,7 @@ class _Linter:
         if last.key == "comm_type=intra" and "neighbor_" in path.collective:
             return
         what = f"calls for which {last.key!r} does not hold find no algorithm and end the program"
-        self.error(
+        self.find(
             last.line, Fault.ENDS_PROGRAM, what, f"add what follows otherwise to {last.key!r}"
         )
 
@@ -134,7 +129,7 @@ class _Linter:
             what = (
                 f"{leaf.function} is no algorithm of {path.collective}: the call ends the program"
             )
-            self.error(leaf.line, Fault.ENDS_PROGRAM, what, "name one of its own")
+            self.find(leaf.line, Fault.ENDS_PROGRAM, what, "name one of its own")
             return
         kind = (
             "inter" if "_inter_" in leaf.function else "intra" if "_intra_" in leaf.function else ""
@@ -144,7 +139,7 @@ class _Linter:
         if kind and not scan and f"comm_type={kind}" not in path.holds:
             where = "on" if other in path.holds else "also on"
             what = f"{leaf.function} runs {where} communicators of the other type, and fails there"
-            self.error(leaf.line, Fault.ENDS_PROGRAM, what, f'put it below "comm_type={kind}"')
+            self.find(leaf.line, Fault.ENDS_PROGRAM, what, f'put it below "comm_type={kind}"')
         self.check_parameters(leaf)
         if other not in path.holds:
             self.check_needs(leaf, path)
@@ -155,22 +150,25 @@ class _Linter:
         for name in wanted:
             if name not in said:
                 what = f"{leaf.function} needs {name}: without it it takes what memory holds"
-                self.error(leaf.line, Fault.HANGS, what, f'add "{name}=…": {{}} to its parameters')
+                self.find(leaf.line, Fault.HANGS, what, f'add "{name}=…": {{}} to its parameters')
         for name in self.functions.unread.get(leaf.function, ()):
             if leaf.function not in _HARMLESS_UNREAD:
                 what = f"{leaf.function} takes {name}, which {TITLE} reads from no file"
-                self.error(leaf.line, Fault.HANGS, what, "name another algorithm")
+                self.find(leaf.line, Fault.HANGS, what, "name another algorithm")
         for name, value in leaf.parameters:
             key = f"{name}={value}" if value else name
             if name not in wanted and name != MARK and not name.startswith("topo_"):
                 what = f"{key!r} has no effect on {leaf.function}"
-                self.warn(leaf.line, Fault.NO_EFFECT, what, "remove it")
+                self.find(leaf.line, Fault.NO_EFFECT, what, "remove it")
             elif name == "tree_type" and value not in _TREE_TYPES:
                 what = f"there is no tree type {value!r} in a file; kary is taken"
-                self.warn(leaf.line, Fault.UNKNOWN, what, f"name one of {', '.join(_TREE_TYPES)}")
+                self.find(leaf.line, Fault.UNKNOWN, what, f"name one of {', '.join(_TREE_TYPES)}")
+            elif name == "chunk_size" and 0 < as_c_int(value) < LEAST_CHUNK:
+                what = f"{key!r}: a message is sent for every few elements"
+                self.find(leaf.line, Fault.WRONG_UNIT, what, "write bytes, for example 65536")
             elif name in _LEAST_RADIX and as_c_int(value) < _least(leaf.function, name):
                 what = f"{key!r}: a radix below {_LEAST_RADIX[name]} never ends"
-                self.error(leaf.line, Fault.HANGS, what, "write 2 or more")
+                self.find(leaf.line, Fault.HANGS, what, "write 2 or more")
 
     def check_needs(self, leaf: Leaf, path: _Path) -> None:
         for need in self.functions.needs.get(leaf.function, ()):
@@ -185,19 +183,19 @@ class _Linter:
                 f"{leaf.function} needs {key!r}, which {TITLE} does not check for a file's choice"
             )
             mend = _MENDS.get(key, f'put it below "{key}", with another algorithm beside it')
-            self.error(leaf.line, fault, what, mend)
+            self.find(leaf.line, fault, what, mend)
 
     def check_collectives(self, tree: Tree) -> None:
         there = {t.value for path, _ in leaves(tree) for t in path if t.name == "collective"}
         missing = [name for name in self.functions.by_collective if name not in there]
         if missing:
             what = f"no {', '.join(missing)}: such a call ends the program, often within MPI_Init"
-            self.error(0, Fault.ENDS_PROGRAM, what, "a file must have all collectives; add them")
+            self.find(0, Fault.ENDS_PROGRAM, what, "a file must have all collectives; add them")
 
     def check_units(self, tree: Tree) -> None:
         for collective, line in sorted(_local_sizes(tree).items()):
             what = f"{collective}: ranks compute this size from arguments that may differ by rank"
-            self.error(line, Fault.RANKS_DISAGREE, what, "use one algorithm for all sizes")
+            self.find(line, Fault.RANKS_DISAGREE, what, "use one algorithm for all sizes")
         by_size: dict[str, dict[int, list[Test]]] = {}
         for path, leaf in leaves(tree):
             of = next((t.value for t in path if t.name == "collective"), "")
@@ -211,7 +209,7 @@ class _Linter:
                 line = next(iter(sizes.values()))[0].line
                 what = f"{of} has the same bounds for all communicators: they look like one block"
                 mend = f"{TITLE} compares the sum over all processes; multiply by comm_size"
-                self.warn(line, Fault.WRONG_UNIT, what, mend)
+                self.find(line, Fault.WRONG_UNIT, what, mend)
 
 
 def _split(path: _Path, found: Test) -> tuple[_Path, _Path]:

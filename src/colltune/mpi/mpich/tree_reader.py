@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of
@@ -107,12 +107,12 @@ class _Reader:
     def fail(
         self, line: int, fault: Fault, message: str, mend: str, *, at_start: bool = False
     ) -> None:
-        self.reading.findings.append(Finding(line, fault, Severity.ERROR, brief(message), mend))
+        self.reading.findings.append(Finding(line, fault, brief(message), mend))
         if at_start and not self.reading.fatal:
             self.reading.fatal = brief(f"line {line}: {message}" if line else message)
 
     def warn(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.reading.findings.append(Finding(line, fault, Severity.WARNING, brief(message), mend))
+        self.reading.findings.append(Finding(line, fault, brief(message), mend))
 
     def chain(self, node: Node, depth: int) -> Tree:
         """Return what an object stands for."""
@@ -160,7 +160,7 @@ class _Reader:
         found = parsed_test(key, member.line)
         if found is None or not self.has(found):
             what = f"{TITLE} {self.release} knows no test {member.key!r} and aborts"
-            self.fail(member.line, Fault.UNKNOWN, what, "correct the key", at_start=True)
+            self.fail(member.line, Fault.ENDS_PROGRAM, what, "correct the key", at_start=True)
             return None
         bound = _BOUND.match(key)
         if found.number is not None and (bound is None or _digits(bound[1]) != found.number):
@@ -215,7 +215,7 @@ class _Reader:
             self.fail(last.line, Fault.ENDS_PROGRAM, what, "write {}", at_start=True)
         if function not in self.names:
             what = f"{TITLE} {self.release} has no algorithm {function!r} and aborts"
-            self.fail(last.line, Fault.UNKNOWN, what, "name one that it has", at_start=True)
+            self.fail(last.line, Fault.ENDS_PROGRAM, what, "name one that it has", at_start=True)
         keys = [_BLANK.sub("", member.key) for member in last.node.members]
         pairs = tuple((n, v) for n, _, v in (key.partition("=") for key in keys if key != MARK))
         return Leaf(function, pairs, left_to_library=MARK in keys, line=last.line)

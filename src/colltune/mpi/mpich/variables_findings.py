@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.assignments import Assignment, Listed, chooses_for, parameters_of
 from colltune.mpi.mpich.functions import function_of, functions_of
-from colltune.mpi.mpich.releases import TITLE, catalogue_of
+from colltune.mpi.mpich.releases import TITLE
 from colltune.mpi.mpich.tree import as_c_int, brief
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
 _HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
+_NEAR = 0.85
+LEAST_CHUNK = 64
+"""Bytes below which chunks of messages make no sense."""
 _FALLBACKS = ("silent", "print", "error")
 
 
@@ -26,10 +30,14 @@ def findings(parsed: Listed) -> tuple[Finding, ...]:
 
 def _findings(parsed: Listed) -> Iterator[Finding]:
     for line in parsed.strange:
-        yield _warn(line, Fault.MALFORMED, "this line sets no variable", "write NAME=value")
-    for line in parsed.foreign:
+        yield _finding(line, Fault.MALFORMED, "this line sets no variable", "write NAME=value")
+    for line, name in parsed.foreign:
+        likely = _likely(parsed.release, name) if name.upper().startswith("MPI") else ""
+        if likely:
+            yield _unknown(line, name, likely)
+            continue
         what = f"no variable of {TITLE}: it ignores it"
-        yield Finding(line, Fault.NO_EFFECT, Severity.NOTE, what, "leave it, or remove it")
+        yield Finding(line, Fault.REMARK, what, "leave it, or remove it")
     last: dict[str, Assignment] = {}
     for assignment in parsed.assignments:
         yield from _on_one(parsed, assignment)
@@ -42,18 +50,36 @@ def _findings(parsed: Listed) -> Iterator[Finding]:
 def _twice(before: Assignment, after: Assignment) -> Finding:
     if before.name == after.name:
         what = f"line {after.line} sets {before.name} again"
-        return _warn(before.line, Fault.DEAD_RULE, what, "remove one of them")
+        return _finding(before.line, Fault.DEAD_RULE, what, "remove one of them")
     prefixes = [variables.PREFIXES.index(_prefix(each.name)) for each in (before, after)]
     loser, winner = (before, after) if prefixes[1] < prefixes[0] else (after, before)
     what = f"{winner.name} on line {winner.line} goes before {loser.name}"
-    return _warn(loser.line, Fault.OVERRIDDEN, what, "remove one of them")
+    return _finding(loser.line, Fault.OVERRIDDEN, what, "remove one of them")
 
 
 def _prefix(name: str) -> str:
     return next(prefix for prefix in variables.PREFIXES if name.startswith(prefix))
 
 
+def _unknown(line: int, name: str, likely: str) -> Finding:
+    what = f"{TITLE} has no variable {name}, and ignores it"
+    return _finding(line, Fault.UNKNOWN, what, f"write {likely}" if likely else "correct its name")
+
+
+def _likely(release: str, name: str) -> str:
+    """Return the variable that was probably meant; empty if none is near."""
+    prefix = next((p for p in variables.PREFIXES if name.upper().startswith(p)), "MPIR_CVAR_")
+    names = [f"{prefix}{bare}" for bare in variables.names(release)]
+    return next(iter(get_close_matches(name.upper(), names, 1, _NEAR)), "")
+
+
 def _on_one(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+    if assignment.bare not in variables.names(parsed.release):
+        likely = _likely(parsed.release, assignment.name)
+        # others than MPICH read variables with this prefix
+        if likely or not assignment.name.startswith("MPICH_"):
+            yield _unknown(assignment.line, assignment.name, likely)
+        return
     collective = chooses_for(assignment.bare)
     if collective is not None:
         yield from _on_choice(parsed, assignment, collective)
@@ -61,13 +87,15 @@ def _on_one(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
         yield from _on_other_choice(parsed, assignment)
     elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value not in _FALLBACKS:
         what = f"{assignment.text}: {TITLE} knows {', '.join(_FALLBACKS)} and ends in MPI_Init"
-        yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "name one of them")
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one of them")
     elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value == "error":
         what = f"{assignment.text} ends programs in MPI_Init, whose own calls fall back, too"
-        yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "write print or silent")
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write print or silent")
     elif _THRESHOLD.fullmatch(assignment.bare):
         what = f"{assignment.name}: thresholds bear on no blocking collective"
-        yield _warn(assignment.line, Fault.NO_EFFECT, what, "write a selection file (mpich-json)")
+        yield _finding(
+            assignment.line, Fault.NO_EFFECT, what, "write a selection file (mpich-json)"
+        )
     else:
         yield from _on_parameter(parsed, assignment)
 
@@ -80,23 +108,23 @@ def _on_choice(parsed: Listed, assignment: Assignment, collective: Collective) -
         return
     if chosen.error:
         known = _known(parsed.release, collective)
-        yield _error(assignment.line, Fault.UNKNOWN, chosen.error, f"name one of {known}")
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, chosen.error, f"name one of {known}")
         return
     device = variables.device_is_asked(collective, parsed.environment)
     flat = variables.composition(parsed.release, collective, parsed.environment)[1]
     if collective in _HIERARCHICAL and device and not flat:
         what = f"the device takes {collective} apart by nodes first; this holds for its parts only"
         mend = f"add MPIR_CVAR_{collective.upper()}_DEVICE_COLLECTIVE=0"
-        yield _warn(assignment.line, Fault.OUTRANKED, what, mend)
+        yield _finding(assignment.line, Fault.OUTRANKED, what, mend)
     if chosen.function == "MPIR_Reduce_scatter_intra_noncommutative":
         what = f"{assignment.text} aborts unless blocks are equal and processes a power of two"
-        yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "name recursive_doubling")
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name recursive_doubling")
         return
     needs = functions_of(parsed.release).needs.get(chosen.function, ())
     if needs:
         what = f"{assignment.text} needs {', '.join(needs)}; other calls are left to {TITLE}"
         mend = "nothing, if that is meant"
-        yield Finding(assignment.line, Fault.FALLS_BACK, Severity.NOTE, what, mend)
+        yield Finding(assignment.line, Fault.NOT_EVERYWHERE, what, mend)
 
 
 def _known(release: str, collective: Collective) -> str:
@@ -110,15 +138,12 @@ def _on_other_choice(parsed: Listed, assignment: Assignment) -> Iterator[Finding
     name, _, kind = assignment.bare.removesuffix("_ALGORITHM").rpartition("_")
     of = functions_of(parsed.release).by_collective.get(name.lower())
     if of is None or kind not in ("INTRA", "INTER"):
-        if "POSIX" not in name:
-            what = f"{TITLE} {parsed.release} has no variable {assignment.name}, and ignores it"
-            yield _warn(assignment.line, Fault.UNKNOWN, what, "correct its name")
         return
     middle = f"_{kind.lower()}_"
     words = {n.partition(middle)[2] for n in of} | {n.partition("_allcomm_")[2] for n in of}
     if assignment.value not in {"auto", "nb", "sched_auto", *words} - {""}:
         what = f"{assignment.text}: {TITLE} has no such algorithm and ends in MPI_Init"
-        yield _error(assignment.line, Fault.UNKNOWN, what, "name one that it has")
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one that it has")
 
 
 def _on_parameter(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
@@ -129,29 +154,25 @@ def _on_parameter(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
         is_number = not assignment.bare.endswith("_TYPE")
         if is_number and not _NUMBER.fullmatch(assignment.value):
             what = f"{assignment.text}: not a number, and {TITLE} ends in MPI_Init"
-            yield _error(assignment.line, Fault.ENDS_PROGRAM, what, "write a number")
+            yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write a number")
             return
         if assignment.bare.endswith("_KVAL") and as_c_int(assignment.value) < 1 + (
             not assignment.bare.endswith("_TREE_KVAL")
         ):
             what = f"{assignment.text}: a radix below 2 never ends"
-            yield _error(assignment.line, Fault.HANGS, what, "write 2 or more")
+            yield _finding(assignment.line, Fault.HANGS, what, "write 2 or more")
+        if assignment.bare.endswith("_CHUNK_SIZE") and 0 < as_c_int(assignment.value) < LEAST_CHUNK:
+            what = f"{assignment.text}: a message is sent for every few elements"
+            yield _finding(
+                assignment.line, Fault.WRONG_UNIT, what, "write bytes, for example 65536"
+            )
         chosen = variables.forced(parsed.release, collective, parsed.environment)
         names = {function_of(collective, user) for user in users}
         if chosen is not None and not chosen.error and chosen.function not in names:
             what = f"{assignment.name} has no effect on {chosen.value}"
-            yield _warn(assignment.line, Fault.NO_EFFECT, what, "remove it")
+            yield _finding(assignment.line, Fault.NO_EFFECT, what, "remove it")
         return
-    if assignment.bare.endswith(("_KVAL", "_CHUNK_SIZE")):
-        what = (
-            f"{TITLE} {catalogue_of(parsed.release).series} is not known to use {assignment.name}"
-        )
-        yield Finding(assignment.line, Fault.UNKNOWN, Severity.NOTE, brief(what), "check its name")
 
 
-def _error(line: int, fault: Fault, message: str, mend: str) -> Finding:
-    return Finding(line, fault, Severity.ERROR, brief(message), mend)
-
-
-def _warn(line: int, fault: Fault, message: str, mend: str) -> Finding:
-    return Finding(line, fault, Severity.WARNING, brief(message), brief(mend))
+def _finding(line: int, fault: Fault, message: str, mend: str) -> Finding:
+    return Finding(line, fault, brief(message), brief(mend))

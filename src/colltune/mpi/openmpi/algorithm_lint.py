@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi import portfolio
 from colltune.mpi.openmpi.running import Numbers, configuration_of
 
@@ -17,6 +17,7 @@ _PARTLY: dict[Limit, tuple[str, Callable[[int], bool]]] = {
 }
 _WORDS = {"fanout": "fan-out", "segsize": "segment size", "requests": "limit of requests"}
 _FEW_SIZES = 4096
+_LEAST_SEGMENT = 64
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,13 @@ def of_algorithm(entry: CollectiveEntry, numbers: Numbers, place: Place) -> Iter
         yield Finding(
             place.line,
             Fault.WRONG_RESULT,
-            Severity.ERROR,
             f"{name}: {algorithm.wrong}",
             "choose another algorithm",
         )
     if Limit.COMMUTATIVE in algorithm.limits:
         yield Finding(
             place.line,
-            Fault.WRONG_RESULT,
-            Severity.NOTE,
+            Fault.COMMUTATIVE_ONLY,
             f"{name} gives wrong results with operations that do not commute",
             "keep it only if no program reduces with such operations of its own",
         )
@@ -60,13 +59,25 @@ def of_algorithm(entry: CollectiveEntry, numbers: Numbers, place: Place) -> Iter
         yield Finding(
             place.line,
             Fault.HANGS,
-            Severity.ERROR,
             f"{name} takes the fan-out as its radix and never ends with {numbers.fanout}",
             f"give a fan-out of {least} or more",
         )
     yield from _of_processes(name, algorithm, place)
     yield from _of_sizes(entry, numbers, place)
     yield from _without_effect(name, algorithm, numbers, place)
+    yield from tiny_segment(name, algorithm, numbers.segsize_bytes, place.line)
+
+
+def tiny_segment(name: str, algorithm: Algorithm, segsize: int, line: int) -> Iterator[Finding]:
+    """Yield a finding if a segment size is that of an element, or looks like KiB."""
+    if "segsize" in algorithm.parameters and 0 < segsize < _LEAST_SEGMENT:
+        yield Finding(
+            line,
+            Fault.WRONG_UNIT,
+            f"{name} with segments of {segsize} bytes sends a message for every few elements, and"
+            " does not cut messages of larger elements at all",
+            "write bytes, for example 65536, or 0 for no segments",
+        )
 
 
 def of_thresholds(
@@ -85,7 +96,6 @@ def of_thresholds(
     yield Finding(
         positive[size],
         Fault.WRONG_UNIT,
-        Severity.WARNING,
         f"{size} looks like the bytes for one process; {entry.collective} is compared with those"
         " of all processes together",
         f"multiply the sizes by the number of processes: {size * n}",
@@ -98,7 +108,6 @@ def _of_processes(name: str, algorithm: Algorithm, place: Place) -> Iterator[Fin
         yield Finding(
             place.line,
             Fault.ENDS_PROGRAM,
-            Severity.ERROR,
             f"{name} ends the program on communicators of other than 2 processes",
             "keep the rule to communicators of exactly 2",
         )
@@ -112,8 +121,7 @@ def _of_processes(name: str, algorithm: Algorithm, place: Place) -> Iterator[Fin
         some = "" if any(kept) else "never "
         yield Finding(
             place.line,
-            Fault.FALLS_BACK,
-            Severity.NOTE if some == "" else Severity.WARNING,
+            Fault.NOT_EVERYWHERE if some == "" else Fault.FALLS_BACK,
             f"{name} needs {need}; {'elsewhere' if not some else 'here'} {algorithm.fallback} runs",
             "narrow the rule, or choose another algorithm",
         )
@@ -133,7 +141,6 @@ def _of_sizes(entry: CollectiveEntry, numbers: Numbers, place: Place) -> Iterato
         yield Finding(
             place.line,
             Fault.FALLS_BACK,
-            Severity.WARNING,
             f"never runs for these sizes: {runs.reason}",
             "choose another algorithm for them",
         )
@@ -156,7 +163,6 @@ def _without_effect(
         yield Finding(
             place.line,
             Fault.NO_EFFECT,
-            Severity.NOTE,
             f"{name} ignores its {' and '.join(ignored)}",
             "write 0 or leave it out",
         )

@@ -9,7 +9,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written
+from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Written
 from colltune.mpi.interposed.beside import FILE_STEM, PRELOAD, TABLE, Beside, beside
 from colltune.mpi.interposed.table.content import Content, rendered
 from colltune.mpi.interposed.table.parsed import ParsedTable
@@ -74,7 +74,7 @@ class TableFormat(Format):
 
     def _dropped(self, source: str, release: str, line: int, why: str) -> ParsedTable:
         message = f"{why}; libcolltune ignores the table, and the library decides"
-        finding = Finding(line, Fault.FILE_DROPPED, Severity.ERROR, message, _AGAIN)
+        finding = Finding(line, Fault.FILE_DROPPED, message, _AGAIN)
         nothing = Content(self.library, release, Shape(1, 1))
         dropped = f"line {line}: {why}" if line else why
         return ParsedTable(self.mpi, self.name, release, source, nothing, dropped, (finding,))

@@ -21,9 +21,7 @@ def lint(content: Content, mpi: Beside, release: str) -> tuple[Finding, ...]:
     for block in content.blocks:
         if block.comm_size > content.shape.nprocs:
             message = f"no communicator of a job of {content.shape} has {block.comm_size} processes"
-            found.append(
-                Finding(block.line, Fault.DEAD_RULE, Severity.NOTE, message, "remove the block")
-            )
+            found.append(Finding(block.line, Fault.DEAD_RULE, message, "remove the block"))
         for step in block.steps:
             if step.number in known:
                 found += _of_step(block, step, known[step.number], mpi, release)
@@ -36,24 +34,24 @@ def _of_entry(entry: Entry, mpi: Beside, release: str) -> Iterator[Finding]:
         spelled = mpi.canonical(release, configuration)
     except LibraryError as error:
         message = f"{error}; its rules are left to the library"
-        yield Finding(entry.line, Fault.UNKNOWN, Severity.ERROR, message, _AGAIN)
+        yield Finding(entry.line, Fault.RULE_DROPPED, message, _AGAIN)
         return
     if own.is_own(spelled):
         if entry.settings:
             message = f"{spelled.id} needs no control variables; they are ignored"
-            yield Finding(entry.line, Fault.NO_EFFECT, Severity.WARNING, message, "remove them")
+            yield Finding(entry.line, Fault.NO_EFFECT, message, "remove them")
         return
     if not mpi.settable_at_runtime(release, spelled):
         message = f"{mpi.title} {release} cannot be told {spelled.id} while a program runs"
-        yield Finding(entry.line, Fault.UNKNOWN, Severity.ERROR, message, _AGAIN)
+        yield Finding(entry.line, Fault.RULE_DROPPED, message, _AGAIN)
         return
     wanted = {(name, str(value)) for name, value in mpi.force(release, spelled).items()}
     if wanted != set(entry.settings):
         message = f"{spelled.id} is chosen by other control variables in {mpi.title} {release}"
-        yield Finding(entry.line, Fault.OTHER_RELEASE, Severity.WARNING, message, _AGAIN)
+        yield Finding(entry.line, Fault.OTHER_RELEASE, message, _AGAIN)
     if not mpi.safe(release, spelled, builtin_operations_only=True):
         message = f"{spelled.id} is not right for every program"
-        yield Finding(entry.line, Fault.WRONG_RESULT, Severity.ERROR, message, _AGAIN)
+        yield Finding(entry.line, Fault.WRONG_RESULT, message, _AGAIN)
 
 
 def _of_step(
@@ -65,6 +63,6 @@ def _of_step(
         why = own.why_not_on(entry.configuration, block.layout)
     if why:
         first = mpi.running_from(release, entry.configuration, block.comm_size, 8)
-        severity = Severity.WARNING if first is None else Severity.NOTE
+        fault = Fault.FALLS_BACK if first is None else Fault.NOT_EVERYWHERE
         message = f"the library decides: {why}"
-        yield Finding(step.line, Fault.FALLS_BACK, severity, message, _AGAIN)
+        yield Finding(step.line, fault, message, _AGAIN)

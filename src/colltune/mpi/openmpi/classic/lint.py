@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.classic.content import Entry, Section
 from colltune.mpi.openmpi.classic.lint_rules import rule_findings
 from colltune.mpi.openmpi.classic.spans import scanned
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"\+?(0|[1-9][0-9]*)")
 _HEADER = "rule-file-version-"
-_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _SORT = "sort the sizes in ascending order"
 
 
@@ -42,7 +41,6 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
         yield Finding(
             1,
             Fault.MALFORMED,
-            _WARNING,
             "starts with a byte order mark, which the library skips, and after which it does not"
             " see a version header",
             "save it without one",
@@ -52,7 +50,6 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
         yield Finding(
             rest.line,
             Fault.DEAD_RULE,
-            _ERROR,
             f"the number {rest.value} is left over after the last collective, and is ignored with"
             " all that follows",
             "correct the counts before it (a rule has four numbers)",
@@ -65,14 +62,11 @@ def _drops(file: ClassicFile) -> Iterator[Finding]:
     json = file.text.lstrip().startswith("{")
     if json:
         later = "Open MPI 6.0 and later read it as openmpi-json, earlier ones do not"
-        yield Finding(
-            1, Fault.FILE_DROPPED, _ERROR, f"a JSON file: {later}", "write it in this format"
-        )
+        yield Finding(1, Fault.FILE_DROPPED, f"a JSON file: {later}", "write it in this format")
     if header:
         yield Finding(
             1,
             Fault.FILE_DROPPED,
-            _ERROR,
             "a version header, which releases before 4.1.8 and 5.0.7 take for a negative number,"
             " for which they drop the whole file",
             "remove the header, and the fifth number of rules",
@@ -80,7 +74,7 @@ def _drops(file: ClassicFile) -> Iterator[Finding]:
     for line, why in file.content.drops:
         if not (json or (header and line == 1)):
             message = f"{why}: Open MPI {file.release} drops the whole file without a word"
-            yield Finding(line, Fault.FILE_DROPPED, _ERROR, message, "correct it")
+            yield Finding(line, Fault.FILE_DROPPED, message, "correct it")
 
 
 def _header(file: ClassicFile) -> Iterator[Finding]:
@@ -88,13 +82,12 @@ def _header(file: ClassicFile) -> Iterator[Finding]:
         return
     rules = [r for s in file.content.sections for e in s.entries for r in e.rules]
     if any(rule.requests is not None for rule in rules):
-        severity, mend = _NOTE, "use the file for these releases only"
+        mend = "use the file for these releases only"
     else:
-        severity, mend = _WARNING, "remove the header: no rule has a fifth number"
+        mend = "remove the header: no rule has a fifth number"
     yield Finding(
         1,
-        Fault.OTHER_RELEASE,
-        severity,
+        Fault.REMARK,
         "4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header",
         mend,
     )
@@ -112,8 +105,7 @@ def _outranked(file: ClassicFile) -> Iterator[Finding]:
     if taken:
         yield Finding(
             0,
-            Fault.OUTRANKED,
-            _NOTE,
+            Fault.NOT_EVERYWHERE,
             "on communicators that span nodes, coll/han decides"
             f" {', '.join(taken)} first; the rules reach those within a node, and the parts that"
             " coll/han makes (one process per node; the processes of a node)",
@@ -139,7 +131,6 @@ def _words(file: ClassicFile) -> Iterator[Finding]:
                 yield Finding(
                     number,
                     Fault.MALFORMED,
-                    _ERROR,
                     f"{shown!r} {_why_no_number(word)}",
                     "write whole decimal numbers apart by blanks, and comments after #",
                 )
@@ -167,7 +158,6 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
             yield Finding(
                 line,
                 Fault.RULE_DROPPED,
-                _ERROR,
                 f"rules for the collective with the id {section.id.value} are ignored by the"
                 " library, which has no algorithms for it",
                 "remove them",
@@ -177,7 +167,6 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
         yield Finding(
             line,
             Fault.DEAD_RULE,
-            _ERROR,
             f"{known.collective} stands twice and the first one is lost",
             "join the two",
         )
@@ -202,19 +191,18 @@ def _communicator_sizes(
         size, line = entry.comm_size.value, entry.comm_size.line
         if entry.comm_size.clamped or size >= 2**31:
             text = f"communicator size {size} is too large"
-            yield Finding(line, Fault.MALFORMED, _ERROR, text, "write what a job can have")
+            yield Finding(line, Fault.MALFORMED, text, "write what a job can have")
         elif size == largest:
             # written for 6.x, which takes the same size for the end of the entry before
             harmless = len(rules) > 1 and rules[-1] == rules[-2]
             text = f"communicator size {size} follows {size}, whose entry is never used"
-            severity = _NOTE if harmless else _ERROR
-            yield Finding(line, Fault.DEAD_RULE, severity, text, _SORT)
+            yield Finding(line, Fault.REMARK if harmless else Fault.DEAD_RULE, text, _SORT)
         elif size < largest:
             text = (
                 f"communicator size {size} follows {largest}: it is used from {largest} processes"
                 f" on, and the entry for {largest} never is"
             )
-            yield Finding(line, Fault.UNSORTED, _ERROR, text, _SORT)
+            yield Finding(line, Fault.UNSORTED, text, _SORT)
         largest = max(largest, size)
         rules.append(_rules_text(entry))
     if entries and entries[0].comm_size.value > 2 and _chooses(entries[0]):
@@ -222,7 +210,6 @@ def _communicator_sizes(
         yield Finding(
             first.line,
             Fault.INHERITED,
-            _WARNING,
             f"{known.collective} on fewer than {first.value} processes gets this entry too, since"
             " it is the first one",
             "start with an entry for 0 processes that has the one rule 0 0 0 0",
@@ -243,7 +230,6 @@ def _shifted(file: ClassicFile, known: CollectiveEntry, section: Section) -> Ite
                 yield Finding(
                     entry.comm_size.line,
                     Fault.OTHER_RELEASE,
-                    _ERROR,
                     f"Open MPI {file.release} uses the entry for {entry.comm_size.value} processes"
                     f" for {reach}: it reads the sizes shifted by one entry",
                     "convert the file to openmpi-json, or to this format for this release",
@@ -269,7 +255,6 @@ def _one_rule(known: CollectiveEntry, entry: Entry) -> Iterator[Finding]:
     yield Finding(
         entry.count.line,
         fault,
-        _ERROR,
         f"{len(entry.rules)} rules for {known.collective}, {why}",
         "keep one rule per communicator size",
     )
@@ -294,7 +279,6 @@ def _same_thresholds(
             yield Finding(
                 entry.comm_size.line,
                 Fault.WRONG_UNIT,
-                _WARNING,
                 f"{known.collective} has the same message sizes for {few} and"
                 f" {many} processes; the library compares them with processes"
                 " times block, so that they look like sizes of a block",

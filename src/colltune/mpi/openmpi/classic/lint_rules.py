@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.file_format import Call, Fault, Finding, Severity
+from colltune.mpi.file_format import Call, Fault, Finding
+from colltune.mpi.openmpi.algorithm_lint import tiny_segment
 from colltune.mpi.openmpi.classic.content import Entry, MessageRule
 from colltune.mpi.openmpi.portfolio import MAX_FANOUT
 from colltune.mpi.openmpi.running import Numbers, configuration_of, running
@@ -15,7 +16,6 @@ from colltune.mpi.openmpi.variables import as_int
 if TYPE_CHECKING:
     from colltune.mpi.openmpi.classic.parsed import ClassicFile
 
-_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 Served = Sequence[tuple[int, int | None]]
 _HUGE_BYTES = 2**50
 _SORT = "sort the sizes in ascending order"
@@ -35,7 +35,7 @@ def rule_findings(
         if not number:
             if any(other.value for other in rule.numbers[2:]):
                 text = f"'{rule.text}' leaves the decision to the library, which has its own values"
-                yield Finding(rule.line, Fault.NO_EFFECT, _NOTE, text, "write 0 for them")
+                yield Finding(rule.line, Fault.NO_EFFECT, text, "write 0 for them")
             continue
         algorithm = known.numbered(number)
         if algorithm is None:
@@ -63,19 +63,18 @@ def _order(entry: Entry) -> Iterator[Finding]:
             yield Finding(
                 rule.line,
                 Fault.MALFORMED,
-                _ERROR,
                 "a rule starts in the middle of this line and runs on into the next",
                 "write four numbers for a rule: message size, algorithm, fan-out, segment size",
             )
         if size == largest:
             text = f"message size {size} follows {size}, whose rule is never used"
-            yield Finding(rule.line, Fault.DEAD_RULE, _ERROR, text, _SORT)
+            yield Finding(rule.line, Fault.DEAD_RULE, text, _SORT)
         elif 0 <= size < largest:
             text = (
                 f"message size {size} follows {largest}: sizes are taken in the order of the file,"
                 f" so that the rule for {largest} or this one is never used as it was meant"
             )
-            yield Finding(rule.line, Fault.UNSORTED, _ERROR, text, _SORT)
+            yield Finding(rule.line, Fault.UNSORTED, text, _SORT)
         largest = max(largest, size)
 
 
@@ -87,7 +86,6 @@ def _unit(known: CollectiveEntry, entry: Entry, comm_size: int) -> Iterator[Find
             yield Finding(
                 rule.line,
                 Fault.WRONG_UNIT,
-                _WARNING,
                 f"every {known.collective} of {comm_size} processes counts 0 bytes or at least"
                 f" {comm_size}, so that {rule.size.value} looks like the size of a block: the"
                 " library compares with processes times block",
@@ -113,7 +111,6 @@ def _numbers(rule: MessageRule) -> Iterator[Finding]:
             yield Finding(
                 number.line,
                 Fault.MALFORMED,
-                _ERROR,
                 f"{name} is too large: the library keeps {kept}",
                 f"write a number up to {2**63 - 2 if is_size else 2**31 - 1}",
             )
@@ -124,7 +121,6 @@ def _unknown(file: ClassicFile, known: CollectiveEntry, rule: MessageRule) -> Fi
     return Finding(
         rule.algorithm.line,
         Fault.ENDS_PROGRAM,
-        _ERROR,
         f"Open MPI {file.release} has no {known.collective} algorithm {rule.algorithm.value} and"
         " ends the program",
         f"known: 0 to {most}",
@@ -139,19 +135,21 @@ def _values(known: CollectiveEntry, algorithm: Algorithm, rule: MessageRule) -> 
     for name, value in values.items():
         if value and name not in algorithm.parameters:
             text = f"{known.collective} {algorithm.name} ignores the {_SPELLED[name]} {value}"
-            yield Finding(rule.line, Fault.NO_EFFECT, _WARNING, text, "write 0")
+            yield Finding(rule.line, Fault.NO_EFFECT, text, "write 0")
+    name = f"{known.collective} {algorithm.name}"
+    yield from tiny_segment(name, algorithm, segsize, rule.line)
     if "fanout" not in algorithm.parameters:
         return
     least = dict(algorithm.minimums).get("fanout")
     if least is not None and fanout < least:
         text = f"{known.collective} {algorithm.name} never ends with a fan-out of {fanout}"
-        yield Finding(rule.line, Fault.HANGS, _ERROR, text, f"write {least} or more")
+        yield Finding(rule.line, Fault.HANGS, text, f"write {least} or more")
     elif least is None and fanout > MAX_FANOUT:
         text = f"{known.collective} {algorithm.name} has at most {MAX_FANOUT} chains, not {fanout}"
-        yield Finding(rule.line, Fault.NO_EFFECT, _WARNING, text, f"write {MAX_FANOUT} at most")
+        yield Finding(rule.line, Fault.NO_EFFECT, text, f"write {MAX_FANOUT} at most")
     elif least is None and not fanout:
         text = f"{known.collective} {algorithm.name} with a fan-out of 0 has one chain: a pipeline"
-        yield Finding(rule.line, Fault.NO_EFFECT, _NOTE, text, "write how many chains you want")
+        yield Finding(rule.line, Fault.REMARK, text, "write how many chains you want")
 
 
 _SPELLED = {"fanout": "fan-out", "segsize": "segment size", "requests": "limit of requests"}
@@ -166,7 +164,6 @@ def _two_processes(
         yield Finding(
             rule.line,
             Fault.ENDS_PROGRAM,
-            _ERROR,
             f"{known.collective} algorithm {algorithm.name} would end programs on other"
             " communicators than those of 2 processes",
             "use it in an entry 2 that is followed by an entry 3",
@@ -177,12 +174,11 @@ def _results(known: CollectiveEntry, algorithm: Algorithm, rule: MessageRule) ->
     what = f"{known.collective} {algorithm.name}"
     if algorithm.wrong:
         text = f"{what}: {algorithm.wrong}"
-        yield Finding(rule.line, Fault.WRONG_RESULT, _ERROR, text, "choose another algorithm")
+        yield Finding(rule.line, Fault.WRONG_RESULT, text, "choose another algorithm")
     elif Limit.COMMUTATIVE in algorithm.limits:
         yield Finding(
             rule.line,
-            Fault.WRONG_RESULT,
-            _NOTE,
+            Fault.COMMUTATIVE_ONLY,
             f"{what} gives wrong numbers with operations that do not commute, which only programs"
             " with operations of their own have",
             "use it for programs with built-in operations only",
@@ -207,7 +203,6 @@ def _falls_back(
         yield Finding(
             rule.line,
             Fault.FALLS_BACK,
-            _WARNING,
             f"on {comm_size} processes {runs.configuration.algorithm} runs instead of"
             f" {told.algorithm}: {runs.reasons[0]}",
             "choose what runs as itself",

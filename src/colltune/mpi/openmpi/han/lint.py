@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
 from colltune.mpi.openmpi.han.parsed import RAISED_PRIORITY
 from colltune.mpi.openmpi.han.rules import CommunicatorRules, LevelRules, SizeRule, crashes, serves
@@ -22,8 +22,7 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
     if catalogue.han_priority is None:
         yield Finding(
             0,
-            Fault.OUTRANKED,
-            Severity.NOTE,
+            Fault.NOT_EVERYWHERE,
             f"coll/tuned goes before coll/han in {catalogue.series}, so that this file has no"
             " effect by itself",
             f"set coll_han_priority={RAISED_PRIORITY}",
@@ -34,7 +33,6 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
             yield Finding(
                 rules.line,
                 Fault.DEAD_RULE,
-                Severity.ERROR,
                 f"{rules.collective} stands again further down, and only the last one counts",
                 "join the two",
             )
@@ -63,7 +61,6 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
         yield Finding(
             rules.line,
             Fault.NO_EFFECT,
-            Severity.NOTE,
             f"rules for parts of a communicator act in coll/han's simple algorithm of"
             f" {rules.collective} only",
             "choose han @simple for the whole communicator",
@@ -77,8 +74,7 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
         if not entry.rules:
             yield Finding(
                 entry.line,
-                Fault.NO_EFFECT,
-                Severity.NOTE,
+                Fault.REMARK,
                 "no rules: parameters decide on communicators from this size on",
                 "give it a rule from 0 on",
             )
@@ -92,7 +88,6 @@ def _dead_entry(
         yield Finding(
             entry.line,
             Fault.DEAD_RULE if hiding.first_size == entry.first_size else Fault.UNSORTED,
-            Severity.ERROR,
             f"never reached: the last entry that is not too large counts, and the one for"
             f" {hiding.first_size} stands further down (line {hiding.line})",
             "sort the sizes in ascending order",
@@ -104,7 +99,7 @@ def _dead_rules(rules: LevelRules, entry: CommunicatorRules) -> Iterator[Finding
         line = rule.rule.line
         if rules.collective in _NO_SIZE and rule.first_bytes:
             why = f"never reached: {rules.collective} is always looked up with 0 bytes"
-            yield Finding(line, Fault.DEAD_RULE, Severity.ERROR, why, "remove it")
+            yield Finding(line, Fault.DEAD_RULE, why, "remove it")
             continue
         later = entry.rules[at + 1 :]
         hiding = next((other for other in later if other.first_bytes <= rule.first_bytes), None)
@@ -113,7 +108,6 @@ def _dead_rules(rules: LevelRules, entry: CommunicatorRules) -> Iterator[Finding
             yield Finding(
                 line,
                 Fault.DEAD_RULE if same else Fault.UNSORTED,
-                Severity.ERROR,
                 f"never reached: the rule for {hiding.first_bytes} bytes stands further down (line"
                 f" {hiding.rule.line})",
                 "sort the sizes in ascending order",
@@ -128,7 +122,6 @@ def _crashing(catalogue: Catalogue, rules: LevelRules) -> Iterator[Finding]:
             yield Finding(
                 rule.rule.line,
                 Fault.ENDS_PROGRAM,
-                Severity.ERROR,
                 f"{catalogue.series} crashes when coll/han hands an {rules.collective} on to"
                 f" coll/{rule.component}",
                 f"write {HAN}",
@@ -147,4 +140,4 @@ def _of_component(rules: LevelRules, rule: SizeRule) -> Iterator[Finding]:
     else:
         return
     mend = f"write {TUNED}"
-    yield Finding(rule.rule.line, Fault.FALLS_BACK, Severity.WARNING, why, mend)
+    yield Finding(rule.rule.line, Fault.FALLS_BACK, why, mend)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.file_format import Fault, Finding, Rule, Severity
+from colltune.mpi.file_format import Fault, Finding, Rule
 from colltune.mpi.openmpi.components import HAN, han_serves
 from colltune.mpi.openmpi.han.rules import (
     DEFAULT,
@@ -69,7 +69,7 @@ def read(text: str, catalogue: Catalogue) -> Reading:
         else:
             found.dropped = f"line {stop.line}: {stop.why}: {what}"
         message = f"{stop.why}: {what}"
-        found.findings.append(Finding(stop.line, stop.fault, Severity.ERROR, message, stop.mend))
+        found.findings.append(Finding(stop.line, stop.fault, message, stop.mend))
     return found
 
 
@@ -152,7 +152,7 @@ class _Reader:
             mend = "write 0 (inside nodes), 1 (between them) or 2 (whole communicators)"
             if self.scanner.skipped.strip() and 0 <= number < len(levels):
                 why = f"this release reads no names of levels, and takes {number} for this one"
-                self.note(self.scanner.line, Fault.OTHER_RELEASE, why, mend, Severity.ERROR)
+                self.note(self.scanner.line, Fault.OTHER_RELEASE, why, mend)
         if 0 <= number < len(levels):
             return levels[number]
         raise _StopError(self.scanner.line, f"{word!r} is no level", mend)
@@ -286,12 +286,5 @@ class _Reader:
             "a count before is too high, or the file was cut",
         )
 
-    def note(
-        self,
-        line: int,
-        fault: Fault,
-        message: str,
-        mend: str,
-        severity: Severity = Severity.WARNING,
-    ) -> None:
-        self.reading.findings.append(Finding(line, fault, severity, message, mend))
+    def note(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.reading.findings.append(Finding(line, fault, message, mend))

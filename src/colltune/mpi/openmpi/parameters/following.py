@@ -100,7 +100,7 @@ class _Walker:
         for finding in parsed.findings:
             if finding.severity is not Severity.NOTE:
                 message = f"{setting.value}:{finding.line}: {finding.message}"
-                found = Finding(line, finding.fault, finding.severity, message, finding.mend)
+                found = Finding(line, finding.fault, message, finding.mend)
                 self.followed.findings.append(found)
 
     def _formats(self, which: str, text: str) -> Iterator[Format]:
@@ -122,7 +122,7 @@ class _Walker:
             return None
 
     def _found(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.followed.findings.append(Finding(line, fault, Severity.ERROR, message, mend))
+        self.followed.findings.append(Finding(line, fault, message, mend))
 
 
 def _real(path: Path) -> Path:

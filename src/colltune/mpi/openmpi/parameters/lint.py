@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Call, Fault, Finding
 from colltune.mpi.openmpi import forced, setup
-from colltune.mpi.openmpi.components import han_serves
+from colltune.mpi.openmpi.algorithm_lint import tiny_segment
+from colltune.mpi.openmpi.components import BASIC, SELF, han_serves, owner, why_no_start
 from colltune.mpi.openmpi.parameters import following
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
 from colltune.mpi.openmpi.variables import flag_of
@@ -18,7 +21,6 @@ from colltune.mpi.openmpi.variables import flag_of
 if TYPE_CHECKING:
     from colltune.mpi.openmpi.parameters.parsed import ParameterFile
 
-_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _FLAGS = frozenset(
     {setup.USE_RULES, setup.USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}
     | {"coll_han_reproducible", "coll_han_dump_dynamic_rules"}
@@ -49,11 +51,12 @@ def findings(file: ParameterFile) -> tuple[Finding, ...]:
     for line, text in file.read.others:
         message = f"{text[:60]!r} sets no parameter: the library prints an error and skips it"
         mend = "write name = value, or --mca name value"
-        found.append(Finding(line, Fault.MALFORMED, _ERROR, message, mend))
+        found.append(Finding(line, Fault.MALFORMED, message, mend))
     for setting in file.read.found:
         found += _spelling(file, setting)
         found += _name(file, setting)
     found += _twice(file.read.found)
+    found += _components(file)
     found += _activation(file)
     found += _forced(file)
     found += _outranked(file)
@@ -63,23 +66,22 @@ def findings(file: ParameterFile) -> tuple[Finding, ...]:
 def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
     if setting.kind is Kind.SINGLE_DASH and not file.catalogue.series.startswith("4."):
         text = f"mpirun of Open MPI {file.release} refuses to start with -mca in a file of --tune"
-        yield Finding(setting.line, Fault.ENDS_PROGRAM, _ERROR, text, "write --mca")
+        yield Finding(setting.line, Fault.ENDS_PROGRAM, text, "write --mca")
     if setting.rest:
         text = f"{setting.rest[:60]!r} is left over: the value of {setting.name} ends at the blank"
         mend = "quote a value with blanks"
-        yield Finding(setting.line, Fault.MALFORMED, _ERROR, text, mend)
+        yield Finding(setting.line, Fault.MALFORMED, text, mend)
     if setting.kind is Kind.ASSIGNED and re.search(r"\s(#|//)", setting.value):
         text = f"the comment behind {setting.name} belongs to its value"
-        yield Finding(setting.line, Fault.MALFORMED, _WARNING, text, "put it on its own line")
+        yield Finding(setting.line, Fault.MALFORMED, text, "put it on its own line")
     if setting.name in _FLAGS and flag_of(setting.value) is None:
         text = f"{setting.text[:80]} is no switch, so that the default stays"
-        yield Finding(setting.line, Fault.MALFORMED, _ERROR, text, "write 1 or 0")
+        yield Finding(setting.line, Fault.MALFORMED, text, "write 1 or 0")
     is_file = setting.name in (*following.RULES, *following.PARAMETER_FILES)
     if is_file and setting.value and not setting.value.startswith(("/", "~")):
         yield Finding(
             setting.line,
-            Fault.RANKS_DISAGREE,
-            _WARNING,
+            Fault.NOT_ACTIVATED,
             f"{setting.value[:80]} is no absolute path: every rank takes it from its own working"
             " directory, and ranks that find no file decide otherwise",
             "write the absolute path",
@@ -89,25 +91,26 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
 def _name(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
     name = setting.name
     if name.startswith("coll_tuned_"):
-        known = _is_tuned(name.removeprefix("coll_tuned_"))
+        known = name in _known_names()
     elif name.startswith("coll_han_"):
         known = _HAN.fullmatch(name.removeprefix("coll_han_")) is not None
     else:
         return
     if not known:
         text = f"Open MPI {file.release} has no parameter {name[:80]}, and says nothing about it"
-        yield Finding(setting.line, Fault.UNKNOWN, _ERROR, text, "correct or remove it")
+        near = get_close_matches(name, _known_names(), 1)
+        mend = f"write {near[0]}" if near else "correct or remove it"
+        yield Finding(setting.line, Fault.UNKNOWN, text, mend)
 
 
-def _is_tuned(name: str) -> bool:
-    if name in _TUNED:
-        return True
+@cache
+def _known_names() -> frozenset[str]:
+    """Return the names of coll/tuned's parameters, and of those that switch files of rules."""
+    found = {f"coll_tuned_{name}" for name in _TUNED}
     for collective in Collective:
-        stem = f"{collective}_algorithm"
         ends = ("", "_count", *(f"_{end}" for end in forced.parameter_names(collective)))
-        if name in (f"{stem}{end}" for end in ends):
-            return True
-    return False
+        found |= {f"{forced.stem(collective)}{end}" for end in ends}
+    return frozenset(found | {setup.USE_HAN_RULES, setup.HAN_RULES_FILE, "coll_han_priority"})
 
 
 def _twice(settings: list[Setting]) -> Iterator[Finding]:
@@ -116,8 +119,30 @@ def _twice(settings: list[Setting]) -> Iterator[Finding]:
         before = seen.get(setting.name)
         if setting.name and before is not None and before.value != setting.value:
             text = f"{setting.name} stands on line {before.line} already; the last one counts"
-            yield Finding(setting.line, Fault.OVERRIDDEN, _WARNING, text, "remove one")
+            yield Finding(setting.line, Fault.OVERRIDDEN, text, "remove one")
         seen[setting.name] = setting
+
+
+def _components(file: ParameterFile) -> Iterator[Finding]:
+    """Yield a finding for a choice of components without which programs fail."""
+    names = ("coll", *(f"coll_{name}_priority" for name in (BASIC, "libnbc", SELF)))
+    settings = [setting for name in names if (setting := file.setting(name)) is not None]
+    if not settings:
+        return
+    line = settings[0].line
+    why = why_no_start(file.variables)
+    if why:
+        guilty = next((s for s in settings if s.name in why), settings[0])
+        mend = "leave coll out, or name what is left out after one ^ and no blanks: coll=^han"
+        if guilty.name != "coll":
+            mend = "give it a priority of 0 or more"
+        yield Finding(guilty.line, Fault.ENDS_PROGRAM, why, mend)
+        return
+    alone = Call(Collective.EXSCAN, 1, 1)
+    if owner(file.catalogue, file.variables, alone, dynamic=False).name == BASIC:
+        what = "coll/basic goes before coll/self, and an exscan of one process crashes in it"
+        mend = "leave coll/self in, with the higher priority"
+        yield Finding(line, Fault.ENDS_PROGRAM, what, mend)
 
 
 def _activation(file: ParameterFile) -> Iterator[Finding]:
@@ -131,14 +156,14 @@ def _activation(file: ParameterFile) -> Iterator[Finding]:
         setting = file.setting(name)
         if setting is not None and not file.variables.flag(switch, False):
             text = f"{name} has no effect without {switch}=1"
-            yield Finding(setting.line, Fault.NOT_ACTIVATED, _ERROR, text, f"set {switch} to 1")
+            yield Finding(setting.line, Fault.NOT_ACTIVATED, text, f"set {switch} to 1")
     for name, switch in pairs[:2]:
         setting = file.setting(switch)
         unused = setting is not None and file.variables.flag(switch, False)
         alone = not file.variables.text(name) and not (file.forced and switch == setup.USE_RULES)
         if setting is not None and unused and alone:
             text = f"{switch} has no effect without {name}"
-            yield Finding(setting.line, Fault.NO_EFFECT, _NOTE, text, f"set {name}")
+            yield Finding(setting.line, Fault.REMARK, text, f"set {name}")
 
 
 def _forces(setting: Setting, stems: set[str]) -> bool:
@@ -156,8 +181,7 @@ def _forced(file: ParameterFile) -> Iterator[Finding]:
             most = max(algorithm.number for algorithm in entry.algorithms)
             yield Finding(
                 setting.line,
-                Fault.UNKNOWN,
-                _ERROR,
+                Fault.RULE_DROPPED,
                 f"Open MPI {file.release} has no {entry.collective} algorithm"
                 f" {setting.value[:60]!r}: it prints a help text and decides by itself",
                 f"write 0 to {most}, or a name that ompi_info lists",
@@ -176,7 +200,7 @@ def _without_algorithm(file: ParameterFile, entry: CollectiveEntry) -> Iterator[
         of_rules = end == "max_requests" and entry.collective is Collective.ALLTOALL
         if setting is not None and not of_rules and file.variables.text(stem) is None:
             text = f"{setting.name} has no effect where {stem} forces no algorithm"
-            yield Finding(setting.line, Fault.NO_EFFECT, _WARNING, text, f"set {stem}")
+            yield Finding(setting.line, Fault.NO_EFFECT, text, f"set {stem}")
 
 
 def _algorithm(
@@ -186,19 +210,20 @@ def _algorithm(
     line = setting.line
     if algorithm.wrong:
         text = f"{what}: {algorithm.wrong}"
-        yield Finding(line, Fault.WRONG_RESULT, _ERROR, text, "choose another algorithm")
+        yield Finding(line, Fault.WRONG_RESULT, text, "choose another algorithm")
     if Limit.COMMUTATIVE in algorithm.limits:
         text = f"{what} gives wrong numbers with operations that do not commute"
         mend = "use it for programs with built-in operations only"
-        yield Finding(line, Fault.WRONG_RESULT, _NOTE, text, mend)
+        yield Finding(line, Fault.COMMUTATIVE_ONLY, text, mend)
     if Limit.TWO_PROCESSES in algorithm.limits:
         text = f"{what} ends programs that call it on more than 2 processes"
-        yield Finding(line, Fault.ENDS_PROGRAM, _NOTE, text, "use it for jobs of 2 processes only")
+        yield Finding(line, Fault.ENDS_PROGRAM, text, "use it for jobs of 2 processes only")
     radix = dict(algorithm.minimums).get("fanout")
     numbers = forced.numbers(entry, file.variables)
     if radix is not None and numbers.fanout < radix:
         text = f"{what} never ends with a fan-out of {numbers.fanout}"
-        yield Finding(line, Fault.HANGS, _ERROR, text, f"write {radix} or more")
+        yield Finding(line, Fault.HANGS, text, f"write {radix} or more")
+    yield from tiny_segment(what, algorithm, numbers.segsize_bytes, line)
     yield from _ignored(file, entry, algorithm)
     rules = file.tuned
     if rules is not None and any(rule.collective is entry.collective for rule in rules.rules):
@@ -206,7 +231,7 @@ def _algorithm(
             text = f"{setting.name} goes before the rules of {entry.collective} in the rules file"
         else:
             text = f"the rules of {entry.collective} in the rules file go before {setting.name}"
-        yield Finding(line, Fault.OVERRIDDEN, _WARNING, text, "remove one of them")
+        yield Finding(line, Fault.OVERRIDDEN, text, "remove one of them")
 
 
 def _ignored(
@@ -224,7 +249,7 @@ def _ignored(
         setting = file.setting(f"{forced.stem(entry.collective)}_{end}")
         if setting is not None and not used[end] and setting.value not in ("", "0"):
             text = f"{entry.collective} {algorithm.name} ignores {setting.text[:80]}"
-            yield Finding(setting.line, Fault.NO_EFFECT, _WARNING, text, "remove it")
+            yield Finding(setting.line, Fault.NO_EFFECT, text, "remove it")
 
 
 def _outranked(file: ParameterFile) -> Iterator[Finding]:
@@ -238,8 +263,7 @@ def _outranked(file: ParameterFile) -> Iterator[Finding]:
         if han_serves(file.catalogue, collective) and file.variables.text(module) is None:
             yield Finding(
                 rule.line,
-                Fault.OUTRANKED,
-                _NOTE,
+                Fault.NOT_EVERYWHERE,
                 f"on communicators that span nodes coll/han decides {collective}; what is forced"
                 " reaches those within a node, and coll/han's parts",
                 f"set coll_han_priority to 0, or {module} to 3",

@@ -8,7 +8,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
-from colltune.mpi.file_format import ParsedFile, Severity, Written
+from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
 from colltune.mpi.openmpi import forced, han_setups, portfolio, setup
 from colltune.mpi.openmpi.choosing import Chooser
 from colltune.mpi.openmpi.components import han_serves
@@ -208,6 +208,9 @@ def _text(kept: dict[str, Setting]) -> str:
     return "".join(f"--mca {setting.name} {setting.value}\n" for setting in kept.values())
 
 
+_USELESS = (Fault.UNKNOWN, Fault.NOT_ACTIVATED, Fault.MALFORMED)
+
+
 def _without_errors(
     parsed: ParameterFile, release: str, kept: dict[str, Setting], notes: list[str]
 ) -> None:
@@ -218,7 +221,7 @@ def _without_errors(
         wrong = {
             finding.line: finding.message
             for finding in again.findings
-            if finding.severity is Severity.ERROR and finding.line
+            if (finding.severity is Severity.ERROR or finding.fault in _USELESS) and finding.line
         }
         if not wrong:
             return

@@ -10,7 +10,8 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
-from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity, Written
+from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Written
+from colltune.mpi.file_format import Severity as Severity
 from colltune.mpi.openmpi import activation, han_setups
 from colltune.mpi.openmpi.ranges import converting, reading, writer
 from colltune.mpi.openmpi.ranges.lint import lint
@@ -143,7 +144,6 @@ def _no_json(
     finding = Finding(
         error.line,
         Fault.FILE_DROPPED,
-        Severity.ERROR,
         f"this is no JSON: {error}; the library tries to read the file as a classic one then, and"
         " drops it without a word",
         "correct the JSON",
@@ -154,4 +154,4 @@ def _no_json(
 def _other_release(unreadable: str) -> Finding:
     message = f"{unreadable}: the library drops the file without a word"
     mend = "convert it to openmpi-classic"
-    return Finding(0, Fault.FILE_DROPPED, Severity.ERROR, message, mend)
+    return Finding(0, Fault.FILE_DROPPED, message, mend)

@@ -8,7 +8,7 @@ from itertools import islice
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
-from colltune.mpi.file_format import Fault, Finding, Severity
+from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi import algorithm_lint
 from colltune.mpi.openmpi.algorithm_lint import Place
 from colltune.mpi.openmpi.ranges.rules import (
@@ -43,8 +43,7 @@ def lint(
     if outranked:
         yield Finding(
             0,
-            Fault.OUTRANKED,
-            Severity.NOTE,
+            Fault.NOT_EVERYWHERE,
             f"on communicators that span nodes coll/han decides {', '.join(outranked)} before these"
             " rules; they reach its parts of the communicator",
             "set coll_han_priority=0, or send the calls on by a file for coll/han",
@@ -71,7 +70,6 @@ def _of_communicator(
         yield Finding(
             communicator.line,
             Fault.DEAD_RULE,
-            Severity.ERROR,
             f"matches no communicator: {first} to {last} processes",
             "correct the range, of which both ends belong to it",
         )
@@ -83,7 +81,6 @@ def _of_communicator(
             yield Finding(
                 communicator.line,
                 Fault.DEAD_RULE,
-                Severity.ERROR,
                 f"never reached: the entry on line {other.line} takes all its communicators, also"
                 " for message sizes that have no rule there",
                 "remove it, or put it first",
@@ -93,15 +90,13 @@ def _of_communicator(
             yield Finding(
                 communicator.line,
                 Fault.UNSORTED,
-                Severity.WARNING,
                 f"overlaps with the entry on line {other.line}, which stands before it and wins",
                 "make the ranges of communicators follow each other",
             )
     if communicator.distribution is Distribution.ONE_PER_NODE:
         yield Finding(
             communicator.line,
-            Fault.NO_EFFECT,
-            Severity.NOTE,
+            Fault.REMARK,
             "one-per-node is never true of MPI_COMM_WORLD, and of others only if it is true of all"
             " communicators that the same call makes (of MPI_UNDEFINED's processes, too)",
             "give other communicators an entry after this one",
@@ -109,8 +104,7 @@ def _of_communicator(
     if first < 2 and last == LARGEST_COMM_SIZE and communicator.distribution is Distribution.ANY:
         yield Finding(
             communicator.line,
-            Fault.INHERITED,
-            Severity.NOTE,
+            Fault.REMARK,
             "for communicators of any size, the library's own inner ones too",
             "give comm_size_min and comm_size_max",
         )
@@ -170,7 +164,7 @@ def _unreached(
         why = _dead(entry, before, taken, rule)
         if why:
             mend = "remove it, or correct the sizes"
-            yield Finding(rule.rule.line, Fault.DEAD_RULE, Severity.ERROR, why, mend)
+            yield Finding(rule.rule.line, Fault.DEAD_RULE, why, mend)
         else:
             reached.append(rule)
             if taken.meets(rule.first, rule.last) and entry.collective not in _NO_SIZE:
@@ -178,7 +172,6 @@ def _unreached(
                 yield Finding(
                     rule.rule.line,
                     Fault.UNSORTED,
-                    Severity.WARNING,
                     f"overlaps with the rule on line {other.rule.line}, which stands before it and"
                     " wins",
                     "make the ranges of sizes follow each other",
@@ -203,7 +196,6 @@ def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterato
         yield Finding(
             other.rule.line,
             Fault.RANKS_DISAGREE,
-            Severity.ERROR,
             f"{entry.collective} is looked up by each process's own send arguments, which may"
             " differ: processes choose different algorithms, and legal programs crash",
             "keep one rule without msg_size_min and msg_size_max",
@@ -212,7 +204,6 @@ def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterato
         yield Finding(
             reached[1].rule.line,
             Fault.WRONG_UNIT,
-            Severity.WARNING,
             f"for {entry.collective} the library forgets the count and compares processes x size"
             " of the type",
             "keep one rule",

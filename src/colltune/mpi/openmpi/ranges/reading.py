@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
-from colltune.mpi.file_format import Fault, Finding, Rule, Severity
+from colltune.mpi.file_format import Fault, Finding, Rule
 from colltune.mpi.located_json import Member, Node
 from colltune.mpi.openmpi import forced
 from colltune.mpi.openmpi.ranges.rules import (
@@ -41,6 +42,7 @@ _NOT_SELECTABLE = frozenset(
     | {f"neighbor_{name}" for name in ("alltoall", "alltoallv", "alltoallw")}
 )
 _TEXT_LENGTH = 160
+_COMMENT = re.compile(r"^[_#/$]|comment|description|note|^(name|title|author|date|version)$", re.I)
 
 
 @dataclass
@@ -71,10 +73,8 @@ class _Reader:
         # once an object was read whole, errors before the next list of rules free it again
         self.freed = False
 
-    def note(
-        self, line: int, fault: Fault, message: str, mend: str, severity: Severity = Severity.ERROR
-    ) -> None:
-        self.reading.findings.append(Finding(line, fault, severity, message, mend))
+    def note(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.reading.findings.append(Finding(line, fault, message, mend))
 
     def drop(self, line: int, why: str, mend: str, *, in_rules: bool = False) -> None:
         """Note why the library ignores the file, or dies while it tidies up after that."""
@@ -147,7 +147,7 @@ class _Reader:
             self.crash(told.line, why, mend)
         else:
             why = f"coll/tuned has no algorithms for {member.key}, so that this has no effect"
-            self.note(member.line, Fault.NO_EFFECT, why, mend, Severity.WARNING)
+            self.note(member.line, Fault.NO_EFFECT, why, mend)
 
     def communicator(self, collective: Collective, node: Node) -> CommunicatorRange:
         """Read one object of a collective's array."""
@@ -227,7 +227,7 @@ class _Reader:
         member = _first(node, "alg")
         if member is None:
             why = "a rule without 'alg' leaves its sizes to the library, and hides later rules"
-            self.note(node.line, Fault.MALFORMED, why, 'give it "alg"', Severity.WARNING)
+            self.note(node.line, Fault.MALFORMED, why, 'give it "alg"')
             return 0
         value = member.node.plain
         number = _number(entry, value)
@@ -272,13 +272,14 @@ class _Reader:
             meant = _meant(member.key, known)
             if member.key in seen:
                 why = f"{member.key!r} stands twice: the library takes the first one"
-                self.note(member.line, Fault.MALFORMED, why, "remove one", Severity.WARNING)
-            elif member.key not in known and meant:
+                self.note(member.line, Fault.MALFORMED, why, "remove one")
+            elif member.key not in known and _COMMENT.search(member.key):
                 why = f"the library ignores the key {member.key!r}"
-                self.note(member.line, Fault.UNKNOWN, why, f"write {meant!r}", Severity.WARNING)
+                self.note(member.line, Fault.REMARK, why, "none needed if it is a comment")
             elif member.key not in known:
                 why = f"the library ignores the key {member.key!r}"
-                self.note(member.line, Fault.UNKNOWN, why, "remove it", Severity.NOTE)
+                mend = f"write {meant!r}" if meant else "remove it"
+                self.note(member.line, Fault.UNKNOWN, why, mend)
             seen.add(member.key)
 
 
@@ -318,7 +319,9 @@ def _meant(key: str, known: tuple[str, ...]) -> str:
     for name in known:
         if name.replace("_", "") == plain:
             return name
-    return _MEANT.get(plain, "") if _MEANT.get(plain) in known else ""
+    if _MEANT.get(plain) in known:
+        return _MEANT[plain]
+    return next(iter(get_close_matches(key.lower(), known, 1)), "")
 
 
 def _text(node: Node) -> str:
