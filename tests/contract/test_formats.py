@@ -155,10 +155,11 @@ def test_what_is_written_is_decided(name: str, release: str, data: st.DataObject
 @FEW
 @given(data=st.data())
 def test_nothing_is_found_in_what_is_written(name: str, release: str, data: st.DataObject) -> None:
-    """The lint has no error and no warning for a file of our own."""
+    """The lint has no error for a file of our own, and no warning but for what was asked for."""
     written = _write(data.draw(tables(FORMATS[name], release)), name, release)
     found = [f for f in _read(written).findings if f.severity is not Severity.NOTE]
-    assert found == []
+    # the tables are written for programs with the library's operations only
+    assert {f.fault for f in found} <= {Fault.COMMUTATIVE_ONLY}
 
 
 @each_reader

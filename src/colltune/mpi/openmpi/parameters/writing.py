@@ -45,6 +45,11 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
                 f"{where}: left to the library: what is forced holds for all message sizes, and the"
                 f" table has {len(steps)} ranges"
             )
+        elif _only_for_two(release, steps[0].configuration):
+            chooser.notes.append(
+                f"{where}: left to the library: what is forced holds for all communicators, and"
+                f" {steps[0].configuration.id} ends programs on more than 2 processes"
+            )
         else:
             choices[collective] = steps[0].configuration
     _drop_contradictions(release, choices, chooser.notes)
@@ -56,6 +61,12 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
     lines = _lines(release, choices, spans_nodes=table.shape.nodes > 1)
     text = title + "".join(f"--mca {line}\n" for line in lines)
     return Written(NAME, release, {"": text}, tuple(chooser.notes))
+
+
+def _only_for_two(release: str, choice: Configuration) -> bool:
+    if han_setups.is_setup(choice):
+        return False
+    return Limit.TWO_PROCESSES in portfolio.algorithm_of(release, choice).limits
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
