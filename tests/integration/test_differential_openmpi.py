@@ -47,7 +47,7 @@ def test_programs_start_if_they_are_said_to(real: Comparison, variable: tuple[st
     """MPI_Init fails with exactly those choices of components that are told to make it fail."""
     mpi, job = real.bench.mpi, dict((variable,))
     said = decide(mpi.release, Call(Collective.BARRIER, 2, 0), job).ends_program
-    outcome = mpi.run(2, ["barrier", "0"], job)
+    outcome = mpi.run(2, ["barrier:0"], job)
     assert outcome.ok is (not said), outcome.explain()
     assert bool(said) is (variable in UNSTARTABLE)
 
