@@ -126,6 +126,7 @@ def run(
         dataset = read_parquet(folder / "dataset")
         began = time.monotonic(), time.process_time()
         bundle, notes = _fitted(settings, dataset, progress)
+        notes = (*filter(None, [installation.root_note()]), *notes)
         bundle.save(folder / "bundle")
         ends["fit"] = settings.spent_s()
         settings = replace(settings, slowdown=slowdown(*began))

@@ -67,11 +67,12 @@ def verify(
 ) -> None:
     """Prove in a job of your own that MPI obeys FILE, and measure what it brings.
 
-    A canary is started by your launcher under your environment, of which nothing is overridden. For
-    each rule it makes calls that the rule should decide, and tells whether it was applied,
-    overridden (by whom) or ignored (why); then default and FILE are measured in alternation. The
-    status is 1 if a rule that the job can reach is not applied, a node cannot read FILE, or FILE is
-    slower with certainty.
+    A canary is started by your launcher under your environment, of which nothing is overridden.
+    Open MPI's launcher is told to serve root, if that is who asks, which a note says. For each rule
+    the canary makes calls that the rule should decide, and tells whether it was applied, overridden
+    (by whom) or ignored (why); then default and FILE are measured in alternation. The status is 1
+    if a rule that the job can reach is not applied, a node cannot read FILE, or FILE is slower with
+    certainty.
 
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """

@@ -44,6 +44,20 @@ class Installation:
         """Return the variables that compiling and launching need beside the caller's own."""
         return LIBRARIES[self.library].vendor.variables(self.mpirun, os.environ)
 
+    def root_allowance(self) -> dict[str, str]:
+        """Return the variables by which its launcher serves root, where root has not set them."""
+        allowed = root_allowance(os.geteuid())
+        wanted = self.launch_environment()
+        return {n: v for n, v in wanted.items() if n in allowed and n not in os.environ}
+
+    def root_note(self) -> str:
+        """Return a sentence that tells of `root_allowance`; empty where there is none."""
+        names = " and ".join(self.root_allowance())
+        return names and (
+            f"root runs this: {names} are set for {self.mpirun.name}, which refuses root otherwise;"
+            " jobs of root's own need them, too"
+        )
+
 
 @dataclass(frozen=True)
 class Launcher:

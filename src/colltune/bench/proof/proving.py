@@ -58,6 +58,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
     if read.problems:
         return Proof(read)
     proving = _Proving(request, canary, installation, progress, started)
+    proving.notes += filter(None, [installation.root_note()])
     if look.differing_ranks:
         ranks = ", ".join(map(str, look.differing_ranks[:8]))
         proving.notes.append(f"ranks {ranks} see other settings of collectives than rank 0")

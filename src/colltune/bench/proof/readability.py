@@ -95,7 +95,7 @@ def canary_of(request: Request) -> tuple[Canary, Installation]:
         request.work,
         installation.launch_environment(),
     )
-    line = UserLine(request.words, dict(os.environ), {})
+    line = UserLine(request.words, dict(os.environ) | installation.root_allowance(), {})
     return Canary(line, program, request.limit_s), installation
 
 
