@@ -5,6 +5,7 @@ Standard library only, as the domain itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,6 +82,22 @@ class Interval:
     prediction: Prediction | None = None
     default: Prediction | None = None
     reason: str = ""
+
+    def middle(self, bound: int) -> int:
+        """Return its geometric middle in bytes; without an end it is taken to reach to `bound`.
+
+        What is predicted for a range of message sizes is what is predicted there, everywhere.
+        """
+        last = max(bound, self.first_bytes) if self.last_bytes is None else self.last_bytes
+        middle = math.isqrt(max(self.first_bytes, 1) * max(last, 1))
+        return min(max(middle, self.first_bytes), last)
+
+    @property
+    def gain(self) -> float | None:
+        """Predicted gain over the default at its `middle`; None where nothing is known of it."""
+        if self.prediction is None or self.default is None or self.configuration.is_default:
+            return None
+        return self.default.time_s / self.prediction.time_s
 
     def holds(self, msize_bytes: int) -> bool:
         """Tell whether messages of `msize_bytes` bytes belong to it."""

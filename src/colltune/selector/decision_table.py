@@ -7,7 +7,6 @@ therefore a configuration is used for a communicator size only where the layouts
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -198,6 +197,12 @@ class _Agreement:
         return np.where(least == most, least, self.default_code)
 
 
+def largest_msize(selector: ModelSelector, collective: Collective) -> int:
+    """Return the largest message in bytes for which the default may be replaced."""
+    reach = (selector.guard or Guard()).reach
+    return int(reach * int(selector.bundle.model(collective).coverage.high[2]))
+
+
 def _tabulated(
     selector: ModelSelector,
     collective: Collective,
@@ -207,10 +212,7 @@ def _tabulated(
 ) -> list[Intervals]:
     """Return the intervals of each rule."""
     coverage = selector.bundle.model(collective).coverage
-    bound = max_msize_bytes
-    if bound is None:
-        reach = (selector.guard or Guard()).reach
-        bound = int(reach * int(coverage.high[2]))
+    bound = largest_msize(selector, collective) if max_msize_bytes is None else max_msize_bytes
     agreement = _Agreement(selector, collective, rules)
     found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
     portfolio = selector.portfolio(collective)
@@ -241,7 +243,7 @@ def _described(
 ) -> list[Intervals]:
     """Add to each interval the prediction and reason at its middle, on the first layout."""
     instances = [
-        Instance(i.configuration.collective, rule[0], _middle(i, bound))
+        Instance(i.configuration.collective, rule[0], i.middle(bound))
         for rule, draft in zip(rules, drafts, strict=True)
         for i in draft
     ]
@@ -250,13 +252,6 @@ def _described(
         tuple(_with_reason(i, next(selections), rule) for i in draft)
         for rule, draft in zip(rules, drafts, strict=True)
     ]
-
-
-def _middle(interval: Interval, bound: int) -> int:
-    """Return the geometric middle of an interval in bytes."""
-    last = max(bound, interval.first_bytes) if interval.last_bytes is None else interval.last_bytes
-    middle = math.isqrt(max(interval.first_bytes, 1) * max(last, 1))
-    return min(max(middle, interval.first_bytes), last)
 
 
 def _with_reason(interval: Interval, selection: Selection, rule: Layouts) -> Interval:

@@ -40,5 +40,6 @@ def _interval_json(collective: Collective, interval: Interval) -> dict[str, Any]
         "configuration": interval.configuration.id,
         "time_s": prediction.time_s if prediction else None,
         "default_time_s": default.time_s if default else None,
+        "gain": interval.gain,
         "reason": interval.reason,
     }

@@ -107,6 +107,21 @@ def test_runs_tell_the_whole_map(found: DecisionMap) -> None:
         assert told == expected
 
 
+def test_the_gain_of_a_run_is_that_at_its_middle(found: DecisionMap) -> None:
+    """It lies within the gains of the run, and is that of the size nearest to the middle."""
+    sizes = found.grid.msize_bytes
+    for run in decision_runs(found):
+        assert run.gain is not None
+        assert run.gains is not None
+        assert run.gains[0] <= run.gain <= run.gains[1]
+        row = found.considered[found.grid.shapes.index(run.shape)]
+        inside = np.flatnonzero((sizes >= run.first_bytes) & (sizes <= run.last_bytes))
+        middle = np.sqrt(float(max(run.first_bytes, 1)) * max(run.last_bytes, 1))
+        far = np.abs(np.log(np.maximum(sizes[inside], 1) / middle))
+        near = inside[far <= far.min() + 0.4]  # a middle is a whole number of bytes
+        assert run.gain in row[near]
+
+
 def test_counts_add_up(found: DecisionMap) -> None:
     """Uses and reasons count every field once."""
     rows = usages(found)

@@ -7,7 +7,9 @@ import pytest
 from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
+from colltune.selector.decision_table import intervals
 from colltune.server.views.job import command, job_view
 from colltune.server.views.schemas import JobView
 from tests.models.machines import measured
@@ -75,6 +77,20 @@ def test_intervals_are_those_of_the_file(bundle: Bundle) -> None:
     used = [i for i in view.collectives[1].intervals if not i.is_default]
     assert used
     assert all(i.gain is not None and i.gain > 1 and "faster" in i.reason for i in used)
+
+
+def test_gains_are_those_that_select_prints(bundle: Bundle) -> None:
+    """The page, `select` and a report tell one predicted gain of a range: that at its middle."""
+    selector = ModelSelector(bundle)
+    shown = viewed(bundle, 8, 4).collectives[1].intervals
+    printed = intervals(selector, Collective.BCAST, Shape(8, 4))
+    by_range = {(i.first_bytes, i.last_bytes): i for i in printed if i.gain is not None}
+    same = [i for i in shown if (i.first_bytes, i.last_bytes) in by_range]
+    assert same
+    for interval in same:
+        found = by_range[interval.first_bytes, interval.last_bytes]
+        assert interval.gain == pytest.approx(found.gain, rel=1e-3)
+        assert interval.reason == found.reason
 
 
 def test_a_measured_shape_needs_no_warning(bundle: Bundle) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from colltune.decisions import Interval
 from colltune.domain import Configuration, Shape
 from colltune.selector.report.decisions import REASONS, DecisionMap, Why
 
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 class DecisionRun:
     """What is decided for one shape from the size ``first_bytes`` to ``last_bytes``.
 
-    ``gains`` are the least and the largest predicted gain over the default, of what is used or, if
-    that is the default, of the fastest candidate; ``bound`` is the least of the lower bounds; None
-    where there are none.
+    ``gain`` is the predicted gain over the default at the size nearest to its geometric middle, and
+    ``gains`` are the least and the largest one, of what is used or, if that is the default, of the
+    fastest candidate; ``bound`` is the least of the lower bounds; None where there are none.
     """
 
     shape: Shape
@@ -32,6 +34,7 @@ class DecisionRun:
     configuration: Configuration
     why: Why
     extrapolated: bool
+    gain: float | None
     gains: tuple[float, float] | None
     bound: float | None
 
@@ -76,6 +79,12 @@ def decision_runs(found: DecisionMap) -> Iterator[DecisionRun]:
         gains, bounds = considered[shape, run], found.bound[shape, run]
         known = gains[np.isfinite(found.default_s[shape, run])]
         stated = bounds[np.isfinite(bounds)]
+        middle = Interval(sizes[first], sizes[last], found.configuration(shape, first)).middle(0)
+        nearest = int(
+            np.abs(
+                np.log(np.maximum(found.grid.msize_bytes[run], 1)) - math.log(max(middle, 1))
+            ).argmin()
+        )
         yield DecisionRun(
             shapes[shape],
             bool(found.grid.known[shape]),
@@ -84,6 +93,7 @@ def decision_runs(found: DecisionMap) -> Iterator[DecisionRun]:
             found.configuration(shape, first),
             REASONS[int(found.why[shape, first])],
             bool(found.extrapolated[shape, first]),
+            float(gains[nearest]) if np.isfinite(found.default_s[shape, first + nearest]) else None,
             (float(known.min()), float(known.max())) if len(known) else None,
             float(stated.min()) if len(stated) else None,
         )

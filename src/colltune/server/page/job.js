@@ -304,7 +304,7 @@ function decisions(job) {
     el(
       "p",
       { class: "soft" },
-      "Gain and reason are those at the smallest message of each range. The file also has rules for the smaller communicators that programs make.",
+      "Predicted gain and reason are those at the geometric middle of each range. The file also has rules for the smaller communicators that programs make.",
     ),
   );
 }

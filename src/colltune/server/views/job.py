@@ -12,6 +12,7 @@ from colltune.decisions import Interval
 from colltune.domain import Collective, Instance, Shape
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Rendered
+from colltune.selector.decision_table import largest_msize
 from colltune.server.views.decisions import digits, short
 from colltune.server.views.schemas import IntervalView, JobCollective, JobFile, JobView
 
@@ -163,9 +164,10 @@ def _collectives(selector: ModelSelector, rendered: Rendered) -> Iterator[JobCol
 def _intervals(
     selector: ModelSelector, collective: Collective, shape: Shape, found: Sequence[Interval]
 ) -> Iterator[IntervalView]:
-    """Describe the intervals of a table by what is selected at their starts."""
-    starts = [Instance(collective, shape, interval.first_bytes) for interval in found]
-    for interval, selection in zip(found, selector.select_many(starts), strict=True):
+    """Describe the intervals of a table by what is selected at their middles."""
+    bound = largest_msize(selector, collective)
+    middles = [Instance(collective, shape, interval.middle(bound)) for interval in found]
+    for interval, selection in zip(found, selector.select_many(middles), strict=True):
         agreed = selection.configuration == interval.configuration
         known = agreed and not math.isclose(selection.gain, 1.0)
         yield IntervalView(
@@ -179,7 +181,7 @@ def _intervals(
 
 
 def _differs(reason: str) -> str:
-    """Return why a file has something else than what is selected at an interval's start."""
+    """Return why a file has something else than what is selected at an interval's middle."""
     return (
         "the file holds one choice for all communicators of this size, or for all sizes, on which"
         f" they agree; by itself: {reason}"

@@ -249,7 +249,7 @@ class IntervalView(View):
     last_bytes: int | None = Field(examples=[26386])
     name: str = Field(examples=["recursive_doubling"])
     is_default: bool = Field(examples=[False])
-    gain: float | None = Field(description="predicted at its start", examples=[1.56])
+    gain: float | None = Field(description="predicted at its geometric middle", examples=[1.56])
     reason: str = Field(examples=["predicted 1.56x faster than the default"])
 
 

@@ -146,8 +146,9 @@ def _run_table(runs: list[DecisionRun]) -> Markup:
     header = ["shape", "configuration", "from", "to", "predicted gain", "at least", "why"]
     return table(
         "Decisions by shape and message size: from the first to the last size looked at (two per"
-        " octave and all measured ones). Gains are those of what is used or, where that is the"
-        " default, of the fastest candidate; at least: their lower bound.",
+        " octave and all measured ones). The predicted gain is that at the middle of the range, of"
+        " what is used or, where that is the default, of the fastest candidate; at least: the"
+        " lowest of its lower bounds.",
         header,
         (
             [
@@ -155,7 +156,7 @@ def _run_table(runs: list[DecisionRun]) -> Markup:
                 short(run.configuration),
                 bytes_text(run.first_bytes),
                 bytes_text(run.last_bytes),
-                _range(*(f"{gain:.2f}" for gain in run.gains)) if run.gains else _UNKNOWN,
+                _factor(run.gain),
                 _factor(run.bound),
                 f"{run.why}{' (outside the measured range)' if run.extrapolated else ''}",
             ]

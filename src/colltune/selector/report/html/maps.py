@@ -106,7 +106,7 @@ def guard_picture(found: DecisionMap) -> Markup:
         why = REASONS[int(found.why[run.shape, run.first])]
         gains = found.considered[run.shape, run.first : run.last + 1]
         bound = _least(found.bound[run.shape, run.first : run.last + 1])
-        told = f"; predicted gain {gains.min():.2f} to {gains.max():.2f}{bound}"
+        told = f"; predicted gains {gains.min():.2f} to {gains.max():.2f}{bound}"
         known = np.isfinite(found.default_s[run.shape, run.first])
         return Look(why_style(why), why_letter(why), why + (told if known else ""))
 
