@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -160,3 +161,25 @@ def test_wrong_results_never_become_cells(tmp_path: Path) -> None:
     append(tmp_path, CONTEXT, [_measured("a"), wrong, _measured("a", algorithm="linear")], {})
     cells: pd.DataFrame = read_parquet(tmp_path).cells()
     assert cells["algorithm"].tolist() == ["linear"]
+
+
+@pytest.mark.parametrize("key", ["colltune.context", "colltune.provenance"])
+@pytest.mark.parametrize("value", [b"", b"[1]", b"\xff", b"[" * 9999, b'{"a": 1}', b"9" * 9999])
+def test_damaged_metadata_is_an_error_of_the_file(tmp_path: Path, key: str, value: bytes) -> None:
+    """What is no text in JSON, or no context, names the file."""
+    file = append(tmp_path, CONTEXT, [_measured("a")], {"host": "n1"})
+    table = pq.read_table(file)
+    metadata = {**table.schema.metadata, key.encode(): value}
+    pq.write_table(table.replace_schema_metadata(metadata), file)
+    if key == "colltune.provenance" and value == b'{"a": 1}':
+        assert read_provenance(file) == {"a": 1}
+        return
+    with pytest.raises(DataError, match=file.name):
+        read_parquet(file) if key == "colltune.context" else read_provenance(file)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe in a dataset's folder would hang whoever reads it."""
+    os.mkfifo(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: no plain file"):
+        read_parquet(tmp_path)

@@ -66,6 +66,7 @@ from colltune.bench.toml_keys import (
 )
 from colltune.domain import Synchronisation, parse_collective
 from colltune.errors import CampaignError
+from colltune.files.reading import text_of
 from colltune.mpi import LIBRARIES
 
 
@@ -156,11 +157,7 @@ def load(path: Path) -> Campaign:
     CampaignError
         Naming the file, and the line and key that are wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CampaignError(f"{path}: cannot be read: {error}") from error
-    return parse(text, str(path))
+    return parse(text_of(path, CampaignError, "name a campaign file"), str(path))
 
 
 def parse(text: str, source: str) -> Campaign:

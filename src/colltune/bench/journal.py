@@ -29,6 +29,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.strategies.protocol import Visited
 from colltune.domain import Shape
 from colltune.errors import OutputError
+from colltune.files.reading import json_of
 
 _VERSION = 1
 _BEAT_S = 1.0
@@ -159,7 +160,7 @@ def _lines(stream: IO[str]) -> list[dict[str, Any]]:
     found = []
     for line in text.splitlines():
         with suppress(ValueError):
-            value = json.loads(line)
+            value = json_of(line)
             if isinstance(value, dict):
                 found.append(value)
     return found

@@ -19,6 +19,7 @@ from colltune.bench.backends.protocol import Backend
 from colltune.dataset import append
 from colltune.domain import Context
 from colltune.errors import DataError, OutputError
+from colltune.files.reading import json_of
 
 _DONE, _LOCK, _FACTS = "done", "lock", "launch.json"
 
@@ -76,7 +77,7 @@ def _salvage(dataset: Path, folder: Path, backend: Backend) -> int:
         if (folder / _DONE).exists():
             return 0
         with suppress(DataError, ValueError, KeyError):
-            facts = json.loads((folder / _FACTS).read_text())
+            facts = json_of((folder / _FACTS).read_text())
             if not _made_by(backend, facts["provenance"]):
                 return 0
             measurements = backend.salvage(folder)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from colltune.errors import ColltuneError
+from colltune.files.reading import toml_of
 
 _Value = TypeVar("_Value")
 
@@ -86,8 +86,8 @@ class TomlFile:
             Of the kind ``error``, if it is not TOML.
         """
         try:
-            return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+            return toml_of(self.text)
+        except ValueError as error:
             raise self.error(f"{self.source}: not valid TOML: {error}") from error
 
     def values(self, known: Tables, needed: Iterable[str] = ()) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,12 @@ from typing import Any
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.errors import DataError
 from colltune.files import whole
+from colltune.files.reading import text_of
 
 _COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")
+
+
+_WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 def read_instances(path: Path) -> list[Instance]:
@@ -22,17 +28,17 @@ def read_instances(path: Path) -> list[Instance]:
     DataError
         Naming file, line and column of what is missing or malformed.
     """
+    text = text_of(path, DataError, f"name a CSV file with the columns {', '.join(_COLUMNS)}")
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
-            missing = [c for c in _COLUMNS if c not in (reader.fieldnames or ())]
-            if missing:
-                raise DataError(
-                    f"{path}: missing column {', '.join(missing)}; needed: {', '.join(_COLUMNS)}"
-                )
-            return [_instance(row, f"{path}, line {reader.line_num}") for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        missing = [c for c in _COLUMNS if c not in (reader.fieldnames or ())]
+        if missing:
+            raise DataError(
+                f"{path}: missing column {', '.join(missing)}; needed: {', '.join(_COLUMNS)}"
+            )
+        return [_instance(row, f"{path}, line {reader.line_num}") for row in reader]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: no CSV: {error}; mend it") from error
 
 
 def _instance(row: Mapping[str, str | None], where: str) -> Instance:
@@ -40,7 +46,7 @@ def _instance(row: Mapping[str, str | None], where: str) -> Instance:
     for column in _COLUMNS[1:]:
         text = (row[column] or "").strip()
         least = 0 if column == "msize_bytes" else 1
-        if not text.isdigit() or int(text) < least:
+        if not _WHOLE.fullmatch(text) or int(text) < least:
             raise DataError(f"{where}, column {column}: {text!r} is not an integer >= {least}")
         numbers[column] = int(text)
     try:

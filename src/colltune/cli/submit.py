@@ -109,8 +109,11 @@ def _check_everywhere_the_same(path: Path) -> None:
     """Insist on what each node that a task runs on would otherwise take from itself."""
     from colltune.bench.campaign_file import CampaignFile
     from colltune.errors import CampaignError
+    from colltune.files.reading import text_of
 
-    given = CampaignFile.parse(path.read_text(encoding="utf-8"), str(path)).values
+    given = CampaignFile.parse(
+        text_of(path, CampaignError, "name a campaign file"), str(path)
+    ).values
     for key, field in (("machine.name", "machine"), ("space.nodes", "nodes"), ("space.ppn", "ppn")):
         if field not in given:
             raise CampaignError(

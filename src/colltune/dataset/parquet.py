@@ -25,6 +25,7 @@ from colltune.dataset.remote import put
 from colltune.domain import Context, Measurement
 from colltune.errors import DataError
 from colltune.files import whole
+from colltune.files.reading import json_of
 
 SCHEMA_VERSION = 1
 SCHEMA = pa.schema(
@@ -135,9 +136,14 @@ def read_parquet(path: Path) -> PerformanceDataset:
 
 
 def read_provenance(file: Path) -> dict[str, str]:
-    """Return the provenance stored with one Parquet file of a dataset."""
-    facts: dict[str, str] = json.loads(_metadata(file)["colltune.provenance"])
-    return facts
+    """Return the provenance stored with one Parquet file of a dataset.
+
+    Raises
+    ------
+    DataError
+        If the file is damaged or not one of colltune.
+    """
+    return _table(file, _metadata(file), "colltune.provenance")
 
 
 def read_context(file: Path) -> Context:
@@ -148,7 +154,7 @@ def read_context(file: Path) -> Context:
     DataError
         If the file is damaged or not one of colltune.
     """
-    return Context(**json.loads(_metadata(file)["colltune.context"]))
+    return _context(file, _metadata(file))
 
 
 def read_provenances(path: Path) -> dict[str, dict[str, str]]:
@@ -177,14 +183,32 @@ def _launches(file: Path) -> list[str]:
         raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
 
 
+def _context(file: Path, metadata: Mapping[str, str]) -> Context:
+    found = _table(file, metadata, "colltune.context")
+    try:
+        return Context(**found)
+    except TypeError as error:
+        raise DataError(f"{file}: damaged ({error}); remove it to go on") from error
+
+
+def _table(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
+    try:
+        found: dict[str, str] = dict(json_of(metadata.get(key, "")))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{file}: damaged {key} ({error}); remove it to go on") from error
+    return found
+
+
 def _metadata(file: Path) -> dict[str, str]:
+    if file.exists() and not file.is_file():
+        raise DataError(f"{file}: no plain file, such as a dataset has; remove it to go on")
     try:
         raw = pq.read_schema(file).metadata or {}
-    except (OSError, pa.ArrowException) as error:
+        metadata = {key.decode(): value.decode() for key, value in raw.items()}
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(
             f"{file}: not a readable Parquet file ({error}); was it cut short?"
         ) from error
-    metadata = {key.decode(): value.decode() for key, value in raw.items()}
     check_version(metadata, str(file))
     return metadata
 
@@ -213,6 +237,6 @@ def _read_file(file: Path) -> PerformanceDataset:
         frame: pd.DataFrame = pq.read_table(file, schema=SCHEMA).to_pandas()
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
-    context = Context(**json.loads(metadata["colltune.context"]))
+    context = _context(file, metadata)
     frame["times_s"] = [tuple(times) for times in frame["times_s"]]
     return PerformanceDataset(context, frame)

@@ -21,6 +21,7 @@ from typing import TypeVar
 from colltune.dataset.profile import Job, Kind, Profile, Use, added_up
 from colltune.domain import LARGEST_NUMBER, Configuration, Shape, parse_collective
 from colltune.errors import DataError
+from colltune.files.reading import content_of
 
 FORMAT_VERSION = 1
 SUFFIX = ".profile"
@@ -92,10 +93,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(path: Path) -> tuple[Job, list[Use]]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    content = content_of(path, DataError, "name a profile that libcolltune wrote")
     return parse_profile(content, str(path))
 
 

@@ -20,6 +20,7 @@ from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, re
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
 from colltune.errors import DataError
 from colltune.files import whole
+from colltune.files.unpacking import unpacked
 
 CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric"]
 _REQUIRED = [
@@ -94,13 +95,15 @@ def _text_table(path: Path) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(
-                path, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False
-            )
+            with unpacked(path) as (_, content):
+                table = pd.read_csv(
+                    content, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False
+                )
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
-        raise DataError(f"{path}: not a readable CSV file ({error})") from error
+    except (OSError, ValueError, pd.errors.ParserWarning) as error:
+        why = getattr(error, "strerror", None) or str(error).strip()
+        raise DataError(f"{path}: not a readable CSV file: {why}; copy it again") from error
     if table.empty:
         raise DataError(f"{path}: no data rows")
     return table
@@ -210,7 +213,7 @@ class _Reader:
             if value not in results:
                 try:
                     results[value] = convert(value)
-                except (ValueError, DataError) as error:
+                except (ValueError, OverflowError, DataError) as error:
                     raise self._fail(position, column, f"is wrong: {error}") from None
         return [results[value] for value in self._table[column]]
 

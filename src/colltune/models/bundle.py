@@ -27,6 +27,7 @@ from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
 from colltune.errors import BundleError, ColltuneError, OutputError
 from colltune.files import insist_writable
+from colltune.files.reading import json_of, read_bytes
 from colltune.models.bundle_files import packed, unpacked
 from colltune.models.runtime_model import CollectiveModel
 
@@ -213,7 +214,7 @@ def load(
 def _manifest(path: Path) -> dict[str, Any]:
     file = path / _MANIFEST
     try:
-        manifest = json.loads(file.read_bytes())
+        manifest = json_of(read_bytes(file))
     except FileNotFoundError:
         what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
         raise BundleError(
@@ -286,7 +287,7 @@ def _read_collective(
 ) -> CollectiveModel:
     file = path / f"{collective}{_SUFFIX}"
     try:
-        content = file.read_bytes()
+        content = read_bytes(file)
     except FileNotFoundError:
         raise BundleError(f"{file}: missing from the bundle; {_MEND}") from None
     except OSError as error:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from colltune.errors import LibraryError
+from colltune.files.reading import opened
 from colltune.mpi import LIBRARIES, relatives
 from colltune.mpi.file_format import Format
 from colltune.mpi.of_libraries import OfLibraries
@@ -136,7 +137,7 @@ def read_text(path: Path) -> str:
         If it cannot be read, is no text, or is larger than 32 MiB.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             content = stream.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise LibraryError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from colltune.errors import BUSY, ColltuneError, ProgramError
+from colltune.files.reading import json_of
 from colltune.models.registry.store import Store
 
 FOLDER = "retraining"
@@ -197,8 +198,8 @@ def _started(pid: int) -> str | None:
 
 def _holder(store: Store, number: int) -> dict[str, object]:
     try:
-        found = json.loads(store.read(_key(number)) or b"{}")
-    except (ValueError, RecursionError):
+        found = json_of(store.read(_key(number)) or b"{}")
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -63,6 +63,7 @@ from colltune.bench.toml_keys import (
 )
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
 from colltune.errors import SiteError
+from colltune.files.reading import text_of
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
 from colltune.retraining.held_out import HELD_OUT
@@ -285,10 +286,7 @@ def load(path: Path) -> Site:
     SiteError
         Naming the file, and the line and key that are wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SiteError(f"{path}: cannot be read: {error}; name a site file") from error
+    text = text_of(path, SiteError, "name a site file")
     return parse(text, str(path), path.absolute().parent)
 
 

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from colltune.domain import LARGEST_NUMBER, Shape
 from colltune.errors import DataError
+from colltune.files.reading import json_of
 
 FORMAT_VERSION = 1
 MOST_WAITING = 10_000
@@ -191,11 +192,11 @@ def _file_lines(file: Path) -> Iterator[Demand | None]:
 
 def _line(text: bytes) -> Demand | None:
     try:
-        found = json.loads(text)
+        found = json_of(text)
         if type(found) is not dict or found["version"] != FORMAT_VERSION:
             return None
         demand = Demand(*(found[name] for name in Demand.__dataclass_fields__))
-    except (ValueError, KeyError, RecursionError):
+    except (ValueError, KeyError):
         return None
     names = (demand.library, demand.release)
     numbers = (demand.nodes, demand.ppn, demand.count)

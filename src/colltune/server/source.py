@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from colltune.domain import Context
 from colltune.errors import BundleError
+from colltune.files.reading import json_of
 from colltune.models.bundle import Bundle, load
 from colltune.models.registry import Entry, Event, Registry, slot_of
 from colltune.server.settings import Settings
@@ -65,7 +65,7 @@ class BundleFolder:
         """See `Source.current`."""
         manifest = self._path / "manifest.json"
         try:
-            told = json.loads(manifest.read_bytes())
+            told = json_of(manifest.read_bytes())
             context = Context(**told["context"])
             return {slot_of(context): InForce(str(told["id"]), str(told["created_utc"]))}
         except (OSError, ValueError, KeyError, TypeError):

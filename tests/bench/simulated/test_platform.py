@@ -84,7 +84,9 @@ def test_what_is_no_platform_is_refused(text: str) -> None:
 
 def test_a_missing_file_is_named() -> None:
     """A platform file that is not there is an error of the campaign."""
-    with pytest.raises(CampaignError, match=r"smpi\.platform nowhere\.xml: cannot be read"):
+    with pytest.raises(
+        CampaignError, match=r"nowhere\.xml: cannot be read: No such file.*smpi\.platform"
+    ):
         Simulation(platform="nowhere.xml").hosts(1)
 
 

@@ -23,6 +23,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import DataError
+from colltune.files.reading import json_of
 
 _SALVAGE_VERSION = 1
 _HEADS = {"colltune-raw 1": 1, "colltune-raw 2": 2}
@@ -224,7 +225,7 @@ def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
         If the file is missing, cut, or of another version.
     """
     try:
-        stored = json.loads(path.read_text())
+        stored = json_of(path.read_text())
         if stored["version"] != _SALVAGE_VERSION:
             raise DataError(f"{path}: version {stored['version']} is unknown; upgrade colltune")
         cells = tuple(_cell(*row) for row in stored["cells"])

@@ -19,6 +19,7 @@ from colltune.bench.han.series import Wanted
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.domain import Configuration, Shape
 from colltune.errors import CampaignError, DataError, OutputError, ProgramError
+from colltune.files.reading import json_of
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import han_setups
@@ -187,7 +188,7 @@ def _save_wanted(path: Path, wanted: Sequence[Wanted]) -> None:
 
 def _load_wanted(path: Path) -> tuple[Wanted, ...]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_of(path.read_text(encoding="utf-8"))
         if found["version"] != _VERSION:
             raise DataError(f"{path}: of another version of colltune; remove its folder")
         return tuple(_wanted(*words) for words in found["series"])

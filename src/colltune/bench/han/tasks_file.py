@@ -17,6 +17,7 @@ from colltune.bench.han.series import Manner, Measured, together
 from colltune.domain import Configuration, Context, RunStatus, Shape
 from colltune.errors import DataError, OutputError
 from colltune.files import whole
+from colltune.files.reading import json_of, text_of
 
 FORMAT, VERSION = "colltune-han-tasks", 1
 _KEYS = ("shape", "setup", "segments", "manner", "status", "message", "wall_s", "times_s")
@@ -65,10 +66,7 @@ def read(path: Path) -> TaskTimes:
     DataError
         If it cannot be read, is of another version, or a line makes no sense.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}; name a file of task times") from error
+    text = text_of(path, DataError, "name a file of task times")
     # what follows the last end of line was cut off by a kill
     lines = text.split("\n")[:-1]
     if not lines:
@@ -148,7 +146,7 @@ def _as_dict(series: Measured) -> dict[str, Any]:
 
 def _object(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(line)
+        found = json_of(line)
     except ValueError as error:
         raise DataError(f"{path}: line {number} is no JSON: {error}") from error
     if not isinstance(found, dict):

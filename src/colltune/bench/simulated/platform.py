@@ -17,6 +17,7 @@ from xml.sax.saxutils import quoteattr
 
 from colltune.domain import Shape
 from colltune.errors import CampaignError
+from colltune.files.reading import text_of
 
 FLAT = "flat"
 _NUMBERS = r"\d+(?:,\d+)*"
@@ -142,12 +143,7 @@ class Simulation:
         """
         if self.platform is None:
             return self._made(max(1, self._made_hosts))
-        try:
-            return Path(self.platform).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CampaignError(
-                f"smpi.platform {self.platform}: cannot be read: {error}"
-            ) from error
+        return text_of(Path(self.platform), CampaignError, "correct smpi.platform")
 
     def description_for(self, nodes: int) -> str:
         """Return the platform's XML with at least `nodes` hosts."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from colltune.errors import DataError
+from colltune.files.reading import opened
+from colltune.files.unpacking import unpacked
 
-_GZIP = b"\x1f\x8b"
 _LONGEST_LINE = 1 << 20
 _LINES_BETWEEN = 10_000
 
@@ -50,24 +49,21 @@ class Source:
             If it cannot be read to its end.
         """
         try:
-            with self.path.open("rb") as raw:
-                head = raw.read(2)
-                raw.seek(0)
-                packed = gzip.GzipFile(fileobj=raw) if head == _GZIP else None
-                text = io.TextIOWrapper(packed or raw, encoding="utf-8-sig", errors="replace")
+            with unpacked(self.path) as (raw, content):
+                text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="replace")
                 for number in count():
                     if number % _LINES_BETWEEN == 0:
                         self.progress(raw.tell())
                     if not (line := text.readline(_LONGEST_LINE)):
                         break
                     yield line
-        except (OSError, EOFError, zlib.error) as error:
+        except OSError as error:
             raise self.unreadable(error) from error
 
     def sha256(self) -> str:
         """Return the SHA-256 of its bytes, as ``sha256sum`` prints it."""
         try:
-            with self.path.open("rb") as stream:
+            with opened(self.path) as stream:
                 return hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise self.unreadable(error) from error
@@ -81,4 +77,5 @@ class Source:
                 f"{self.path}: a folder; name the files in it, {self.path}/*: what --set says must"
                 " hold for all of them"
             )
-        return DataError(f"{self.path}: cannot be read to its end ({error}); was it cut short?")
+        why = getattr(error, "strerror", None) or error
+        return DataError(f"{self.path}: cannot be read to its end: {why}; was it cut short?")

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from colltune.errors import BundleError
+from colltune.files.reading import json_of
 from colltune.models.registry.slots import is_id, is_slot
 
 FORMAT = "colltune-registry-event"
@@ -82,7 +83,7 @@ def parsed(content: bytes, sequence: int, where: str) -> Event:
         If the file is cut, damaged or of a newer format.
     """  # noqa: DOC501 (ValueError becomes one)
     try:
-        found = json.loads(content)
+        found = json_of(content)
         if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
             raise ValueError("it is no event of a registry")
         version = found.pop("format_version", None)
@@ -94,7 +95,7 @@ def parsed(content: bytes, sequence: int, where: str) -> Event:
         event = _event(found)
         if event.sequence != sequence:
             raise ValueError(f"it says that it is event {event.sequence}")
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise BundleError(
             f"{where}: cut short or damaged ({error}); copy it again from where it is whole, or"
             " remove it to go on as if it had not happened"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from colltune.errors import BundleError
+from colltune.files.reading import json_of
 from colltune.models.registry.store import Store
 
 KINDS = ("drift", "verify", "retrain")
@@ -70,10 +71,10 @@ def key(kind: str, number: int) -> str:
 
 def _content(text: bytes | None) -> dict[str, Any] | None:
     try:
-        report = json.loads(text or b"")
+        report = json_of(text or b"")
         if report["format"] != FORMAT or report["format_version"] > FORMAT_VERSION:
             return None
         content = report["content"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return None
     return content if isinstance(content, dict) else None

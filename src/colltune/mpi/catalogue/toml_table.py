@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from colltune.errors import LibraryError
+from colltune.files.reading import toml_of
 
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -27,8 +27,8 @@ class Table:
             If it is no TOML file.
         """
         try:
-            return cls(source, "", tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
+            return cls(source, "", toml_of(text))
+        except ValueError as error:
             raise LibraryError(f"{source}: not a TOML file: {error}") from error
 
     def has(self, key: str) -> bool:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from colltune.errors import DataError
+from colltune.files.reading import text_of
 
 _VERSION = "# colltune feedback 1"
 _COLUMNS = ("communicator", "size", "iteration", "threshold_bytes", "time_s", "kind", "verdict")
@@ -69,13 +70,7 @@ def read_adaptations(path: Path) -> tuple[Adaptation, ...]:
     DataError
         If it cannot be read or is not such a file; the message names the line.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise DataError(
-            f"{path}: cannot be read ({reason}); name a file that COLLTUNE_FEEDBACK made"
-        ) from error
+    lines = text_of(path, DataError, "name a file that COLLTUNE_FEEDBACK made").splitlines()
     if not lines or lines[0] != _VERSION:
         raise DataError(f"{path}:1: expected {_VERSION!r}; is it a file of COLLTUNE_FEEDBACK?")
     if lines[1:2] != [",".join(_COLUMNS)]:

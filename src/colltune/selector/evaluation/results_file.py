@@ -28,6 +28,7 @@ from colltune.dataset.objective import Objective
 from colltune.domain import Context, parse_collective
 from colltune.errors import DataError
 from colltune.files import whole
+from colltune.files.reading import json_of, read_bytes
 from colltune.selector.evaluation.evaluation import Evaluation, Setup
 from colltune.selector.evaluation.outcomes import Decided, Instances
 
@@ -83,12 +84,12 @@ def read(path: Path) -> list[Evaluation]:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json_of(read_bytes(path))
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: cut short or no JSON ({error}); {_MEND}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{path}: not the results of `colltune evaluate … --out FILE.json`")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import threading
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 from colltune.errors import ColltuneError
+from colltune.files.reading import json_of
 from colltune.server.slurm.answer import LARGEST_BYTES, AnswerError
 
 _OK = 200
@@ -113,7 +113,7 @@ def _talk(connection: http.client.HTTPConnection, path: str) -> bytes:
 
 def _detail(body: bytes) -> str:
     try:
-        told = str(json.loads(body)["detail"])
+        told = str(json_of(body)["detail"])
     except (ValueError, KeyError, TypeError):
         told = "no reason given"
     return told[:_SHOWN_CHARACTERS]

@@ -1,0 +1,156 @@
+"""Reads files that others made, damaged and hostile ones, without hanging or filling memory.
+
+What is wrong with a file is an `OSError` with a text of its own, what is wrong with its content a
+`ValueError`; `content_of` and `text_of` make errors of colltune of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import stat
+import tomllib
+from collections.abc import Callable
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from colltune.errors import ColltuneError
+
+MOST_BYTES = 1 << 30
+"""Of a file that is read as a whole."""
+_WRITER_S = 30.0
+_DEEPEST, _MOST_BITS = 100, 64
+
+
+def opened(path: Path) -> BufferedReader:
+    """Return the file or pipe at `path`, open.
+
+    Raises
+    ------
+    OSError
+        If it is a folder or a device, a pipe that nobody writes into, or cannot be read.
+    """
+    try:
+        # without this, opening a pipe waits for ever
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:
+        raise OSError(errno.EINVAL, "is no name of a file") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            # becomes an IsADirectoryError
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise OSError(errno.EINVAL, "is a device")
+        if stat.S_ISFIFO(mode) and not select.select([descriptor], [], [], _WRITER_S)[0]:
+            raise OSError(errno.ETIMEDOUT, "is a pipe into which nobody writes")
+        os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a file.
+
+    Raises
+    ------
+    OSError
+        As `opened`, or if it is larger than `most_bytes`.
+    """
+    with opened(path) as stream:
+        content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"is larger than {most_bytes >> 20} MiB")
+    return content
+
+
+def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
+    """Return the content of a file.
+
+    Raises
+    ------
+    ColltuneError
+        Of the kind `failed`, naming the file, why it cannot be read, and the `mend`.
+    """
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise failed(f"{path}: cannot be read: {error.strerror or error}; {mend}") from error
+
+
+def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises
+    ------
+    ColltuneError
+        Of the kind `failed`, as `content_of`, also if it is no text.
+    """
+    content = content_of(path, failed, mend)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise failed(f"{path}, line {line}: is no text in UTF-8; {mend}") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise failed(f"{path}, line {line}: is no text, it has a byte that is zero; {mend}")
+    return text
+
+
+def json_of(content: str | bytes | bytearray) -> Any:
+    """Return what a text in JSON says.
+
+    Raises
+    ------
+    ValueError
+        If it is none, nested too deeply, or has integers of more than 64 bits.
+    """
+    return _checked(json.loads, content)
+
+
+def toml_of(text: str) -> dict[str, Any]:
+    """Return what a text in TOML says.
+
+    Raises
+    ------
+    ValueError
+        If it is none, nested too deeply, or has integers of more than 64 bits.
+    """
+    found: dict[str, Any] = _checked(tomllib.loads, text)
+    return found
+
+
+def _checked(parse: Callable[[Any], Any], content: object) -> Any:
+    """Return what `parse` says, if it is nothing at which later work would stumble.
+
+    Raises
+    ------
+    ValueError
+        If it is.
+    """
+    try:
+        found = parse(content)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError(f"an integer of more than {_MOST_BITS} bits") from None
+        raise
+    waiting = [(found, 0)]
+    while waiting:
+        outer, depth = waiting.pop()
+        inner = outer.values() if isinstance(outer, dict) else outer
+        for one in inner if isinstance(outer, dict | list) else (outer,):
+            if isinstance(one, dict | list):
+                waiting.append((one, depth + 1))
+            elif isinstance(one, int) and one.bit_length() > _MOST_BITS:
+                raise ValueError(f"an integer of more than {_MOST_BITS} bits")
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+    return found

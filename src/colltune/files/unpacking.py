@@ -1,0 +1,115 @@
+"""Unpacks what others packed, up to a bound: a small file may unpack to more than memory holds."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import io
+import lzma
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from colltune.files.reading import opened
+
+_MOST_UNPACKED_BYTES, _MOST_RATIO = 64 << 20, 100
+
+
+def _member(raw: BinaryIO) -> IO[bytes]:
+    """Return the only file of an archive.
+
+    Raises
+    ------
+    OSError
+        If it has several.
+    """
+    archive = zipfile.ZipFile(raw)
+    names = archive.namelist()
+    if len(names) != 1:
+        raise OSError(errno.EINVAL, f"is an archive of {len(names)} files; unpack it")
+    return archive.open(names[0])
+
+
+def _zstd(raw: BinaryIO) -> Any:
+    import pyarrow  # noqa: PLC0415 (which is large)
+
+    return pyarrow.CompressedInputStream(raw, "zstd")
+
+
+_PACKED: Mapping[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"PK\x03\x04": _member,
+    b"\x28\xb5\x2f\xfd": _zstd,
+}
+_DAMAGED = (
+    *(EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+    *(RuntimeError, ValueError),
+)
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed stream holds, up to a bound; damage is an `OSError`."""
+
+    def __init__(self, packed: Any, most_bytes: int) -> None:
+        self._packed = packed
+        self._most_bytes = most_bytes
+        self._left_bytes = most_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _damage_told():
+            content = self._packed.read(len(buffer))
+        self._left_bytes -= len(content)
+        if self._left_bytes < 0:
+            raise OSError(
+                errno.EFBIG,
+                f"unpacks to more than {self._most_bytes >> 20} MiB, which measurements do not;"
+                " unpack it yourself if it is right",
+            )
+        buffer[: len(content)] = content
+        return len(content)
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGED as error:
+        raise OSError(errno.EIO, f"is packed and damaged ({error})") from error
+    except OSError as error:
+        # such as gzip.BadGzipFile
+        raise OSError(
+            error.errno or errno.EIO, error.strerror or f"is damaged ({error})"
+        ) from error
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Yield a file as it is, and what it holds, unpacked if its first bytes say that it is packed.
+
+    Raises
+    ------
+    OSError
+        As `opened`; when it is read, also if it is damaged, or unpacks to much more than any table
+        of numbers.
+    """
+    with opened(path) as raw:
+        head = raw.peek(8)
+        unpack = next((made for mark, made in _PACKED.items() if head.startswith(mark)), None)
+        if unpack is None:
+            yield raw, raw
+            return
+        with _damage_told():
+            packed = unpack(raw)
+        size_bytes = os.fstat(raw.fileno()).st_size
+        most_bytes = max(_MOST_UNPACKED_BYTES, _MOST_RATIO * size_bytes)
+        yield raw, io.BufferedReader(_Unpacked(packed, most_bytes), 1 << 16)
