@@ -49,6 +49,18 @@ def test_what_makes_no_sense_is_refused(
     assert told in " ".join(answer.err.replace("│", " ").split())
 
 
+@pytest.mark.parametrize("kind", ["registry", "bundle"])
+def test_what_is_not_there_is_not_waited_for(colltune: Verb, tmp_path: Path, kind: str) -> None:
+    """A folder that is missing, or a file, is named, with the mend; nothing listens."""
+    (tmp_path / "file").touch()
+    socket = tmp_path / "socket"
+    for folder in (tmp_path / "nowhere", tmp_path / "file"):
+        answer = colltune("serve", f"--{kind}", folder, "--uds", socket)
+        assert answer.status == 7
+        assert f"{folder}: no such {kind}; make one with `colltune " in answer.err
+        assert not socket.exists()
+
+
 def test_a_variable_that_makes_no_sense_is_named(
     colltune: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:

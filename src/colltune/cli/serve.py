@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.options import Caution
-from colltune.errors import ProgramError
+from colltune.errors import BundleError, ProgramError
 
 if TYPE_CHECKING:
     from colltune.server.settings import Settings
@@ -128,6 +128,7 @@ def serve(
     }
     _check_tls(tls)
     with _listening(host, port, uds, uds_mode) as listening, _counting(workers):
+        _check_there(settings)
         os.environ.update(settings.environment())
         _run(listening, workers, settings, {n: str(p) for n, p in tls.items() if p is not None})
 
@@ -153,6 +154,24 @@ def _settings(given: dict[str, Any]) -> Settings:
         name = str(found["loc"][0]) if found["loc"] else ""
         flag = f"--{name.replace('_', '-')}" if name in given else f"{PREFIX}{name.upper()}"
         raise typer.BadParameter(f"{flag}: {what}" if name else what) from error
+
+
+def _check_there(settings: Settings) -> None:
+    """Refuse to serve a folder that is not there: one would wait for it for ever.
+
+    Raises
+    ------
+    BundleError
+        If it is missing.
+    """
+    from colltune.files.remote import local_path, url_of
+
+    url = url_of(settings.registry) if settings.registry else None
+    path = local_path(url) if url else Path(settings.registry or settings.bundle or "")
+    if path is not None and not path.is_dir():
+        what, made = ("registry", "bundles add BUNDLE --registry"), ("bundle", "fit DATA --out")
+        kind, verb = what if settings.registry else made
+        raise BundleError(f"{path}: no such {kind}; make one with `colltune {verb} {path}`")
 
 
 def _check_tls(files: dict[str, Path | None]) -> None:
