@@ -104,6 +104,12 @@ def fit(
             f"  {model.collective}: {len(model.configurations)} configurations,"
             f" {model.learner}{borrowed}"
         )
+        if all(configuration.is_default for configuration in model.configurations):
+            warn(
+                f"{model.collective}: nothing but the library's own decision was measured, so that"
+                " there is nothing to select; measure configurations, or tell those of imported"
+                " files with --set configuration=ID"
+            )
 
 
 def _facts(bundle: Bundle) -> dict[str, object]:

@@ -85,13 +85,13 @@ def import_(
         shown.phase("reading", "MiB")
         imported = import_files(sources, request, format_, shown.count)
         shown.phase("writing")
-        file, remarks = add_to(out, imported)
-    for remark in (*imported.remarks, *remarks):
+        file = add_to(out, imported)
+    for remark in imported.remarks:
         warn(remark)
-    _show(imported, file, remarks, json=json)
+    _show(imported, file, json=json)
 
 
-def _show(imported: ImportedFiles, file: Path, remarks: tuple[str, ...], *, json: bool) -> None:
+def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
     from colltune.cli.console import show, show_json
 
     dataset = imported.dataset
@@ -107,7 +107,7 @@ def _show(imported: ImportedFiles, file: Path, remarks: tuple[str, ...], *, json
                 "time": imported.facts["imported_time"],
                 "configurations": algorithms,
                 "statuses": counts,
-                "remarks": [*imported.remarks, *remarks],
+                "remarks": list(imported.remarks),
             }
         )
         return

@@ -22,12 +22,17 @@ def _file(folder: Path, name: str, text: str) -> Path:
     return file
 
 
+OSU_TABLE = "# OSU MPI {} Latency Test v7.4\n# Size  {}\n"
+MEAN = "Avg Latency(us)\n8 1.0"
+MEDIAN = "Avg Latency(us)  P50 Tail Lat(us)\n8 1.0 1.0"
+
+
 def _import(*files: Path, format_: str | None = None, **settings: str) -> ImportedFiles:
     return import_files(files, request(TOLD | settings), format_)
 
 
 def _stored(folder: Path, *files: Path, **settings: str) -> Path:
-    return add_to(folder / "data", _import(*files, **settings))[0]
+    return add_to(folder / "data", _import(*files, **settings))
 
 
 def test_files_become_one_dataset_with_their_provenance(tmp_path: Path) -> None:
@@ -93,16 +98,33 @@ def test_what_does_not_fit_the_dataset_is_refused(tmp_path: Path) -> None:
     assert len(read_parquet(tmp_path / "data")) == 4
 
 
-def test_means_over_ranks_beside_other_times_are_told(tmp_path: Path) -> None:
-    """A dataset that already has maxima over ranks gets a remark, not a refusal."""
+@pytest.mark.parametrize("columns", [MEAN, MEDIAN])
+def test_times_that_do_not_compare_are_refused_before_they_are_written(
+    tmp_path: Path, columns: str
+) -> None:
+    """Means over ranks beside maxima would always win, and so would one mean beside the other."""
     _stored(tmp_path, _file(tmp_path, "a", REPROMPI))
-    mean = "# OSU MPI Reduce Latency Test v7.4\n# Size  Avg Latency(us)\n8 1.0\n"
-    _, (remark,) = add_to(tmp_path / "data", _import(_file(tmp_path, "b", mean)))
-    assert "keep them in a dataset of their own" in remark
+    mean = _import(_file(tmp_path, "b", OSU_TABLE.format("Reduce", columns)))
+    other = OSU_TABLE.format("Gather", MEDIAN if columns == MEAN else MEAN)
+    add_to(tmp_path / "means", _import(_file(tmp_path, "c", other)))
+    for folder in ("data", "means"):
+        before = sorted((tmp_path / folder).glob("*.parquet"))
+        with pytest.raises(DataError, match="do not compare; nothing was added"):
+            add_to(tmp_path / folder, mean)
+        assert sorted((tmp_path / folder).glob("*.parquet")) == before
+
+
+def test_times_that_compare_come_into_one_dataset(tmp_path: Path) -> None:
+    """Of the same kind, or all of the slowest rank in some way."""
+    latency = "# OSU MPI Reduce Latency Test v7.4\n# Size  Latency (us)\n8 1.0\n"
     maxima = IMB.replace("Bcast", "Reduce")
-    _, remarks = add_to(tmp_path / "other", _import(_file(tmp_path, "c", IMB)))
-    _, again = add_to(tmp_path / "other", _import(_file(tmp_path, "d", maxima)))
-    assert (remarks, again) == ((), ())
+    for folder, texts in {
+        "a": (IMB, maxima),
+        "b": (latency, latency.replace("Reduce", "Gather")),
+    }.items():
+        for number, text in enumerate(texts):
+            add_to(tmp_path / folder, _import(_file(tmp_path, f"{folder}{number}", text)))
+        assert len(list((tmp_path / folder).glob("*.parquet"))) == 2
 
 
 def test_files_of_the_same_name_are_launches_of_their_own(tmp_path: Path) -> None:

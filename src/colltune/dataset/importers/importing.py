@@ -98,25 +98,25 @@ def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
         yield replace(source, progress=tell_of_this)
 
 
-def add_to(folder: Path, imported: ImportedFiles) -> tuple[Path, tuple[str, ...]]:
-    """Add what was imported to the dataset `folder`; return its new file there, and remarks.
+def add_to(folder: Path, imported: ImportedFiles) -> Path:
+    """Add what was imported to the dataset `folder`; return its new file there.
 
     Raises
     ------
     DataError
-        If it does not fit what is there, or a file was imported before.
+        If it does not fit what is there, its times stand for something else, or a file was imported
+        before.
     OutputError
         If it cannot be written.
     """
-    remarks: tuple[str, ...] = ()
     with locked(folder / ".import.lock"):
         if any(folder.glob("*.parquet")):
             if imported.format != "csv":
                 _refuse_known(imported.digests, imported.dataset, folder)
             join([read_parquet(folder), imported.dataset])
-            remarks = _incomparable(imported.kinds, folder)
+            _refuse_incomparable(imported.kinds, folder)
         facts = provenance.collect(imported.facts)
-        return append_dataset(folder, imported.dataset, facts), remarks
+        return append_dataset(folder, imported.dataset, facts)
 
 
 def format_of(source: Source, told: str | None = None) -> str:
@@ -229,20 +229,26 @@ def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
     return set(zip(frame["collective"], nprocs, frame["msize_bytes"].tolist(), strict=True))
 
 
-def _incomparable(kinds: frozenset[TimeKind], into: Path) -> tuple[str, ...]:
-    """Return a remark if the times are means over ranks and those in `into` are not, or so."""
+def _refuse_incomparable(kinds: frozenset[TimeKind], into: Path) -> None:
+    """Refuse times beside others with which they do not compare: the smaller kind always wins.
+
+    Raises
+    ------
+    DataError
+        If some are means over ranks, and the others are not, or other ones.
+    """
     stored: set[TimeKind] = set()
     for file in into.glob("*.parquet"):
         texts = read_provenance(file).get(_KINDS, TimeKind.MEDIAN_OF_MAXIMA.value).split("; ")
         stored |= {TimeKind(text) for text in texts if text in list(TimeKind)}
     stored -= {TimeKind.UNTOLD}
     kinds -= {TimeKind.UNTOLD}
-    if any(k.is_mean_over_ranks != s.is_mean_over_ranks for k in kinds for s in stored):
-        return (
-            f"{into} already has times of another kind ({', '.join(sorted(stored))}); these are"
-            f" {', '.join(sorted(kinds))}: keep them in a dataset of their own",
+    if not all(kind.compares_with(other) for kind in kinds for other in stored):
+        raise DataError(
+            f"{into}: has times of another kind ({', '.join(sorted(stored))}) than these"
+            f" ({', '.join(sorted(kinds))}), and they do not compare; nothing was added: keep them"
+            " in a dataset of their own, with another --out"
         )
-    return ()
 
 
 def _facts(

@@ -29,6 +29,10 @@ class TimeKind(StrEnum):
         """Whether ranks that finish early hide in it how long the slowest one took."""
         return self in (TimeKind.MEDIAN_OF_RANK_MEANS, TimeKind.MEAN)
 
+    def compares_with(self, other: TimeKind) -> bool:
+        """Tell whether times of both kinds may stand beside each other."""
+        return self is other or not (self.is_mean_over_ranks or other.is_mean_over_ranks)
+
 
 @dataclass(frozen=True)
 class Row:
