@@ -81,6 +81,13 @@ def test_a_launch_can_be_named(tmp_path: Path) -> None:
         assert received.dataset.frame["launch"].tolist() == ["mine"]
 
 
+def test_launches_stay_apart_under_a_name_for_all(tmp_path: Path) -> None:
+    """What colltune exports has several launches of the same cells."""
+    text = "\n".join([f"{HEADER},launch", f"{ROW},night 1", f"{ROW},night 2"])
+    frame = _sent(tmp_path / "a", f"{text}\n".encode(), "mine").dataset.frame
+    assert frame["launch"].tolist() == ["mine/night 1", "mine/night 2"]
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

@@ -6,9 +6,8 @@ unpacked nor its rows are.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +21,7 @@ from colltune.dataset.row_checks import check_rows
 from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import Context
 from colltune.errors import DataError
+from colltune.files.reading import json_of
 
 MOST_ROWS = 500_000
 MOST_VALUES = 8_000_000
@@ -49,7 +49,8 @@ def read_received(stream: BinaryIO, path: Path, name: str, launch: str = "") -> 
     name
         What errors call it.
     launch
-        The launch's name, where the sender gives one.
+        The launch's name, where the sender gives one; launches that the rows tell apart stay
+        apart, with this name before their own.
 
     Raises
     ------
@@ -60,23 +61,28 @@ def read_received(stream: BinaryIO, path: Path, name: str, launch: str = "") -> 
     is_parquet = stream.read(len(_MAGIC)) == _MAGIC
     stream.seek(0)
     try:
-        received = _parquet(stream, name) if is_parquet else _csv(stream, path, launch)
+        received = _parquet(stream, name) if is_parquet else _csv(stream, path)
     except DataError as error:
         raise DataError(str(error).replace(str(path), name)) from None
-    if is_parquet and launch:
-        frame = received.dataset.frame.assign(launch=launch)
-        received = Received(PerformanceDataset(received.dataset.context, frame), received.facts)
+    if launch:
+        received = replace(received, dataset=_named(received.dataset, launch))
     check_rows(received.dataset, name)
     return received
 
 
-def _csv(stream: BinaryIO, path: Path, launch: str) -> Received:
+def _csv(stream: BinaryIO, path: Path) -> Received:
     header = stream.readline(_LONGEST_HEADER)
     if not header.endswith(b"\n"):
         raise DataError(f"{path}: not a tidy CSV: the first line does not end")
     rows = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
     _refuse_more(str(path), rows, MOST_ROWS, "rows")
-    return Received(read_csv(path, constants={"launch": launch} if launch else {}), {})
+    return Received(read_csv(path), {})
+
+
+def _named(dataset: PerformanceDataset, launch: str) -> PerformanceDataset:
+    own = dataset.frame["launch"]
+    names = f"{launch}/" + own if own.nunique() > 1 else launch
+    return PerformanceDataset(dataset.context, dataset.frame.assign(launch=names))
 
 
 def _parquet(stream: BinaryIO, name: str) -> Received:
@@ -130,12 +136,12 @@ def _told(raw: Mapping[bytes, bytes], name: str) -> tuple[Context, dict[str, str
     """
     metadata = {key.decode(): value.decode() for key, value in raw.items()}
     check_version(metadata, name)
-    facts = json.loads(metadata.get("colltune.provenance", "{}"))
+    facts = json_of(metadata.get("colltune.provenance", "{}"))
     if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
         raise ValueError("its provenance is not a short list of facts")
     if any(not isinstance(v, str) or len(k) + len(v) > _LONGEST_FACT for k, v in facts.items()):
         raise ValueError("its provenance is not made of short texts")
-    return Context(**json.loads(metadata["colltune.context"])), facts
+    return Context(**json_of(metadata["colltune.context"])), facts
 
 
 def _refuse_missing(file: pq.ParquetFile, name: str) -> None:

@@ -47,7 +47,8 @@ Launch = Annotated[
     Field(
         pattern=_LINE,
         max_length=200,
-        description="Name of the launch (the allocation) for all rows.",
+        description="Name of the launch (the allocation); goes before those of the rows if these"
+        " are several.",
     ),
 ]
 

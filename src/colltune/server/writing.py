@@ -89,7 +89,7 @@ class Writing:
         sha256
             Of what was sent.
         launch
-            The launch's name, where the sender gives one.
+            The launch's name, where the sender gives one; see `read_received`.
         by
             Who sent it.
 
