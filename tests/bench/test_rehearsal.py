@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from colltune.bench.backends.replay import ReplayBackend
+from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
+from colltune.bench.cells import cells_of
+from colltune.bench.launchers import Mpirun
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
+from colltune.mpi.installation import Installation
 
 NODES, PPN, MSIZES = (1, 2, 4), (1, 4), (8, 1024)
 ALGORITHMS = ("default", "a", "b")
@@ -81,3 +88,22 @@ def test_a_rehearsal_is_repeatable() -> None:
     """The same seed gives the same launches."""
     first, second = (rehearse(CAMPAIGN, _backend(), _slow_large, launch_s=2.0) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_budget_for_some_launches_is_spent_on_some(share: float) -> None:
+    """ReproMPI has a launch per configuration: too little time for all is enough for some."""
+    nowhere = Path("mpirun")
+    imagined = Installation("openmpi", "5.0.11", nowhere, nowhere, nowhere, "")
+    backend = ReproMpiBackend(imagined, Mpirun(nowhere), nowhere, cores=8)
+    campaign = replace(CAMPAIGN, nodes=(1,), ppn=(4,), max_reps=10)
+    launches = len(backend.together(cells_of(campaign, backend, Shape(1, 4))))
+    assert launches >= 10
+    within = campaign.changed(total_s=share * 2.0 * launches)
+    found = rehearse(within, backend, lambda _cell: 1e-3, launch_s=2.0)
+    made = len(found.launches)
+    assert 0.8 * share * launches < made <= share * launches + 1
+    assert found.wall_s <= 1.01 * within.budget_s
+    left_out = {cell.configuration for cell in found.left_out}
+    assert 0 < len(left_out) <= launches - made + 1
+    assert not any(configuration.is_default for configuration in left_out)

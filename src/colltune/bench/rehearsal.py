@@ -101,7 +101,7 @@ def rehearse(
     shapes = 1 if run.measured.granted else len({cell.instance.shape for cell in cells})
     return Rehearsal(
         cells=cells,
-        launches=tuple(run.measured.history),
+        launches=tuple(run.made),
         left_out=tuple(cell for cell in untimed if cell not in skipped),
         skipped=tuple(cell for cell in untimed if cell in skipped),
         every=cost(campaign, cells, time_s),
@@ -121,6 +121,7 @@ class _RehearsalRun(CampaignRun):
         launch_s: float,
         seed: int,
     ) -> None:
+        self.made: list[Visited] = []
         self._now_s = 0.0
         self._time_s = time_s
         self._launch_cost_s = launch_s
@@ -144,6 +145,7 @@ class _RehearsalRun(CampaignRun):
             left_s -= done * self._time_s(plan.cells[step.cell])
         wall_s = plan.budget_s - left_s
         self._now_s += wall_s
+        self.made.append(Visited(what, plan.shape, wall_s))
         self.tell(plan, what)
         measurements = tuple(self._measurement(plan.cells[i], n) for i, n in reps.items())
         self.measured.learn(measurements)

@@ -206,8 +206,10 @@ class CampaignRun:
             weights = [
                 self.launch_s + sum(s.max_seconds for s in later) for later in steps_of[number:]
             ]
-            budget_s = (ends_s - self.spent_s()) * weights[0] / sum(weights)
-            if budget_s <= 0:
+            left_s = ends_s - self.spent_s()
+            # where there is not time for all, some have enough rather than all too little
+            budget_s = min(left_s, max(left_s * weights[0] / sum(weights), weights[0]))
+            if budget_s <= (self.launch_s if number else 0.0):
                 break
             steps = self._without_hopeless(wanted, budget_s - self.launch_s)
             failed = bool(steps) and not self._launch(replace(visit, steps=tuple(steps)), budget_s)
@@ -405,4 +407,7 @@ def _steps_by_group(
     found: list[list[Step]] = [[] for _ in groups]
     for step in steps:
         found[group_of[cells[step.cell]]].append(step)
-    return [members for members in found if members]
+    # all others are compared with the default, so that it must not be what the time ends before
+    has_default = [any(cell.configuration.is_default for cell in group) for group in groups]
+    order = sorted(range(len(groups)), key=lambda number: not has_default[number])
+    return [found[number] for number in order if found[number]]
