@@ -192,6 +192,7 @@ class IntervalOf(BaseModel):
     configuration: str
     time_s: float | None
     default_time_s: float | None
+    gain: float | None
     reason: str
 
 
