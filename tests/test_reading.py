@@ -77,7 +77,7 @@ def test_a_pipe_that_somebody_writes_into_is_read_to_its_end(tmp_path: Path) -> 
 DEEP = {json_of: '{"a":' * 150 + "1" + "}" * 150, toml_of: ".".join(["a"] * 150) + " = 1"}
 DEEPER = {json_of: "[" * 100_000, toml_of: "a = " + "[" * 5000 + "]" * 5000}
 LARGE = {json_of: "[" + "9" * 5000 + "]", toml_of: "a = 1" + "0" * 5000}
-HEXADECIMAL = {json_of: "[" + "9" * 40 + "]", toml_of: "a = 0x" + "f" * 5000}
+HEXADECIMAL = {json_of: "[" + "9" * 400 + "]", toml_of: "a = 0x" + "f" * 5000}
 NONE = {json_of: "[1,", toml_of: "a = "}
 
 

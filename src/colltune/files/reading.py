@@ -22,7 +22,7 @@ from colltune.errors import ColltuneError
 MOST_BYTES = 1 << 30
 """Of a file that is read as a whole."""
 _WRITER_S = 30.0
-_DEEPEST, _MOST_BITS = 100, 64
+_DEEPEST, _MOST_BITS = 100, 1000
 
 
 def opened(path: Path) -> BufferedReader:
@@ -109,7 +109,7 @@ def json_of(content: str | bytes | bytearray) -> Any:
     Raises
     ------
     ValueError
-        If it is none, nested too deeply, or has integers of more than 64 bits.
+        If it is none, nested too deeply, or has integers that no float can hold.
     """
     return _checked(json.loads, content)
 
@@ -120,7 +120,7 @@ def toml_of(text: str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is none, nested too deeply, or has integers of more than 64 bits.
+        If it is none, nested too deeply, or has integers that no float can hold.
     """
     found: dict[str, Any] = _checked(tomllib.loads, text)
     return found
