@@ -21,7 +21,8 @@ END = "MPI_Finalize"
 """Stands for the end of the program, behind all tests."""
 PRELOADED = "libcolltune"
 """What tells first what ran calls, where libcolltune is there."""
-CALL_BYTES = 300
+CALL_BYTES = (4, 20, 300, 5000, 70000)
+"""One size of each range of the tables."""
 
 
 class Recorded(unittest.TestResult):
@@ -92,21 +93,22 @@ def cases(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def choices(mpi: Any) -> Iterator[str]:
-    """Make a call of each collective that libcolltune can run, and yield what it says ran it."""
+    """Make calls of the collectives that libcolltune can run, and yield what it says ran them."""
     world = mpi.COMM_WORLD
-    counts = [CALL_BYTES] * world.Get_size()
-    mine, everything = bytearray(CALL_BYTES), bytearray(sum(counts))
-    world.Bcast(mine)
-    world.Allgather(mine, everything)
-    world.Allreduce(bytes(mine), mine)
-    world.Alltoallv([bytes(everything), counts], [everything, counts])
     told = getattr(ctypes.CDLL(None), "colltune_last_choice", None)
-    if told is None:
-        return
-    yield PRELOADED
-    told.restype = ctypes.c_char_p
-    for collective in ("bcast", "allgather", "allreduce", "alltoallv"):
-        yield told(collective.encode()).decode()
+    if told is not None:
+        yield PRELOADED
+        told.restype = ctypes.c_char_p
+    for size in CALL_BYTES:
+        counts = [size] * world.Get_size()
+        mine, everything = bytearray(size), bytearray(sum(counts))
+        world.Bcast(mine)
+        world.Allgather(mine, everything)
+        world.Allreduce(bytes(mine), mine)
+        world.Alltoallv([bytes(everything), counts], [everything, counts])
+        for collective in ("bcast", "allgather", "allreduce", "alltoallv"):
+            if told is not None:
+                yield told(collective.encode()).decode()
 
 
 def main(folder: str, records: str, done: str) -> None:
