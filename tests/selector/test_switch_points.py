@@ -40,7 +40,7 @@ def test_changes_between_neighbouring_sizes_are_found_to_the_byte(
 
 
 def test_several_changes_between_two_sizes_stay_true_to_the_decisions() -> None:
-    """Where more happens between two sizes, each reported switch is one of the decisions'."""
+    """Where more happens between two sizes that are decided differently, that is found, too."""
     codes = np.array([0, 1, 2, 0, 3])
 
     def decide(rule: Integers, msize: Integers) -> Integers:
@@ -48,10 +48,7 @@ def test_several_changes_between_two_sizes_stay_true_to_the_decisions() -> None:
         return picked
 
     (found,) = switch_points(decide, 1, np.array([0, 128, 192, 256]))
-    for first, code in found:
-        assert decide(np.array([0]), np.array([first]))[0] == code
-    assert found[0] == (0, 0)
-    assert found[-1] == (170, 3)
+    assert found == [(0, 0), (130, 1), (140, 2), (150, 0), (170, 3)]
 
 
 def test_grid_has_ends_measured_sizes_and_two_per_octave() -> None:

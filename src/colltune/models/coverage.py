@@ -98,8 +98,7 @@ class Coverage(NamedTuple):
         ``cautious`` tells that the learner judges what was not measured by itself.
         """
         exact = (nodes[:, None] == self.shapes[:, 0]) & (ppn[:, None] == self.shapes[:, 1])
-        at_shape = (exact.astype(np.int64) @ self.seen.T.astype(np.int64)) > 0
-        result: Flags = at_shape | (self.seen.sum(axis=1) >= 2)
+        result: Flags = (exact @ self.seen.T) | (self.seen.sum(axis=1) >= 2)
         size = np.clip(msize_bytes, self.low[2], self.high[2])
         larger = np.searchsorted(self.sizes, size, side="left")
         smaller = np.searchsorted(self.sizes, size, side="right") - 1

@@ -25,8 +25,9 @@ class Forecast(NamedTuple):
 
     ``time_s``, ``lower_s``, ``upper_s`` (n, C) are seconds; ``candidate`` (n, C) tells which
     configurations may be chosen there; ``extrapolated`` (n) which instances lie outside the
-    measured range; ``shortfall`` (n, C) by which log ratio a configuration may fall behind the
-    default, None where the learner tells no such thing for single instances.
+    measured range, ``distance`` (n) how many times beyond it; ``shortfall`` (n, C) by which log
+    ratio a configuration may fall behind the default, None where the learner tells no such thing
+    for single instances.
     """
 
     time_s: Numbers
@@ -34,6 +35,7 @@ class Forecast(NamedTuple):
     upper_s: Numbers
     candidate: Flags
     extrapolated: Flags
+    distance: Numbers
     shortfall: Numbers | None = None
 
 
@@ -61,12 +63,14 @@ class CollectiveModel:
         instances = np.broadcast_arrays(*vectors)
         features = feature_set(self.feature_set).matrix(*instances)
         time_s = _rounded(self.predictor.predict(features))
+        distance = self.coverage.distance(*instances)
         return Forecast(
             time_s,
             time_s * np.exp(self.error.lower),
             time_s * np.exp(self.error.upper),
             self.coverage.candidates(*instances, cautious=self.is_cautious),
-            self.coverage.extrapolated(*instances),
+            distance > 1.0,
+            distance,
             self._shortfall(features),
         )
 

@@ -196,7 +196,7 @@ class ModelSelector:
         coverage, error = model.coverage, model.error
         guard = self.guard or Guard()
         cautious = forecast.shortfall is not None
-        distance = coverage.distance(nodes, ppn, msize_bytes)
+        distance = forecast.distance
         doubt = guard.doubt(forecast.shortfall, error.margin, distance)
         if self.guard is None:
             free = np.full(forecast.time_s.shape, -np.inf)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 Decide = Callable[[Integers, Integers], Integers]
 """Maps rule numbers (n) and message sizes in bytes (n) to codes (n), equal for equal decisions."""
-_SIZES_PER_CALL = 64
-_MOST_SECTIONS = 4
+_SIZES_PER_CALL = 256
 
 
 class _Brackets(NamedTuple):
@@ -74,23 +73,17 @@ def switch_points(decide: Decide, n_rules: int, sizes: Integers) -> list[list[tu
 
 
 def _narrowed(decide: Decide, wide: _Brackets) -> _Brackets:
-    """Cut each bracket into equal sections and keep those in which the decision changes.
+    """Cut each bracket into equal sections and return those in which the decision changes.
 
-    A bracket becomes the section behind the last size that is still decided as its low end, and, if
-    another decision than that of the high end follows there, all the rest. With few brackets there
-    are many sections, because a call costs more than a size.
+    With few brackets there are many sections, because a call costs more than a size.
     """
-    n = len(wide.rule)
-    sections = int(np.clip(_SIZES_PER_CALL // n, 2, _MOST_SECTIONS))
+    sections = max(2, _SIZES_PER_CALL // len(wide.rule))
     inner = np.arange(1, sections)
     cuts = wide.low[:, None] + (wide.high - wide.low)[:, None] * inner // sections
     codes = decide(np.repeat(wide.rule, len(inner)), cuts.ravel()).reshape(cuts.shape)
     edges = np.column_stack([wide.low, cuts, wide.high])
     codes = np.column_stack([wide.low_code, codes, wide.high_code])
-    rows = np.arange(n)
-    last = sections - np.argmax((codes == wide.low_code[:, None])[:, ::-1], axis=1)
-    low, high = edges[rows, last], edges[rows, last + 1]
-    code = codes[rows, last + 1]
-    changed = _Brackets(wide.rule, low, high, wide.low_code, code)
-    rest = _Brackets(wide.rule, high, wide.high, code, wide.high_code)
-    return changed.and_also(rest.where(code != wide.high_code))
+    row, at = np.nonzero(codes[:, 1:] != codes[:, :-1])
+    return _Brackets(
+        wide.rule[row], edges[row, at], edges[row, at + 1], codes[row, at], codes[row, at + 1]
+    )

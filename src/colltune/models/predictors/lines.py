@@ -108,7 +108,8 @@ class Lines:
     """
 
     def __init__(self, nodes: Nodes, table: Integers, along: Sequence[int], level: Level) -> None:
-        self._nodes, self._table, self._along, self._level = nodes, table, list(along), level
+        self._nodes, self._along, self._level = nodes, list(along), level
+        self._both = np.concatenate([table, -table])
         self._cuts = _Cuts.of(nodes, self._along)
         self._known: dict[bytes, int] = {}
         self._steps: _Steps | None = None
@@ -117,7 +118,7 @@ class Lines:
     def means(self, X: Numbers) -> tuple[NDArray[np.float32], Numbers]:
         """Return the sums over the trees divided by their number (n, K), and the log level (n)."""
         if not len(X):
-            return np.zeros((0, self._table.shape[1]), np.float32), np.zeros(0)
+            return np.zeros((0, self._both.shape[1]), np.float32), np.zeros(0)
         # times and shortfalls of the same instances are asked for one after the other
         if self._last is None or not np.array_equal(self._last[0], X):
             keys, positions = self._keys(X)
@@ -157,7 +158,7 @@ class Lines:
 
     def _learn(self, names: Sequence[bytes], rows: Integers, keys: Numbers, X: Numbers) -> None:
         # an instance per line is enough, and as many lines at once as memory allows
-        lines = max(1, _MOST_EVENT_ELEMENTS // (40 * len(self._nodes.roots) * self._table.shape[1]))
+        lines = max(1, _MOST_EVENT_ELEMENTS // (40 * len(self._nodes.roots) * self._both.shape[1]))
         for first in range(0, len(rows), lines):
             part = rows[first : first + lines]
             found = self._worked_out(keys[part], X[part])
@@ -178,9 +179,8 @@ class Lines:
         by_bin = np.argsort(at, kind="stable")
         bins = at[by_bin]
         starts = np.flatnonzero(np.diff(bins, prepend=-1))
-        changes = self._table[row]
-        changes = np.concatenate([changes, -changes])[by_bin]
-        steps = np.zeros((n_lines * width, self._table.shape[1]), np.int64)
+        changes = self._both[np.concatenate([row, row + len(self._both) // 2])[by_bin]]
+        steps = np.zeros((n_lines * width, changes.shape[1]), np.int64)
         steps[bins[starts]] = np.add.reduceat(changes, starts, axis=0)
         sums = np.cumsum(steps.reshape(n_lines, width, -1), axis=1)[:, :-1]
         ends = np.take_along_axis(bounds, order, axis=1)
@@ -203,8 +203,11 @@ class Lines:
         message size the places are divided.
         """
         n_lines, n_cuts = ranks.shape
-        nodes = self._nodes
-        values = keys.astype(np.float32)
+        nodes, of_node = self._nodes, self._cuts.of_node
+        goes_left = keys.astype(np.float32)[:, nodes.features] <= nodes.thresholds
+        lasts = np.where(goes_left, n_cuts, -1)
+        at_cuts = np.flatnonzero(of_node >= 0)
+        lasts[:, at_cuts] = ranks[:, of_node[at_cuts]]
         node = np.tile(nodes.roots.astype(np.int64), n_lines)
         line = np.repeat(np.arange(n_lines), len(nodes.roots))
         low, high = np.zeros(len(node), np.int64), np.full(len(node), n_cuts)
@@ -215,17 +218,13 @@ class Lines:
             node, line, low, high = node[inner], line[inner], low[inner], high[inner]
             if not len(node):
                 break
-            last = np.where(
-                values[line, nodes.features[node]] <= nodes.thresholds[node], n_cuts, -1
-            )
-            if n_cuts:
-                cut = self._cuts.of_node[node]
-                last = np.where(cut >= 0, ranks[line, cut], last)
+            last = lasts[line, node]
             ends, begins = np.minimum(high, last), np.maximum(low, last + 1)
             left, right = ends >= low, begins <= high
-            node = np.append(nodes.left[node[left]], nodes.right[node[right]]).astype(np.int64)
-            line = np.append(line[left], line[right])
-            low, high = np.append(low[left], begins[right]), np.append(ends[left], high[right])
+            node = np.concatenate([nodes.left[node[left]], nodes.right[node[right]]])
+            line = np.concatenate([line[left], line[right]])
+            low = np.concatenate([low[left], begins[right]])
+            high = np.concatenate([ends[left], high[right]])
         parts = (np.concatenate(p) for p in zip(*found, strict=True))
         lines, lows, highs, rows = parts
         return lines, lows, highs, rows

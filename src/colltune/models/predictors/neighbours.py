@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.models.predictors.level import distinct
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 _TIE = 0.05
 _ROUNDING = 1e-18
-_STEP = 2.0**-32
-_CHUNK_ELEMENTS = 2_000_000
+_STEP = 2.0**-36
+_CHUNK_ELEMENTS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,8 @@ class Neighbours:
         queries = (X - site.center) / site.scale
         distances = np.zeros((len(queries), len(site.points)))
         for query, point in zip(queries.T, site.points.T, strict=True):
-            distances += np.square(query[:, None] - point)
+            values, places = distinct(query)
+            distances += np.square(values[:, None] - point)[places]
         last = min(self.k, len(site.points)) - 1
         reach = np.partition(distances, last, axis=1)[:, last, None]
         near = (distances <= reach * (1 + _TIE) + _ROUNDING).astype(np.float64)

@@ -1,8 +1,7 @@
 """Additive B-splines under a logarithmic link, evaluated as pygam evaluates them.
 
-The basis is the uniform B-spline of Eilers and Marx (Statistical Science 11(2), 1996) by the
-recursion of Hastie et al., *The Elements of Statistical Learning*, appendix to ch. 5; beyond the
-outer knots it goes on linearly.
+The basis is the uniform B-spline of Eilers and Marx (Statistical Science 11(2), 1996), piece by
+piece as a polynomial; beyond the outer knots it goes on linearly.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.predictors.level import distinct, summed
+from colltune.models.predictors.level import distinct
 from colltune.models.predictors.protocol import Arrays, Numbers
 
 ORDER = 3
@@ -47,9 +46,10 @@ class Splines:
         for feature, column in enumerate(X.T):
             values, places = distinct(column)
             for (low, high, size), members in self._alike(feature).items():
-                basis = bspline_basis(values, low, high, size)
-                weights = self.coefficients[members, feature, :size]
-                exponents[:, members] += summed(basis, weights.T)[places]
+                first, weights = _at_work(values, low, high, size)
+                coefficients = self.coefficients[members, feature].T
+                for k, weight in enumerate(weights):
+                    exponents[:, members] += (weight[:, None] * coefficients[first + k])[places]
         return np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
     def _alike(self, feature: int) -> dict[tuple[float, float, int], list[int]]:
@@ -105,40 +105,33 @@ def bspline_basis(x: Numbers, low: float, high: float, size: int) -> Numbers:
     -------
     Matrix of shape (n, size).
     """
-    width = high - low if high > low else 1.0
-    at = (x - low) / width
-    inner = np.linspace(0.0, 1.0, 1 + size - ORDER)
-    step = float(inner[1])
-    outside = np.arange(1, ORDER + 1) * step
-    knots = np.concatenate([-outside[::-1], inner, 1 + outside])
-    knots[-1] += 1e-9
-    basis, _ = _recursion(np.clip(at, 0.0, 1.0), knots)
-    beyond = np.flatnonzero((at < 0) | (at > 1))
-    if len(beyond):
-        edge = np.where(at[beyond] < 0, 0.0, 1.0)
-        values, lower_order = _recursion(edge, knots)
-        rise = lower_order / (knots[ORDER:] - knots[:-ORDER])
-        gradient = ORDER * (rise[:, :-1] - rise[:, 1:])
-        basis[beyond] = values + gradient * (at[beyond] - edge)[:, None]
+    first, weights = _at_work(x, low, high, size)
+    basis = np.zeros((len(x), size))
+    for place, weight in enumerate(weights):
+        basis[np.arange(len(x)), first + place] = weight
     return basis
 
 
-def _recursion(at: Numbers, knots: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the splines of `ORDER` at points in [0, 1], and those of one order less."""
-    x = at[:, None]
-    basis = ((x >= knots[:-1]) & (x < knots[1:])).astype(np.float64)
-    ends = at == 1.0
-    if ends.any():
-        # The last inner interval includes its right end, the mirror image of the first.
-        start = (knots[:-1] <= 0.0) & (knots[1:] > 0.0)
-        basis[ends] = start[::-1].astype(np.float64)
-    lower = basis
-    for order in range(1, ORDER + 1):
-        lower = basis
-        n = basis.shape[1] - 1
-        left = (x - knots[:n]) / (knots[order : n + order] - knots[:n])
-        right = (knots[order + 1 : n + order + 1] - x) / (
-            knots[order + 1 : n + order + 1] - knots[1 : n + 1]
-        )
-        basis = left * basis[:, :n] + right * basis[:, 1 : n + 1]
-    return basis, lower
+def _at_work(
+    x: Numbers, low: float, high: float, size: int
+) -> tuple[NDArray[np.int64], tuple[Numbers, ...]]:
+    """Return the first of the four splines that are not 0 at `x` (n), and their values (n)."""
+    pieces = size - ORDER
+    at = (x - low) / (high - low if high > low else 1.0) * pieces
+    inside = np.clip(at, 0.0, pieces)
+    first = np.minimum(inside.astype(np.int64), pieces - 1)
+    t = inside - first
+    left, beyond = 1.0 - t, at - inside
+    values = (
+        left * left * left / 6.0,
+        (t * t * (3.0 * t - 6.0) + 4.0) / 6.0,
+        (left * left * (3.0 * left - 6.0) + 4.0) / 6.0,
+        t * t * t / 6.0,
+    )
+    slopes = (
+        -left * left / 2.0,
+        t * (1.5 * t - 2.0),
+        left * (2.0 - 1.5 * left),
+        t * t / 2.0,
+    )
+    return first, tuple(v + s * beyond for v, s in zip(values, slopes, strict=True))
