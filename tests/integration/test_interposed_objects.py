@@ -28,14 +28,26 @@ def mpi(request: pytest.FixtureRequest) -> Preloaded:
     return preloaded.prepared(request.param)
 
 
-@pytest.mark.parametrize("how", ["recorded", "forced"])
+GATHER = """colltune-rules 1
+configuration c mpich.gather.binomial MPIR_CVAR_GATHER_INTRA_ALGORITHM=binomial
+start gather c
+"""
+
+
+@pytest.mark.parametrize("how", ["recorded", "forced", "steered"])
 def test_objects_of_all_kinds_fare_as_without_the_library(
     mpi: Preloaded, tmp_path: Path, how: str
 ) -> None:
     """Types made with large counts work; wrong ones are told once, to the right handler."""
     program = mpi.compiled(PROGRAMS / "objects.c", tmp_path)
+    (tmp_path / "rules").write_text(GATHER)
+    settings = {
+        "recorded": {"COLLTUNE_PROFILE": str(tmp_path)},
+        "forced": FORCED,
+        "steered": {"COLLTUNE_RULES": str(tmp_path / "rules")},
+    }
     without = mpi.run(3, [program], preload=False)
-    ours = mpi.run(3, [program], FORCED if how == "forced" else {"COLLTUNE_PROFILE": str(tmp_path)})
+    ours = mpi.run(3, [program], settings[how])
     process.check(ours, "the calls")
     assert "0 errors went elsewhere" in ours.stdout
     assert "WRONG" not in ours.stdout

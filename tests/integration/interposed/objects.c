@@ -95,6 +95,17 @@ static void large_types(MPI_Op op) {
 }
 #endif
 
+/* MPICH refuses memory that is sent from and received into, on the process itself. */
+static void aliased(MPI_Op op) {
+    int data[MOST * N] = {0}, n[MOST], at[MOST];
+    for (int r = 0; r < size; r++) n[r] = N, at[r] = r * N;
+    tell("allgather", "aliased", MPI_Allgather(data + at[rank], N, MPI_INT, data, N, MPI_INT, comm), 1);
+    tell("alltoallv", "aliased", MPI_Alltoallv(data, n, at, MPI_INT, data, n, at, MPI_INT, comm), 1);
+    tell("allreduce", "aliased", MPI_Allreduce(data, data, N, MPI_INT, op, comm), 1);
+    if (rank == 0) /* the others make no call */
+        tell("gather", "aliased", MPI_Gather(data, N, MPI_INT, data, N, MPI_INT, 0, comm), 1);
+}
+
 int main(int count, char **arguments) {
     MPI_Errhandler elsewhere;
     MPI_Datatype type, bare;
@@ -121,6 +132,7 @@ int main(int count, char **arguments) {
 #ifndef OPEN_MPI /* whose handles are addresses: a wrong one is no error, but a crash */
     all("no type", (MPI_Datatype)0x12345, op);
     allreduce("contiguous by no operation", type, (MPI_Op)0x12345);
+    aliased(MPI_SUM);
 #endif
     all("null", MPI_DATATYPE_NULL, op);
     allreduce("contiguous by null", type, MPI_OP_NULL);

@@ -125,6 +125,37 @@ static int measure(const ct_comm_t *c, ct_call_t *call) {
     return bytes_of(call->recvcount, call->recvtype, &call->msize);
 }
 
+/* ---- what the MPI library refuses on one process alone ---- */
+
+#ifdef OPEN_MPI /* which takes a buffer that is both sent from and received into */
+static int is_aliased(const ct_comm_t *c, const ct_call_t *call) { return (void)c, (void)call, 0; }
+#else
+/* Block `rank` of a buffer. */
+static const void *block(const void *buffer, MPI_Datatype type, MPI_Count elements) {
+    MPI_Aint low, extent;
+    if (PMPI_Type_get_extent(type, &low, &extent) != MPI_SUCCESS) return NULL;
+    return (const char *)buffer + elements * extent;
+}
+
+/* Whether this process receives into the very memory that it sends from. */
+static int is_aliased(const ct_comm_t *c, const ct_call_t *call) {
+    const void *sent = call->sendbuf, *received = call->recvbuf;
+    if (!sent || sent == MPI_IN_PLACE || !received || received == MPI_IN_PLACE) return 0;
+    if (has_root(call->collective) && c->rank != call->root) return 0;
+    if (call->collective == CT_ALLTOALLV)
+        return sent == received && call->sendcounts == call->recvcounts &&
+               call->sendtype == call->recvtype;
+    if (!call->msize || call->collective == CT_BCAST) return 0;
+    if (call->collective == CT_SCATTER)
+        sent = block(sent, call->sendtype, c->rank * call->sendcount);
+    if (call->collective == CT_GATHER || call->collective == CT_ALLGATHER)
+        received = block(received, call->recvtype, c->rank * call->recvcount);
+    if (call->collective == CT_ALLGATHERV)
+        received = block(received, call->recvtype, ct_count_at(call, call->rdispls, c->rank));
+    return sent == received;
+}
+#endif
+
 /* ---- who runs it ---- */
 
 /* Whether no process has a count that is too large for our own algorithms, which have ints: another
@@ -187,7 +218,7 @@ static int carry_out(ct_call_t *call) {
     (void)mark;
     handled = 0;
     if (c) c->calls++;
-    if (!c || measure(c, call)) return ct_pass(call, call->comm);
+    if (!c || measure(c, call) || is_aliased(c, call)) return ct_pass(call, call->comm);
     if (ct_profiling) return run_noted(c, call);
     return run(c, call, choose(c, call));
 }
