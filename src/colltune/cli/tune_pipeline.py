@@ -31,7 +31,7 @@ from colltune.files import cache_folder
 from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.models.learners import AUTO
+from colltune.models.learners import AUTO, PREFERRED
 from colltune.mpi import MpiLibrary, trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
@@ -174,7 +174,7 @@ def _fitted(
         return _fitted_within(settings, dataset, progress, settings.learner, within_s), ()
     except _TooLateError:
         if is_auto:
-            note = f"fitted by {_QUICK} alone: there was no time to choose among all learners"
+            note = f"fitted by {_QUICK}: there was no time for {PREFERRED}"
             return _fitted(replace(settings, learner=_QUICK), dataset, progress)[0], (note,)
     raise BudgetError(
         f"fitting by {settings.learner} did not end within what was left of the budget of"
