@@ -71,7 +71,7 @@ def _written(
     main = str(folder / target.form.name)
     for end, text in found.written.texts.items():
         Path(main + end).write_text(text, encoding="utf-8")
-    variables = found.environment(main, str(library)) | dict(more)
+    variables = found.environment(main, str(library)) | {"COLLTUNE_FIRST_CALLS": "0"} | dict(more)
     chosen = {i.configuration for rule in table.rules.values() for i in rule}
     steered = [c.id for c in chosen if c.library != INTERPOSED]
     runs = steered if more else [c.id for c in chosen]

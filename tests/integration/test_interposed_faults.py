@@ -131,6 +131,42 @@ def test_communicators_come_and_go_under_two_preloaded_libraries(
     assert "communicators held" in ours.stdout
 
 
+@pytest.mark.parametrize("threads", [[], ["threads"]], ids=["shared", "limited"])
+def test_communicators_of_ours_leave_room_for_the_program_s(
+    mpi: Interposed, threads: list[str]
+) -> None:
+    """Fifteen hundred duplicates are kept, each with a broadcast by an algorithm of ours."""
+    ours = mpi.run(3, [mpi.program("faults.c"), "many", *threads], SETTINGS)
+    assert ours.ok, ours.explain()
+    assert "many held" in ours.stdout
+
+
+@pytest.mark.parametrize(
+    ("first", "ran"), [(None, "theirs theirs theirs ours ours "), ("0", "ours " * 5)]
+)
+def test_a_communicator_gets_one_of_ours_late(
+    mpi: Interposed, tmp_path: Path, first: str | None, ran: str
+) -> None:
+    """One of fewer processes may be freed soon; only rank 0 asks what ran, and nobody waits."""
+    rules = tmp_path / "rules"
+    ours = "colltune.bcast.hierarchical:groups=1,inner=binomial"
+    rules.write_text(f"colltune-rules 1\nconfiguration c {ours}\nstart bcast c\n")
+    settings = {"COLLTUNE_RULES": str(rules)} | ({"COLLTUNE_FIRST_CALLS": first} if first else {})
+    outcome = mpi.run(4, [mpi.program("faults.c"), "few"], settings)
+    process.check(outcome, "five broadcasts")
+    assert outcome.stdout == ran
+
+
+def test_nothing_of_ours_runs_while_fault_tolerance_is_on(mpi: Interposed) -> None:
+    """A revoked communicator must not leave processes in one of ours."""
+    if mpi.installation.library != "openmpi" or mpi.installation.release < "5":
+        pytest.skip("this MPI has no fault tolerance by itself")
+    on = {"OMPI_MCA_mpi_ft_enable": "1"}
+    ours = mpi.run(3, [mpi.program("faults.c"), "freed"], SETTINGS | on)
+    assert ours.ok, ours.explain()
+    assert "fault tolerance is on: the MPI library runs all calls" in ours.stderr
+
+
 def test_a_program_without_mpi_init_is_left_alone(mpi: Interposed) -> None:
     """Nothing is done, nothing is said."""
     program = mpi.program("faults.c")

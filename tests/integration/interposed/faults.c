@@ -1,8 +1,9 @@
 /* What goes wrong in programs, and what they do at the edges: the same with and without libcolltune.
  *
- *   faults abort|absent|anybody|errors|threads|freed|never
+ *   faults abort|absent|anybody|errors|threads|freed|many|few|never
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -179,6 +180,36 @@ static void come_and_go(void) {
     if (rank == 0) printf("communicators held\n");
 }
 
+/* ---- more communicators than MPICH has for two libraries ---- */
+
+static void keep_many(void) {
+    static MPI_Comm kept[1500];
+    enum { KEPT = sizeof kept / sizeof *kept };
+    for (int i = 0; i < KEPT; i++) {
+        int data = rank ? -1 : i;
+        MPI_Comm_dup(MPI_COMM_WORLD, &kept[i]);
+        MPI_Bcast(&data, 1, MPI_INT, 0, kept[i]);
+        if (data != i) wrong("bcast");
+    }
+    for (int i = 0; i < KEPT; i++) MPI_Comm_free(&kept[i]);
+    if (rank == 0) printf("many held\n");
+}
+
+/* ---- the first calls of a communicator of fewer processes ---- */
+
+static void tell_first(void) {
+    const char *(*last)(const char *) = NULL;
+    MPI_Comm half;
+    int data = 1;
+    *(void **)&last = dlsym(RTLD_DEFAULT, "colltune_last_choice");
+    MPI_Comm_split(MPI_COMM_WORLD, rank > 1, rank, &half);
+    for (int i = 0; i < 5; i++) {
+        MPI_Bcast(&data, 1, MPI_INT, 0, half);
+        if (rank == 0) printf("%s ", *last("bcast") ? "ours" : "theirs");
+    }
+    MPI_Comm_free(&half);
+}
+
 int main(int count, char **arguments) {
     int provided;
     if (count < 2) return 2;
@@ -186,7 +217,8 @@ int main(int count, char **arguments) {
         printf("no MPI\n");
         return 0;
     }
-    MPI_Init_thread(&count, &arguments, MPI_THREAD_MULTIPLE, &provided);
+    int level = strcmp(arguments[1], "many") || count > 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+    MPI_Init_thread(&count, &arguments, level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!strcmp(arguments[1], "abort")) abort_within();
@@ -197,6 +229,8 @@ int main(int count, char **arguments) {
         be_refused();
     }
     if (!strcmp(arguments[1], "freed")) come_and_go();
+    if (!strcmp(arguments[1], "many")) keep_many();
+    if (!strcmp(arguments[1], "few")) tell_first();
     if (!strcmp(arguments[1], "threads") && provided < MPI_THREAD_MULTIPLE) printf("no threads\n");
     else if (!strcmp(arguments[1], "threads")) use_threads();
     MPI_Finalize();

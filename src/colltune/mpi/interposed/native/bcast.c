@@ -97,8 +97,8 @@ typedef struct {
 } all_parts_t;
 
 static void free_parts(parts_t *parts) {
-    if (parts->groups && parts->inside != MPI_COMM_NULL) PMPI_Comm_free(&parts->inside);
-    if (parts->groups && parts->across != MPI_COMM_NULL) PMPI_Comm_free(&parts->across);
+    if (parts->groups && parts->inside != MPI_COMM_NULL) ct_give_back(&parts->inside);
+    if (parts->groups && parts->across != MPI_COMM_NULL) ct_give_back(&parts->across);
     parts->groups = 0;
 }
 
@@ -115,7 +115,7 @@ static int make_parts(ct_comm_t *c, const partition_t *p, parts_t *parts) {
     if (error != MPI_SUCCESS) return error;
     error = ct_split(c, place, group, &parts->across);
     if (error == MPI_SUCCESS) parts->groups = p->groups;
-    else PMPI_Comm_free(&parts->inside);
+    else ct_give_back(&parts->inside);
     return error;
 }
 
@@ -208,6 +208,10 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
                       .segsize = values[SEGSIZE],
                       .in_buffer = c->rank == root};
     if (!call->msize) return MPI_SUCCESS;
+    if (p.groups > 1 && p.groups < c->size && (inner == LIBRARY || outer == LIBRARY)) {
+        const parts_t *parts; /* they may be refused, on all processes */
+        if (parts_of(c, &p, &parts) != MPI_SUCCESS) return ct_pass(call, call->comm);
+    }
     if (p.groups == 1 || p.groups == c->size) {
         error = in_one_level(c, &m, root, p.groups == 1 ? inner : outer);
     } else {

@@ -1,4 +1,5 @@
-/* What is known of each communicator: an attribute of it, made at the first call that is looked at.
+/* What is known of each communicator: an attribute of it, made at the first call that is looked at;
+ * and communicators of our own.
  *
  * The attribute is not copied to duplicates and goes when the communicator is freed. Each thread
  * remembers the communicator it used last, so that repeated calls ask MPI nothing; `generation`
@@ -9,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     MPI_Comm comm;
@@ -22,6 +24,24 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list of all s
 static ct_comm_t *newest;
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Group world = MPI_GROUP_NULL;
+
+/* A communicator of our own. Users' communicators of the same processes in the same order share one:
+ * calls on them come in the same order on all of their processes, since they may wait for each
+ * other. Threads at once may have another order, and share none. */
+struct ct_base {
+    struct ct_base *next;
+    MPI_Comm comm;
+    int users, size;
+    int *ranks; /* in MPI_COMM_WORLD; NULL: not to be shared */
+};
+static struct ct_base *bases;
+/* MPICH has about 2000 communicators in all, and most of them are to stay the program's. */
+#ifdef OPEN_MPI
+enum { MOST = 1024 };
+#else
+enum { MOST = 128 };
+#endif
+static _Atomic int made;
 
 /* ---- what is kept ---- */
 
@@ -72,6 +92,24 @@ static void unlink_state(ct_comm_t *c) {
     pthread_mutex_unlock(&lock);
 }
 
+static void leave_base(ct_comm_t *c) {
+    struct ct_base *base = c->of_base;
+    int last = 0;
+    if (!base) return;
+    pthread_mutex_lock(&lock);
+    if (!--base->users) {
+        struct ct_base **at = &bases;
+        while (*at != base) at = &(*at)->next;
+        *at = base->next;
+        last = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!last) return;
+    ct_give_back(&base->comm);
+    free(base->ranks);
+    free(base);
+}
+
 /* MPI calls it when the communicator is freed, and we in MPI_Finalize. */
 static int forget(MPI_Comm comm, int key, void *value, void *extra) {
     ct_comm_t *c = value;
@@ -83,7 +121,7 @@ static int forget(MPI_Comm comm, int key, void *value, void *extra) {
         c->kept = kept->next;
         release(kept);
     }
-    if (c->base != MPI_COMM_NULL) PMPI_Comm_free(&c->base);
+    leave_base(c);
     free(c->node_of);
     free(c);
     return MPI_SUCCESS;
@@ -171,35 +209,94 @@ void ct_communicators_end(void) {
 
 /* ---- communicators of our own ---- */
 
+void ct_give_back(MPI_Comm *own) {
+    PMPI_Comm_free(own);
+    atomic_fetch_sub(&made, 1);
+}
+
+/* Split `comm` if all of its processes may have one more communicator; the same everywhere. */
+static int split_agreed(MPI_Comm comm, int able, int colour, int order, MPI_Comm *part) {
+    int room = able && atomic_fetch_add(&made, 1) < MOST, all = room;
+    int error = PMPI_Allreduce(&room, &all, 1, MPI_INT, MPI_MIN, comm);
+    *part = MPI_COMM_NULL;
+    if (error == MPI_SUCCESS && !all) error = MPI_ERR_COMM;
+    if (error == MPI_SUCCESS) error = PMPI_Comm_split(comm, colour, order, part);
+    if (error == MPI_SUCCESS && *part != MPI_COMM_NULL)
+        error = PMPI_Comm_set_errhandler(*part, MPI_ERRORS_RETURN);
+    if (able && *part == MPI_COMM_NULL) atomic_fetch_sub(&made, 1);
+    return error;
+}
+
 /* Errors of what we do on the user's communicator are ours to deal with. */
-static int split_quietly(MPI_Comm comm, int rank, MPI_Comm *made) {
+static int split_quietly(MPI_Comm comm, int able, int rank, MPI_Comm *own) {
     MPI_Errhandler theirs;
     int error = PMPI_Comm_get_errhandler(comm, &theirs);
     if (error != MPI_SUCCESS) return error;
-    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    error = PMPI_Comm_split(comm, 0, rank, made); /* a duplicate would copy attributes */
-    PMPI_Comm_set_errhandler(comm, theirs);
+    if (theirs != MPI_ERRORS_RETURN) PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    error = split_agreed(comm, able, 0, rank, own); /* a duplicate would copy attributes */
+    if (theirs != MPI_ERRORS_RETURN) PMPI_Comm_set_errhandler(comm, theirs);
     PMPI_Errhandler_free(&theirs);
     return error;
+}
+
+static int is_sharable(void) {
+    int level;
+    return PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
+}
+
+/* One of the same processes in the same order; all of them have it, or none. */
+static struct ct_base *shared_base(const int *ranks, int size) {
+    struct ct_base *base;
+    pthread_mutex_lock(&lock);
+    for (base = bases; base; base = base->next)
+        if (base->ranks && base->size == size && !memcmp(base->ranks, ranks, (size_t)size * sizeof *ranks))
+            break;
+    if (base) base->users++;
+    pthread_mutex_unlock(&lock);
+    return base;
+}
+
+static int new_base(ct_comm_t *c, int *ranks) {
+    struct ct_base *base = calloc(1, sizeof *base);
+    MPI_Comm own = MPI_COMM_NULL;
+    int error = split_quietly(c->comm, base != NULL, c->rank, &own);
+    if (error != MPI_SUCCESS) {
+        free(base);
+        free(ranks);
+        return error;
+    }
+    pthread_mutex_lock(&lock);
+    *base = (struct ct_base){.next = bases, .comm = own, .users = 1, .size = c->size, .ranks = ranks};
+    c->of_base = bases = base;
+    pthread_mutex_unlock(&lock);
+    return MPI_SUCCESS;
+}
+
+static int find_base(ct_comm_t *c) {
+    int *ranks = is_sharable() ? ct_world_ranks(c->comm, c->size) : NULL;
+    c->of_base = ranks ? shared_base(ranks, c->size) : NULL;
+    if (!c->of_base) return new_base(c, ranks);
+    free(ranks);
+    return MPI_SUCCESS;
 }
 
 int ct_base(ct_comm_t *c) {
     if (c->base != MPI_COMM_NULL) return MPI_SUCCESS;
     if (c->refused) return MPI_ERR_COMM;
-    int error = split_quietly(c->comm, c->rank, &c->base);
-    if (error == MPI_SUCCESS) return PMPI_Comm_set_errhandler(c->base, MPI_ERRORS_RETURN);
-    c->base = MPI_COMM_NULL;
-    c->refused = 1;
-    ct_log(0, "no communicator of our own can be made: the MPI library runs all calls on one of %d"
-           " processes", c->size);
+    int error = find_base(c);
+    if (error == MPI_SUCCESS) c->base = c->of_base->comm;
+    else {
+        static _Atomic int told;
+        c->refused = 1;
+        if (!atomic_exchange(&told, 1))
+            ct_log(0, "no more communicators of our own can be made: the MPI library runs all calls"
+                   " on those of the program that have none");
+    }
     return error;
 }
 
 int ct_split(ct_comm_t *c, int colour, int order, MPI_Comm *part) {
     int error = ct_base(c);
     *part = MPI_COMM_NULL;
-    if (error == MPI_SUCCESS) error = PMPI_Comm_split(c->base, colour, order, part);
-    if (error == MPI_SUCCESS && *part != MPI_COMM_NULL)
-        error = PMPI_Comm_set_errhandler(*part, MPI_ERRORS_RETURN);
-    return error;
+    return error == MPI_SUCCESS ? split_agreed(c->base, 1, colour, order, part) : error;
 }

@@ -25,6 +25,12 @@ int ct_world_ppn(void); /* processes of MPI_COMM_WORLD on this node; all of them
 void ct_force_begin(void);
 void ct_configurations_end(void);
 
+/* Whether the program is to survive the death of processes. Our communicators would not be revoked
+ * with the user's, and so the MPI library runs all calls. */
+extern int ct_fault_tolerant;
+extern int ct_first_calls; /* of a communicator, which are left as they are (dispatch.c) */
+int ct_is_fault_tolerant(void); /* library.c */
+
 /* Ranks in MPI_COMM_WORLD of all processes of `comm`; the caller's. NULL: memory is out. */
 int *ct_world_ranks(MPI_Comm comm, int size);
 

@@ -104,7 +104,8 @@ typedef struct ct_kept {
  * processes of this MPI_COMM_WORLD have one. */
 struct ct_comm {
     MPI_Comm comm;
-    MPI_Comm base; /* a duplicate of ours for messages; errors are returned on it. See ct_base */
+    MPI_Comm base; /* one of ours for messages; errors are returned on it. See ct_base */
+    struct ct_base *of_base;
     int size, rank, is_inter; /* is_inter: always 0 */
     int nodes;     /* 0 until ct_spread was called */
     int ppn;       /* processes of each node; 0 if they differ */
@@ -117,6 +118,7 @@ struct ct_comm {
     unsigned long ruled_by;
     void *profile; /* its numbers (profile.c); NULL at first */
     int refused, left_out;      /* communicator.c: no base can be had; not one of ours to change */
+    int chosen;                 /* calls that were to be changed, before there was a base */
     struct ct_comm *older, *newer;
 };
 
@@ -132,8 +134,10 @@ int ct_base(ct_comm_t *c);
  * node r / PPN, for tests on one host. */
 int ct_spread(ct_comm_t *c);
 /* A communicator of our own of the processes with the same colour, ordered by `order`; collective
- * over c, an MPI error code. MPI_UNDEFINED: in none. Errors are returned on it. */
+ * over c, an MPI error code. MPI_UNDEFINED: in none. Errors are returned on it. There is a limit to
+ * how many we have, of which all processes of c make the same. */
 int ct_split(ct_comm_t *c, int colour, int order, MPI_Comm *part);
+void ct_give_back(MPI_Comm *own);
 /* What was kept under key and number, or NULL. */
 void *ct_find(ct_comm_t *c, const void *key, long number);
 /* Keep `data` with c; replaces nothing. `release` (may be NULL) is called when the communicator is

@@ -1,4 +1,5 @@
 /* What becomes of a call: whether it is ours to change, what it asks for, and who runs it. */
+#include "core.h"
 #include "dispatch.h"
 
 #include "calls.h"
@@ -10,6 +11,7 @@
 static _Thread_local int inside;
 /* The user's error handler has been called for the error of the call under way. */
 static _Thread_local int handled;
+int ct_fault_tolerant, ct_first_calls;
 /* What ran the last call of each collective; NULL: the MPI library by its own decision. */
 static _Thread_local const ct_configuration_t *last[CT_COLLECTIVES];
 
@@ -171,15 +173,21 @@ static int is_small(const ct_call_t *call) {
     }
 }
 
+/* A communicator of fewer processes may be freed soon: its first calls are not worth one of ours. */
+static int is_early(ct_comm_t *c) {
+    return c->base == MPI_COMM_NULL && c->size < ct_world_size && c->chosen++ < ct_first_calls;
+}
+
 /* The configuration that is to run it; NULL: the MPI library by its own decision. */
 static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
-    const ct_configuration_t *chosen = ct_forced(call->collective);
+    const ct_configuration_t *forced = ct_forced(call->collective), *chosen = forced;
     if (!chosen) chosen = ct_decide(c, call);
-    if (!chosen || chosen->kind == CT_LIBRARY) return NULL;
-    if (chosen->kind == CT_STEERED) return ct_steerable(c, chosen) ? chosen : NULL;
+    if (!chosen || chosen->kind == CT_LIBRARY || ct_fault_tolerant) return NULL;
     const ct_algorithm_t *algorithm = chosen->algorithm;
-    if (!is_small(call)) return NULL;
-    if (algorithm->fits && !algorithm->fits(c, call, chosen->values)) return NULL;
+    if (algorithm && !is_small(call)) return NULL;
+    if (algorithm && algorithm->fits && !algorithm->fits(c, call, chosen->values)) return NULL;
+    if (!forced && is_early(c)) return NULL;
+    if (chosen->kind == CT_STEERED) return ct_steerable(c, chosen) ? chosen : NULL;
     return ct_base(c) == MPI_SUCCESS ? chosen : NULL;
 }
 

@@ -5,7 +5,9 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 
+enum { USUAL_FIRST_CALLS = 3 };
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 _Atomic unsigned ct_engaged;
@@ -33,6 +35,11 @@ void ct_begin(void) {
     int configured = ct_settings_begin();
     atomic_store(&running, 1);
     if (configured) {
+        const char *first = ct_setting("COLLTUNE_FIRST_CALLS");
+        ct_first_calls = first ? atoi(first) : USUAL_FIRST_CALLS;
+        ct_fault_tolerant = ct_is_fault_tolerant();
+        if (ct_fault_tolerant)
+            ct_log(0, "fault tolerance is on: the MPI library runs all calls");
         ct_spread_begin();
         ct_force_begin();
         ct_load_decisions();

@@ -1,7 +1,10 @@
 /* Which MPI library runs, by its own words (as colltune.mpi.vendors reads them). */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "core.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,4 +93,21 @@ int ct_is_foreign(void) {
                         " %s %s; the job runs without it (colltune interpose --mpi compiles one)\n",
                 made_for, made_for_release, name, release);
     return 1;
+}
+
+/* ---- whether processes may die ---- */
+
+/* Open MPI: --with-ft ulfm, told by a variable that it exports. MPICH: a variable of the environment. */
+int ct_is_fault_tolerant(void) {
+    static const char *const names[] = {"MPIR_CVAR_ENABLE_FT", "MPIR_PARAM_ENABLE_FT",
+                                        "MPICH_ENABLE_FT", NULL};
+    const bool *enabled = dlsym(RTLD_DEFAULT, "ompi_ftmpi_enabled");
+    int found = enabled && *enabled;
+    for (int i = 0; names[i] && !found; i++) {
+        const char *value = getenv(names[i]);
+        found = value && *value && strcmp(value, "0") && strcmp(value, "no") &&
+                strcmp(value, "false");
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return found;
 }

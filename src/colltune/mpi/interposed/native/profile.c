@@ -384,12 +384,8 @@ void ct_profile_end(void) {
     for (size_t i = 0; i < records.n; i++) totals.collective_s += records.items[i].time_s;
     totals.least_s = totals.most_s = totals.collective_s;
     ct_comm_t *c = ct_comm(MPI_COMM_WORLD);
-    MPI_Comm comm = MPI_COMM_NULL;
-    int status = c ? ct_split(c, 0, c->rank, &comm) : MPI_ERR_COMM;
-    if (status == MPI_SUCCESS) {
-        status = add_up(comm, c->rank, c->size, &records, &totals);
-        PMPI_Comm_free(&comm);
-    }
+    int status = c ? ct_base(c) : MPI_ERR_COMM;
+    if (status == MPI_SUCCESS) status = add_up(c->base, c->rank, c->size, &records, &totals);
     if (status == MPI_SUCCESS && c->rank == 0)
         ct_profile_write(folder, rate, &world, &records, &totals);
     else if (c && c->rank == 0)

@@ -7,7 +7,7 @@
 static const char *const names[] = {
     "COLLTUNE_FORCE",   "COLLTUNE_TABLE",        "COLLTUNE_RULES", "COLLTUNE_PROFILE",
     "COLLTUNE_PROFILE_RATE", "COLLTUNE_FEEDBACK", "COLLTUNE_NODES", "COLLTUNE_LOG",
-    "COLLTUNE_SHM_MIB",
+    "COLLTUNE_SHM_MIB", "COLLTUNE_FIRST_CALLS",
 };
 enum { NAMES = sizeof names / sizeof *names, ASKING = 6 }; /* the first ones ask for something */
 

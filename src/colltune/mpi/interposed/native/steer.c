@@ -89,7 +89,7 @@ static const char *forbidden(void) {
 /* ---- ways ---- */
 
 static void forget(way_t *way) {
-    if (way->shadow != MPI_COMM_NULL) PMPI_Comm_free(&way->shadow);
+    if (way->shadow != MPI_COMM_NULL) ct_give_back(&way->shadow);
 }
 
 static void release(void *data) {
