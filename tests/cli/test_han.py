@@ -76,7 +76,7 @@ def test_measuring_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (("measure", "t", "--shape", "1x4"), CampaignError, "lies on one node"),
         (("measure", "t"), CampaignError, "at least one of each"),
         (("measure", "t", "--shape", "2x2", "--up", "x"), CampaignError, "'x' is not one of"),
-        (("select", "no", "--shape", "2x2"), DataError, "cannot read no"),
+        (("select", "no", "--shape", "2x2"), DataError, "no: cannot be read"),
     ],
 )
 def test_senseless_requests_are_refused(

@@ -123,14 +123,14 @@ def test_who_wants_less_gets_less(
 
 
 def test_statuses_have_colours_on_a_terminal_only(tmp_path: Path) -> None:
-    """An error is red for who looks at it; in a pipe the same text has no colour."""
+    """A warning is yellow for who looks at it; in a pipe the same text has no colour."""
     path = tmp_path / "rules"
     path.write_text("1\n7\n1\n4 2\n8192 3 0 0\n4096 9 0 0\n")
     words = (*QUICK, "lint", path, "--release", "5.0.8")
     with Session(words, TERMINAL, columns=500) as session:
         assert session.end() == 1
     piped = process.run([*map(str, words)], timeout_s=60)
-    assert f"{path}:6: \x1b[31merror\x1b[0m: message size 4096" in session.screen.raw
+    assert f"{path}:6: \x1b[33mwarning\x1b[0m: message size 4096" in session.screen.raw
     assert session.screen.text == piped.stdout.rstrip("\n")
 
 
