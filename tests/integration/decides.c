@@ -2,7 +2,8 @@
  *
  *   decides ask TABLE [COLLECTIVE:SIZE:NODESxPPN:BYTES ...]   the id of each choice, or "library"
  *   decides damage TABLE ROUNDS    reads ROUNDS damaged copies of it
- *   decides rules                  MPI is started: what rules decide, alone and in threads
+ *   decides rules                  MPI is started: what rules decide, with threads
+ *   decides rules alone            the same where one thread at a time is in MPI
  *
  * Says "checked N" at the end; a check that fails ends it with status 1. */
 #include "core.h"
@@ -189,9 +190,14 @@ static void read_strange(void) {
 
 static const colltune_rules_t *rules;
 
+/* By rules, else by a table whose only choice has the id "table". */
 static const char *decided(ct_comm_t *c, ct_call_t call) {
-    const ct_configuration_t *chosen = NULL;
-    if (!ct_rules_hold(call.collective) || !ct_rules_decide(c, &call, &chosen)) return "table";
+    static const ct_configuration_t choice = {.kind = CT_OWN, .id = "table"};
+    static ct_step_t step = {0, &choice};
+    static const ct_part_t part = {.n = 1, .steps = &step, .last = &step};
+    c->has_decisions = 1;
+    c->decisions[call.collective] = &part;
+    const ct_configuration_t *chosen = ct_decide(c, &call);
     return chosen ? chosen->id : "library";
 }
 
@@ -401,7 +407,8 @@ static void check_many(void) {
     static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 99, 100, 101, 102, 4095, 4096, 4097,
                                    65535, 65536, 65537, (size_t)1 << 40};
     ct_comm_t comms[] = {{.size = 2, .nodes = 1, .ppn = 2}, {.size = 4, .nodes = 2, .ppn = 2},
-                         {.size = 4, .nodes = 4, .ppn = 1}, {.size = 100, .nodes = 3}};
+                         {.size = 4, .nodes = 4, .ppn = 1}, {.size = 100, .nodes = 3},
+                         {.size = 100, .nodes = 4}};
     drawn_t drawn[MOST_RULES];
     CHECK(!rules->set("drawn", 0));
     for (int program = 0; program < PROGRAMS; program++) {
@@ -413,6 +420,25 @@ static void check_many(void) {
             if (!random_below(4)) CHECK(!rules->set("drawn", named_value = (long)random_below(200)));
             CHECK(!strcmp(decided(c, call), followed(drawn, c, &call)));
         }
+    }
+}
+
+/* Rules that turn at more sizes than are looked at one by one. */
+static void check_long(void) {
+    enum { TURNS = 60, APART = 10 };
+    ct_comm_t c = {.size = 8, .nodes = 4, .ppn = 2};
+    char name[16], next[16];
+    CHECK(!rules->clear() && !rules->configuration("two", end_ids[2]) && !rules->start("bcast", "r1"));
+    for (int i = 1; i <= TURNS; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        snprintf(next, sizeof next, "r%d", i + 1);
+        CHECK(!rules->rule(name, COLLTUNE_MSIZE, COLLTUNE_LT, i * APART, i % 2 ? "two" : "library",
+                           i < TURNS ? next : "table"));
+    }
+    CHECK(!rules->commit());
+    for (int msize = 0; msize < TURNS * APART + 2; msize++) {
+        int turn = msize / APART;
+        IS(BCAST(.msize = (size_t)msize), end_ids[turn >= TURNS ? 0 : turn % 2 ? 1 : 2]);
     }
 }
 
@@ -450,9 +476,9 @@ static void check_threads(void) {
     }
 }
 
-static void check_rules(void) {
+static void check_rules(int level) {
     int provided;
-    CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
+    CHECK(MPI_Init_thread(NULL, NULL, level, &provided) == MPI_SUCCESS && provided == level);
     rules = colltune_rules();
     CHECK(rules != NULL);
     CHECK(!rules->configuration("groups", GROUPS) && !rules->start("bcast", "first"));
@@ -464,7 +490,8 @@ static void check_rules(void) {
     check_refusals();
     check_all_collectives();
     check_many();
-    check_threads();
+    check_long();
+    if (level == MPI_THREAD_MULTIPLE) check_threads();
     CHECK(MPI_Finalize() == MPI_SUCCESS);
 }
 
@@ -473,7 +500,8 @@ int main(int n, char **arguments) {
     else if (n == 4 && !strcmp(arguments[1], "damage")) {
         read_strange();
         read_damaged(arguments[2], atol(arguments[3]));
-    } else if (n == 2) check_rules();
+    } else if (n == 2) check_rules(MPI_THREAD_MULTIPLE);
+    else if (n == 3 && !strcmp(arguments[2], "alone")) check_rules(MPI_THREAD_SINGLE);
     else return 2;
     ct_configurations_end();
     printf("checked %ld\n", checked);

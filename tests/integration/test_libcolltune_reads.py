@@ -160,10 +160,11 @@ def test_damaged_tables_do_no_harm(decides: Decides) -> None:
     decides.run("damage", str(path), os.environ.get("COLLTUNE_TEST_DAMAGED_TABLES", "2000"))
 
 
-def test_rules_decide_and_change(decides: Decides) -> None:
+@pytest.mark.parametrize("how", [(), ("alone",)])
+def test_rules_decide_and_change(decides: Decides, how: tuple[str, ...]) -> None:
     """Operators, parameters, named values by attribute, replacement, and threads that decide."""
     # MPI itself leaves memory behind
-    (checked,) = decides.run("rules", variables={"ASAN_OPTIONS": "detect_leaks=0"})
+    (checked,) = decides.run("rules", *how, variables={"ASAN_OPTIONS": "detect_leaks=0"})
     assert int(checked.split()[1]) > 700
 
 

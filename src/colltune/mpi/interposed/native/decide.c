@@ -1,6 +1,5 @@
 /* Which configuration runs a call: that of the rule base, else that of the decision table. */
 #include "rules.h"
-#include "table.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -156,6 +155,11 @@ decide_by_rules_or_first(ct_comm_t *c, const ct_call_t *call) {
 
 const ct_configuration_t *ct_decide(ct_comm_t *c, const ct_call_t *call) {
     const ct_part_t *part = c->decisions[call->collective];
-    if (!part || ct_rules_hold(call->collective)) return decide_by_rules_or_first(c, call);
-    return ct_choice(part, call->msize);
+    if (ct_rules_hold(call->collective)) {
+        const ct_part_t *ruled = ct_rules_part(c, call->collective);
+        if (!ruled) return decide_by_rules_or_first(c, call);
+        const ct_configuration_t *chosen = ct_choice(ruled, call->msize);
+        if (chosen != &ct_by_table) return chosen;
+    }
+    return part ? ct_choice(part, call->msize) : decide_by_rules_or_first(c, call);
 }

@@ -7,9 +7,9 @@
  * only when none can be in it.
  *
  * Where nothing but the size of messages differs between calls on a communicator, its rules are followed
- * once for each size at which one of them turns, and the answers are kept as a part of a table. */
+ * once for each size at which one of them turns, and the answers are kept as a part of a table. Where one
+ * thread at a time is in MPI, ct_decide looks at them without coming here. */
 #include "rules.h"
-#include "table.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -62,6 +62,8 @@ struct ct_program {
 };
 
 _Atomic unsigned ct_ruled;
+_Atomic unsigned long ct_rules_known;
+const ct_configuration_t ct_by_table;
 static _Atomic(ct_program_t *) current;
 static _Atomic int deciding; /* threads that may be in a program */
 static _Atomic unsigned long programs; /* so many were made */
@@ -114,8 +116,6 @@ static void look_at(ct_comm_t *c, const ct_call_t *call, unsigned looked_at, lon
 
 /* ---- deciding ---- */
 
-static const ct_configuration_t by_table; /* stands for what would hold without rules */
-
 /* Follow the rules from block to block. */
 static const ct_configuration_t *follow_blocks(const ct_program_t *program, const part_t *part,
                                                const long *p) {
@@ -125,7 +125,7 @@ static const ct_configuration_t *follow_blocks(const ct_program_t *program, cons
         long have = p[block->parameter], value = __atomic_load_n(block->value, __ATOMIC_RELAXED);
         at = block->next[holds(block->holds_if, have, value)];
     }
-    if (at == TO_TABLE) return &by_table;
+    if (at == TO_TABLE) return &ct_by_table;
     return at == TO_LIBRARY ? NULL : program->configurations[TO_CONFIGURATION - at];
 }
 
@@ -203,7 +203,7 @@ static int decide(ct_program_t *program, ct_comm_t *c, const ct_call_t *call,
     if (!(program->ruled & 1u << call->collective)) return 0;
     if (known && c->ruled_by == program->number) *chosen = ct_choice(known, call->msize);
     else *chosen = choose(program, c, call);
-    return *chosen != &by_table;
+    return *chosen != &ct_by_table;
 }
 
 int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t **chosen) {
@@ -215,6 +215,8 @@ int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_
     }
     if (how == 1) {
         ct_program_t *program = atomic_load_explicit(&current, memory_order_acquire);
+        unsigned long number = program ? program->number : 0;
+        atomic_store_explicit(&ct_rules_known, number, memory_order_relaxed);
         return program && decide(program, c, call, chosen);
     }
     atomic_fetch_add(&deciding, 1);
@@ -225,6 +227,7 @@ int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_
 }
 
 void ct_program_publish(ct_program_t *program) {
+    atomic_store(&ct_rules_known, 0);
     ct_program_t *old = atomic_exchange(&current, program);
     atomic_store(&ct_ruled, program ? program->ruled : 0);
     ct_engage(CT_BY_RULES, program ? program->ruled : 0);

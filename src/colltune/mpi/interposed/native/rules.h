@@ -4,6 +4,7 @@
 
 #include "colltune_rules.h"
 #include "ct.h"
+#include "table.h"
 
 #include <stdatomic.h>
 
@@ -15,6 +16,17 @@ extern _Atomic unsigned ct_ruled; /* bit 1 << c: there are rules for collective 
 
 static inline int ct_rules_hold(ct_collective_t collective) {
     return (atomic_load_explicit(&ct_ruled, memory_order_relaxed) & 1u << collective) != 0;
+}
+
+/* Number of the rules whose answers ct_decide may read from communicators; 0: none, since they were
+ * changed, or since another thread could change them meanwhile. */
+extern _Atomic unsigned long ct_rules_known;
+extern const ct_configuration_t ct_by_table; /* stands for what would hold without rules */
+
+/* What the rules say by the size of messages; NULL: ct_rules_decide finds it out. */
+static inline const ct_part_t *ct_rules_part(const ct_comm_t *c, ct_collective_t collective) {
+    unsigned long known = atomic_load_explicit(&ct_rules_known, memory_order_relaxed);
+    return c->ruled_by == known ? c->ruled[collective] : NULL;
 }
 
 /* Whether the rules decide the call; if so, by which configuration (NULL: the MPI library). */
