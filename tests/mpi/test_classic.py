@@ -132,7 +132,7 @@ def test_a_file_for_6_means_the_same_to_all_releases() -> None:
         (GOOD, {(0, Fault.NOT_EVERYWHERE, Severity.NOTE)}),
         ("1\n3\n1\n0 1\n0 2 0 0\n", set()),
         ("1\n3\n1\n0 1\n0 2 0 0\n7 7\n", {(6, Fault.DEAD_RULE, Severity.WARNING)}),
-        ("1\n5\n1\n0 1\n0 2 0 0\n", {(2, Fault.RULE_DROPPED, Severity.ERROR)}),
+        ("1\n5\n1\n0 1\n0 2 0 0\n", {(2, Fault.UNKNOWN, Severity.WARNING)}),
         ("2\n3\n1\n0 1\n0 2 0 0\n3\n0\n", {(6, Fault.DEAD_RULE, Severity.WARNING)}),
         ("1\n3\n1\n8 1\n0 2 0 0\n", {(4, Fault.INHERITED, Severity.WARNING)}),
         ("1\n3\n1\n0 1\n0 9 0 0\n", {(5, Fault.ENDS_PROGRAM, Severity.ERROR)}),

@@ -50,6 +50,10 @@ def ran(value: str, comm_size: int = 4) -> str:
         ("3:;15", "3 3 3 3"),
         ("3;0-1024", "3 3 3 3"),
         ("15,3", "15 15 15 15"),
+        ("3;abc", "3 3 3 3"),
+        ("3;;15", "3 3 3 3"),
+        ("3;15:0-max", "3 3 3 3"),
+        ("15:0-300,3:5", "15 15 15 15"),
         ("15:0-300 3", "15 15 15 15"),
         ("15:0-300:3", "15 15 15 15"),
         ("+3", "3 3 3 3"),
@@ -74,7 +78,7 @@ def test_what_runs_by_message_size(value: str, expected: str) -> None:
         *("abc", "-1", "3:0-300;abc", "3:0-300;;15", '"3:0-300;15"', "99999999999999999999"),
         *("3:0-99999999999999999999;15", "3:-5;15", "3:0-max;15", "3:0-;15", "3:abc;15"),
         *("3:0-300;-1:301-100000", "3:2147483648;15", "3:0-2147483648;15"),
-        "3:0-max@3-4;15",
+        *("3:0-max@3-4;15", "3:0-300,15:301-1000", "3:1k-2000;15", "3:0 -300;15", "3:200-100;abc"),
     ],
 )
 def test_what_is_rejected_as_a_whole(value: str) -> None:
@@ -146,6 +150,13 @@ def test_findings(value: str, fault: Fault, severity: Severity) -> None:
     assert (2, fault, severity) in found
 
 
+@pytest.mark.parametrize("never", ["99", "abc", "0", ""])
+def test_nothing_is_read_after_an_entry_without_a_range(never: str) -> None:
+    """What stands there is never reached, and draws no message."""
+    found = parse(VALUE.format(f"3;{never};4")).findings
+    assert {f.fault for f in found} == {Fault.DEAD_RULE}
+
+
 def test_other_lines_and_variables() -> None:
     """What sets nothing, no collective, or one that is not known here."""
     parsed = parse(
@@ -175,6 +186,13 @@ def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> No
     found = parse(f"I_MPI_ADJUST_SCAN=1\n{wrong}=1\nI_MPI_ADJUST_BCAST_SEGMENT=1\n").findings
     assert [(f.line, f.fault) for f in found] == [(2, Fault.UNKNOWN), (3, Fault.REMARK)]
     assert found[0].mend == f"write {meant}"
+
+
+@pytest.mark.parametrize("name", ["NEIGHBOR_ALLGATHER", "INEIGHBOR_ALLGATHER", "IFOO", "FOO_BAR"])
+def test_collectives_that_the_library_has_no_variable_for(name: str) -> None:
+    """It prints a message and ignores them."""
+    (finding,) = parse(f"I_MPI_ADJUST_SCAN=1\nI_MPI_ADJUST_{name}=1\n").findings
+    assert finding.fault is Fault.UNKNOWN
 
 
 def test_a_variable_of_the_job_goes_before_the_list() -> None:

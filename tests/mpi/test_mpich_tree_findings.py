@@ -125,6 +125,28 @@ FAULTY: list[tuple[str, str, Fault, str]] = [
         "reads 'avg_msg_size<=4294967297' as 'avg_msg_size<=1'",
     ),
     (
+        "a bound with a unit",
+        with_bcast(
+            {
+                "comm_type=intra": {
+                    "avg_msg_size<=1k": leaf("binomial"),
+                    "avg_msg_size=any": leaf("scatter_ring_allgather"),
+                },
+                **INTER,
+            }
+        ),
+        Fault.MALFORMED,
+        "reads 'avg_msg_size<=1k' as 'avg_msg_size<=1'",
+    ),
+    (
+        "a misspelt test beside any",
+        with_bcast(
+            {"comm_type=intra": {"comm_sze<=4": leaf("binomial"), "any": leaf("nb")}, **INTER}
+        ),
+        Fault.ENDS_PROGRAM,
+        "knows no test 'comm_sze<=4'",
+    ),
+    (
         "smp everywhere",
         with_bcast({"comm_type=intra": leaf("smp"), **INTER}),
         Fault.ENDS_PROGRAM,

@@ -136,6 +136,7 @@ def test_variables_of_others_are_left_alone() -> None:
         ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial", Fault.OUTRANKED, "warning", "apart by nodes"),
         ("MPIR_CVAR_COLLECTIVE_FALLBACK=error", Fault.ENDS_PROGRAM, "error", "in MPI_Init"),
         ("MPIR_CVAR_COLLECTIVE_FALLBACK=no", Fault.ENDS_PROGRAM, "error", "silent, print"),
+        ("MPIR_CVAR_DEVICE_COLLECTIVES=maybe", Fault.ENDS_PROGRAM, "error", "all, none, percoll"),
         ("MPIR_CVAR_BARRIER_DISSEM_KVAL=1", Fault.HANGS, "error", "radix below 2"),
         ("MPIR_CVAR_BARRIER_DISSEM_KVAL=x", Fault.ENDS_PROGRAM, "error", "not a number"),
         (

@@ -47,8 +47,7 @@ def other_variable(line: int, name: str) -> list[Finding]:
     if not name.startswith(_PREFIX):
         message = f"{shown(name)} chooses no preset, and is not looked at"
         return [Finding(line, Fault.REMARK, message, "none needed")]
-    rest = name.removeprefix(_PREFIX)
-    if rest in _OTHERS or rest.startswith("I") or rest.count("_") > rest.count("REDUCE_SCATTER"):
+    if name in _KNOWN or any(name.startswith(f"{known}_") for known in _KNOWN):
         message = f"{shown(name)}: nothing is known here of this collective"
         return [Finding(line, Fault.REMARK, message, "none needed")]
     message = f"{shown(name)}: there is no such collective; the library ignores it"
@@ -60,7 +59,7 @@ _FORM = "write <preset>:<first>-<last>;…;<preset>, with numbers up to 21474836
 
 
 def _numbers(line: int, value: Value) -> Iterator[Finding]:
-    for entry in value.entries:
+    for entry in value.read:
         yield from preset_lint.findings(
             line, entry.text, value.collective, entry.number, value.release
         )

@@ -90,6 +90,12 @@ class Value:
         """Whether any condition is on the number of processes, so that sizes get lost."""
         return any(c.counts_processes for entry in self.entries for c in entry.conditions)
 
+    @property
+    def read(self) -> tuple[Entry, ...]:
+        """The entries up to the first without conditions, after which the library reads no more."""
+        ends = (at for at, entry in enumerate(self.entries, 1) if not entry.conditions)
+        return self.entries[: next(ends, None)]
+
     @cached_property
     def order(self) -> Order:
         """The entries as they are tried: of equal ends the first place, and the last entry.
@@ -109,12 +115,13 @@ def parse(text: str, collective: Collective, release: str) -> Value:
         parts.pop()
     if not text.strip():
         return Value(text, collective, release, (Entry(text, presets.BUILT_IN, ()),))
-    entries = []
+    entries: list[Entry] = []
     for part in parts:
         entry = _entry(part)
-        if isinstance(entry, str):
+        if isinstance(entry, str) and all(before.conditions for before in entries):
             return Value(text, collective, release, (), entry)
-        entries.append(entry)
+        unread = Entry(part.strip(), presets.BUILT_IN, ())
+        entries.append(unread if isinstance(entry, str) else entry)
     return Value(text, collective, release, tuple(entries))
 
 
@@ -151,7 +158,7 @@ def _ends(text: str) -> tuple[int, int | None] | None:
     if match["end"] is None:
         return 0, first
     last = _integer(match["end"])
-    if last is None or last < 0:
+    if match["rest"] or last is None or last < 0:
         return None
     return first, (last if last >= first else None)
 

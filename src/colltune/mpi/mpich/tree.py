@@ -46,7 +46,7 @@ class Test:
     @property
     def number(self) -> int | None:
         """The bound of a test with ``<=`` or ``<``; None for any other."""
-        if self.relation == "=" or self.value == "pow2":
+        if self.relation in ("", "=") or self.value in ("any", "pow2"):
             return None
         return int(self.value)
 

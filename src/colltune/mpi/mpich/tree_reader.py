@@ -162,7 +162,7 @@ class _Reader:
             what = f"{TITLE} {self.release} knows no test {member.key!r} and aborts"
             self.fail(member.line, Fault.ENDS_PROGRAM, what, "correct the key", at_start=True)
             return None
-        bound = _BOUND.match(key)
+        bound = _BOUND.fullmatch(key)
         if found.number is not None and (bound is None or _digits(bound[1]) != found.number):
             what = f"{TITLE} reads {member.key!r} as {found.key!r}"
             mend = f"write a whole number up to {LARGEST}"

@@ -20,7 +20,10 @@ _HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
 _NEAR = 0.85
 LEAST_CHUNK = 64
 """Bytes below which chunks of messages make no sense."""
-_FALLBACKS = ("silent", "print", "error")
+_WORDS = {
+    "COLLECTIVE_FALLBACK": ("silent", "print", "error"),
+    "DEVICE_COLLECTIVES": ("all", "none", "percoll"),
+}
 
 
 def findings(parsed: Listed) -> tuple[Finding, ...]:
@@ -85,8 +88,9 @@ def _on_one(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
         yield from _on_choice(parsed, assignment, collective)
     elif assignment.bare.endswith("_ALGORITHM"):
         yield from _on_other_choice(parsed, assignment)
-    elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value not in _FALLBACKS:
-        what = f"{assignment.text}: {TITLE} knows {', '.join(_FALLBACKS)} and ends in MPI_Init"
+    elif assignment.value not in _WORDS.get(assignment.bare, (assignment.value,)):
+        words = ", ".join(_WORDS[assignment.bare])
+        what = f"{assignment.text}: {TITLE} knows {words} and ends in MPI_Init"
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one of them")
     elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value == "error":
         what = f"{assignment.text} ends programs in MPI_Init, whose own calls fall back, too"

@@ -157,7 +157,7 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
         if 0 <= section.id.value <= 21:
             yield Finding(
                 line,
-                Fault.RULE_DROPPED,
+                Fault.UNKNOWN,
                 f"rules for the collective with the id {section.id.value} are ignored by the"
                 " library, which has no algorithms for it",
                 "remove them",
