@@ -298,3 +298,12 @@ def test_the_rules_of_han_are_followed_too(tmp_path: Path) -> None:
     assert (small.component, large.component) == ("han", "tuned")
     assert large.configuration.algorithm == "pipeline"
     assert parsed.switch_points(C.BCAST, 8) == (0, 64)
+
+
+@pytest.mark.parametrize("release", ["4.1.8", "5.0.11"])
+def test_line_ends_of_windows_belong_to_values(release: str) -> None:
+    """The library prints a help text for both values, and decides by itself."""
+    text = "coll_tuned_use_dynamic_rules = 1\r\n\r\ncoll_tuned_bcast_algorithm = 5\r\n"
+    found = {(line, fault) for line, fault, _ in faults(text, release)}
+    assert {(1, Fault.MALFORMED), (3, Fault.RULE_DROPPED)} <= found
+    assert {line for line, _ in found} <= {0, 1, 3}

@@ -70,8 +70,8 @@ def read(text: str) -> Settings:
     settings = Settings()
     plain = _BLOCK_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.removeprefix("\ufeff"))
     for number, line in enumerate(plain.split("\n"), start=1):
-        stripped = line.strip(" \t\r\f\v")
-        if not stripped or stripped.startswith(("#", "//")):
+        stripped = line.strip(" \t\f\v")
+        if not stripped.strip() or stripped.startswith(("#", "//")):
             continue
         found = list(_of_line(stripped[:_LONGEST_LINE], number))
         settings.found += found
