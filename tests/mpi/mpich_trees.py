@@ -39,7 +39,7 @@ def job_table(release: str) -> DecisionTable:
                 (0, "allreduce.recursive_doubling"), (64, "allreduce.reduce_scatter_allgather")
             ),
             (C.ALLTOALL, 8): steps((0, "alltoall.pairwise")),
-            (C.REDUCE_SCATTER, 8): steps((0, "reduce_scatter.pairwise")),
+            (C.REDUCE_SCATTER, 8): steps((0, "reduce_scatter.recursive_halving")),
         },
         {
             (C.BCAST, Shape(1, 4)): steps((0, "bcast.scatter_recursive_doubling_allgather")),
