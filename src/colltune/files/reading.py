@@ -11,7 +11,6 @@ import json
 import os
 import select
 import stat
-import tomllib
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
@@ -122,6 +121,8 @@ def toml_of(text: str) -> dict[str, Any]:
     ValueError
         If it is none, nested too deeply, or has integers that no float can hold.
     """
+    import tomllib  # noqa: PLC0415 (a cold `select` reads none)
+
     found: dict[str, Any] = _checked(tomllib.loads, text)
     return found
 
