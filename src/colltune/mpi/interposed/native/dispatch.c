@@ -152,7 +152,7 @@ static int is_aliased(const ct_comm_t *c, const ct_call_t *call) {
         sent = block(sent, call->sendtype, c->rank * call->sendcount);
     if (call->collective == CT_GATHER || call->collective == CT_ALLGATHER)
         received = block(received, call->recvtype, c->rank * call->recvcount);
-    if (call->collective == CT_ALLGATHERV)
+    if (call->collective == CT_ALLGATHERV && call->rdispls)
         received = block(received, call->recvtype, ct_count_at(call, call->rdispls, c->rank));
     return sent == received;
 }
