@@ -18,10 +18,10 @@ from colltune.cli.env_request import Request, folder_of, release_of, shape_of
 from colltune.domain import Shape
 from colltune.errors import ColltuneError, LibraryError
 from colltune.models.bundle import load
+from colltune.models.guard import Guard
 from colltune.models.registry import Registry
 from colltune.mpi import library
 from colltune.selector.configuration import Target
-from colltune.selector.guard import Guard
 from colltune.server.job_file import job_file
 from colltune.server.rendering import rendering, renderings
 from tests.cli.conftest import Verb

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from colltune.domain import Instance
+from colltune.domain import Instance, RunStatus
+from colltune.models.applicability import coverage
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
 from tests.models.machines import configuration, measured
@@ -21,7 +24,7 @@ def cells(**changes: object) -> CellMatrix:
 def names(matrix: CellMatrix, nodes: int, ppn: int, msize: int) -> set[str]:
     """Return the algorithms that may be chosen for one instance."""
     as_arrays = (cells_of([n]) for n in (nodes, ppn, msize))
-    allowed = Coverage.of(matrix).candidates(*as_arrays)[0]
+    allowed = coverage(matrix).candidates(*as_arrays)[0]
     return {c.algorithm for c, a in zip(matrix.configurations, allowed, strict=True) if a}
 
 
@@ -55,6 +58,38 @@ def test_one_shape_counts_only_at_that_shape() -> None:
     assert names(matrix, 4, 3, 100) == ALL - {"linear"}
 
 
+def test_powers_of_two_are_learned() -> None:
+    """What is missing where processes are no power of two is no candidate at other such counts."""
+
+    def odd(algorithm: str, instance: Instance) -> bool:
+        return algorithm == "linear" and bool(instance.shape.nprocs & (instance.shape.nprocs - 1))
+
+    matrix = cells(nodes=(2, 3, 4, 6, 8, 12, 16, 20), left_out=odd)
+    for nodes in (5, 7, 9, 11, 13, 18):
+        assert names(matrix, nodes, 4, 1024) == ALL - {"linear"}
+    for nodes, ppn in ((2, 2), (4, 2), (16, 2)):
+        assert names(matrix, nodes, ppn, 1024) == ALL
+
+
+def test_failures_count_as_what_is_missing() -> None:
+    """A configuration that crashed at most counts, and ran at a few, is only chosen like those."""
+    data = measured(nodes=(2, 3, 4, 6, 8, 12), ppn=(1,))
+    crashed = (data.frame["algorithm"] == "linear") & data.frame["nodes"].isin([3, 6, 12])
+    status = data.frame["status"].where(~crashed, RunStatus.CRASH.value)
+    (matrix,) = cell_matrices(replace(data, frame=data.frame.assign(status=status))).values()
+    assert names(matrix, 5, 1, 1024) == ALL - {"linear"}
+    assert names(matrix, 4, 1, 1024) == ALL
+
+
+def test_what_ran_everywhere_costs_nothing() -> None:
+    """No tree is grown, and stored coverage is read back."""
+    found = coverage(cells())
+    assert not len(found.applicability.nodes.roots)
+    again = Coverage.from_arrays(found.arrays())
+    at = [cells_of(v) for v in ([2, 9], [1, 3], [64, 64])]
+    np.testing.assert_array_equal(again.candidates(*at), found.candidates(*at))
+
+
 def test_missing_large_cells_are_not_filled_in() -> None:
     """Where an algorithm timed out on many processes and large messages, it is no candidate."""
 
@@ -64,8 +99,8 @@ def test_missing_large_cells_are_not_filled_in() -> None:
 
     matrix = cells(left_out=timed_out)
     assert names(matrix, 16, 4, 16384) == ALL
-    assert names(matrix, 16, 4, 16385) == ALL - {"linear"}
-    assert names(matrix, 7, 4, 4194304) == ALL - {"linear"}
+    assert names(matrix, 16, 4, 65536) == ALL - {"linear"}
+    assert names(matrix, 8, 4, 4194304) == ALL - {"linear"}
     assert names(matrix, 4, 4, 4194304) == ALL
 
 
@@ -76,7 +111,7 @@ def test_missing_small_cells_are_not_filled_in() -> None:
         return algorithm == "linear" and instance.msize_bytes < 1024
 
     matrix = cells(left_out=late)
-    assert names(matrix, 4, 4, 1023) == ALL - {"linear"}
+    assert names(matrix, 4, 4, 64) == ALL - {"linear"}
     assert names(matrix, 4, 4, 1024) == ALL
 
 
@@ -118,12 +153,33 @@ def test_borrowed_coverage_extrapolates_where_the_machine_was_not_measured() -> 
         np.testing.assert_array_equal(again.candidates(*at), everything.candidates(*at))
 
 
+def test_nothing_is_predicted_far_from_what_was_measured() -> None:
+    """Sixteen times the counts, a sixteenth, twice the message; one count tells of no other."""
+    found = Coverage.of(cells(nodes=(32, 64), ppn=(1, 4)))
+    instances = [
+        (1024, 4, 1),
+        (1025, 4, 1),
+        (2, 1, 1),
+        (1, 1, 1),
+        (32, 4, 8388608),
+        (32, 4, 8388609),
+    ]
+    far = found.is_far(*(cells_of(list(v)) for v in zip(*instances, strict=True)))
+    assert far.tolist() == [False, True, False, True, False, True]
+    one = Coverage.of(cells(nodes=(32,), ppn=(1,)))
+    assert one.is_far(*(cells_of(v) for v in ([31, 32, 33], [1] * 3, [1] * 3))).tolist() == [
+        True,
+        False,
+        True,
+    ]
+
+
 def test_borrowed_coverage_reaches_twice_as_far_in_nodes() -> None:
     """Half to twice the nodes and processes of other machines count as near, sizes as they are."""
-    own = Coverage.of(cells(nodes=(4, 16), ppn=(1,)))
-    assert [list(side) for side in own.reach] == [[4, 4, 1], [16, 16, 4194304]]
-    low, high = own.borrowed(None).reach
-    assert [list(low), list(high)] == [[2, 2, 1], [32, 32, 4194304]]
+    own = Coverage.of(cells(nodes=(32, 64), ppn=(1,)))
+    assert [list(side) for side in own.farthest] == [[2, 2, 0], [1024, 1024, 8388608]]
+    low, high = own.borrowed(None).farthest
+    assert [list(low), list(high)] == [[1, 1, 0], [2048, 2048, 8388608]]
 
 
 def test_other_machines_are_twice_as_far() -> None:

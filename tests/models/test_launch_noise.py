@@ -19,8 +19,9 @@ def measured(common: float, own: float, launches: int = 6) -> pd.DataFrame:
             luck = rng.normal(0, common)
             for algorithm in "abcde":
                 time_s = 1e-6 * msize * np.exp(luck + rng.normal(0, own))
-                rows.append((4, 1, msize, algorithm, "", str(launch), time_s))
-    names = ["nodes", "ppn", "msize_bytes", "algorithm", "parameters", "launch", "time_s"]
+                rows.append(("bcast", 4, 1, msize, algorithm, "", str(launch), time_s, time_s, 1))
+    names = ["collective", "nodes", "ppn", "msize_bytes", "algorithm", "parameters", "launch"]
+    names += ["time_s", "time_p90_s", "n_reps"]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -29,7 +30,7 @@ def test_the_two_kinds_of_noise_are_told_apart() -> None:
     noise = launch_noise(measured(0.3, 0.05))
     assert noise.common == pytest.approx(0.3, rel=0.3)
     assert noise.own == pytest.approx(0.05, rel=0.15)
-    assert noise.of_gain == pytest.approx(np.sqrt(2) * noise.own)
+    assert noise.detectable == pytest.approx(1.96 * noise.own / np.sqrt(3))
     assert noise.launches == 6
 
 
@@ -39,6 +40,19 @@ def test_one_launch_tells_nothing() -> None:
     assert launch_noise(measured(0.3, 0.05).iloc[:0]) == UNKNOWN
 
 
+def test_repetitions_tell_the_least_that_noise_is() -> None:
+    """A 90th percentile 1.2816 standard deviations above the median of 100 repetitions."""
+    once = measured(0.3, 0.05, launches=1)
+    once = once.assign(time_p90_s=once["time_s"] * np.exp(1.2816 * 0.2), n_reps=100)
+    assert launch_noise(once).own == pytest.approx(0.2 * np.sqrt(np.pi / 200))
+
+
+def test_what_other_collectives_tell_counts_where_nothing_was_repeated() -> None:
+    """A collective of one launch has the launches' noise of the others."""
+    others = LaunchNoise(0.2, 0.04, 3.0)
+    assert launch_noise(measured(0.3, 0.05, launches=1), others) == LaunchNoise(0.2, 0.04, 1.0)
+
+
 def test_intervals_are_widened_by_what_the_median_hides() -> None:
     """The interval of one more launch is wider than the errors of medians over launches."""
     errors = np.random.default_rng(0).normal(0, 0.1, (200, 2))
@@ -46,5 +60,5 @@ def test_intervals_are_widened_by_what_the_median_hides() -> None:
     wide = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0, LaunchNoise(0.2, 0.03, 4.0))
     assert (wide.upper > 1.5 * narrow.upper).all()
     assert (wide.lower < 1.5 * narrow.lower).all()
-    assert narrow.noise == 0.01
-    assert wide.noise == pytest.approx(0.03 * np.sqrt(2 / 10))
+    assert narrow.detectable == 0.0
+    assert wide.detectable == pytest.approx(1.96 * 0.03 / np.sqrt(2))

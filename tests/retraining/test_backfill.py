@@ -12,9 +12,9 @@ from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.models.guard import Guard
 from colltune.retraining import backfill
 from colltune.selector.demand import Demand, DemandLog
-from colltune.selector.guard import Guard
 from tests.models.machines import CONTEXT, MSIZES, measured
 from tests.retraining.site import launch, retrain, site_of
 

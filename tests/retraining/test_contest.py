@@ -15,6 +15,7 @@ from colltune.domain import Collective, Context, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
+from colltune.models.guard import Guard
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.contest import (
     IN_FORCE,
@@ -33,7 +34,6 @@ from colltune.retraining.site_file import Thresholds
 from colltune.selector.evaluation.comparison import Difference
 from colltune.selector.evaluation.folds import Fold, fold
 from colltune.selector.evaluation.recipes import Choice
-from colltune.selector.guard import Guard
 from tests.models.machines import measured
 from tests.retraining.site import SHAPES, launch
 

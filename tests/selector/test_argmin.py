@@ -12,8 +12,8 @@ from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
 from colltune.models.error_model import ErrorModel
 from colltune.models.fitting import fit
+from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.guard import Guard
 from tests.models.machines import FORMULAS, configuration, measured
 
 GRID = measured(nodes=(2, 4, 8, 16, 32), ppn=(1, 2, 4))
@@ -79,7 +79,8 @@ def test_a_gain_within_the_error_keeps_the_default() -> None:
     assert kept.configuration == configuration("default")
     assert unguarded.configuration == configuration("binomial")
     assert kept.reason == (
-        f"default kept: predicted gain {unguarded.gain:.2f}x is within the model's error of 3.00x"
+        f"default kept: predicted {unguarded.gain:.2f}x, but predictions have been wrong by up to"
+        " 3.00x (asked: 3.08x)"
     )
     large = ModelSelector(bundle).select(instance(16, 4, 4194304))
     assert large.configuration == configuration("scatter_allgather")
@@ -89,10 +90,47 @@ def test_outside_the_data_more_is_asked() -> None:
     """Beyond the measured node counts a gain of 15 % is not enough, inside it is."""
     bundle = with_margin(BUNDLE, 1.0)
     inside, outside = (
-        ModelSelector(bundle, guard=Guard(1.05, 1000.0)).select(instance(n, 4, 1)) for n in (16, 64)
+        ModelSelector(bundle, guard=Guard(caution=2.0)).select(instance(n, 4, 1)) for n in (16, 64)
     )
     assert inside.configuration == configuration("binomial")
     assert (outside.configuration, outside.extrapolated) == (configuration("default"), True)
+    assert "but predictions this far outside the measured range" in outside.reason
+
+
+def test_a_gain_that_the_measurements_cannot_tell_keeps_the_default() -> None:
+    """At a measured shape it must be more than noise makes of one measurement."""
+    (model,) = BUNDLE.models
+    error = model.error._replace(shortfall=np.zeros(4), detectable=np.log(3.0))
+    bundle = replace(BUNDLE, models=(replace(model, error=error),))
+    kept, between = (ModelSelector(bundle).select(instance(n, 4, 1)) for n in (16, 15))
+    assert kept.configuration.is_default
+    assert "the measurements cannot tell gains below 3.00x from noise" in kept.reason
+    assert not between.configuration.is_default
+    assert kept.gain_bound is not None
+    assert kept.gain_bound < 1.0
+
+
+def test_a_gain_that_is_hardly_one_keeps_the_default() -> None:
+    """A change must be worth it."""
+    bundle = with_margin(BUNDLE, 1.0)
+    selector = ModelSelector(bundle, guard=Guard(least_gain=10.0))
+    selection = selector.select(instance(16, 4, 1))
+    assert selection.configuration.is_default
+    assert selection.reason.endswith("and a gain below 10.00x is not worth a change")
+
+
+def test_a_collective_whose_held_out_decisions_did_harm_is_left_alone() -> None:
+    """As a whole, with that reason; what would be chosen is still told without a guard."""
+    figures = {"bcast": {"gam": {"instances": 90, "harm": 0.2, "share": 0.1, "regret": 0.2}}}
+    bundle = replace(BUNDLE, evidence={"learners": figures})
+    selection = ModelSelector(bundle).select(instance(16, 4, 4194304))
+    assert selection.configuration.is_default
+    assert selection.reason == (
+        "default kept: 20% of 90 held-out decisions for bcast were slower than the default;"
+        " 10% may be"
+    )
+    free = ModelSelector(bundle, guard=False).select(instance(16, 4, 4194304))
+    assert not free.configuration.is_default
 
 
 def test_far_beyond_the_largest_message_the_default_is_kept() -> None:
@@ -130,7 +168,7 @@ def test_what_was_not_measured_near_is_told() -> None:
     """On one node, where nothing but the default's models reach, the reason says so."""
     selection = ModelSelector(BUNDLE).select(instance(1, 4, 64))
     assert selection.configuration == configuration("default")
-    expected = "default kept: nothing else was measured near 1x4 and this size"
+    expected = "default kept: nothing else is known to run on 1x4 at this size"
     assert selection.reason == expected
 
 
@@ -144,7 +182,7 @@ def test_a_default_that_was_not_measured_still_leaves_an_answer() -> None:
     unknown = ModelSelector(bundle).select(instance(1, 4, 64))
     assert unknown.configuration == configuration("default")
     assert unknown.prediction is None
-    assert unknown.reason == "default kept: nothing was measured near 1x4"
+    assert unknown.reason == "default kept: nothing is known to run on 1x4"
 
 
 def test_a_prediction_that_is_no_number_is_an_error() -> None:

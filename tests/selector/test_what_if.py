@@ -193,7 +193,7 @@ def test_other_rails_are_outside_what_was_measured(costs: Costs) -> None:
     )
     assert measured.configuration == configuration("binomial")
     assert others.configuration.is_default
-    assert "within the model's error of 1.20x" in others.reason
+    assert "have been wrong by up to 1.20x" in others.reason
 
 
 def test_rails_need_a_cost_model(bundle: Bundle, costs: Costs) -> None:

@@ -9,10 +9,10 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.files import whole
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.mpi.file_format import Written
 from colltune.mpi.interposed.beside import assignment
 from colltune.selector.configuration import Rendered, Target, render, rendered, selector_for
-from colltune.selector.guard import Guard
 
 
 @dataclass(frozen=True)

@@ -126,8 +126,8 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobPart:
 
 def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
     from colltune.models.bundle import load
+    from colltune.models.guard import Guard
     from colltune.selector.configuration import Target, render, selector_for
-    from colltune.selector.guard import Guard
     from colltune.server.slurm.job_part import part_of
 
     request = wanted.request

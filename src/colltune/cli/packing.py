@@ -25,10 +25,10 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.files import whole
 from colltune.models.bundle import Bundle, load
+from colltune.models.guard import Guard
 from colltune.selector.application import application_table, calls_on
 from colltune.selector.configuration import Rendered, Target, rendered, selector_for
 from colltune.selector.decision_table import Intervals
-from colltune.selector.guard import Guard
 from colltune.selector.profiled import Outlook, outlook
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from colltune.cli.console import Progress
     from colltune.cli.plot_source import Asked
+    from colltune.models.guard import Guard
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.guard import Guard
     from colltune.selector.series.maps import Maps
     from colltune.selector.series.regrets import Regrets
     from colltune.selector.series.runtimes import Runtimes

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
     from colltune.dataset.objective import Objective
     from colltune.models.bundle import Bundle
+    from colltune.models.guard import Guard
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.guard import Guard
 
 _BUNDLE_ONLY = "is for a bundle; drop it, or draw a bundle that `colltune fit` wrote"
 _DATA_ONLY = "is for measurements; drop it, or draw a dataset"
@@ -54,7 +54,7 @@ class Asked:
         DataError
             If there is to be none, and it is to be cautious.
         """
-        from colltune.selector.guard import Guard
+        from colltune.models.guard import Guard
 
         if not guard and caution is not None:
             raise DataError("--caution is the guard's, and --no-guard drops it: drop one of them")

@@ -82,8 +82,8 @@ def profile(
 
 def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
     from colltune.models.bundle import load
+    from colltune.models.guard import Guard
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.guard import Guard
     from colltune.selector.profiled import outlook
 
     return outlook(profile, ModelSelector(load(bundle), guard=Guard(caution=caution)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from colltune.decisions import Interval, Selection
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
-    from colltune.selector.guard import Guard
+    from colltune.models.guard import Guard
 
 
 def select(
@@ -66,7 +66,7 @@ def select(
     colltune select --bundle bundle --instances in.csv --out out.csv
     """
     from colltune.domain import Shape, parse_collective
-    from colltune.selector.guard import Guard
+    from colltune.models.guard import Guard
 
     limits = Guard(caution=caution) if guard else False
     if instances is not None:

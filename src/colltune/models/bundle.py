@@ -7,8 +7,10 @@ which colltune. Reading one imports numpy and nothing heavier, and unpickles not
 Format history
 --------------
 1. one ``<collective>.arrays`` file per collective, see `colltune.models.bundle_files`;
-2. adds ``objective``, the statistic of the runtime that was learned, and ``evidence``, why the
-   learners were chosen. Bundles of version 1 learned the median of medians.
+2. adds ``objective``, the statistic of the runtime that was learned, and ``evidence``, the figures
+   of held-out decisions. Bundles of version 1 learned the median of medians.
+3. adds where configurations ran, and what noise makes of a gain. Of older bundles everything counts
+   as running everywhere.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from colltune.models.bundle_files import packed, unpacked
 from colltune.models.runtime_model import CollectiveModel
 
 FORMAT = "colltune-bundle"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _MANIFEST = "manifest.json"
 _SUFFIX = ".arrays"
 _OLD_OBJECTIVE = "median"
@@ -46,8 +48,8 @@ class Bundle:
 
     ``models`` are those in memory, all or the ones asked for; ``collectives`` are all that the
     bundle has; ``training_shapes`` the shapes measured; ``created_utc`` an ISO time; ``objective``
-    the statistic of a cell's times that was learned; ``evidence`` what the choice of learners rests
-    on, JSON-able.
+    the statistic of a cell's times that was learned; ``evidence`` figures of held-out decisions,
+    JSON-able.
 
     ``id`` is the SHA-256 of its content in hexadecimal digits; ``colltune_version`` that which
     fitted it.
@@ -86,7 +88,7 @@ class Bundle:
         objective
             Which statistic of repetitions is predicted.
         evidence
-            What the choice of learners rests on, as JSON has it.
+            Figures of held-out decisions, as JSON has them.
         """
         bundle = cls(
             "",
@@ -118,6 +120,15 @@ class Bundle:
             f"this bundle has no models of {collective}, only of {known};"
             f" measure {collective} and fit again"
         )
+
+    def held_out(self, collective: Collective) -> Mapping[str, Any]:
+        """Return the figures of held-out decisions, empty for bundles that have none.
+
+        See `colltune.models.cross_validation.HeldOut.figures`.
+        """
+        learners: Mapping[str, Any] = self.evidence.get("learners", {}).get(collective.value, {})
+        figures: Mapping[str, Any] = learners.get(self.model(collective).learner, {})
+        return figures
 
     def configurations(self) -> tuple[Configuration, ...]:
         """Return all configurations modelled, collective by collective."""
@@ -279,7 +290,7 @@ def _read(
     )
 
 
-_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2}
+_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2, 3: _read_v2}
 
 
 def _read_collective(

@@ -85,6 +85,7 @@ def cell_matrices(
     slow = set(dataset.slow_cells().itertuples(index=False, name=None))
     timed = dataset.timed()
     library = dataset.context.library
+    noise = launch_noise(timed)
     matrices = {}
     for name, rows in cells.groupby("collective", sort=True):
         collective = Collective(str(name))
@@ -111,7 +112,7 @@ def cell_matrices(
             table.to_numpy(np.float64)[:, order],
             _flags(slow, str(name), table)[:, order],
             objective,
-            launch_noise(timed[timed["collective"] == name]),
+            launch_noise(timed[timed["collective"] == name], noise),
         )
     return matrices
 

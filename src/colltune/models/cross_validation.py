@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.models.cells import CellMatrix
-from colltune.models.coverage import Coverage
+from colltune.models.guard import HARM, Guard
+from colltune.models.runtime_model import CollectiveModel
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MAX_FOLDS = 5
-_HARM = 1.05
 
 
 def folds(cells: CellMatrix) -> NDArray[np.int64]:
@@ -39,65 +39,69 @@ def _dealt(key: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Out-of-fold results of one learner for all cells of one collective, each (n, C).
+    """Out-of-fold forecasts of one learner for all cells of one collective, each (n, C).
 
     ``predicted_s`` is NaN where nothing was left to learn from; ``candidate`` is what the rest of
-    the data allowed to choose.
+    the data allowed to choose, ``doubt`` that of its predictions; ``noise`` and ``far`` have the
+    shape (n).
     """
 
     predicted_s: Numbers
     candidate: Flags
+    doubt: Numbers
+    noise: Numbers
+    far: Flags
 
-    def figures(self, cells: CellMatrix) -> dict[str, float | int | None]:
-        """Return how good held-out decisions are, without a guard.
+    @classmethod
+    def empty(cls, cells: CellMatrix) -> HeldOut:
+        """Return one to be filled in, nothing known yet."""
+        n, shape = len(cells), cells.time_s.shape
+        unknown = np.zeros(shape, np.bool_), np.zeros(shape), np.zeros(n), np.zeros(n, np.bool_)
+        return cls(np.full(shape, np.nan), *unknown)
+
+    def fill(self, cells: CellMatrix, rows: Flags, model: CollectiveModel) -> None:
+        """Enter what `model`, fitted without `rows`, says of them."""
+        columns = [cells.configurations.index(c) for c in model.configurations]
+        forecast = model.forecast(cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows])
+        where = np.ix_(np.flatnonzero(rows), np.array(columns))
+        self.predicted_s[where] = forecast.time_s
+        self.candidate[where] = forecast.candidate
+        self.doubt[where] = forecast.doubt
+        self.noise[rows], self.far[rows] = forecast.noise, forecast.far
+
+    def figures(self, cells: CellMatrix, guard: Guard) -> dict[str, float | int | None]:
+        """Return how good held-out decisions under `guard` are; what did not run is the default.
 
         ``instances``; ``regret``, the mean of log(t_selected / t_best); ``share`` of the log gain
-        that was to be had over the default, and ``harm``, the share of instances more than 5 %
-        slower than it, both None without a default.
+        that was to be had over the default, and ``harm``, the share of instances that are slower
+        than it by more than 5 % and beyond noise. All but the first None without a default.
         """
-        rows, selected_s, best_s = self.decisions(cells)
-        if not len(rows):
-            return {"instances": 0, "regret": None, "share": None, "harm": None}
         column = cells.default_column
-        default_s = np.full(len(rows), np.nan) if column is None else cells.time_s[rows, column]
-        known = np.isfinite(default_s)
-        possible = float(np.log(default_s[known] / best_s[known]).sum())
-        gained = float(np.log(default_s[known] / selected_s[known]).sum())
+        decided = np.isfinite(self.predicted_s).any(axis=1)
+        if column is not None:
+            decided &= np.isfinite(cells.time_s[:, column])
+        rows = np.flatnonzero(decided)
+        if column is None or not len(rows):
+            return {"instances": len(rows), "regret": None, "share": None, "harm": None}
+        default_s, best_s = cells.time_s[rows, column], np.nanmin(cells.time_s[rows], axis=1)
+        selected_s = cells.time_s[rows, self._chosen(rows, column, guard)]
+        selected_s = np.where(np.isfinite(selected_s), selected_s, default_s)
+        possible = float(np.log(default_s / best_s).sum())
+        lost = np.log(selected_s / default_s)
         return {
             "instances": len(rows),
             "regret": float(np.log(selected_s / best_s).mean()),
-            "share": gained / possible if possible > 0 else None,
-            "harm": float((selected_s > _HARM * default_s)[known].mean()) if known.any() else None,
+            "share": -float(lost.sum()) / possible if possible > 0 else None,
+            "harm": float((lost > max(np.log(HARM), cells.noise.detectable)).mean()),
         }
 
-    def decisions(self, cells: CellMatrix) -> tuple[NDArray[np.int64], Numbers, Numbers]:
-        """Return the rows that leave something to choose, and their chosen and best times."""
-        eligible = self.candidate & np.isfinite(self.predicted_s) & np.isfinite(cells.time_s)
-        rows = np.flatnonzero(eligible.any(axis=1))
-        if not len(rows):
-            return rows, np.zeros(0), np.zeros(0)
-        chosen = np.where(eligible, self.predicted_s, np.inf).argmin(axis=1)[rows]
-        return rows, cells.time_s[rows, chosen], np.nanmin(cells.time_s[rows], axis=1)
-
-
-def empty(cells: CellMatrix) -> HeldOut:
-    """Return results to be filled in, nothing known yet."""
-    return HeldOut(np.full(cells.time_s.shape, np.nan), np.zeros(cells.time_s.shape, np.bool_))
-
-
-def fill(
-    held_out: HeldOut, cells: CellMatrix, rows: Flags, predicted_s: Numbers, *, cautious: bool
-) -> None:
-    """Enter what a model fitted without `rows` predicts for them.
-
-    `predicted_s` has one column per configuration that the remaining rows know, in order;
-    ``cautious`` is as for `Coverage.candidates`.
-    """
-    rest = cells.rows(~rows)
-    columns = [cells.configurations.index(c) for c in rest.configurations]
-    candidates = Coverage.of(rest).candidates(
-        cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows], cautious=cautious
-    )
-    where = np.ix_(np.flatnonzero(rows), np.array(columns))
-    held_out.predicted_s[where] = predicted_s
-    held_out.candidate[where] = candidates
+    def _chosen(self, rows: NDArray[np.int64], column: int, guard: Guard) -> NDArray[np.int64]:
+        """Return what is chosen at `rows`, given the default's `column`."""
+        predicted_s = self.predicted_s[rows]
+        with np.errstate(invalid="ignore"):
+            gain = np.log(predicted_s[:, [column]] / predicted_s)
+            required = guard.required_log_gain(self.doubt[rows], self.noise[rows])
+            follows = self.candidate[rows] & (gain > required) & ~self.far[rows, None]
+        follows[:, column] = True
+        chosen = np.where(follows, predicted_s, np.inf).argmin(axis=1)
+        return np.where(np.isfinite(predicted_s[:, column]), chosen, column)

@@ -14,35 +14,27 @@ Numbers = NDArray[np.float64]
 
 INTERVAL = (0.05, 0.95)
 """Quantiles of the error of log time that bound the 90 % interval of a prediction."""
-RATIO_QUANTILE = 0.4
-"""Quantile of the error of a predicted gain that the guard asks a gain to survive.
-
-A compromise between gain and harm, with its figures in `colltune.selector.guard`.
-"""
-LEAST_NOISE = 0.01
-"""Standard error of a log gain that is at least assumed."""
-_MOST_NOISE = 0.05
-_CELLS = 10
+SHORTFALL_QUANTILE = 0.6
 _TAIL = 1.645
 _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
-_UNKNOWN_MARGIN = float(np.log(1.2))
+UNKNOWN_SHORTFALL = float(np.log(1.2))
+"""By how much a log gain may be too high where nothing tells."""
 
 
 class ErrorModel(NamedTuple):
     """Out-of-fold errors of C configurations, all natural logarithms of ratios, shape (C).
 
     ``lower`` and ``upper`` are the `INTERVAL` quantiles of log(measured / predicted) time.
-    ``margin`` is what a predicted log gain over the default must exceed: minus the
-    `RATIO_QUANTILE` of log(measured gain / predicted gain), at least 0. ``noise`` is the
-    standard error of a log gain that noise between launches leaves where about ten cells tell it,
-    kept between 0.01 and 0.05.
+    ``shortfall`` is by how much measured log gains over the default fell short of predicted ones:
+    their `SHORTFALL_QUANTILE`, at least 0. ``detectable`` is the least log gain that the
+    measurements of one cell tell from none.
     """
 
     lower: Numbers
     upper: Numbers
-    margin: Numbers
-    noise: float = LEAST_NOISE
+    shortfall: Numbers
+    detectable: float = 0.0
 
     @classmethod
     def of(
@@ -58,15 +50,10 @@ class ErrorModel(NamedTuple):
         tells the interval is widened, the errors being independent of a launch's luck.
 
         A configuration with fewer than 10 errors borrows those of all; without any error at all
-        the interval is a factor of 2 either way and the margin 20 %.
+        the interval is a factor of 2 either way and the shortfall 20 %.
         """
         errors = np.log(measured_s) - np.log(predicted_s)
-        lower, upper = (_quantiles(errors, q, None) for q in INTERVAL)
-        if default_column is None:
-            margin = np.zeros(errors.shape[1])
-        else:
-            gains = errors[:, [default_column]] - errors
-            margin = -_quantiles(gains, RATIO_QUANTILE, default_column)
+        lower, upper = (_quantiles(errors, q) for q in INTERVAL)
         lower = np.where(np.isnan(lower), -_UNKNOWN_SPREAD, lower)
         upper = np.where(np.isnan(upper), _UNKNOWN_SPREAD, upper)
         half = (upper - lower) / 2.0
@@ -74,26 +61,43 @@ class ErrorModel(NamedTuple):
         return cls(
             lower - more,
             upper + more,
-            np.where(np.isnan(margin), _UNKNOWN_MARGIN, np.maximum(margin, 0.0)),
-            float(np.clip(launches.of_gain / np.sqrt(_CELLS), LEAST_NOISE, _MOST_NOISE)),
+            _shortfall(errors, default_column),
+            launches.detectable,
         )
+
+    @classmethod
+    def unknown(cls, n_configurations: int, launches: LaunchNoise) -> Self:
+        """Return one of predictions whose errors are not known yet."""
+        zeros = np.zeros(n_configurations)
+        return cls(zeros, zeros, zeros, launches.detectable)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields."""
-        bounds = {"lower": self.lower, "upper": self.upper, "margin": self.margin}
-        return bounds | {"noise": np.array([self.noise])}
+        bounds = {"lower": self.lower, "upper": self.upper, "shortfall": self.shortfall}
+        return bounds | {"detectable": np.array([self.detectable])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `arrays`; bundles of version 1 know no noise."""
-        noise = float(arrays["noise"][0]) if "noise" in arrays else LEAST_NOISE
-        return cls(arrays["lower"], arrays["upper"], arrays["margin"], noise)
+        """Rebuild from `arrays`; bundles before version 3 have other names."""
+        shortfall = arrays["shortfall" if "shortfall" in arrays else "margin"]
+        noise = arrays.get("detectable", arrays.get("noise"))
+        detectable = 0.0 if noise is None else float(noise[0])
+        return cls(arrays["lower"], arrays["upper"], shortfall, detectable)
 
 
-def _quantiles(errors: Numbers, quantile: float, excluded: int | None) -> Numbers:
-    """Return each column's quantile, that of all columns but `excluded` where it has too few."""
-    others = np.delete(errors, excluded, axis=1) if excluded is not None else errors
-    pooled = others[np.isfinite(others)]
+def _shortfall(errors: Numbers, default_column: int | None) -> Numbers:
+    """Return `ErrorModel.shortfall` from errors of log times (n, C)."""
+    if default_column is None:
+        return np.zeros(errors.shape[1])
+    short = errors - errors[:, [default_column]]
+    others = _quantiles(np.delete(short, default_column, axis=1), SHORTFALL_QUANTILE)
+    known = np.where(np.isnan(others), UNKNOWN_SHORTFALL, np.maximum(others, 0.0))
+    return np.insert(known, default_column, 0.0)
+
+
+def _quantiles(errors: Numbers, quantile: float) -> Numbers:
+    """Return each column's quantile, that of all columns where it has too few; NaN without any."""
+    pooled = errors[np.isfinite(errors)]
     fallback = float(np.quantile(pooled, quantile)) if pooled.size else np.nan
     result = np.full(errors.shape[1], fallback)
     for column, values in enumerate(errors.T):

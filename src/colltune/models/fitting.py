@@ -16,12 +16,13 @@ from colltune.domain import Collective, Context, Shape
 from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
 from colltune.models import cross_validation
+from colltune.models.applicability import coverage
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
+from colltune.models.guard import Guard
 from colltune.models.learners import AUTO, Learner, learner_entry, resolved
-from colltune.models.predictors import CautiousPredictor, Predictor, predictor_class
+from colltune.models.predictors import Predictor, predictor_class
 from colltune.models.runtime_model import CollectiveModel
 from colltune.models.workers import processes, spread
 
@@ -114,7 +115,9 @@ def fit_cells(
         fitted[task.collective].append((task, predictor))
     held_out = {c: _held_out(cells, fitted[c]) for c, cells in matrices.items()}
     shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
-    figures = {c.value: {name: held_out[c].figures(cells)} for c, cells in matrices.items()}
+    figures = {
+        c.value: {name: held_out[c].figures(cells, Guard())} for c, cells in matrices.items()
+    }
     return Bundle.new(
         context,
         [_model(cells, fitted[c], held_out[c]) for c, cells in matrices.items()],
@@ -200,13 +203,18 @@ def _model(
     """Return the model of all cells, with the errors of its held-out predictions."""
     task, predictor = next((t, p) for t, p in fitted if t.fold == _WHOLE)
     error = ErrorModel.of(cells.time_s, held_out.predicted_s, cells.default_column, cells.noise)
+    return _of_part(task, predictor, error)
+
+
+def _of_part(task: _Task, predictor: Predictor, error: ErrorModel) -> CollectiveModel:
+    cells = task.cells
     return CollectiveModel(
         cells.collective,
         cells.configurations,
         task.learner,
         task.feature_set,
         predictor,
-        Coverage.of(cells),
+        coverage(cells),
         error,
     )
 
@@ -215,15 +223,10 @@ def _held_out(
     cells: CellMatrix, fitted: Sequence[tuple[_Task, Predictor]]
 ) -> cross_validation.HeldOut:
     fold_of = cross_validation.folds(cells)
-    result = cross_validation.empty(cells)
+    result = cross_validation.HeldOut.empty(cells)
     for task, predictor in fitted:
         if task.fold != _WHOLE:
-            rows = fold_of == task.fold
-            features = named_feature_set(task.feature_set).matrix(
-                cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows]
-            )
-            cautious = isinstance(predictor, CautiousPredictor)
-            cross_validation.fill(
-                result, cells, rows, predictor.predict(features), cautious=cautious
-            )
+            n_configurations = len(task.cells.configurations)
+            unknown = ErrorModel.unknown(n_configurations, cells.noise)
+            result.fill(cells, fold_of == task.fold, _of_part(task, predictor, unknown))
     return result

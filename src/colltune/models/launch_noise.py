@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 _NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
-_INSTANCE = ["nodes", "ppn", "msize_bytes"]
+_P90 = 1.2816
+_Z95 = 1.96
+_LEAST_CONTRASTS = 30
+_LEAST_REPS = 10
+_INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
 _CONFIGURATION = ["algorithm", "parameters"]
 
 
@@ -25,8 +29,8 @@ class LaunchNoise(NamedTuple):
     """Standard deviations of log times over launches.
 
     ``common`` is what a launch does to all configurations alike, ``own`` to a single one;
-    ``launches`` how many launches a cell has in the mean. Both are 0 where no cell was measured in
-    two launches.
+    ``launches`` how many launches a cell has in the mean. Where no cell was measured in two
+    launches, ``common`` is 0 and ``own`` what the repetitions of a launch tell: a lower bound.
     """
 
     common: float = 0.0
@@ -34,9 +38,9 @@ class LaunchNoise(NamedTuple):
     launches: float = 1.0
 
     @property
-    def of_gain(self) -> float:
-        """Standard deviation of a log ratio of two configurations in one launch."""
-        return float(np.sqrt(2.0) * self.own)
+    def detectable(self) -> float:
+        """The least log gain that a cell's measurements tell from none: 1.96 standard errors."""
+        return float(_Z95 * self.own * np.sqrt(2.0 / self.launches))
 
     @property
     def averaged_away(self) -> float:
@@ -48,33 +52,61 @@ class LaunchNoise(NamedTuple):
 UNKNOWN = LaunchNoise()
 
 
-def launch_noise(measured: pd.DataFrame) -> LaunchNoise:
-    """Return the noise of one collective's measurements.
+def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> LaunchNoise:
+    """Return the noise of one collective's measurements, or of several together.
 
     Parameters
     ----------
     measured
-        Timed rows with `time_s`, ``launch`` and the columns that name a cell; robust against a
-        minority of odd launches.
+        Timed rows with `time_s`, `time_p90_s`, `n_reps`, ``launch`` and the columns that name a
+        cell; robust against a minority of odd launches.
+    elsewhere
+        The noise of the other collectives, which counts where too little was measured twice.
     """
+    if not len(measured):
+        return elsewhere
     cell = [*_INSTANCE, *_CONFIGURATION]
     launches = measured.groupby(cell)["launch"].transform("nunique").to_numpy()
-    if not len(measured) or not (launches > 1).any():
-        return UNKNOWN
-    several = measured.loc[launches > 1, [*cell, "launch"]].copy()
-    several["log"] = np.log(measured.loc[launches > 1, "time_s"].to_numpy(np.float64))
-    residual = several["log"] - several.groupby(cell)["log"].transform("mean")
+    often = launches > 1
+    several = measured.loc[often, [*cell, "launch"]].copy()
+    several["log"] = np.log(measured.loc[often, "time_s"].to_numpy(np.float64))
+    own = _own(several)
+    if own is None:
+        known = max(elsewhere.own, _of_repetitions(measured))
+        return LaunchNoise(elsewhere.common, known, float(launches.mean()))
+    several["residual"] = several["log"] - several.groupby(cell)["log"].transform("mean")
     # a mean over k launches takes 1/k of the variance with it
-    count = launches[launches > 1]
-    several["residual"] = residual * np.sqrt(count / (count - 1.0))
+    several["residual"] *= np.sqrt(launches[often] / (launches[often] - 1.0))
     together = several.groupby([*_INSTANCE, "launch"])["residual"]
-    common = together.transform("mean").to_numpy(np.float64)
-    size = together.transform("size").to_numpy()
-    own = (several["residual"].to_numpy(np.float64) - common)[size > 1]
-    own_sd = _spread(own * np.sqrt(size[size > 1] / (size[size > 1] - 1.0)))
-    common_sd = float(np.sqrt(max(_spread(common) ** 2 - own_sd**2 / size.mean(), 0.0)))
-    return LaunchNoise(common_sd, own_sd, float(launches.mean()))
+    common = float(np.median(np.abs(together.transform("mean")))) * _NORMAL
+    size = float(together.transform("size").mean())
+    common_sd = float(np.sqrt(max(common**2 - own**2 / size, 0.0)))
+    return LaunchNoise(common_sd, own, float(launches.mean()))
 
 
-def _spread(values: Numbers) -> float:
-    return float(_NORMAL * np.median(np.abs(values))) if len(values) else 0.0
+def _own(several: pd.DataFrame) -> float | None:
+    """Return what a launch does to one configuration; None where too little tells.
+
+    How the log ratio of two neighbouring configurations of an instance differs between a launch and
+    the next one has four times its variance.
+    """
+    ordered = several.sort_values([*_INSTANCE, "launch", *_CONFIGURATION], kind="stable")
+    following = ordered.groupby([*_INSTANCE, "launch"])["log"].shift(-1)
+    ratio = ordered.assign(ratio=ordered["log"] - following)
+    by_launch = ratio.groupby([*_INSTANCE, *_CONFIGURATION], sort=False)["ratio"]
+    differences = by_launch.diff().to_numpy(np.float64)
+    differences = differences[np.isfinite(differences)]
+    if len(differences) < _LEAST_CONTRASTS:
+        return None
+    return float(_NORMAL * np.median(np.abs(differences)) / 2.0)
+
+
+def _of_repetitions(measured: pd.DataFrame) -> float:
+    """Return the standard error of a cell's median that its repetitions tell, 0 if they do not."""
+    told = measured[(measured["n_reps"] >= _LEAST_REPS) & (measured["time_s"] > 0)]
+    if not len(told):
+        return 0.0
+    ratio = told["time_p90_s"].to_numpy(np.float64) / told["time_s"].to_numpy(np.float64)
+    spread = np.log(np.maximum(ratio, 1.0)) / _P90
+    errors = spread * np.sqrt(np.pi / 2.0 / told["n_reps"].to_numpy(np.float64))
+    return float(np.nanmedian(errors)) if np.isfinite(errors).any() else 0.0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,8 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import BundleError
 from colltune.features import feature_set
 from colltune.models.coverage import Coverage
-from colltune.models.error_model import ErrorModel
+from colltune.models.error_model import UNKNOWN_SHORTFALL, ErrorModel
+from colltune.models.guard import noise_of
 from colltune.models.predictors import CautiousPredictor, Predictor
 
 Numbers = NDArray[np.float64]
@@ -25,9 +25,8 @@ class Forecast(NamedTuple):
 
     ``time_s``, ``lower_s``, ``upper_s`` (n, C) are seconds; ``candidate`` (n, C) tells which
     configurations may be chosen there; ``extrapolated`` (n) which instances lie outside the
-    measured range, ``distance`` (n) how many times beyond it; ``shortfall`` (n, C) by which log
-    ratio a configuration may fall behind the default, None where the learner tells no such thing
-    for single instances.
+    measured range, ``far`` (n) which too far outside; ``doubt`` (n, C) by how much log gains over
+    the default may be too high, ``noise`` (n) what noise alone can make of one.
     """
 
     time_s: Numbers
@@ -35,8 +34,9 @@ class Forecast(NamedTuple):
     upper_s: Numbers
     candidate: Flags
     extrapolated: Flags
-    distance: Numbers
-    shortfall: Numbers | None = None
+    far: Flags
+    doubt: Numbers
+    noise: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,26 +63,33 @@ class CollectiveModel:
         instances = np.broadcast_arrays(*vectors)
         features = feature_set(self.feature_set).matrix(*instances)
         time_s = _rounded(self.predictor.predict(features))
-        distance = self.coverage.distance(*instances)
+        extrapolated = self.coverage.extrapolated(*instances)
+        doubt = np.tile(self._doubt_inside, (len(features), 1))
+        if extrapolated.any():
+            doubt = np.where(extrapolated[:, None], self.doubt(*instances), doubt)
         return Forecast(
             time_s,
             time_s * np.exp(self.error.lower),
             time_s * np.exp(self.error.upper),
-            self.coverage.candidates(*instances, cautious=self.is_cautious),
-            distance > 1.0,
-            distance,
-            self._shortfall(features),
+            self.coverage.candidates(*instances),
+            extrapolated,
+            self.coverage.is_far(*instances),
+            doubt,
+            noise_of(self.error.detectable, self.coverage.has_shape(*instances[:2])),
         )
 
-    @cached_property
-    def is_cautious(self) -> bool:
-        """Whether the learner tells how badly a choice may turn out."""
-        return isinstance(self.predictor, CautiousPredictor)
+    def doubt(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
+        """Return how far gains may fall short outside the measured range, (n, C), as log ratios."""
+        if self.default_column is None or not isinstance(self.predictor, CautiousPredictor):
+            return np.maximum(self.error.shortfall, UNKNOWN_SHORTFALL)[None, :]
+        features = feature_set(self.feature_set).matrix(nodes, ppn, msize_bytes)
+        return self.predictor.shortfall(features, self.default_column)
 
-    def _shortfall(self, features: Numbers) -> Numbers | None:
-        if self.default_column is None or not self.is_cautious:
-            return None
-        return cast(CautiousPredictor, self.predictor).shortfall(features, self.default_column)
+    @property
+    def _doubt_inside(self) -> Numbers:
+        """What `doubt` is inside the range, (C): none for learners that tell it by instance."""
+        is_told = isinstance(self.predictor, CautiousPredictor)
+        return np.zeros_like(self.error.shortfall) if is_told else self.error.shortfall
 
     def model(self, configuration: Configuration) -> RuntimeModel:
         """Return the model of one configuration.

@@ -18,6 +18,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.plots import panels as layout
 from colltune.plots.algorithm_styles import (
     DEFAULT,
@@ -27,7 +28,6 @@ from colltune.plots.algorithm_styles import (
     algorithm_legend,
 )
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.guard import Guard
 from colltune.selector.series.maps import (
     ChoiceMap,
     Field,

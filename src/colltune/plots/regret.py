@@ -13,10 +13,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.plots import panels as layout
 from colltune.plots.lettering import plain
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.guard import Guard
 from colltune.selector.series import regrets
 from colltune.selector.series.pick import ALL, Pick
 from colltune.selector.series.regrets import InstanceRegrets, Regrets, geometric_mean

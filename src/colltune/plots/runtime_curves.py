@@ -14,10 +14,10 @@ from matplotlib.patches import Patch
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.plots import panels as layout
 from colltune.plots.algorithm_styles import AlgorithmStyles, algorithm_legend
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.guard import Guard
 from colltune.selector.series.pick import ALL, Pick
 from colltune.selector.series.runtimes import (
     Line,

@@ -25,9 +25,9 @@ from colltune.bench.campaign import Campaign
 from colltune.domain import Collective, Context, Shape
 from colltune.files import whole
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.demand import Demand
-from colltune.selector.guard import Guard
 
 Flags = NDArray[np.bool_]
 _FIRST_LINE = "# The next campaign, planned by colltune retrain; it is written anew every time."

@@ -26,6 +26,7 @@ from colltune.domain import Collective, Context
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import Progress
+from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.held_out import Parts
@@ -36,7 +37,6 @@ from colltune.selector.evaluation.folds import Fold, Source
 from colltune.selector.evaluation.outcomes import Decided, Instances
 from colltune.selector.evaluation.recipes import Choice, Fitted, Learned, Recipe
 from colltune.selector.evaluation.run import decided
-from colltune.selector.guard import Guard
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"

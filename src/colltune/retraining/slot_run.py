@@ -11,6 +11,7 @@ from typing import Any
 from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, RegistryConflict
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import Progress, fit_cells
+from colltune.models.guard import Guard
 from colltune.models.registry import Action, Registry
 from colltune.models.registry.registry import NOTHING
 from colltune.retraining import backfill
@@ -27,7 +28,6 @@ from colltune.retraining.record import Record, Slot
 from colltune.retraining.site_file import Site
 from colltune.selector.demand import read_demand
 from colltune.selector.evaluation.folds import Source
-from colltune.selector.guard import Guard
 
 _NOTE_CHARACTERS = 2000
 Phase = Callable[[str], AbstractContextManager[Progress]]

@@ -12,8 +12,8 @@ from colltune.decisions import Candidate, Prediction, Selection
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.models.runtime_model import CollectiveModel, Forecast
-from colltune.selector.guard import Guard
 
 Allowed = Callable[[Configuration, Instance], bool]
 UsableFrom = Callable[[Configuration, int], int | None]
@@ -23,6 +23,7 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 _RUNNERS_UP = 3
 _BORROWED = "; judged by other machines' measurements"
+_NO_DOUBT = 1.005
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -30,10 +31,11 @@ class Decisions(NamedTuple):
     """Choices for n instances of one collective.
 
     ``chosen`` (n) are columns of `ModelSelector.portfolio`; ``fastest`` (n) what would be chosen
-    without a guard, -1 where nothing was measured near enough; ``rank_s`` (n, C) the predicted
-    times that were compared, infinite where a configuration must not be chosen; ``required`` (n, C)
-    the log gain the guard asked for; ``doubt`` (n, C) by how much predicted log gains may be too
-    high; ``beyond`` (n) where a message is out of the guard's reach.
+    without a guard, -1 where nothing runs that is known; ``rank_s`` (n, C) the predicted times that
+    were compared, infinite where a configuration must not be chosen; ``required`` (n, C) the log
+    gain the guard asked for; ``doubt`` (n, C) by how much predicted log gains may be too high,
+    noise included; ``beyond`` (n) where an instance is too far from what was measured; ``withheld``
+    whether the collective is left to the library as a whole.
     """
 
     chosen: Integers
@@ -42,6 +44,7 @@ class Decisions(NamedTuple):
     required: Numbers
     doubt: Numbers
     beyond: Flags
+    withheld: bool
     forecast: Forecast
 
 
@@ -51,7 +54,7 @@ def no_models(collective: Collective) -> str:
 
 
 class ModelSelector:
-    """Chooses by predicted runtime; see `colltune.selector.guard` for when the default is kept.
+    """Chooses by predicted runtime; see `colltune.models.guard` for when the default is kept.
 
     Parameters
     ----------
@@ -140,7 +143,8 @@ class ModelSelector:
         vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
         forecast = model.forecast(*vectors)
         rank_s = self._ranked(model, forecast, vectors)
-        required, doubt, beyond = self._limits(model, forecast, vectors)
+        required, doubt, beyond = self._limits(forecast)
+        withheld = self.withheld(collective) is not None
         default = model.default_column
         fastest = self._argmin(model, rank_s, vectors)
         if default is None:
@@ -148,11 +152,11 @@ class ModelSelector:
             chosen = np.where(beyond, len(model.configurations), chosen)
         else:
             gain = np.log(forecast.time_s[:, [default]]) - np.log(rank_s)
-            blocked = (gain <= required) | beyond[:, None]
+            blocked = (gain <= required) | beyond[:, None] | withheld
             blocked[:, default] = False
             guarded = np.where(blocked, np.inf, rank_s)
             chosen = self._argmin(model, guarded, vectors)
-        return Decisions(chosen, fastest, rank_s, required, doubt, beyond, forecast)
+        return Decisions(chosen, fastest, rank_s, required, doubt, beyond, withheld, forecast)
 
     def _ranked(
         self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
@@ -188,25 +192,27 @@ class ModelSelector:
             return 0
         return self._usable_from(configuration, nprocs)
 
-    def _limits(
-        self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
-    ) -> tuple[Numbers, Numbers, Flags]:
+    def withheld(self, collective: Collective) -> str | None:
+        """Return why the guard leaves `collective` to the library as a whole; None if it does not.
+
+        Its held-out decisions were too often slower than the default.
+        """
+        held_out = self.bundle.held_out(collective)
+        if self.guard is None or not self.guard.withholds(held_out):
+            return None
+        return (
+            f"default kept: {held_out['harm']:.0%} of {held_out['instances']} held-out decisions"
+            f" for {collective} were slower than the default; {self.guard.most_harm:.0%} may be"
+        )
+
+    def _limits(self, forecast: Forecast) -> tuple[Numbers, Numbers, Flags]:
         """Return `Decisions.required`, `Decisions.doubt` and `Decisions.beyond`."""
-        nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
-        coverage, error = model.coverage, model.error
         guard = self.guard or Guard()
-        cautious = forecast.shortfall is not None
-        distance = forecast.distance
-        doubt = guard.doubt(forecast.shortfall, error.margin, distance)
+        doubt = np.maximum(guard.caution * forecast.doubt, forecast.noise[:, None])
         if self.guard is None:
             free = np.full(forecast.time_s.shape, -np.inf)
             return free, doubt, np.zeros(len(free), np.bool_)
-        required = guard.required_log_gain(
-            doubt, distance, error.noise, cautious=cautious, borrowed=coverage.own is not None
-        )
-        counts = np.stack([nodes, nodes * ppn, msize_bytes])
-        beyond = guard.beyond_reach(counts, *coverage.reach, cautious=cautious)
-        return required, doubt, beyond
+        return guard.required_log_gain(forecast.doubt, forecast.noise), doubt, forecast.far
 
     def _argmin(
         self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
@@ -318,11 +324,13 @@ class _Descriptions:
     def _reason(self, row: int, chosen: int, instance: Instance) -> str:
         fastest = int(self._decisions.fastest[row])
         default = self._model.default_column
+        if self._decisions.withheld:
+            return self._selector.withheld(instance.collective) or ""
         if self._decisions.beyond[row]:
             return f"default kept: {instance.shape} or the message is far from what was measured"
         if default is None:
             if fastest < 0:
-                return f"default kept: nothing was measured near {instance.shape}"
+                return f"default kept: nothing is known to run on {instance.shape}"
             return "fastest predicted; the default was not measured"
         if chosen == default:
             return self._why_kept(row, default, fastest, instance)
@@ -330,16 +338,25 @@ class _Descriptions:
 
     def _why_kept(self, row: int, default: int, fastest: int, instance: Instance) -> str:
         if not self._has_rivals(row, default):
-            return f"default kept: nothing else was measured near {instance.shape} and this size"
+            return f"default kept: nothing else is known to run on {instance.shape} at this size"
         if fastest == default:
             if self._faster_but_refused(row, default):
                 return "default kept: nothing that is predicted faster may be used here"
             return "the default is predicted fastest"
-        required = float(np.exp(self._decisions.required[row, fastest]))
-        return (
-            f"default kept: predicted gain {self._gain(row, default, fastest):.2f}x"
-            f" is within the model's error of {required:.2f}x"
-        )
+        gain = self._gain(row, default, fastest)
+        return f"default kept: predicted {gain:.2f}x, {self._short_of(row, fastest)}"
+
+    def _short_of(self, row: int, column: int) -> str:
+        """Return what a predicted gain falls short of."""
+        forecast, required = self._decisions.forecast, self._decisions.required[row, column]
+        asked = f"{np.exp(required):.2f}x"
+        if required <= forecast.noise[row]:
+            return f"and the measurements cannot tell gains below {asked} from noise"
+        doubt = float(np.exp(forecast.doubt[row, column]))
+        if doubt < _NO_DOUBT:
+            return f"and a gain below {asked} is not worth a change"
+        where = "this far outside the measured range " if forecast.extrapolated[row] else ""
+        return f"but predictions {where}have been wrong by up to {doubt:.2f}x (asked: {asked})"
 
     def _gain(self, row: int, default: int, column: int) -> float:
         time_s = self._times[0][row]

@@ -13,7 +13,6 @@ from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
 from colltune.selector.decision_table import decision_table
-from colltune.selector.guard import Guard
 
 Intervals = tuple[Interval, ...]
 
@@ -164,8 +163,7 @@ class _Side:
         """Return the largest message that the bundle says anything of."""
         if collective not in self.bundle.collectives:
             return 1
-        reach = (self.selector.guard or Guard()).reach
-        return int(reach * int(self.bundle.model(collective).coverage.high[2])) + 1
+        return int(self.bundle.model(collective).coverage.farthest[1][2]) + 1
 
     def times_s(
         self, collective: Collective, found: Sequence[_Difference], at_bytes: Sequence[int]

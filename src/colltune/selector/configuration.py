@@ -9,6 +9,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
@@ -16,7 +17,6 @@ from colltune.mpi.interposed import own
 from colltune.mpi.interposed.beside import beside
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, one_choice_table
-from colltune.selector.guard import Guard
 from colltune.selector.whole_table import whole_table
 
 LARGEST_ELEMENT_BYTES = 8

@@ -18,7 +18,6 @@ from colltune.decisions import DecisionTable, Interval, Selection
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi.layouts import even_layouts
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.guard import Guard
 from colltune.selector.switch_points import grid, switch_points
 
 Integers = NDArray[np.int64]
@@ -199,8 +198,7 @@ class _Agreement:
 
 def largest_msize(selector: ModelSelector, collective: Collective) -> int:
     """Return the largest message in bytes for which the default may be replaced."""
-    reach = (selector.guard or Guard()).reach
-    return int(reach * int(selector.bundle.model(collective).coverage.high[2]))
+    return int(selector.bundle.model(collective).coverage.farthest[1][2])
 
 
 def _tabulated(

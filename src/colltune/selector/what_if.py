@@ -31,7 +31,6 @@ from colltune.models.cost_model import Instances, Rails
 from colltune.models.costs.designs import Design, designs
 from colltune.models.runtime_model import CollectiveModel, Forecast
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.guard import Guard
 
 Numbers = NDArray[np.float64]
 _MOST = 2**31 - 1
@@ -150,8 +149,7 @@ class WhatIf:
         given = {f.name: getattr(model, f.name) for f in fields(CollectiveModel)}
         scaled = _OtherRails(**given, costs=self._costs, measured=self._measured, rails=rails)
         models = tuple(scaled if m is model else m for m in self._bundle.models)
-        guard = _outside_guard(model) if self._guard else False
-        return ModelSelector(replace(self._bundle, models=models), guard=guard)
+        return ModelSelector(replace(self._bundle, models=models), guard=self._guard)
 
     def _terms(self, configuration: Configuration, situation: Situation) -> tuple[Share, ...]:
         cost = self._costs.get(configuration)
@@ -161,14 +159,6 @@ class WhatIf:
         at = Instances.of(instance.shape.nodes, instance.shape.ppn, instance.msize_bytes)
         seconds = cost.by_coefficient_s(at, self._measured, situation.rails)[0]
         return shares(seconds, generic=cost.is_generic)
-
-
-def _outside_guard(model: CollectiveModel) -> Guard:
-    """Return the guard for other rails, which asks for as much as outside the measured range."""
-    usual = Guard()
-    if model.is_cautious:
-        return usual._replace(caution=2 * usual.caution)
-    return usual._replace(min_gain=usual.min_gain_extrapolated)
 
 
 def _outside(model: CollectiveModel, instance: Instance) -> list[str]:
@@ -196,7 +186,10 @@ class _OtherRails(CollectiveModel):
     rails: Rails = field(kw_only=True)
 
     def forecast(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Forecast:
-        """Predict; what has no known cost is no candidate, except the default."""
+        """Predict as outside the measured range; what has no known cost is no candidate.
+
+        The default always is one.
+        """
         forecast = super().forecast(nodes, ppn, msize_bytes)
         ratio = self._ratios(Instances.of(nodes, ppn, msize_bytes))
         least, most = np.nanmin(ratio, axis=1), np.nanmax(ratio, axis=1)
@@ -212,6 +205,7 @@ class _OtherRails(CollectiveModel):
             upper_s=forecast.upper_s * np.maximum(up, 1.0),
             candidate=forecast.candidate & known,
             extrapolated=np.ones_like(forecast.extrapolated),
+            doubt=self.doubt(nodes, ppn, msize_bytes),
         )
 
     def _ratios(self, instances: Instances) -> Numbers:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
+from colltune.models.guard import Guard
 from colltune.selector.configuration import Rendered, Target, render, selector_for
-from colltune.selector.guard import Guard
 from colltune.server.lru import Lru
 
 _MOST_ENTRIES, _MOST_BYTES = 1024, 32 << 20

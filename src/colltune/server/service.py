@@ -12,12 +12,12 @@ from typing import Any
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import LibraryError
+from colltune.models.guard import Guard
 from colltune.models.registry import Entry
 from colltune.mpi.formats import FORMATS
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target
 from colltune.selector.demand import Demand, DemandLog
-from colltune.selector.guard import Guard
 from colltune.selector.intervals_json import tables, tables_json
 from colltune.selector.selection_json import selection_json
 from colltune.server.answers import Answer, Demanded, Document

@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     header_timeout_s
         In which a client must have sent the head of its request.
     caution
-        Of the guard; see `colltune.selector.guard`.
+        Of the guard; see `colltune.models.guard`.
     poll_s
         Between looks at the registry.
     threads

@@ -7,8 +7,8 @@ import time
 import structlog
 
 from colltune.errors import ColltuneError
+from colltune.models.guard import Guard
 from colltune.selector.configuration import Target
-from colltune.selector.guard import Guard
 from colltune.server.answers import Answer
 from colltune.server.rendering import rendering
 from colltune.server.state import Loaded, State

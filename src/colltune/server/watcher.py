@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from colltune.errors import BundleError, ColltuneError
-from colltune.selector.guard import Guard
+from colltune.models.guard import Guard
 from colltune.server.answers import Answer, answer_bytes
 from colltune.server.lru import Lru
 from colltune.server.metrics import Metrics

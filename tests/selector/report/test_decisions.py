@@ -59,7 +59,7 @@ def test_reasons_agree_with_the_words_of_select(
     words = {
         Why.GAIN: "faster than the default",
         Why.FASTEST: "the default is predicted fastest",
-        Why.NOTHING: "nothing else was measured near",
+        Why.NOTHING: "nothing else is known to run",
         Why.FAR: "far from what was measured",
     }
     seen = set()
@@ -71,7 +71,7 @@ def test_reasons_agree_with_the_words_of_select(
         if why in words:
             assert words[why] in selection.reason
         else:
-            assert selection.reason.startswith("default kept: predicted gain")
+            assert selection.reason.startswith("default kept: predicted ")
             assert selection.extrapolated == (why is Why.OUTSIDE)
     assert set(words) <= seen
 

@@ -7,9 +7,9 @@ import pytest
 from colltune.domain import Collective, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
-from colltune.selector.guard import Guard
 from colltune.server.views.predictions import prediction_view
 from tests.models.machines import FORMULAS, measured
 

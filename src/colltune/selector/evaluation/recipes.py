@@ -16,12 +16,12 @@ from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
+from colltune.models.guard import Guard
 from colltune.models.learners import learner_entry
 from colltune.models.published import INTERPOLATION, PUBLISHED, predicted_s
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.baselines import LibraryDefault, SingleBest, VirtualBest
 from colltune.selector.evaluation.folds import Fold
-from colltune.selector.guard import Guard
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]

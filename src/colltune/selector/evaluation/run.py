@@ -17,6 +17,7 @@ from colltune.domain import Configuration, Context
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
+from colltune.models.guard import Guard
 from colltune.models.workers import cluster, processes, spread
 from colltune.selector.evaluation.by_time import weigh
 from colltune.selector.evaluation.evaluation import Evaluation, Setup
@@ -32,7 +33,6 @@ from colltune.selector.evaluation.recipes import (
     references,
 )
 from colltune.selector.evaluation.splits import LeaveNodesOut, NodeCounts, Split
-from colltune.selector.guard import Guard
 
 Numbers = NDArray[np.float64]
 

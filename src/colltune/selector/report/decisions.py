@@ -22,13 +22,14 @@ Flags = NDArray[np.bool_]
 class Why(StrEnum):
     """Why a configuration is used, or the default kept."""
 
-    GAIN = "replaced: the predicted gain is beyond the model's error"
+    GAIN = "replaced: predicted faster, beyond doubt and noise"
     NO_DEFAULT = "fastest predicted; the default was not measured"
     FASTEST = "kept: the default is predicted fastest"
-    ERROR = "kept: a gain is predicted, within the model's error"
+    ERROR = "kept: the predicted gain is too small to be sure of"
     OUTSIDE = "kept: a gain is predicted outside the measured range, too small to trust there"
-    NOTHING = "kept: nothing else was measured near enough"
+    NOTHING = "kept: nothing else is known to run here"
     FAR = "kept: too far from everything measured"
+    WITHHELD = "kept: held-out decisions for this collective did too much harm"
 
     @property
     def is_replaced(self) -> bool:
@@ -157,6 +158,7 @@ def reasons(decisions: Decisions, default_column: int | None) -> Integers:
     else:
         rivals = candidate.sum(axis=1) > candidate[:, default_column]
         cases = [
+            (np.full(len(chosen), decisions.withheld), Why.WITHHELD),
             (decisions.beyond, Why.FAR),
             (chosen != default_column, Why.GAIN),
             (~rivals, Why.NOTHING),

@@ -14,6 +14,7 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.models.fitting import Progress
+from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.evaluation import (
     Evaluation,
@@ -24,7 +25,6 @@ from colltune.selector.evaluation import (
     evaluate_split,
 )
 from colltune.selector.evaluation.folds import SplitError
-from colltune.selector.guard import Guard
 from colltune.selector.report.figures import comparable_cells
 from colltune.selector.report.measured import Comparison, compare
 from colltune.selector.series.pick import ALL, Pick, beside

@@ -24,6 +24,7 @@ _CODES = {
     Why.OUTSIDE: "O",
     Why.NOTHING: "N",
     Why.FAR: "X",
+    Why.WITHHELD: "H",
 }
 
 

@@ -28,6 +28,7 @@ _WHY = {
     Why.OUTSIDE: ("O", "#f0e442", "M0 8 8 0M0 0 8 8"),
     Why.NOTHING: ("N", "#ececec", "M0 4H8"),
     Why.FAR: ("X", "#888888", "M0 0 8 8"),
+    Why.WITHHELD: ("H", "#aaaaaa", "M4 0V8"),
 }
 GAINS = (1.0, 1.2, 1.5, 2.0, 4.0)
 """Where the bins of the gain map begin."""

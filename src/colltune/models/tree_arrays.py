@@ -1,0 +1,126 @@
+"""Grown trees of scikit-learn as the arrays of a numpy predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.models.predictors.forest import STEP
+from colltune.models.predictors.lines import Nodes
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_CHILDREN = ("left", "right")
+
+
+class Tree(Protocol):
+    """A grown tree of scikit-learn: its nodes as arrays, and the leaf of each instance."""
+
+    children_left: Integers
+    children_right: Integers
+    feature: Integers
+    threshold: Numbers
+    value: Numbers
+
+    def apply(self, X: NDArray[np.float32]) -> Integers:
+        """Return the numbers of the leaves (n) that features (n, k) end in."""
+        ...
+
+
+class Rounding:
+    """Rounds thresholds along message size, so that shapes have hundreds of steps, not thousands.
+
+    To odd sixteenths of an octave, or to the middle between the instances that a threshold lies
+    between if there is none: each of the instances grown on stays in its leaf.
+    """
+
+    def __init__(self, X32: NDArray[np.float32], along: Sequence[int]) -> None:
+        self._values = {f: np.unique(X32[:, f].astype(np.float64)) for f in along}
+
+    def __call__(self, features: Integers, thresholds: Numbers) -> NDArray[np.float32]:
+        """Return the thresholds (n) of `features` (n) as float32."""
+        result = thresholds.copy()
+        for feature, values in self._values.items():
+            at = np.flatnonzero(features == feature)
+            above = np.searchsorted(values, thresholds[at], side="right")
+            low, high = values[above - 1], values[above]
+            rounded = (np.floor(thresholds[at] * 8) + 0.5) / 8
+            fits = (low <= rounded) & (rounded < high)
+            result[at] = np.where(fits, rounded, (low + high) / 2)
+        return _rounded_down(result)
+
+
+def leaves(leaf_of: Integers, regret: Numbers) -> tuple[Integers, NDArray[np.int32]]:
+    """Return what the leaves stand for.
+
+    Parameters
+    ----------
+    leaf_of
+        Node that each of n instances ends in, for T trees, shape (T, n).
+    regret
+        Regrets, and anything else to be averaged, shape (n, K).
+
+    Returns
+    -------
+    Per instance and tree the row of the table for its leaf, shape (T, n), and the table, (R, K) in
+    `STEP`: the instances, and the means of those that share a leaf.
+    """
+    n_trees, n = leaf_of.shape
+    marks = np.random.default_rng(0).integers(0, 1 << 63, (n,), dtype=np.uint64)
+    keys = (leaf_of + np.arange(n_trees)[:, None] * (int(leaf_of.max()) + 1)).ravel()
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    counts = np.diff(starts, append=len(keys))
+    instances = order % n
+    # a set of instances is told by the sum of their marks, which wraps around
+    sets = np.add.reduceat(marks[instances], starts)
+    names = instances[starts]
+    shared = np.flatnonzero(counts > 1)
+    _, firsts, numbers = np.unique(sets[shared], return_index=True, return_inverse=True)
+    names[shared] = n + numbers
+    means = [
+        regret[instances[starts[at] : starts[at] + counts[at]]].mean(axis=0, keepdims=True)
+        for at in shared[firsts].tolist()
+    ]
+    row_of = np.empty(len(keys), np.int64)
+    row_of[order] = np.repeat(names, counts)
+    table = np.rint(np.concatenate([regret, *means]) / STEP).astype(np.int32)
+    return row_of.reshape(n_trees, n), table
+
+
+def nodes(
+    trees: Sequence[Tree],
+    leaf_of: Sequence[Integers],
+    row_of: Sequence[Integers],
+    rounded: Rounding,
+) -> Nodes:
+    """Return the inner nodes of all trees in turn.
+
+    ``leaf_of`` names leaves of each tree, every one at least once, ``row_of`` their rows of the
+    table; ``rounded`` rounds the thresholds.
+    """
+    parts: dict[str, list[NDArray[Any]]] = {n: [] for n in ("features", "thresholds", *_CHILDREN)}
+    roots, first = [], 0
+    for tree, at_leaves, rows in zip(trees, leaf_of, row_of, strict=True):
+        inner = np.flatnonzero(tree.children_left >= 0)
+        # where a child goes: to an inner node by its new number, or to a row of the table
+        target = np.zeros(len(tree.children_left), np.int64)
+        target[inner] = first + np.arange(len(inner))
+        target[at_leaves] = -1 - rows
+        roots.append(target[0])
+        first += len(inner)
+        parts["features"].append(tree.feature[inner].astype(np.uint8))
+        parts["thresholds"].append(rounded(tree.feature[inner], tree.threshold[inner]))
+        parts["left"].append(target[tree.children_left[inner]].astype(np.int32))
+        parts["right"].append(target[tree.children_right[inner]].astype(np.int32))
+    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return Nodes(**joined, roots=np.array(roots, np.int32))
+
+
+def _rounded_down(thresholds: Numbers) -> NDArray[np.float32]:
+    """Return the largest float32 up to each threshold: a float32 exceeds both or none."""
+    nearest = thresholds.astype(np.float32)
+    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)

@@ -1,0 +1,46 @@
+"""When the default is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colltune.models.guard import Guard, noise_of
+
+
+def test_the_least_gain_the_doubt_and_the_noise_are_asked_for() -> None:
+    """The least gain times the doubt, or what noise can make of a gain where that is more."""
+    doubt, noise = np.log([[1.0, 1.2], [1.0, 1.2]]), np.log([1.01, 1.15])
+    required = np.exp(Guard().required_log_gain(doubt, noise))
+    np.testing.assert_allclose(required, [[1.025, 1.23], [1.15, 1.23]])
+
+
+def test_caution_is_the_risk_parameter() -> None:
+    """Twice the caution asks for twice the log gain; without any, only noise is left."""
+    doubt, noise = np.full((1, 1), 0.2), np.array([0.01])
+    once, twice, never = (Guard(caution=c).required_log_gain(doubt, noise) for c in (1, 2, 0))
+    np.testing.assert_allclose(twice, 2 * once)
+    assert never == 0.01
+
+
+def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
+    """Elsewhere a prediction is an average over ten cells."""
+    noise = noise_of(0.13, np.array([True, False]))
+    np.testing.assert_allclose(noise, [0.13, 0.13 / np.sqrt(10)])
+
+
+@pytest.mark.parametrize(
+    ("instances", "harm", "expected"),
+    [(100, 0.11, True), (100, 0.1, False), (19, 0.5, False), (100, None, False)],
+)
+def test_a_collective_that_did_harm_is_left_to_the_library(
+    instances: int, harm: float | None, expected: bool
+) -> None:
+    """More than a tenth of at least twenty held-out decisions."""
+    assert Guard().withholds({"instances": instances, "harm": harm}) is expected
+    assert not Guard(most_harm=1.0).withholds({"instances": instances, "harm": harm})
+
+
+def test_bundles_without_held_out_figures_are_followed() -> None:
+    """Those of older versions, and of one instance, have none."""
+    assert not Guard().withholds({})
