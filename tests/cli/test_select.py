@@ -195,7 +195,7 @@ def test_a_decision_needs_numpy_alone(bundle_path: Path) -> None:
 def test_caution_is_how_much_doubt_a_gain_must_survive(colltune: Verb, tmp_path: Path) -> None:
     """With more caution fewer gains are believed, and their lower bounds are lower."""
     bundle = tmp_path / "bundle"
-    fit(measured(nodes=(2, 4, 8, 16), ppn=(1, 4), noise=0.6), jobs=1).save(bundle)
+    fit(measured(nodes=(2, 4, 8, 16), ppn=(1, 4), noise=0.2), jobs=1).save(bundle)
     asked = ("--bundle", bundle, "--nodes", 6, "--ppn", 3, "--collective", "bcast", "--json")
     bold, timid = (
         [colltune("select", *asked, "--msize", 4**k, "--caution", caution).json for k in range(12)]

@@ -87,11 +87,9 @@ def test_a_gain_within_the_error_keeps_the_default() -> None:
 
 
 def test_outside_the_data_more_is_asked() -> None:
-    """Beyond the measured node counts a gain of 15 % is not enough, inside it is."""
-    bundle = with_margin(BUNDLE, 1.0)
-    inside, outside = (
-        ModelSelector(bundle, guard=Guard(caution=2.0)).select(instance(n, 4, 1)) for n in (16, 64)
-    )
+    """A gain of 2x is enough inside, and beyond the measured node counts it is not."""
+    selector = ModelSelector(with_margin(BUNDLE, 1.0), guard=Guard(caution=4.0))
+    inside, outside = (selector.select(instance(n, 4, 1)) for n in (16, 64))
     assert inside.configuration == configuration("binomial")
     assert (outside.configuration, outside.extrapolated) == (configuration("default"), True)
     assert "but predictions this far outside the measured range" in outside.reason

@@ -114,7 +114,7 @@ def test_a_tampered_bundle_is_refused_and_the_old_one_stays(service: Writable) -
 def test_a_bundle_of_a_newer_format_is_refused(service: Writable) -> None:
     """The message says to upgrade."""
     file = service.registry.path(service.second) / "manifest.json"
-    file.write_text(file.read_text().replace('"format_version": 2', '"format_version": 99'))
+    file.write_text(file.read_text().replace('"format_version": 3', '"format_version": 99'))
     answer = service.post(_promote(service.second))
     assert (answer.status_code, "upgrade" in answer.text) == (422, True)
     assert service.in_force() == service.first

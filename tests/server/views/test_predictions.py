@@ -64,7 +64,7 @@ def test_an_abstention_tells_what_was_asked_and_what_was_there() -> None:
     assert view.gain is not None
     assert view.gain_required is not None
     assert 1.0 < view.gain < view.gain_required
-    assert "within the model's error" in view.reason
+    assert "have been wrong by up to" in view.reason
 
 
 def test_what_cannot_be_chosen_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
