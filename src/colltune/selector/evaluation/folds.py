@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
-from colltune.domain import Collective
+from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.selector.evaluation.cell_noise import CellNoise
@@ -130,6 +130,15 @@ def decidable(cells: CellMatrix) -> Flags:
         return np.zeros(len(cells), np.bool_)
     measured = np.isfinite(cells.time_s)
     return np.asarray(measured[:, column] & (measured.sum(axis=1) > 1))
+
+
+def measured_columns(tested: CellMatrix, chosen: Sequence[Configuration]) -> NDArray[np.int64]:
+    """Return the columns of `chosen`, the default's where it was not measured, shape (n)."""
+    assert tested.default_column is not None
+    known = {c: column for column, c in enumerate(tested.configurations)}
+    columns = np.array([known.get(c, tested.default_column) for c in chosen], np.int64)
+    measured = np.isfinite(tested.time_s[np.arange(len(tested)), columns])
+    return np.where(measured, columns, tested.default_column)
 
 
 def digest(dataset: PerformanceDataset) -> str:

@@ -62,14 +62,17 @@ class Decided:
     """What one recipe chose for n tested instances.
 
     ``configuration`` (n) are ids, ``selected_s`` their measured seconds, ``kept`` whether that is
-    the default. ``noise`` (n) is the standard deviation of log(selected_s / default_s) that the
-    data let expect from chance, NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds
-    spent by collective; ``learner`` tells that this is one of those asked for, not a baseline.
+    the default. ``unmeasured`` (n) tells choices without a time on their instance, which count as
+    the default's time: a library that is asked for what it cannot run decides itself. ``noise`` (n)
+    is the standard deviation of log(selected_s / default_s) that the data let expect from chance,
+    NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds spent by collective;
+    ``learner`` tells that this is one of those asked for, not a baseline.
     """
 
     configuration: tuple[str, ...]
     selected_s: Numbers
     kept: Flags
+    unmeasured: Flags
     noise: Numbers
     fit_s: Mapping[str, float]
     predict_s: Mapping[str, float]

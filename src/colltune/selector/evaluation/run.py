@@ -13,14 +13,14 @@ from colltune import __version__
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.dataset.profile import Profile
-from colltune.domain import Configuration, Context
+from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
 from colltune.models.workers import cluster, processes, spread
 from colltune.selector.evaluation.by_time import weigh
 from colltune.selector.evaluation.evaluation import Evaluation, Setup
-from colltune.selector.evaluation.folds import Fold, Source, digest
+from colltune.selector.evaluation.folds import Fold, Source, digest, measured_columns
 from colltune.selector.evaluation.outcomes import Decided, Instances
 from colltune.selector.evaluation.recipes import (
     BASELINES,
@@ -299,15 +299,18 @@ def _chosen_of_all(cells: Sequence[CellMatrix], columns: Sequence[NDArray[np.int
 
 
 def _of_recipe(recipe: Recipe, folds: Sequence[Fold], choices: Sequence[Choice]) -> Decided:
-    pairs = list(zip(folds, choices, strict=True))
-    chosen: list[Configuration] = [
-        fold.testing.configurations[k] for fold, choice in pairs for k in choice.columns
-    ]
+    columns = [measured_columns(f.testing, c.chosen) for f, c in zip(folds, choices, strict=True)]
+    chosen = [configuration for choice in choices for configuration in choice.chosen]
+    kept = np.array([c.is_default for c in chosen], np.bool_)
+    default = np.concatenate(
+        [c == f.testing.default_column for f, c in zip(folds, columns, strict=True)]
+    )
     return Decided(
         tuple(c.id for c in chosen),
-        _chosen_of_all([f.testing for f in folds], [c.columns for c in choices]),
-        np.array([c.is_default for c in chosen], np.bool_),
-        np.concatenate([_noise_of_choice(f, c) for f, c in pairs]),
+        _chosen_of_all([f.testing for f in folds], columns),
+        kept,
+        default & ~kept,
+        np.concatenate([_noise_of_choice(f, c) for f, c in zip(folds, columns, strict=True)]),
         _seconds(folds, [c.fit_s for c in choices]),
         _seconds(folds, [c.predict_s for c in choices]),
         isinstance(recipe, Learned),
@@ -318,12 +321,12 @@ def _chosen(values: Numbers, columns: NDArray[np.int64]) -> Numbers:
     return np.asarray(values[np.arange(len(values)), columns])
 
 
-def _noise_of_choice(fold: Fold, choice: Choice) -> Numbers:
+def _noise_of_choice(fold: Fold, columns: NDArray[np.int64]) -> Numbers:
     """Return the standard deviation of the log ratio of selected and default, shape (n)."""
     column = fold.testing.default_column
     assert column is not None
-    variance = _chosen(fold.variance, choice.columns) + fold.variance[:, column]
-    return np.where(choice.columns == column, 0.0, np.sqrt(variance))
+    variance = _chosen(fold.variance, columns) + fold.variance[:, column]
+    return np.where(columns == column, 0.0, np.sqrt(variance))
 
 
 def _seconds(folds: Sequence[Fold], spent: Sequence[float]) -> dict[str, float]:
