@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset, read
-from colltune.dataset.objective import Objective
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.cells import CellMatrix
 from colltune.selector.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split, bootstrap
 from colltune.selector.evaluation.figures import slowed
@@ -70,9 +70,13 @@ class Case:
 
     @property
     def source(self) -> Source:
-        """The measurements; decisions are judged by medians, which is all that simulations have."""
+        """The measurements; what `fit` learns by default is judged by medians."""
         return Source(
-            self.dataset, None, self.noise, 0, self.max_nprocs, judged_by=Objective.MEDIAN
+            self.dataset,
+            train_noise=self.noise,
+            max_nprocs=self.max_nprocs,
+            objective=DEFAULT_OBJECTIVE,
+            judged_by=Objective.MEDIAN,
         )
 
     def folds(self) -> list[Fold]:
