@@ -7,9 +7,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from colltune.domain import Collective, Configuration, Instance, Shape
+
+
+class Status(StrEnum):
+    """What a decision rests on: a prediction, or a measurement beside the default.
+
+    What was ``withdrawn`` was predicted faster than the default, and did not prove so.
+    """
+
+    PREDICTED = "predicted"
+    CONFIRMED = "confirmed"
+    WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class Selection:
     instance lies outside what was measured. ``gain_bound`` is the lower bound of the gain over the
     default that the choice rests on, None where no gain was predicted.
 
-    ``reason`` is empty, or a sentence.
+    ``reason`` is empty, or a sentence; ``status`` tells whether it was measured beside the default.
     """
 
     instance: Instance
@@ -52,6 +64,7 @@ class Selection:
     extrapolated: bool
     reason: str
     gain_bound: float | None = None
+    status: Status = Status.PREDICTED
 
     @property
     def gain(self) -> float:
@@ -73,7 +86,7 @@ class Selector(Protocol):
 class Interval:
     """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end).
 
-    ``reason`` is empty, or a sentence.
+    ``reason`` is empty, or a sentence; ``status`` tells whether it was measured beside the default.
     """
 
     first_bytes: int
@@ -82,6 +95,7 @@ class Interval:
     prediction: Prediction | None = None
     default: Prediction | None = None
     reason: str = ""
+    status: Status = Status.PREDICTED
 
     def middle(self, bound: int) -> int:
         """Return its geometric middle in bytes; without an end it is taken to reach to `bound`.

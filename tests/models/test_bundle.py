@@ -128,7 +128,7 @@ def edited(small: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": FORMAT_VERSION + 1}, "bundle format 3 is not known .* upgrade"),
+        ({"format_version": FORMAT_VERSION + 1}, "bundle format 4 is not known .* upgrade"),
         ({"format": "else"}, "not the manifest of a colltune bundle"),
         ({"training_shapes": [[1, 1]]}, "its content does not fit its id"),
         ({"collectives": None}, "damaged: AttributeError"),

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
 from colltune.models.error_model import ErrorModel
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
@@ -197,3 +199,54 @@ def test_many_are_answered_as_one_by_one_and_fast(learner: str) -> None:
     for k in range(0, 1000, 97):
         alone = selector.select(asked[k])
         assert (alone.configuration, alone.reason) == (found[k].configuration, found[k].reason)
+
+
+BINOMIAL = configuration("binomial")
+
+
+def _record(first: int, last: int | None, *, won: bool) -> Confirmation:
+    return Confirmation(
+        Collective.BCAST,
+        Shape(16, 4),
+        first,
+        last,
+        Status.CONFIRMED if won else Status.WITHDRAWN,
+        BINOMIAL if won else Configuration.default("openmpi", Collective.BCAST),
+        BINOMIAL,
+        1.21 if won else 0.97,
+        1.15 if won else 0.93,
+        1.28 if won else 1.02,
+        2,
+        "2026-11-22T10:00:00+00:00",
+    )
+
+
+def test_what_was_measured_goes_before_what_is_predicted() -> None:
+    """On its shape and range a confirmed configuration is chosen, and a withdrawn one is not."""
+    records = [_record(0, 1000, won=True), _record(1001, None, won=False)]
+    bundle = BUNDLE.with_confirmations(records)
+    selector, before = ModelSelector(bundle), ModelSelector(BUNDLE)
+    small, large, elsewhere = (
+        instance(16, 4, 100),
+        instance(16, 4, 4194304),
+        instance(8, 4, 4194304),
+    )
+    assert not before.select(large).configuration.is_default
+    won, lost, other = selector.select_many([small, large, elsewhere])
+    assert (won.configuration, won.status) == (BINOMIAL, Status.CONFIRMED)
+    assert won.reason == "measured 1.21x (1.15 to 1.28) on 2026-11-22 in 2 launches"
+    assert won.gain_bound == 1.15
+    assert (lost.configuration.is_default, lost.status) == (True, Status.WITHDRAWN)
+    assert lost.reason.startswith("withdrawn: measured 0.97x (0.93 to 1.02)")
+    assert other == before.select(elsewhere)
+    assert other.status is Status.PREDICTED
+
+
+def test_what_must_not_be_used_is_not_made_so_by_a_measurement() -> None:
+    """A confirmed configuration that a file cannot name is left to the prediction."""
+    bundle = BUNDLE.with_confirmations([_record(0, None, won=True)])
+    never = ModelSelector(bundle, usable_from=lambda c, _: None if c == BINOMIAL else 0)
+    assert never.select(instance(16, 4, 64)).status is Status.PREDICTED
+    late = ModelSelector(bundle, usable_from=lambda c, _: 64 if c == BINOMIAL else 0)
+    found = late.select_many([instance(16, 4, 63), instance(16, 4, 64)])
+    assert [s.status for s in found] == [Status.PREDICTED, Status.CONFIRMED]

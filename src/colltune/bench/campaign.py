@@ -16,6 +16,7 @@ from colltune.errors import CampaignError
 from colltune.mpi import MpiLibrary
 from colltune.mpi.interposed.beside import beside
 from colltune.provenance import usable_cores
+from colltune.selector.confirming import Contest
 
 _LEAST_PPN = 4
 _OUTSIDE_IDENTITY = ("total_s", "part", "profile")
@@ -101,6 +102,9 @@ class Campaign:
         Which of its shapes are measured here.
     smpi
         What the backend of this name simulates; None: its usual cluster.
+    contests
+        Decisions of a bundle to be confirmed (`colltune.selector.confirming`); if there are any,
+        their cells are measured and nothing else.
     """
 
     collectives: tuple[Collective, ...]
@@ -136,6 +140,7 @@ class Campaign:
     max_buffer_bytes: int = 64 << 20
     part: Part = field(default_factory=Part)
     smpi: Simulation | None = None
+    contests: tuple[Contest, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_lists()
@@ -172,6 +177,8 @@ class Campaign:
 
     @property
     def _every_shape(self) -> tuple[Shape, ...]:
+        if self.contests:
+            return tuple(sorted({contest.shape for contest in self.contests}, reverse=True))
         if self.focus is not None:
             return self.focus.shapes
         shapes = (Shape(n, p) for n in set(self.nodes) for p in set(self.ppn))
@@ -224,6 +231,8 @@ class Campaign:
             del facts["smpi"]
         if self.focus is None:
             del facts["focus"]
+        if not self.contests:
+            del facts["contests"]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

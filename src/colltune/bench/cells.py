@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
 from colltune.domain import Instance, Shape
 from colltune.errors import CampaignError
+from colltune.selector.confirming import Contest
 
 
 def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
     """Return the feasible cells of the campaign on `shape`."""
+    if campaign.contests:
+        return _contested(campaign.contests, backend, shape)
     cells: list[Cell] = []
     for collective in campaign.collectives:
         blocks = shape.nprocs if collective.has_block_per_rank else 1
@@ -20,6 +25,18 @@ def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, 
             instances = (Instance(collective, shape, msize_bytes) for msize_bytes in fitting)
             cells += [Cell(configuration, instance) for instance in instances]
     return tuple(cell for cell in cells if backend.feasible(cell))
+
+
+def _contested(contests: Iterable[Contest], backend: Backend, shape: Shape) -> tuple[Cell, ...]:
+    """Return the feasible cells of what is to be confirmed on `shape`."""
+    cells = (
+        Cell(configuration, instance)
+        for contest in contests
+        if contest.shape == shape
+        for instance in contest.instances
+        for configuration in (contest.default, *contest.candidates)
+    )
+    return tuple(cell for cell in dict.fromkeys(cells) if backend.feasible(cell))
 
 
 def check_globs(campaign: Campaign, backend: Backend) -> None:

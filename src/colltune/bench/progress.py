@@ -60,8 +60,12 @@ class Measured:
     ----------
     times_s, medians_s
         Repetitions by a cell's index, in seconds; ``medians_s`` are their medians.
+    by_launch
+        The repetitions of a cell in each launch, by its index.
     closed
         Cells not to be visited again, by index.
+    failed
+        Those of them that crashed, hung or were wrong.
     apart
         Whether disjoint sets of nodes must no longer measure side by side.
     """
@@ -77,7 +81,9 @@ class Measured:
         self.weights = weights
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
+        self.by_launch: dict[int, dict[str, tuple[float, ...]]] = {}
         self.closed: set[int] = set()
+        self.failed: set[int] = set()
         self.apart = False
         self.members = by_shape(cells)
         self._index = {cell: index for index, cell in enumerate(cells)}
@@ -98,6 +104,9 @@ class Measured:
             granted=self.granted,
             members=self.members,
             weights=self.weights,
+            contests=campaign.contests,
+            by_launch=self.by_launch,
+            failed=frozenset(self.failed),
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
@@ -113,10 +122,15 @@ class Measured:
             if m.status.is_timed:
                 self.times_s[index] = self.times_s.get(index, ()) + m.times_s
                 self.medians_s[index] = statistics.median(self.times_s[index])
+                if m.times_s:
+                    self.by_launch.setdefault(index, {})[m.launch] = m.times_s
+            else:
+                self.failed.add(index)
             if m.status is not RunStatus.OK:
                 self.closed.add(index)
             if m.status in _SPREADS:
                 self.closed.update(self._same_launch(m))
+                self.failed.update(self._same_launch(m))
 
     def _same_launch(self, m: Measurement) -> Iterable[int]:
         for index, cell in enumerate(self.cells):

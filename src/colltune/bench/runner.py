@@ -28,10 +28,12 @@ from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
 from colltune.bench.progress import Measured, Progress, Standing
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import STRATEGIES, Visit, Visited
+from colltune.bench.strategies.confirm import Confirm, judged
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError
 from colltune.interrupts import held_back
+from colltune.selector.confirming import Judgement
 
 _PROBE_S = 30.0
 _STORE_S = 0.15
@@ -50,7 +52,7 @@ class CampaignReport:
     ``files`` are those of the dataset, one per launch that brought something; ``launches``,
     ``measurements``, ``salvaged`` and ``unmeasured_cells`` are counts: launches made, cells timed,
     cells found in the folders of killed launches, and cells left without a time. ``problems`` are
-    sentences.
+    sentences. ``judgements`` tell what became of the decisions that were to be confirmed.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -66,6 +68,7 @@ class CampaignReport:
     complete_before: bool = False
     finished: bool = True
     problems: list[str] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
 
 
 def run_campaign(
@@ -177,7 +180,7 @@ class CampaignRun:
 
         `within_s` bounds this process alone; None: the campaign's own budget does.
         """
-        strategy = STRATEGIES[self.campaign.strategy]
+        strategy = Confirm() if self.campaign.contests else STRATEGIES[self.campaign.strategy]
         budget_ends_s = self.campaign.budget_s - _STORE_S
         ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
         self.ends_s = ends_s
@@ -383,6 +386,8 @@ class CampaignRun:
         """
         report = self.report
         report.unmeasured_cells = self.measured.untouched()
+        if self.campaign.contests:
+            report.judgements = judged(self.measured.state(self.campaign, 0.0, 0.0))
         if report.measurements or report.complete_before or self.measured.times_s:
             return report
         if not report.finished:

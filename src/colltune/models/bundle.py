@@ -8,7 +8,9 @@ Format history
 --------------
 1. one ``<collective>.arrays`` file per collective, see `colltune.models.bundle_files`;
 2. adds ``objective``, the statistic of the runtime that was learned, and ``evidence``, why the
-   learners were chosen. Bundles of version 1 learned the median of medians.
+   learners were chosen. Bundles of version 1 learned the median of medians;
+3. adds ``confirmations``, what was measured again beside the default, see
+   `colltune.models.confirmations`.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ from colltune.errors import BundleError, ColltuneError, OutputError
 from colltune.files import insist_writable
 from colltune.files.reading import json_of, read_bytes
 from colltune.models.bundle_files import packed, unpacked
+from colltune.models.confirmations import Confirmation, from_json, replaced
 from colltune.models.runtime_model import CollectiveModel
 
 FORMAT = "colltune-bundle"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _MANIFEST = "manifest.json"
 _SUFFIX = ".arrays"
 _OLD_OBJECTIVE = "median"
@@ -47,7 +50,7 @@ class Bundle:
     ``models`` are those in memory, all or the ones asked for; ``collectives`` are all that the
     bundle has; ``training_shapes`` the shapes measured; ``created_utc`` an ISO time; ``objective``
     the statistic of a cell's times that was learned; ``evidence`` what the choice of learners rests
-    on, JSON-able.
+    on, JSON-able; ``confirmations`` what of its decisions was measured again.
 
     ``id`` is the SHA-256 of its content in hexadecimal digits; ``colltune_version`` that which
     fitted it.
@@ -62,6 +65,7 @@ class Bundle:
     colltune_version: str
     objective: str = _OLD_OBJECTIVE
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    confirmations: tuple[Confirmation, ...] = ()
 
     @classmethod
     def new(
@@ -99,8 +103,29 @@ class Bundle:
             objective,
             dict(evidence or {}),
         )
-        entries = {m.collective.value: _entry(m)[0] for m in models}
-        return replace(bundle, id=_content_id(bundle._content(entries)))
+        return bundle._named()
+
+    def with_confirmations(self, found: Sequence[Confirmation]) -> Bundle:
+        """Return a revision, under another id, that has `found`, too.
+
+        Where they overlap with those that the bundle has, the new ones count.
+
+        Raises
+        ------
+        BundleError
+            If only a part of the bundle was loaded.
+        """
+        self._insist_on_all()
+        return replace(self, confirmations=replaced(self.confirmations, found))._named()
+
+    def _named(self) -> Bundle:
+        """Return the bundle with the id of its content."""
+        entries = {m.collective.value: _entry(m)[0] for m in self.models}
+        return replace(self, id=_content_id(self._content(entries)))
+
+    def _insist_on_all(self) -> None:
+        if len(self.models) < len(self.collectives):
+            raise BundleError("only a part of this bundle was loaded; load all of it to save it")
 
     def model(self, collective: Collective) -> CollectiveModel:
         """Return the models of `collective`.
@@ -137,8 +162,7 @@ class Bundle:
         BundleError
             If only a part of the bundle was loaded.
         """
-        if len(self.models) < len(self.collectives):
-            raise BundleError("only a part of this bundle was loaded; load all of it to save it")
+        self._insist_on_all()
         insist_savable(path)
         target = path.resolve()
         token = os.urandom(4).hex()
@@ -176,6 +200,7 @@ class Bundle:
             "format_version": FORMAT_VERSION,
             "objective": self.objective,
             "evidence": dict(self.evidence),
+            "confirmations": [confirmation.as_json() for confirmation in self.confirmations],
         }
 
 
@@ -249,6 +274,13 @@ def _read_v2(
     return _read(path, manifest, wanted, str(manifest["objective"]), dict(manifest["evidence"]))
 
 
+def _read_v3(
+    path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
+) -> Bundle:
+    found = tuple(map(from_json, manifest["confirmations"]))
+    return replace(_read_v2(path, manifest, wanted), confirmations=found)
+
+
 def _read(
     path: Path,
     manifest: Mapping[str, Any],
@@ -279,7 +311,7 @@ def _read(
     )
 
 
-_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2}
+_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2, 3: _read_v3}
 
 
 def _read_collective(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colltune.decisions import Candidate, Prediction, Selection
+from colltune.decisions import Candidate, Prediction, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
 from colltune.models.runtime_model import CollectiveModel, Forecast
 from colltune.selector.guard import Guard
 
@@ -33,7 +34,8 @@ class Decisions(NamedTuple):
     without a guard, -1 where nothing was measured near enough; ``rank_s`` (n, C) the predicted
     times that were compared, infinite where a configuration must not be chosen; ``required`` (n, C)
     the log gain the guard asked for; ``doubt`` (n, C) by how much predicted log gains may be too
-    high; ``beyond`` (n) where a message is out of the guard's reach.
+    high; ``beyond`` (n) where a message is out of the guard's reach; ``confirmation`` (n) which of
+    the bundle's confirmations decides, -1 where none does.
     """
 
     chosen: Integers
@@ -43,6 +45,7 @@ class Decisions(NamedTuple):
     doubt: Numbers
     beyond: Flags
     forecast: Forecast
+    confirmation: Integers
 
 
 def no_models(collective: Collective) -> str:
@@ -152,7 +155,26 @@ class ModelSelector:
             blocked[:, default] = False
             guarded = np.where(blocked, np.inf, rank_s)
             chosen = self._argmin(model, guarded, vectors)
-        return Decisions(chosen, fastest, rank_s, required, doubt, beyond, forecast)
+        confirmation = np.full(len(chosen), -1)
+        for k, column, rows in self._confirmed(collective, vectors):
+            confirmation[rows], chosen = k, np.where(rows, column, chosen)
+        return Decisions(chosen, fastest, rank_s, required, doubt, beyond, forecast, confirmation)
+
+    def _confirmed(
+        self, collective: Collective, instances: Sequence[Integers]
+    ) -> Iterator[tuple[int, int, Flags]]:
+        """Yield which of the bundle's confirmations decides for which rows, with its column."""
+        nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
+        portfolio = self.portfolio(collective)
+        for k, one in enumerate(self.bundle.confirmations):
+            if one.collective is not collective or one.configuration not in portfolio:
+                continue
+            rows = (nodes == one.shape.nodes) & (ppn == one.shape.ppn) & one.holds(msize_bytes)
+            least = self._first_bytes(one.configuration, one.shape.nprocs)
+            rows &= False if least is None else msize_bytes >= least
+            where = Instance(collective, one.shape, max(one.first_bytes, least or 0))
+            if rows.any() and self.permits(one.configuration, where):
+                yield k, portfolio.index(one.configuration), rows
 
     def _ranked(
         self, model: CollectiveModel, forecast: Forecast, instances: Sequence[Integers]
@@ -270,7 +292,7 @@ class _Descriptions:
 
     def selection(self, row: int, instance: Instance) -> Selection:
         chosen = int(self._decisions.chosen[row])
-        default = self._model.default_column
+        default, confirmed = self._model.default_column, self._confirmation(row)
         return Selection(
             instance,
             self._portfolio[chosen],
@@ -280,15 +302,26 @@ class _Descriptions:
             bool(self._decisions.forecast.extrapolated[row]),
             self._reason(row, chosen, instance) + self._hint(row),
             self._bound(row, chosen),
+            Status.PREDICTED if confirmed is None else confirmed.status,
         )
+
+    def _confirmation(self, row: int) -> Confirmation | None:
+        """Return what was measured of the decision, if anything."""
+        found = int(self._decisions.confirmation[row])
+        return None if found < 0 else self._selector.bundle.confirmations[found]
 
     def _hint(self, row: int) -> str:
         """Return where the decision comes from if not from this machine."""
+        if self._confirmation(row) is not None:
+            return ""
         elsewhere = self._decisions.forecast.extrapolated[row]
         return _BORROWED if elsewhere and self._model.coverage.own is not None else ""
 
     def _bound(self, row: int, chosen: int) -> float | None:
         """Return the lower bound of the gain of what was chosen, or would have been."""
+        confirmed = self._confirmation(row)
+        if confirmed is not None:
+            return confirmed.lower
         default, fastest = self._model.default_column, int(self._decisions.fastest[row])
         column = fastest if chosen == default else chosen
         if default is None or column in (default, -1):
@@ -318,6 +351,9 @@ class _Descriptions:
     def _reason(self, row: int, chosen: int, instance: Instance) -> str:
         fastest = int(self._decisions.fastest[row])
         default = self._model.default_column
+        confirmed = self._confirmation(row)
+        if confirmed is not None:
+            return confirmed.reason
         if self._decisions.beyond[row]:
             return f"default kept: {instance.shape} or the message is far from what was measured"
         if default is None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.decisions import DecisionTable, Interval, Selection
+from colltune.decisions import DecisionTable, Interval, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi.layouts import even_layouts
 from colltune.selector.argmin import ModelSelector
@@ -261,7 +261,14 @@ def _with_reason(interval: Interval, selection: Selection, rule: Layouts) -> Int
         prediction = selection.default
         between = " and ".join(map(str, rule))
         reason = f"default kept: {between} do not agree" if len(rule) > 1 else "beyond the data"
-    return replace(interval, prediction=prediction, default=selection.default, reason=reason)
+        selection = replace(selection, status=Status.PREDICTED)
+    return replace(
+        interval,
+        prediction=prediction,
+        default=selection.default,
+        reason=reason,
+        status=selection.status,
+    )
 
 
 def _single(
@@ -296,6 +303,9 @@ def _gains(
     decisions = selector.decide(collective, nodes, ppn, np.tile(sizes, len(asked)))
     default_s = decisions.forecast.time_s[:, [default]]
     gain = np.log(default_s) - np.log(decisions.rank_s)
+    # a size that was left to the default after measuring leaves it all sizes
+    withdrawn = (decisions.confirmation >= 0) & (decisions.chosen == default)
+    gain[withdrawn] = -np.inf
     parts = (np.split(array, len(asked)) for array in (gain, decisions.required))
     return {s: _Gains(*found) for s, found in zip(asked, zip(*parts, strict=True), strict=True)}
 

@@ -42,4 +42,5 @@ def _interval_json(collective: Collective, interval: Interval) -> dict[str, Any]
         "default_time_s": default.time_s if default else None,
         "gain": interval.gain,
         "reason": interval.reason,
+        "status": interval.status.value,
     }

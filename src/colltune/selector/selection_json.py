@@ -54,6 +54,7 @@ def selection_json(selection: Selection) -> dict[str, Any]:
         "gain": selection.gain,
         "gain_bound": selection.gain_bound,
         "extrapolated": selection.extrapolated,
+        "status": selection.status.value,
         "runners_up": [
             {"configuration": c.configuration.id, "time_s": c.prediction.time_s}
             for c in selection.runners_up

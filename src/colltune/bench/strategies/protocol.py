@@ -10,6 +10,7 @@ from typing import Protocol
 
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Shape
+from colltune.selector.confirming import Contest
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class State:
     ``weights`` tell, by a cell's index, how much time its instance is worth, the mean instance 1;
     where there are none, all are worth as much.
 
+    ``contests`` are the decisions that a campaign is to confirm; ``by_launch`` has the repetitions
+    of a cell, by its index, in each launch; ``failed`` are the cells that crashed, hung or were
+    wrong.
+
     ``history`` are the visits so far; ``max_reps`` and ``cell_s`` (seconds) the campaign's limits
     of one visit of a cell.
     """
@@ -67,6 +72,9 @@ class State:
     medians_s: Mapping[int, float] = field(default_factory=dict)
     members: Mapping[Shape, tuple[int, ...]] = field(default_factory=dict)
     weights: Sequence[float] = ()
+    contests: tuple[Contest, ...] = ()
+    by_launch: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    failed: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.members:

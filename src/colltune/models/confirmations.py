@@ -1,0 +1,132 @@
+"""What of a bundle's decisions was measured again beside the default, and what came of it.
+
+A confirmation holds for one shape and one range of message sizes. It is a measurement, so that it
+goes before what models predict there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.decisions import Status
+from colltune.domain import Collective, Configuration, Shape
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The decision for messages of ``first_bytes`` to ``last_bytes`` (None: no end) on a shape.
+
+    ``configuration`` is in force: what was confirmed, or the default where ``status`` is withdrawn.
+    ``proposed`` was predicted to be the fastest. ``gain`` is the time of the default over that of
+    the configuration that was measured to be the best, ``lower`` to ``upper`` its 95 % interval,
+    all None where it failed. ``launches`` tells in how many launches, ``measured_utc`` when (an ISO
+    time).
+    """
+
+    collective: Collective
+    shape: Shape
+    first_bytes: int
+    last_bytes: int | None
+    status: Status
+    configuration: Configuration
+    proposed: Configuration
+    gain: float | None
+    lower: float | None
+    upper: float | None
+    launches: int
+    measured_utc: str
+
+    def __post_init__(self) -> None:
+        known = [value is not None for value in (self.gain, self.lower, self.upper)]
+        is_confirmed = self.status is Status.CONFIRMED
+        if self.status is Status.PREDICTED or any(known) != all(known):
+            raise ValueError("a confirmation is confirmed or withdrawn, with a gain and its bounds")
+        if is_confirmed == self.configuration.is_default or (is_confirmed and not any(known)):
+            raise ValueError("what is confirmed is not the default, and was measured")
+        if self.last_bytes is not None and self.last_bytes < self.first_bytes:
+            raise ValueError(f"{self.first_bytes} to {self.last_bytes} bytes is no range")
+
+    @property
+    def reason(self) -> str:
+        """What was measured, in words: ``measured 1.21x (1.15 to 1.28) on 2026-11-22 …``."""
+        if self.gain is None:
+            return f"withdrawn: {self.proposed.short} failed on {self.measured_utc[:10]}"
+        launches = "launch" if self.launches == 1 else "launches"
+        text = (
+            f"measured {self.gain:.2f}x ({self.lower:.2f} to {self.upper:.2f}) on"
+            f" {self.measured_utc[:10]} in {self.launches} {launches}"
+        )
+        if self.status is Status.CONFIRMED:
+            return text
+        return f"withdrawn: {text}"
+
+    def holds(self, msize_bytes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which messages of so many bytes belong to it."""
+        return np.asarray((self.first_bytes <= msize_bytes) & (msize_bytes <= self._last))
+
+    @property
+    def _last(self) -> float:
+        return math.inf if self.last_bytes is None else self.last_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all fields as JSON knows them."""
+        return {name: getattr(self, name) for name in _PLAIN} | {
+            "collective": self.collective.value,
+            "nodes": self.shape.nodes,
+            "ppn": self.shape.ppn,
+            "status": self.status.value,
+            "configuration": self.configuration.id,
+            "proposed": self.proposed.id,
+        }
+
+
+_PLAIN = ("first_bytes", "last_bytes", "gain", "lower", "upper", "launches", "measured_utc")
+
+
+def from_json(found: Mapping[str, Any]) -> Confirmation:
+    """Return what `Confirmation.as_json` made.
+
+    Raises
+    ------
+    KeyError, ValueError, TypeError
+        If it is something else.
+    """
+    return Confirmation(
+        collective=Collective(found["collective"]),
+        shape=Shape(int(found["nodes"]), int(found["ppn"])),
+        status=Status(found["status"]),
+        configuration=Configuration.parse(found["configuration"]),
+        proposed=Configuration.parse(found["proposed"]),
+        **{name: found[name] for name in _PLAIN},
+    )
+
+
+def replaced(old: Iterable[Confirmation], new: Sequence[Confirmation]) -> tuple[Confirmation, ...]:
+    """Return both, ordered, without those parts of `old` of which `new` tells."""
+    kept = [part for one in old for part in _without(one, new)]
+    return tuple(sorted((*kept, *new), key=lambda c: (c.collective, c.shape, c.first_bytes)))
+
+
+def _without(old: Confirmation, new: Iterable[Confirmation]) -> Iterator[Confirmation]:
+    """Yield what is left of `old`."""
+    parts = [old]
+    for one in new:
+        if (one.collective, one.shape) == (old.collective, old.shape):
+            parts = [left for part in parts for left in _cut(part, one)]
+    yield from parts
+
+
+def _cut(part: Confirmation, one: Confirmation) -> Iterator[Confirmation]:
+    if one.first_bytes > part._last or one._last < part.first_bytes:
+        yield part
+        return
+    if part.first_bytes < one.first_bytes:
+        yield replace(part, last_bytes=one.first_bytes - 1)
+    if one.last_bytes is not None and one.last_bytes < part._last:
+        yield replace(part, first_bytes=one.last_bytes + 1)

@@ -1,0 +1,141 @@
+"""What a bundle keeps of decisions that were measured again."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune.decisions import Status
+from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import BundleError
+from colltune.models.bundle import load
+from colltune.models.confirmations import Confirmation, from_json, replaced
+from colltune.models.fitting import fit
+from tests.models.machines import configuration, measured
+
+DEFAULT = Configuration.default("openmpi", Collective.BCAST)
+WON = Confirmation(
+    Collective.BCAST,
+    Shape(8, 4),
+    0,
+    4095,
+    Status.CONFIRMED,
+    configuration("binomial"),
+    configuration("binomial"),
+    1.214,
+    1.152,
+    1.28,
+    2,
+    "2026-11-22T10:00:00+00:00",
+)
+LOST = replace(
+    WON,
+    first_bytes=4096,
+    last_bytes=None,
+    status=Status.WITHDRAWN,
+    configuration=DEFAULT,
+    gain=0.97,
+    lower=0.93,
+    upper=1.01,
+    launches=1,
+)
+
+
+def test_reasons_tell_gain_interval_and_day() -> None:
+    """The measured gain stands in words, also of what was withdrawn, and of what crashed."""
+    assert WON.reason == "measured 1.21x (1.15 to 1.28) on 2026-11-22 in 2 launches"
+    assert LOST.reason == "withdrawn: measured 0.97x (0.93 to 1.01) on 2026-11-22 in 1 launch"
+    crashed = replace(LOST, gain=None, lower=None, upper=None)
+    assert crashed.reason == "withdrawn: binomial failed on 2026-11-22"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"configuration": DEFAULT},
+        {"status": Status.PREDICTED},
+        {"gain": None},
+        {"gain": None, "lower": None, "upper": None},
+        {"first_bytes": 5000},
+    ],
+)
+def test_what_was_not_measured_is_not_confirmed(wrong: dict[str, object]) -> None:
+    """A confirmation without a winner, a gain, its bounds or a range cannot be made."""
+    with pytest.raises(ValueError, match=r"confirm|range"):
+        replace(WON, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("one", [WON, LOST])
+def test_json_keeps_all(one: Confirmation) -> None:
+    """What was written is what is read."""
+    assert from_json(json.loads(json.dumps(one.as_json()))) == one
+
+
+def test_a_revision_has_another_id_and_survives_the_disk(tmp_path: Path) -> None:
+    """Records are part of a bundle's content; models and time of fitting stay as they were."""
+    bundle = fit(measured(), "knn")
+    revised = bundle.with_confirmations([WON, LOST])
+    assert revised.id != bundle.id
+    again = load(revised.save(tmp_path / "bundle"))
+    assert (again.id, again.confirmations) == (revised.id, (WON, LOST))
+    assert again.created_utc == bundle.created_utc
+    assert bundle.with_confirmations([]).id == bundle.id
+    part = load(tmp_path / "bundle", [])
+    with pytest.raises(BundleError, match="only a part"):
+        part.with_confirmations([WON])
+
+
+def test_a_bundle_of_version_2_is_read(tmp_path: Path) -> None:
+    """What an earlier colltune wrote has no confirmations."""
+    folder = fit(measured(), "knn").save(tmp_path / "bundle")
+    old = json.loads((folder / "manifest.json").read_text())
+    del old["confirmations"]
+    old["format_version"] = 2
+    covered = {k: v for k, v in old.items() if k not in ("id", "created_utc", "colltune_version")}
+    canonical = json.dumps(covered, sort_keys=True, separators=(",", ":"))
+    old["id"] = hashlib.sha256(canonical.encode()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(old))
+    assert load(folder).confirmations == ()
+
+
+def test_a_damaged_record_is_a_damaged_bundle(tmp_path: Path) -> None:
+    """A record that says nothing sensible is named with its file."""
+    folder = fit(measured(), "knn").with_confirmations([WON]).save(tmp_path / "bundle")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["confirmations"][0]["gain"] = None
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match=r"manifest\.json: damaged"):
+        load(folder)
+
+
+def test_a_newer_record_replaces_the_older() -> None:
+    """Of the same shape and sizes the last one counts; another shape's stays."""
+    newer = replace(LOST, first_bytes=0, last_bytes=4095)
+    elsewhere = replace(WON, shape=Shape(4, 4))
+    assert replaced([WON, elsewhere], [newer]) == (elsewhere, newer)
+    middle = replace(newer, first_bytes=100, last_bytes=199)
+    parts = replaced([WON], [middle])
+    assert [(c.first_bytes, c.last_bytes, c.status) for c in parts] == [
+        (0, 99, Status.CONFIRMED),
+        (100, 199, Status.WITHDRAWN),
+        (200, 4095, Status.CONFIRMED),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99) | st.none()), max_size=5))
+def test_records_never_overlap(ranges: list[tuple[int, int | None]]) -> None:
+    """Whatever is added, at most one record holds for a message."""
+    found: tuple[Confirmation, ...] = ()
+    for first, last in ranges:
+        if last is None or first <= last:
+            found = replaced(found, [replace(WON, first_bytes=first, last_bytes=last)])
+    for one, two in itertools.pairwise(found):
+        assert one.last_bytes is not None
+        assert one.last_bytes < two.first_bytes
