@@ -32,6 +32,7 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("not measured", "unmeasured", "{}"),
     ("time saved", "time_saved", "{:.1%}"),
     ("fit s", "fit_s", "{:.2f}"),
+    ("confirm cost", "confirm_cost", "{:.1%}"),
 )
 _BASELINES = ("default", "virtual_best")
 _PAPER_NAMES = {

@@ -50,6 +50,11 @@ _MOST_SIZES = 4
 _REACH = 2
 _FEW_TURNS = 3.0
 
+MOST_REPS, TURN_S = 20, 0.005
+"""In a turn a cell is repeated so often, and for so long, at most."""
+_SLOW_S = 0.02
+_SLOW_ROUNDS = 3
+
 Cell = tuple[Configuration, Instance]
 Times = Mapping[Cell, Mapping[str, Sequence[float]]]
 """Repetitions in seconds of a configuration on an instance, in order, by the launch's name."""
@@ -163,6 +168,16 @@ class Judgement:
         else:
             stake, doubt = self.gain.log, self.gain.doubt
         return len(self.instances) * self.contest.weight * max(stake, _LEAST_STAKE) * doubt
+
+
+def rounds(time_s: float) -> int:
+    """Return in how many turns of a launch a call of `time_s` is measured."""
+    return ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS
+
+
+def repetitions(time_s: float) -> int:
+    """Return how often a launch repeats a call of `time_s`."""
+    return rounds(time_s) * max(1, min(MOST_REPS, round(TURN_S / time_s)))
 
 
 def judge(

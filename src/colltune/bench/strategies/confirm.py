@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from colltune.bench.schedule import Step
 from colltune.bench.strategies.protocol import State, Visit
 from colltune.domain import Configuration, Instance, Shape
-from colltune.selector.confirming import ROUNDS, Cell, Judgement, judge
+from colltune.selector.confirming import (
+    MOST_REPS,
+    ROUNDS,
+    TURN_S,
+    Cell,
+    Judgement,
+    judge,
+    repetitions,
+    rounds,
+)
 
 CONFIRM = "confirm"
-_REPS = 20
-_TURN_S = 0.005
-_SLOW_S = 0.02
-_SLOW_ROUNDS = 3
 _SLACK = 1.5
 _MOST_VISITS = 10
 
@@ -93,10 +98,7 @@ def _filled(shape: Shape, open_: Sequence[Judgement], limit_s: float) -> _Launch
 def _seconds(judgement: Judgement) -> float:
     """Return how long a launch measures it, by what the default is predicted to take."""
     each = 1 + len(judgement.contest.candidates)
-    return each * sum(
-        _rounds(time_s) * max(time_s, min(_TURN_S, _REPS * time_s))
-        for time_s in _times_s(judgement)
-    )
+    return each * sum(repetitions(time_s) * time_s for time_s in _times_s(judgement))
 
 
 def _times_s(judgement: Judgement) -> list[float]:
@@ -105,24 +107,20 @@ def _times_s(judgement: Judgement) -> list[float]:
     return [times_s[instance] for instance in judgement.instances]
 
 
-def _rounds(time_s: float) -> int:
-    return ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS
-
-
 def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) -> tuple[Step, ...]:
     """Return rounds of all instances in random order, those of one instance side by side."""
     index = {(cell.configuration, cell.instance): i for i, cell in enumerate(state.cells)}
     asked: list[tuple[int, Instance, tuple[Configuration, ...]]] = [
-        (_rounds(time_s), instance, (j.contest.default, *j.contest.candidates))
+        (rounds(time_s), instance, (j.contest.default, *j.contest.candidates))
         for j in judgements
         for instance, time_s in zip(j.instances, _times_s(j), strict=True)
     ]
     steps: list[Step] = []
     for turn in range(ROUNDS):
         rng.shuffle(asked)
-        for rounds, instance, configurations in asked:
+        for turns, instance, configurations in asked:
             cells = [index[c, instance] for c in configurations if (c, instance) in index]
-            cells = [cell for cell in cells if turn < rounds and cell not in state.closed]
+            cells = [cell for cell in cells if turn < turns and cell not in state.closed]
             rng.shuffle(cells)
-            steps += [Step(cell, _REPS, _TURN_S) for cell in cells]
+            steps += [Step(cell, MOST_REPS, TURN_S) for cell in cells]
     return tuple(steps)

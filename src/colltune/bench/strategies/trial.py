@@ -20,9 +20,7 @@ from colltune.errors import DataError
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit_cells
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.evaluation.folds import measured_columns
-
-_EXHAUSTIVE_REPS, _EXHAUSTIVE_CELL_S = 500, 0.5
+from colltune.selector.evaluation.folds import exhaustive_s, measured_columns
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,7 @@ class Trial:
                 ["nodes", "ppn", "collective", "algorithm", "parameters"],
             )
         ]
-        timed_s = float(np.minimum(_EXHAUSTIVE_REPS * times_s, _EXHAUSTIVE_CELL_S).sum())
-        return Exhaustive(timed_s, *count)
+        return Exhaustive(exhaustive_s(times_s), *count)
 
     @cached_property
     def full(self) -> dict[Collective, float]:

@@ -217,6 +217,7 @@ _MUST_AGREE = {
     "max_nprocs": "--max-nprocs",
     "judged_by": "--judge",
     "profile": "--profile",
+    "confirm": "--confirm",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,9 @@ class Score:
 
     Where instances have weights, all means, shares and quantiles are by weight. ``time_saved`` is
     the share of the application's time on them that the decisions save, None without weights;
-    ``oracle_time_saved`` what the fastest configurations would.
+    ``oracle_time_saved`` what the fastest configurations would. ``confirm_cost`` are the seconds of
+    measuring that confirmed the decisions, as a share of those that measure everything (500
+    repetitions or half a second each), None where nothing was confirmed.
     """
 
     instances: int
@@ -72,6 +75,7 @@ class Score:
     predict_s: float
     time_saved: float | None = None
     oracle_time_saved: float | None = None
+    confirm_cost: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, JSON-able."""
@@ -131,11 +135,17 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
         predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
         time_saved=_saved(selected / default, tested, weights),
         oracle_time_saved=_saved(best / default, tested, weights),
+        confirm_cost=_confirm_cost(decided, names),
     )
 
 
 def _mean(values: Numbers | Flags, weights: Numbers) -> float:
     return float(np.average(values, weights=weights))
+
+
+def _confirm_cost(decided: Decided, names: Sequence[str]) -> float | None:
+    exhaustive_s = sum(decided.exhaustive_s.get(name, 0.0) for name in names)
+    return sum(decided.confirm_s[name] for name in names) / exhaustive_s if exhaustive_s else None
 
 
 def _saved(kept: Numbers, tested: Instances, weights: Numbers) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,9 @@ class Decided:
     the default's time: a library that is asked for what it cannot run decides itself. ``noise`` (n)
     is the standard deviation of log(selected_s / default_s) that the data let expect from chance,
     NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds spent by collective;
-    ``learner`` tells that this is one of those asked for, not a baseline.
+    ``learner`` tells that this is one of those asked for, not a baseline. ``confirm_s`` are the
+    seconds of measuring by which decisions were confirmed, ``exhaustive_s`` those of measuring
+    everything on the instances; both are empty where nothing was confirmed.
     """
 
     configuration: tuple[str, ...]
@@ -77,3 +79,5 @@ class Decided:
     fit_s: Mapping[str, float]
     predict_s: Mapping[str, float]
     learner: bool
+    confirm_s: Mapping[str, float] = field(default_factory=dict)
+    exhaustive_s: Mapping[str, float] = field(default_factory=dict)

@@ -28,13 +28,14 @@ class Choice(NamedTuple):
     """One recipe's decisions on a fold.
 
     ``chosen`` (n) may hold configurations without a time on a test instance; ``problems`` say what
-    could not be fitted.
+    could not be fitted; ``confirm_s`` are the seconds that confirming them would have measured.
     """
 
     chosen: tuple[Configuration, ...]
     fit_s: float
     predict_s: float
     problems: tuple[str, ...] = ()
+    confirm_s: float | None = None
 
 
 class Recipe(Protocol):
@@ -106,10 +107,14 @@ class Learned:
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; see `Recipe`."""
         started = time.perf_counter()
-        cells = {fold.collective: fold.training}
-        bundle = fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
+        bundle = self.bundle(context, fold, jobs)
         fitted_s = time.perf_counter() - started
         return Fitted(bundle, self.guard).decide(context, fold, jobs)._replace(fit_s=fitted_s)
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Fit to the fold's training cells."""
+        cells = {fold.collective: fold.training}
+        return fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +169,11 @@ class OfFolds:
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions of the fold's bundle."""
-        bundle = self.bundles[fold.collective, fold.name]
-        return Fitted(bundle, self.guard).decide(context, fold, jobs)
+        return Fitted(self.bundle(context, fold, jobs), self.guard).decide(context, fold, jobs)
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Return the fold's bundle."""
+        return self.bundles[fold.collective, fold.name]
 
 
 def references() -> tuple[Recipe, ...]:
@@ -176,7 +184,7 @@ def references() -> tuple[Recipe, ...]:
 
 def learned(
     names: Sequence[str], *, guard: bool | Guard, feature_set: str | None
-) -> tuple[Recipe, ...]:
+) -> tuple[Learned, ...]:
     """Return the learners called `names`.
 
     Raises

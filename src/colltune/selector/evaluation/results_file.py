@@ -11,7 +11,8 @@ Format history
 2. adds ``profile`` to the setup, ``weight`` to ``tested`` (how much each instance counts, null for
    all as much) and ``covered`` to the run.
 3. adds ``unmeasured`` to the selectors' columns (whether the choice was not measured on the
-   instance); before, only what was measured there could be chosen.
+   instance; before, only what was measured there could be chosen), their ``confirm_s`` and
+   ``exhaustive_s``, and ``confirm`` to the setup.
 """
 
 from __future__ import annotations
@@ -130,6 +131,8 @@ def _columns(decided: Decided) -> dict[str, Any]:
         "noise": [x if math.isfinite(x) else None for x in decided.noise.tolist()],
         "fit_s": dict(decided.fit_s),
         "predict_s": dict(decided.predict_s),
+        "confirm_s": dict(decided.confirm_s),
+        "exhaustive_s": dict(decided.exhaustive_s),
     }
 
 
@@ -145,6 +148,7 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
         None if run["max_nprocs"] is None else int(run["max_nprocs"]),
         Objective(run["judged_by"]).value,
         None if run.get("profile") is None else _word(run["profile"]),
+        bool(run.get("confirm", False)),
     )
     return Evaluation(
         setup,
@@ -197,6 +201,8 @@ def _decided(columns: Mapping[str, Any], name: str, tested: Instances) -> Decide
         _seconds(columns["fit_s"]),
         _seconds(columns["predict_s"]),
         bool(columns["learner"]),
+        _seconds(columns.get("confirm_s", {})),
+        _seconds(columns.get("exhaustive_s", {})),
     )
 
 
