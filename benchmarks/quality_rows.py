@@ -28,7 +28,7 @@ EXTRA = tuple(filter(None, os.environ.get("COLLTUNE_EXTRA", "").split(os.pathsep
 LEARNER = os.environ.get("COLLTUNE_LEARNER", "auto")
 JOBS = int(os.environ["COLLTUNE_JOBS"]) if "COLLTUNE_JOBS" in os.environ else None
 ONLY = tuple(filter(None, os.environ.get("COLLTUNE_ROWS", "").split(",")))
-HALVES = "_halves"
+_HALVES = "_halves"
 _SUFFIX = ".csv.gz"
 _TEST = (7, 13, 19, 27, 35)
 _NATIVE, _FAT_TREE = "leonardo_openmpi-4.1.6.csv.gz", "simulated_fattree36.csv.gz"
@@ -68,26 +68,29 @@ class Case:
         """All measurements."""
         return _read(self.path)
 
-    @property
-    def source(self) -> Source:
-        """The measurements; what `fit` learns by default is judged by medians."""
+    def source(self, judging: PerformanceDataset | None = None) -> Source:
+        """Return the measurements; what `fit` learns by default is judged by medians.
+
+        `judging` are those that decisions are judged by, if these are not all.
+        """
         return Source(
             self.dataset,
             train_noise=self.noise,
             max_nprocs=self.max_nprocs,
             objective=DEFAULT_OBJECTIVE,
             judged_by=Objective.MEDIAN,
+            judging=judging,
         )
 
-    def folds(self) -> list[Fold]:
-        """Return the folds.
+    def folds(self, judging: PerformanceDataset | None = None) -> list[Fold]:
+        """Return the folds; `judging` is as for `source`.
 
         Raises
         ------
         SplitError
             If the data do not allow the split.
         """
-        return self.split.folds(self.source)
+        return self.split.folds(self.source(judging))
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ class Figures(NamedTuple):
     slower: float
     replaced: float
     unmeasured: int
+    confirm_cost: float | None = None
 
     def __str__(self) -> str:
         """Return the figures on a line."""
@@ -125,6 +129,7 @@ class Figures(NamedTuple):
             f"share {self.share:.3f}{ends[0]}, harm {self.harm:.2%}{ends[1]},"
             f" slower {self.slower:.2%}, replaced {self.replaced:.0%},"
             f" not measured {self.unmeasured} of {self.instances}"
+            + ("" if self.confirm_cost is None else f", cost {self.confirm_cost:.1%}")
         )
 
 
@@ -134,6 +139,8 @@ class Pool:
 
     job: list[str] = field(default_factory=list)
     columns: list[NDArray[np.float64]] = field(default_factory=list)
+    confirm_s: float = 0.0
+    exhaustive_s: float = 0.0
 
     def add(self, case: Case, tested: Instances, decided: Decided) -> None:
         """Add the decisions on one case."""
@@ -144,6 +151,8 @@ class Pool:
         possible = np.log(tested.default_s / tested.best_s)
         flags = (slower, harmed, ~decided.kept, decided.unmeasured)
         self.columns.append(np.column_stack([gained, possible, *flags]))
+        self.confirm_s += sum(decided.confirm_s.values())
+        self.exhaustive_s += sum(decided.exhaustive_s.values())
 
     def figures(self) -> Figures:
         """Return the figures of all that was added."""
@@ -163,16 +172,17 @@ class Pool:
             float(slower.mean()),
             float(replaced.mean()),
             int(unmeasured.sum()),
+            self.confirm_s / self.exhaustive_s if self.exhaustive_s else None,
         )
 
 
-def rows(*, halves: bool = False) -> tuple[Row, ...]:
-    """Return the rows; with `halves`, of files with two halves of each launch where there are any.
+def rows(*, repeated: bool = False) -> tuple[Row, ...]:
+    """Return the rows; with `repeated`, of the data with most repetitions of each context.
 
-    COLLTUNE_SHARED names the folder that has ``data``, COLLTUNE_EXTRA further folders of tidy
-    files, separated by colons, COLLTUNE_ROWS some of the rows.
+    COLLTUNE_SHARED names the folder that has ``data``, COLLTUNE_EXTRA further folders of datasets,
+    separated by colons, COLLTUNE_ROWS some of the rows.
     """
-    files = _files(halves=halves)
+    files = _files(repeated=repeated)
     simulated = {p for p in files if _read(p).context.library == _SIMULATED}
     real = [p for p in files if p not in simulated]
     others = [p for p in files if p in simulated and p.name != _FAT_TREE]
@@ -199,17 +209,20 @@ def _cases(paths: Sequence[Path], split: Split) -> tuple[Case, ...]:
     return tuple(Case(path, split) for path in paths)
 
 
-def _files(*, halves: bool) -> list[Path]:
-    """Return a file for each context, in order; those with halves go before others if asked for."""
+def _files(*, repeated: bool) -> list[Path]:
+    """Return a dataset for each context, in order.
+
+    Those with repetitions (Parquet), then those with two halves of each launch, go before others if
+    asked for, else behind them.
+    """
     files = [FOLDER / _NATIVE, FOLDER / _FAT_TREE]
     for path in files:
         if not path.exists():
             sys.exit(f"{path} is missing; set COLLTUNE_SHARED to the folder that has data/")
-    files += [path for folder in EXTRA for path in sorted(Path(folder).glob(f"*{_SUFFIX}"))]
-    if halves:
-        files.sort(key=lambda path: HALVES not in path.name)
-    else:
-        files = [path for path in files if HALVES not in path.name]
+    for folder in map(Path, EXTRA):
+        files += sorted(folder.glob(f"*{_SUFFIX}"))
+        files += sorted({path.parent for path in folder.glob("*/*.parquet")})
+    files.sort(key=lambda path: (path.is_dir(), _HALVES in path.name), reverse=repeated)
     by_context: dict[Any, Path] = {}
     for path in files:
         by_context.setdefault(_read(path).context, path)
