@@ -2,11 +2,13 @@
 
 A launch holds one shape: the one where most is at stake and in doubt for its seconds. In it the
 default, the proposal and the nearest runners-up of an instance take turns, several times in random
-order. What one launch cannot decide gets another one; see `colltune.selector.confirming`.
+order. What one launch cannot decide gets another one, with more turns where it is their scatter
+that leaves it open; see `colltune.selector.confirming`.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ _REPS = 20
 _TURN_S = 0.005
 _SLOW_S = 0.02
 _SLOW_ROUNDS = 3
+_MOST_TIMES = 4
 _SLACK = 1.5
 _MOST_VISITS = 10
 
@@ -94,8 +97,8 @@ def _seconds(judgement: Judgement) -> float:
     """Return how long a launch measures it, by what the default is predicted to take."""
     each = 1 + len(judgement.contest.candidates)
     return each * sum(
-        _rounds(time_s) * max(time_s, min(_TURN_S, _REPS * time_s))
-        for time_s in _times_s(judgement)
+        rounds * max(time_s, min(_TURN_S, _REPS * time_s))
+        for rounds, time_s in zip(_rounds(judgement), _times_s(judgement), strict=True)
     )
 
 
@@ -105,20 +108,25 @@ def _times_s(judgement: Judgement) -> list[float]:
     return [times_s[instance] for instance in judgement.instances]
 
 
-def _rounds(time_s: float) -> int:
-    return ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS
+def _rounds(judgement: Judgement) -> list[int]:
+    """Return how many turns the next launch gives to each instance."""
+    scatter = judgement.gain.scatter if judgement.gain else 0.0
+    times = min(_MOST_TIMES, max(1, math.ceil(scatter)))
+    return [
+        times * (ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS) for time_s in _times_s(judgement)
+    ]
 
 
 def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) -> tuple[Step, ...]:
     """Return rounds of all instances in random order, those of one instance side by side."""
     index = {(cell.configuration, cell.instance): i for i, cell in enumerate(state.cells)}
     asked: list[tuple[int, Instance, tuple[Configuration, ...]]] = [
-        (_rounds(time_s), instance, (j.contest.default, *j.contest.candidates))
+        (rounds, instance, (j.contest.default, *j.contest.candidates))
         for j in judgements
-        for instance, time_s in zip(j.instances, _times_s(j), strict=True)
+        for rounds, instance in zip(_rounds(j), j.instances, strict=True)
     ]
     steps: list[Step] = []
-    for turn in range(ROUNDS):
+    for turn in range(max(rounds for rounds, _, _ in asked)):
         rng.shuffle(asked)
         for rounds, instance, configurations in asked:
             cells = [index[c, instance] for c in configurations if (c, instance) in index]
