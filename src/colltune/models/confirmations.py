@@ -25,8 +25,8 @@ class Confirmation:
     ``configuration`` is in force: what was confirmed, or the default where ``status`` is withdrawn.
     ``proposed`` was predicted to be the fastest. ``gain`` is the time of the default over that of
     the configuration that was measured to be the best, ``lower`` to ``upper`` its 95 % interval,
-    all None where it failed. ``launches`` tells in how many launches, ``measured_utc`` when (an ISO
-    time).
+    all None where it failed, or was not measured at all. ``launches`` tells in how many launches
+    (0: none), ``measured_utc`` when (an ISO time).
     """
 
     collective: Collective
@@ -55,6 +55,8 @@ class Confirmation:
     @property
     def reason(self) -> str:
         """What was measured, in words: ``measured 1.21x (1.15 to 1.28) on 2026-11-22 …``."""
+        if not self.launches:
+            return "withdrawn: not measured again, so that nothing proves it faster"
         if self.gain is None:
             return f"withdrawn: {self.proposed.short} failed on {self.measured_utc[:10]}"
         launches = "launch" if self.launches == 1 else "launches"

@@ -22,7 +22,8 @@ A compromise between gain and harm, with its figures in `colltune.selector.guard
 LEAST_NOISE = 0.01
 """Standard error of a log gain that is at least assumed."""
 _MOST_NOISE = 0.05
-_CELLS = 10
+NOISE_CELLS = 10
+"""How many cells tell a gain, so that its standard error is that much smaller."""
 _TAIL = 1.645
 _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
@@ -75,7 +76,7 @@ class ErrorModel(NamedTuple):
             lower - more,
             upper + more,
             np.where(np.isnan(margin), _UNKNOWN_MARGIN, np.maximum(margin, 0.0)),
-            float(np.clip(launches.of_gain / np.sqrt(_CELLS), LEAST_NOISE, _MOST_NOISE)),
+            float(np.clip(launches.of_gain / np.sqrt(NOISE_CELLS), LEAST_NOISE, _MOST_NOISE)),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

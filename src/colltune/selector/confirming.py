@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.confirmations import Confirmation
+from colltune.models.error_model import LEAST_NOISE, NOISE_CELLS, ErrorModel
 from colltune.selector.argmin import ModelSelector
 
 ROUNDS = 6
@@ -49,11 +50,6 @@ _LEAST_DOUBT = 0.1
 _MOST_SIZES = 4
 _REACH = 2
 _FEW_TURNS = 3.0
-
-MOST_REPS, TURN_S = 20, 0.005
-"""In a turn a cell is repeated so often, and for so long, at most."""
-_SLOW_S = 0.02
-_SLOW_ROUNDS = 3
 
 Cell = tuple[Configuration, Instance]
 Times = Mapping[Cell, Mapping[str, Sequence[float]]]
@@ -93,13 +89,31 @@ class Contest:
         """The collective of all its instances."""
         return self.instances[0].collective
 
+    def part(self, instances: tuple[Instance, ...]) -> Contest:
+        """Return the contest of some of its neighbouring instances alone."""
+        ranges = _ranges([instance.msize_bytes for instance in self.instances])
+        ranges[0] = self.first_bytes, ranges[0][1]
+        ranges[-1] = ranges[-1][0], self.last_bytes
+        first, last = (self.instances.index(instances[k]) for k in (0, -1))
+        return replace(
+            self,
+            instances=instances,
+            first_bytes=ranges[first][0],
+            last_bytes=ranges[last][1],
+            times_s=self.times_s[first : last + 1],
+        )
+
 
 class Gain(NamedTuple):
-    """A measured log gain over the default, its standard deviation, and in how many launches."""
+    """A measured log gain over the default, its standard deviation, and in how many launches.
+
+    ``scatter`` is its variance within a launch, in multiples of that between launches.
+    """
 
     log: float
     sd: float
     launches: int
+    scatter: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -161,6 +175,12 @@ class Judgement:
         return self.best
 
     @property
+    def range_bytes(self) -> tuple[int, int | None]:
+        """The first and last message size that the instances stand for."""
+        part = self.contest.part(self.instances)
+        return part.first_bytes, part.last_bytes
+
+    @property
     def value(self) -> float:
         """How much there is to be known: log gain at stake x doubt x weight."""
         if self.gain is None:
@@ -168,16 +188,6 @@ class Judgement:
         else:
             stake, doubt = self.gain.log, self.gain.doubt
         return len(self.instances) * self.contest.weight * max(stake, _LEAST_STAKE) * doubt
-
-
-def rounds(time_s: float) -> int:
-    """Return in how many turns of a launch a call of `time_s` is measured."""
-    return ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS
-
-
-def repetitions(time_s: float) -> int:
-    """Return how often a launch repeats a call of `time_s`."""
-    return rounds(time_s) * max(1, min(MOST_REPS, round(TURN_S / time_s)))
 
 
 def judge(
@@ -264,8 +274,9 @@ class _Evidence:
         if any((candidate, instance) in self._apart for instance in instances):
             known = max(known, _APART_SD)
         between = (_LAUNCH_SD_WORTH * known**2 + self._excess) / (_LAUNCH_SD_WORTH + self._freedom)
-        variance = within.mean() / len(logs) + between / len(logs)
-        return Gain(float(logs.mean()), math.sqrt(variance), len(logs))
+        inside = float(within.mean())
+        sd = math.sqrt((inside + between) / len(logs))
+        return Gain(float(logs.mean()), sd, len(logs), inside / between)
 
     def of(self, contest: Contest, instances: tuple[Instance, ...]) -> Iterator[Judgement]:
         """Judge `instances` together, or by parts where the best is certainly slower at some."""
@@ -278,23 +289,24 @@ class _Evidence:
             yield Judgement(contest, instances, status, None, None, left)
             return
         faster = [c for c, gain in gains.items() if gain.is_faster]
-        best = max(faster or gains, key=lambda c: gains[c].lower if faster else gains[c].log)
+        best = max(gains, key=lambda c: gains[c].lower)
         slower = {i for i in instances if (g := self.gain(contest, [i], best)) and g.is_slower}
         if slower and len(slower) < len(instances):
             for _, run in itertools.groupby(instances, slower.__contains__):
                 yield from self.of(contest, tuple(run))
             return
         status = Status.CONFIRMED if faster else Status.WITHDRAWN
-        undecided = [
-            c for c, g in gains.items() if not g.is_no_faster and g.launches < MOST_LAUNCHES
-        ]
+        undecided = [c for c, gain in gains.items() if not gain.is_no_faster]
         left = not faster and any(self._goes_on(contest, instances, c) for c in undecided)
         yield Judgement(contest, instances, status, best, gains[best], left)
 
     def _goes_on(
         self, contest: Contest, instances: Sequence[Instance], candidate: Configuration
     ) -> bool:
-        return all(_free(c, instances, self._closed) for c in (contest.default, candidate))
+        launches = max(len(self._found[candidate, instance]) for instance in instances)
+        return launches < MOST_LAUNCHES and all(
+            _free(c, instances, self._closed) for c in (contest.default, candidate)
+        )
 
 
 def _free(
@@ -337,7 +349,6 @@ def contests(
     sizes: Iterable[int],
     *,
     weight: float = 1.0,
-    launch_sd: float = LAUNCH_SD,
 ) -> list[Contest]:
     """Return what is to be measured of a collective on a shape, so that its decisions are proved.
 
@@ -349,7 +360,8 @@ def contests(
     ascending = sorted(set(sizes))
     if model.default_column is None or not ascending:
         return []
-    decisions = selector.decide(collective, shape.nodes, shape.ppn, ascending)
+    nodes, ppn = ([count] * len(ascending) for count in (shape.nodes, shape.ppn))
+    decisions = selector.decide(collective, nodes, ppn, ascending)
     default_s = decisions.forecast.time_s[:, model.default_column]
     gains = np.log(default_s)[:, None] - np.log(decisions.rank_s)
     gains[:, model.default_column] = -np.inf
@@ -361,23 +373,34 @@ def contests(
     for column, run in _runs(proposed.tolist()):
         mean = gains[run].mean(axis=0)
         ranked = [c for c in np.argsort(-mean, kind="stable").tolist() if mean[c] > 0]
-        chosen = [c for c in dict.fromkeys([column, *ranked]) if c < len(model.configurations)]
+        instances = tuple(Instance(collective, shape, ascending[row]) for row in run)
+        chosen = [
+            model.configurations[c]
+            for c in dict.fromkeys([column, *ranked])
+            if all(selector.permits(model.configurations[c], i) for i in instances)
+        ]
         gain, doubt = float(mean[column]), float(decisions.doubt[run, column].mean())
         found.append(
             Contest(
-                tuple(Instance(collective, shape, ascending[row]) for row in run),
+                instances,
                 selector.default(collective),
-                tuple(model.configurations[c] for c in chosen[:MOST_CANDIDATES]),
+                tuple(chosen[:MOST_CANDIDATES]),
                 ranges[run[0]][0],
                 ranges[run[-1]][1],
                 math.exp(gain),
                 tuple(default_s[run].tolist()),
                 min(1.0, max(_LEAST_DOUBT, doubt / gain)),
                 weight,
-                launch_sd,
+                _launch_sd(model.error),
             )
         )
     return found
+
+
+def _launch_sd(error: ErrorModel) -> float:
+    """Return by how much launches differ: what the data tell, unless they tell nothing."""
+    told = error.noise * math.sqrt(NOISE_CELLS)
+    return told if error.noise > LEAST_NOISE else LAUNCH_SD
 
 
 def _runs(columns: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
@@ -388,7 +411,7 @@ def _runs(columns: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
             yield column, rows[start : start + _MOST_SIZES]
 
 
-def _ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
+def _ranges(sizes: Sequence[int]) -> list[tuple[int, int | None]]:
     """Return the message sizes for which each of `sizes` stands, cut at geometric means."""
     cuts = [min(b, max(a + 1, math.isqrt(a * b))) for a, b in itertools.pairwise(sizes)]
     return list(zip([0, *cuts], [*(cut - 1 for cut in cuts), _REACH * sizes[-1]], strict=True))
@@ -426,15 +449,10 @@ def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[C
 
 def _confirmation(judgement: Judgement, measured_utc: str) -> Confirmation:
     contest, gain = judgement.contest, judgement.gain
-    within = _ranges([i.msize_bytes for i in contest.instances])
-    at = contest.instances.index
-    first, last = judgement.instances[0], judgement.instances[-1]
-    is_first, is_last = first == contest.instances[0], last == contest.instances[-1]
     return Confirmation(
         contest.collective,
         contest.shape,
-        contest.first_bytes if is_first else within[at(first)][0],
-        contest.last_bytes if is_last else within[at(last)][1],
+        *judgement.range_bytes,
         judgement.status,
         judgement.configuration,
         contest.candidates[0],
