@@ -13,10 +13,10 @@ from colltune.dataset.frame import join
 from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
-from colltune.selector.confirming import Contest, repetitions
+from colltune.selector.confirming import Contest, Times
 from colltune.selector.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_split
 from colltune.selector.evaluation.comparison import compare
-from colltune.selector.evaluation.confirmed import halves, replay
+from colltune.selector.evaluation.confirmed import Record, halves, replay
 from colltune.selector.evaluation.results_file import read, write
 from tests.models.machines import CONTEXT, configuration, measured
 
@@ -66,6 +66,30 @@ def test_what_failed_is_left_to_the_judging_half() -> None:
     assert "crash" in set(found.judging.frame["status"])
 
 
+def _record(times: Times, noise: float = 0.0) -> Record:
+    return Record(times, noise, np.random.default_rng(0))
+
+
+def test_a_launch_goes_on_in_the_record_where_noise_is_drawn() -> None:
+    """Another launch has the next repetitions, begins again at the end, and its own factor."""
+    cell = (CHAIN, INSTANCE)
+    record = _record({cell: {"a": (1.0, 2.0, 3.0)}}, noise=0.1)
+    found = [record.next(cell, 2) for _ in range(3)]
+    assert [launch for launch, _ in found] == ["a, 0", "a, 1", "a, 2"]
+    assert [len(times_s) for _, times_s in found] == [2, 1, 2]
+    assert found[0][1][1] == pytest.approx(2 * found[0][1][0])
+    assert found[0][1] != found[2][1]
+    assert not record.has_more(cell)
+
+
+def test_without_noise_there_are_the_recorded_launches_only() -> None:
+    """A launch is never measured twice, and its times are as they are."""
+    cell = (CHAIN, INSTANCE)
+    record = _record({cell: {"a": (1.0, 2.0, 3.0)}})
+    assert record.next(cell, 2) == ("a, 0", [1.0, 2.0])
+    assert not record.has_more(cell)
+
+
 def _contest() -> Contest:
     return Contest((INSTANCE,), DEFAULT, (CHAIN, TREE), 0, None, 1.5, (1.0,))
 
@@ -75,19 +99,19 @@ def test_a_replay_measures_until_it_is_decided() -> None:
     default = {str(k): (1.0,) * 12 for k in range(3)}
     for time_s, launches in ((0.5, 1), (0.99, 3)):
         other = dict.fromkeys(default, (time_s,) * 12)
-        recorded = {(DEFAULT, INSTANCE): default, (CHAIN, INSTANCE): other}
-        (judged,), spent_s = replay([_contest()], recorded)
+        record = _record({(DEFAULT, INSTANCE): default, (CHAIN, INSTANCE): other})
+        (judged,), spent_s = replay([_contest()], record)
         assert judged.gain is not None
         assert judged.gain.launches == launches
-        each_s = repetitions(1.0) * 1.0 + repetitions(time_s) * time_s
-        assert spent_s == pytest.approx(launches * each_s)
+        turns = judged.turns(1.0)
+        assert spent_s == pytest.approx(launches * turns * (1.0 + time_s))
 
 
 def test_a_replay_stays_within_its_budget() -> None:
     """What does not fit into the budget is not measured, and its decision stays predicted."""
     times = {"0": (1.0,) * 12}
-    recorded = {(DEFAULT, INSTANCE): times, (CHAIN, INSTANCE): times}
-    (judged,), spent_s = replay([_contest()], recorded, budget_s=1.0)
+    record = _record({(DEFAULT, INSTANCE): times, (CHAIN, INSTANCE): times})
+    (judged,), spent_s = replay([_contest()], record, budget_s=1.0)
     assert (judged.status, spent_s) == ("predicted", 0.0)
 
 

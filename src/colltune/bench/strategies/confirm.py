@@ -8,7 +8,6 @@ that leaves it open; see `colltune.selector.confirming`.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,14 +15,9 @@ from dataclasses import dataclass, field
 from colltune.bench.schedule import Step
 from colltune.bench.strategies.protocol import State, Visit
 from colltune.domain import Configuration, Instance, Shape
-from colltune.selector.confirming import ROUNDS, Cell, Judgement, judge
+from colltune.selector.confirming import MOST_REPS, TURN_S, Cell, Judgement, judge
 
 CONFIRM = "confirm"
-_REPS = 20
-_TURN_S = 0.005
-_SLOW_S = 0.02
-_SLOW_ROUNDS = 3
-_MOST_TIMES = 4
 _SLACK = 1.5
 _MOST_VISITS = 10
 
@@ -95,10 +89,10 @@ def _filled(shape: Shape, open_: Sequence[Judgement], limit_s: float) -> _Launch
 
 def _seconds(judgement: Judgement) -> float:
     """Return how long a launch measures it, by what the default is predicted to take."""
-    each = 1 + len(judgement.contest.candidates)
+    each = 1 + len(judgement.open_candidates)
     return each * sum(
-        rounds * max(time_s, min(_TURN_S, _REPS * time_s))
-        for rounds, time_s in zip(_rounds(judgement), _times_s(judgement), strict=True)
+        judgement.turns(time_s) * max(time_s, min(TURN_S, MOST_REPS * time_s))
+        for time_s in _times_s(judgement)
     )
 
 
@@ -108,22 +102,13 @@ def _times_s(judgement: Judgement) -> list[float]:
     return [times_s[instance] for instance in judgement.instances]
 
 
-def _rounds(judgement: Judgement) -> list[int]:
-    """Return how many turns the next launch gives to each instance."""
-    scatter = judgement.gain.scatter if judgement.gain else 0.0
-    times = min(_MOST_TIMES, max(1, math.ceil(scatter)))
-    return [
-        times * (ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS) for time_s in _times_s(judgement)
-    ]
-
-
 def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) -> tuple[Step, ...]:
     """Return rounds of all instances in random order, those of one instance side by side."""
     index = {(cell.configuration, cell.instance): i for i, cell in enumerate(state.cells)}
     asked: list[tuple[int, Instance, tuple[Configuration, ...]]] = [
-        (rounds, instance, (j.contest.default, *j.contest.candidates))
+        (j.turns(time_s), instance, (j.contest.default, *j.open_candidates))
         for j in judgements
-        for rounds, instance in zip(_rounds(j), j.instances, strict=True)
+        for time_s, instance in zip(_times_s(j), j.instances, strict=True)
     ]
     steps: list[Step] = []
     for turn in range(max(rounds for rounds, _, _ in asked)):
@@ -132,5 +117,5 @@ def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) ->
             cells = [index[c, instance] for c in configurations if (c, instance) in index]
             cells = [cell for cell in cells if turn < rounds and cell not in state.closed]
             rng.shuffle(cells)
-            steps += [Step(cell, _REPS, _TURN_S) for cell in cells]
+            steps += [Step(cell, MOST_REPS, TURN_S) for cell in cells]
     return tuple(steps)

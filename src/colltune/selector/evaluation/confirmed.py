@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -17,19 +17,20 @@ import numpy as np
 
 from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
-from colltune.domain import Context, Instance, Measurement, Shape, Summary
+from colltune.domain import Context, Measurement, Shape, Summary
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import (
     MOST_LAUNCHES,
+    MOST_REPS,
+    TURN_S,
     Cell,
     Contest,
     Judgement,
     Times,
     contests,
     judge,
-    repetitions,
 )
 from colltune.selector.evaluation.folds import Fold, exhaustive_s
 from colltune.selector.evaluation.recipes import Choice, Fitted
@@ -160,76 +161,105 @@ class Confirmed:
             for contest in contests(selector, fold.collective, shape, sizes)
         ]
         seed = (self.seed, zlib.crc32(f"{fold.collective} {fold.name}".encode()))
-        rng = np.random.default_rng(seed)
-        launches = {
-            cell: self._launches(self.deciding[cell], rng)
-            for cell in dict.fromkeys(cell for contest in asked for cell in _cells(contest))
-            if cell in self.deciding
-        }
-        return replay(asked, launches, self.budget * exhaustive_s(fold.testing.time_s))
+        record = Record(self.deciding, self.noise, np.random.default_rng(seed))
+        return replay(asked, record, self.budget * exhaustive_s(fold.testing.time_s))
 
-    def _launches(
-        self, recorded: Mapping[str, Sequence[float]], rng: np.random.Generator
-    ) -> dict[str, Sequence[float]]:
-        """Return the repetitions of each launch that can be had of a cell, in order."""
-        rows = [(launch, np.asarray(times_s)) for launch, times_s in recorded.items()]
-        count = repetitions(float(np.median(rows[0][1])))
-        if not self.noise:
-            return {launch: times_s[:count].tolist() for launch, times_s in rows}
-        found = {}
-        for number in range(MOST_LAUNCHES):
-            launch, times_s = rows[number % len(rows)]
-            turn = number // len(rows)
-            # another launch goes on in the record, or begins it again where there is no more
-            part = times_s[turn * count : (turn + 1) * count]
-            part = part if len(part) else times_s[:count]
-            found[f"{launch}, {turn}"] = (part * np.exp(rng.normal(0.0, self.noise))).tolist()
-        return found
+
+class Record:
+    """Recorded repetitions, given out launch by launch.
+
+    With `noise`, drawn by `rng`, there is always another launch: it goes on in the record, or
+    begins it again.
+    """
+
+    def __init__(self, times: Times, noise: float, rng: np.random.Generator) -> None:
+        self._times, self._noise, self._rng = times, noise, rng
+        self._launches: dict[Cell, int] = {}
+        self._read: dict[tuple[Cell, str], int] = {}
+
+    def __contains__(self, cell: Cell) -> bool:
+        return cell in self._times
+
+    def time_s(self, cell: Cell) -> float:
+        """Return about what a call takes."""
+        return float(np.median(next(iter(self._times[cell].values()))))
+
+    def has_more(self, cell: Cell) -> bool:
+        """Tell whether there is another launch of `cell`."""
+        number, recorded = self._launches.get(cell, 0), len(self._times[cell])
+        return number < (MOST_LAUNCHES if self._noise else recorded)
+
+    def next(self, cell: Cell, count: int) -> tuple[str, Sequence[float]]:
+        """Return the name of the next launch of `cell`, and up to `count` repetitions of it."""
+        number = self._launches.get(cell, 0)
+        self._launches[cell] = number + 1
+        recorded = list(self._times[cell].items())
+        launch, times_s = recorded[number % len(recorded)]
+        start = self._read.get((cell, launch), 0) % len(times_s)
+        part = times_s[start : start + count]
+        self._read[cell, launch] = start + len(part)
+        factor = math.exp(self._rng.normal(0.0, self._noise)) if self._noise else 1.0
+        return f"{launch}, {number // len(recorded)}", [time_s * factor for time_s in part]
 
 
 def replay(
-    asked: Sequence[Contest], launches: Times, budget_s: float = math.inf
+    asked: Sequence[Contest], record: Record, budget_s: float = math.inf
 ) -> tuple[list[Judgement], float]:
     """Measure what is asked, launch by launch, until all is decided or nothing is left.
 
-    What `launches` does not have cannot run, and fails. In a launch goes first what is worth most
-    per second, while it fits into `budget_s`.
+    What `record` does not have cannot run, and fails. In a launch goes first what is worth most per
+    second, while it fits into `budget_s`.
 
     Returns
     -------
         What is known in the end, and the seconds of measuring it.
     """
-    failed = {cell for contest in asked for cell in _cells(contest) if cell not in launches}
+    failed = {cell for contest in asked for cell in _cells(contest) if cell not in record}
     times: dict[Cell, dict[str, Sequence[float]]] = {}
     judgements = judge(asked, times, failed)
     spent_s = 0.0
-    for number in range(MOST_LAUNCHES):
-        ranked = []
-        for judgement in judgements:
-            cells = [c for c in _cells(judgement.contest, judgement.instances) if c not in failed]
-            found = {c: list(launches[c].items())[number : number + 1] for c in cells}
-            seconds = sum(_seconds(times_s) for turns in found.values() for _, times_s in turns)
-            if judgement.is_open and seconds:
-                ranked.append((judgement.value / seconds, seconds, found))
-        for _, seconds, found in sorted(ranked, key=lambda one: -one[0]):
+    for _ in range(MOST_LAUNCHES):
+        plans = [_plan(judgement, record) for judgement in judgements if judgement.is_open]
+        for _, seconds, counts in sorted(plans, key=_worth, reverse=True):
             if spent_s + seconds <= budget_s:
                 spent_s += seconds
-                for cell, turns in found.items():
-                    times.setdefault(cell, {}).update(turns)
+                for cell, count in counts.items():
+                    launch, repetitions_s = record.next(cell, count)
+                    times.setdefault(cell, {})[launch] = repetitions_s
         judgements = judge(asked, times, failed)
     return judgements, spent_s
 
 
-def _seconds(times_s: Sequence[float]) -> float:
-    """Return how long a launch measures a cell."""
-    time_s = float(np.median(times_s))
-    return repetitions(time_s) * time_s
+class _Plan(NamedTuple):
+    """How often a launch repeats each cell of a judgement, what that is worth, and its seconds."""
+
+    value: float
+    seconds: float
+    counts: dict[Cell, int]
 
 
-def _cells(contest: Contest, instances: Iterable[Instance] | None = None) -> list[Cell]:
+def _plan(judgement: Judgement, record: Record) -> _Plan:
+    counts: dict[Cell, int] = {}
+    seconds = 0.0
+    for instance in judgement.instances:
+        for configuration in (judgement.contest.default, *judgement.open_candidates):
+            cell = (configuration, instance)
+            if cell in record and record.has_more(cell):
+                time_s = record.time_s(cell)
+                turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
+                counts[cell] = judgement.turns(time_s) * turn
+                seconds += counts[cell] * time_s
+    return _Plan(judgement.value, seconds, counts)
+
+
+def _worth(plan: _Plan) -> float:
+    return plan.value / plan.seconds if plan.seconds else 0.0
+
+
+def _cells(contest: Contest) -> list[Cell]:
     return [
         (configuration, instance)
-        for instance in (contest.instances if instances is None else instances)
+        for instance in contest.instances
         for configuration in (contest.default, *contest.candidates)
     ]
 
