@@ -157,3 +157,19 @@ def test_without_shapes_there_is_nothing_to_do(colltune: Verb, bundle: Path) -> 
     answer = colltune("confirm", bundle)
     assert answer.status != 0
     assert "--nodes and --ppn, --campaign, --demand or --profile" in answer.err
+
+
+def test_a_new_fit_keeps_what_was_confirmed(
+    colltune: Verb, bundle: Path, measurements_csv: Path, slow_csv: Path, tmp_path: Path
+) -> None:
+    """Unless the data contradict it; another bundle's folder knows nothing of it."""
+    words = ("--nodes", 4, "--ppn", 2, "--replay", measurements_csv, "--out", tmp_path / "d")
+    colltune("confirm", bundle, *words)
+    before = load(bundle).confirmations
+    answer = colltune("fit", measurements_csv, "--out", bundle, "--learner", "knn")
+    assert "decisions stay as they were measured" in answer.out
+    assert load(bundle).confirmations == before
+    colltune("fit", measurements_csv, "--out", tmp_path / "new", "--learner", "knn")
+    assert load(tmp_path / "new").confirmations == ()
+    colltune("fit", slow_csv, "--out", bundle, "--learner", "knn")
+    assert load(bundle).confirmations == ()
