@@ -166,16 +166,15 @@ class Confirmed:
 
 
 class Record:
-    """Recorded repetitions, given out launch by launch.
+    """Recorded repetitions, given out launch by launch, spread evenly over the recorded launch.
 
-    With `noise`, drawn by `rng`, there is always another launch: it goes on in the record, or
-    begins it again.
+    With `noise`, drawn by `rng`, there is always another launch, of other repetitions where there
+    are any left.
     """
 
     def __init__(self, times: Times, noise: float, rng: np.random.Generator) -> None:
         self._times, self._noise, self._rng = times, noise, rng
         self._launches: dict[Cell, int] = {}
-        self._read: dict[tuple[Cell, str], int] = {}
 
     def __contains__(self, cell: Cell) -> bool:
         return cell in self._times
@@ -195,11 +194,10 @@ class Record:
         self._launches[cell] = number + 1
         recorded = list(self._times[cell].items())
         launch, times_s = recorded[number % len(recorded)]
-        start = self._read.get((cell, launch), 0) % len(times_s)
-        part = times_s[start : start + count]
-        self._read[cell, launch] = start + len(part)
+        turn, every = number // len(recorded), max(1, len(times_s) // count)
+        part = times_s[turn % every :: every][:count]
         factor = math.exp(self._rng.normal(0.0, self._noise)) if self._noise else 1.0
-        return f"{launch}, {number // len(recorded)}", [time_s * factor for time_s in part]
+        return f"{launch}, {turn}", [time_s * factor for time_s in part]
 
 
 def replay(
