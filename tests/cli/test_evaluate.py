@@ -113,6 +113,15 @@ def test_the_suite_of_all_splits_as_json(colltune: Verb, measurements_csv: Path)
     assert list(answer.json["left_out"]) == ["leave-allocation-out"]
 
 
+def test_confirmed_decisions_have_a_row_and_a_cost(colltune: Verb, measurements_csv: Path) -> None:
+    """With --confirm each learner has a second row, and the table says what measuring costs."""
+    answer = colltune("evaluate", measurements_csv, *LEAVE, *LEARNER, "--confirm")
+    assert answer.status == 0
+    assert "knn, confirmed" in answer.out
+    assert "confirm cost" in answer.out
+    assert "only --noise keeps them apart" in answer.out
+
+
 def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
     """The paired difference of two runs is printed; results of another split are refused."""
     files = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
@@ -160,6 +169,7 @@ def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_pa
         ((*LEAVE, "--noise", "nan"), "noise nan is no standard deviation"),
         ((*LEAVE, "--seed", "-1"), "seed -1 must not be negative"),
         ((*LEAVE, "--max-nprocs", "1"), "leaves nothing to evaluate"),
+        (("--suite", "paper", "--confirm"), "drop --confirm"),
     ],
 )
 def test_bad_requests_name_the_option_and_the_mend(

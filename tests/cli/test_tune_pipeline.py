@@ -16,17 +16,21 @@ from colltune.bench.backends import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign
+from colltune.bench.confirm import confirming
 from colltune.cli import tune_pipeline
 from colltune.cli.console import progress
 from colltune.cli.tune_pipeline import TuneResult
 from colltune.cli.tune_settings import Settings
 from colltune.dataset import PerformanceDataset, read_parquet
+from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import BudgetError, ProgramError
-from colltune.models.bundle import Bundle
+from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.confirming import Contest
 
 NOWHERE = Path("/nowhere")
 MPI = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")
@@ -173,13 +177,36 @@ def test_however_slow_launches_and_fits_are_the_budget_holds(
     assert rows
     for row in rows:
         is_default = row.interval.configuration.is_default
-        assert is_default == (row.verdict != "proven")
+        assert is_default == (row.verdict != "confirmed")
     if (launch_s, step_s) == (0.3, 0.0):
-        assert {row.verdict for row in rows} == {"proven"}
-    if launch_s == math.inf:
-        assert {row.verdict for row in rows} == {"withdrawn, not measured"}
-        assert all("not measured again" in row.interval.reason for row in rows)
-        assert "0 # collectives" in result.written.rules_path.read_text()
+        assert {row.verdict for row in rows} == {"confirmed"}
+    decides = ModelSelector(load(result.bundle_path))
+    for row in result.rows:
+        for msize in filter(row.interval.holds, MSIZES):
+            selection = decides.select(Instance(row.collective, SHAPE, msize))
+            assert selection.configuration == row.interval.configuration
+
+
+def test_what_was_not_measured_again_is_withdrawn(
+    tuned: Tuned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without time for a single launch nothing is kept, in the file or in the bundle."""
+    monkeypatch.setattr(tune_pipeline, "confirming", _no_time)
+    result = tuned(0.3)
+    rows = [row for row in result.rows if row.verdict]
+    assert {row.verdict for row in rows} == {"withdrawn, not measured"}
+    assert all("not measured again" in row.interval.reason for row in rows)
+    assert "0 # collectives" in result.written.rules_path.read_text()
+    assert any("nothing could be measured again: nothing" in note for note in result.notes)
+    selector = ModelSelector(load(result.bundle_path))
+    for msize in MSIZES:
+        selection = selector.select(Instance(Collective.BCAST, SHAPE, msize))
+        assert selection.configuration.is_default
+        assert selection.status is Status.WITHDRAWN
+
+
+def _no_time(campaign: Campaign, found: tuple[Contest, ...]) -> Campaign:
+    return confirming(campaign, found).changed(total_s=0.001)
 
 
 def test_a_fit_that_takes_too_long_is_made_by_the_quickest_learner(tuned: Tuned) -> None:

@@ -31,6 +31,7 @@ from colltune.server.auth.scopes import Scope
 from tests.bench.han.samples import replace_measuring, write_tasks, write_whole
 from tests.dataset.profiles import profile_text, row
 from tests.models.registry.small import small
+from tests.models.test_confirmations import WON
 
 RULES = "1\n7\n1\n4 2\n0 6 0 0\n8192 3 0 4096\n"
 SLOT = "openmpi-4.1.4"
@@ -122,13 +123,11 @@ def _tuned(place: Place) -> tune_pipeline.TuneResult:
         builtin_operations_only=False,
     )
     chain = Configuration("openmpi", Collective.BCAST, "chain")
-    row = tune_pipeline.Row(
-        Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, None, True, None
-    )
+    row = tune_pipeline.Row(Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, WON, True)
     return tune_pipeline.TuneResult(
         shape=shape,
         context="µ × …",
-        rows=(row, replace(row, in_effect=False), replace(row, withdrawn=chain)),
+        rows=(row, replace(row, in_effect=False), replace(row, measured=None)),
         dataset_path=place.folder / "d",
         bundle_path=place.bundle,
         picture_path=place.folder / "p.png",
@@ -192,6 +191,10 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     ),
     "noise": lambda p: ("noise", p.data),
     "fit": lambda p: ("fit", p.data, "--learner", "knn", "--out", p.folder / "b"),
+    "confirm": lambda p: (
+        *("confirm", p.bundle, "--nodes", 6, "--ppn", 2, "--replay", p.data),
+        *("--out", p.folder / "d", "--out-bundle", p.folder / "b"),
+    ),
     "evaluate": lambda p: (*("evaluate", p.data, "--split", "extrapolation", "--learner", "knn"),),
     "report": lambda p: ("report", p.bundle, "--data", p.data, "--out", p.folder / "r.html"),
     "select": lambda p: ("select", "--bundle", p.bundle, "--nodes", 6, "--ppn", 2),

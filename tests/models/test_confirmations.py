@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
-from colltune.domain import Collective, Configuration, Shape
+from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import load
-from colltune.models.confirmations import Confirmation, from_json, replaced
+from colltune.models.confirmations import Confirmation, from_json, replaced, upheld
 from colltune.models.fitting import fit
 from tests.models.machines import configuration, measured
 
@@ -139,3 +140,28 @@ def test_records_never_overlap(ranges: list[tuple[int, int | None]]) -> None:
     for one, two in itertools.pairwise(found):
         assert one.last_bytes is not None
         assert one.last_bytes < two.first_bytes
+
+
+def test_new_data_uphold_what_they_do_not_contradict() -> None:
+    """A confirmed gain that is none, and a withdrawn one that is, are dropped in a refit."""
+    sizes = (64, 262144)
+    fast = _measured({"default": 3.0, "binomial": 1.0}, sizes)
+    slow = _measured({"default": 1.0, "binomial": 3.0}, sizes)
+    elsewhere = replace(WON, shape=Shape(2, 4))
+    unproven = replace(LOST, gain=None, lower=None, upper=None, launches=0)
+    assert upheld([WON, LOST], fast) == [WON]
+    assert upheld([WON, LOST], slow) == [LOST]
+    assert upheld([elsewhere], slow) == [elsewhere]
+    assert upheld([unproven], slow) == []
+    assert upheld([replace(LOST, gain=None, lower=None, upper=None)], fast) == []
+
+
+def _measured(factors: dict[str, float], sizes: tuple[int, ...]) -> PerformanceDataset:
+    measurements = [
+        Measurement(
+            Instance(Collective.BCAST, WON.shape, size), configuration(name), "l", times_s=(time_s,)
+        )
+        for size in sizes
+        for name, time_s in factors.items()
+    ]
+    return PerformanceDataset.of(Context("m", "openmpi", "4.1.4"), measurements)

@@ -42,13 +42,12 @@ def test_knn_takes_all_that_tie_with_the_fifth() -> None:
     np.testing.assert_allclose(time_s[0], training.time_s[:6].mean(axis=0))
 
 
-def test_unknown_configurations_are_not_predicted() -> None:
-    """What was not trained is NaN and can be chosen by nobody."""
+def test_only_what_was_trained_is_predicted() -> None:
+    """There is one column for each configuration trained, whatever the test instances have."""
     training = cells((2, 4, 8), algorithms=("default", "linear"))
-    asked = cells((3,))
-    time_s, _ = predicted_s("knn", training, asked)
-    known = [c.algorithm in ("default", "linear") for c in asked.configurations]
-    assert np.isfinite(time_s).all(axis=0).tolist() == known
+    time_s, _ = predicted_s("knn", training, cells((3,)))
+    assert time_s.shape == (len(cells((3,))), 2)
+    assert np.isfinite(time_s).all()
 
 
 def test_a_configuration_that_cannot_be_fitted_is_named() -> None:

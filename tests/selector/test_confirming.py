@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.fitting import fit
@@ -24,7 +25,7 @@ from colltune.selector.confirming import (
     evidence,
     judge,
 )
-from tests.models.machines import FORMULAS, MSIZES, measured
+from tests.models.machines import CONTEXT, FORMULAS, MSIZES, measured
 
 BCAST = Collective.BCAST
 SHAPE = Shape(4, 4)
@@ -226,6 +227,37 @@ def _simulated(asked: Sequence[Contest], gain: float, rng: np.random.Generator) 
                     cell = times.setdefault((configuration, instance), {})
                     cell[launch] = (1e-5 * np.exp(logs)).tolist()
     return judge(asked, times)
+
+
+def test_what_is_certainly_no_faster_is_not_measured_again() -> None:
+    """A candidate that lost by far leaves, one that is in doubt stays."""
+    (only,) = _judged(_times({FIRST: [0.06] * 4, SECOND: [-0.3] * 4}))
+    assert only.open_candidates == (FIRST,)
+
+
+def test_what_is_predicted_slower_is_measured_too_unless_by_far() -> None:
+    """Where the default is predicted to be the fastest there is a contest of what comes near."""
+    factors = {"default": 1.0, "linear": 1.1, "binomial": 1.3, "scatter_allgather": 3.0}
+    data = [
+        Measurement(
+            Instance(BCAST, Shape(nodes, 4), size),
+            DEFAULT if name == "default" else Configuration("openmpi", BCAST, name),
+            "one",
+            RunStatus.OK,
+            (factor * FORMULAS["default"](4 * nodes, size),) * 3,
+        )
+        for nodes in (2, 4, 8)
+        for size in SIZES
+        for name, factor in factors.items()
+    ]
+    selector = ModelSelector(fit(PerformanceDataset.of(CONTEXT, data), jobs=1))
+    found = contests(selector, BCAST, SHAPE, SIZES)
+    assert [contest.instances for contest in found] == [(i,) for i in INSTANCES]
+    for contest in found:
+        assert [c.algorithm for c in contest.candidates] == ["linear", "binomial"]
+        assert contest.gain < 1
+    (worse, better) = (replace(found[0], gain=gain) for gain in (0.7, 0.95))
+    assert judge([worse], {})[0].value < judge([better], {})[0].value
 
 
 def test_proposals_are_the_unguarded_fastest() -> None:

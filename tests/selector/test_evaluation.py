@@ -90,16 +90,21 @@ def test_processes_can_be_limited() -> None:
     assert report["selectors"]["default"]["bcast"]["instances"] == 6 * (3 + 2 + 1)
 
 
-def test_what_was_not_measured_is_not_chosen() -> None:
-    """A winner without a time on the test instances is passed over for the next best."""
+def test_a_choice_that_was_not_measured_counts_as_the_default() -> None:
+    """A winner without a time on the test instances has the default's, and is counted."""
 
     def untested(algorithm: str, instance: Instance) -> bool:
         return algorithm == "scatter_allgather" and instance.shape.nodes in TEST
 
     data = measured(nodes=(*TRAIN, *TEST), left_out=untested)
-    scores = evaluate(data, train_nodes=TRAIN, test_nodes=TEST, learners=("gam",), guard=False)
-    assert configuration("scatter_allgather") in data.configurations(Collective.BCAST)
-    assert scores.scores["gam"]["all"].mean_regret < 1.05
+    found = evaluate(data, train_nodes=TRAIN, test_nodes=TEST, learners=("gam",), guard=False)
+    decided = found.decided["gam"]
+    chosen = np.array(decided.configuration) == configuration("scatter_allgather").id
+    assert chosen.any()
+    assert (decided.unmeasured == chosen).all()
+    assert (decided.selected_s[chosen] == found.tested.default_s[chosen]).all()
+    assert not decided.kept[chosen].any()
+    assert found.scores["gam"]["all"].unmeasured == chosen.sum()
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ class Measured:
         The launches made so far; the caller appends to it.
     weights
         How much time each cell's instance is worth; none: all as much.
+    again
+        Whether a launch may visit again what an earlier one abandoned as slow.
 
     Attributes
     ----------
@@ -76,9 +78,11 @@ class Measured:
         granted: Shape | None,
         history: list[Visited],
         weights: Sequence[float] = (),
+        *,
+        again: bool = False,
     ) -> None:
         self.cells, self.granted, self.history = cells, granted, history
-        self.weights = weights
+        self.weights, self._again = weights, again
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
         self.by_launch: dict[int, dict[str, tuple[float, ...]]] = {}
@@ -126,7 +130,7 @@ class Measured:
                     self.by_launch.setdefault(index, {})[m.launch] = m.times_s
             else:
                 self.failed.add(index)
-            if m.status is not RunStatus.OK:
+            if m.status is not RunStatus.OK and not (self._again and m.status.is_timed):
                 self.closed.add(index)
             if m.status in _SPREADS:
                 self.closed.update(self._same_launch(m))

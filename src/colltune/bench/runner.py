@@ -160,6 +160,7 @@ class CampaignRun:
             weights=campaign.focus.weights(cell.instance for cell in cells)
             if campaign.focus
             else (),
+            again=bool(campaign.contests),
         )
 
     @property

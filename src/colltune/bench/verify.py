@@ -1,27 +1,21 @@
-"""Measures default and selected again, in alternation, and looks at which algorithm ran.
+"""Measures default and written file in alternation, and looks at which algorithm ran.
 
 Both sides run as a user's job would: the default without any setting, the selected one with nothing
 but the written configuration in its environment.
-
-Gains that are to be proved are measured in pairs of launches until each is decided or the time is
-up. Since the number of pairs is not fixed beforehand, no test for a fixed number would do; see
-`evidence`.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from scipy.special import bdtr
 
-from colltune import process
 from colltune.bench.backends import raw
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import Ending, LaunchPlan
@@ -36,29 +30,7 @@ _LEAST_S = 0.2
 _MORE = 1.5
 _MAX_REPS = 1000
 _CONFIDENCE = 0.95
-_DECISIVE = 10.0
-_VISIT_S = 0.015
-_MOST_IN_VAIN = 2
-_LEAST_STAKE = 1e-3
 _TRACE_BUDGET_S = 10.0
-
-
-def evidence(wins: int, losses: int) -> float:
-    """Return how far `wins` of all pairs speak for a side being the faster one.
-
-    It is the Bayes factor of a chance to win drawn evenly from (1/2, 1) over one of 1/2. A side
-    that is not the faster one ever gets 10 with a probability of at most 10 %, however often one
-    looks and whenever one stops (Ville's inequality; Ramdas, Grünwald, Vovk and Shafer, Statistical
-    Science 38, 2023). Five pairs won of five are enough, eight of nine, eleven of thirteen.
-    """
-    pairs = wins + losses
-    ways = sum(math.comb(pairs + 1, k) for k in range(wins + 1))
-    return ways / ((pairs + 1) * math.comb(pairs, wins))
-
-
-def pairs_to_prove(wins: int, losses: int) -> int:
-    """Return how many pairs more are to be won, without a loss, until a gain is proved."""
-    return next(n for n in itertools.count() if evidence(wins + n, losses) >= _DECISIVE)
 
 
 @dataclass(frozen=True)
@@ -89,16 +61,6 @@ class Gain:
         return cls(ratio, lower, upper, n, sum(log > 0 for log in ordered))
 
     @property
-    def is_proven(self) -> bool:
-        """Whether the selected is faster, with a probability of at least 90 %; see `evidence`."""
-        return evidence(self.wins, self.pairs - self.wins) >= _DECISIVE
-
-    @property
-    def is_refuted(self) -> bool:
-        """Whether it is proved by the same measure that the selected is not faster."""
-        return evidence(self.pairs - self.wins, self.wins) >= _DECISIVE
-
-    @property
     def is_slower(self) -> bool:
         """Whether the whole interval lies below 1."""
         return self.upper < 1
@@ -119,101 +81,6 @@ class Alternation:
             return None
         pairs = min(len(row) for row in rows)
         return Gain.of(np.mean([row[:pairs] for row in rows], axis=0).tolist())
-
-    def runs(self, instances: Sequence[Instance]) -> Iterator[tuple[Instance, ...]]:
-        """Yield the neighbours between those of `instances` that are slower with certainty.
-
-        What such neighbours gain is judged together.
-        """
-        slower = {i for i in instances if (gain := self.gain([i])) is not None and gain.is_slower}
-        for is_slower, run in itertools.groupby(instances, slower.__contains__):
-            if not is_slower:
-                yield tuple(run)
-
-    def joined(self, other: Alternation) -> Alternation:
-        """Return both, `other` as the later one."""
-        found = dict(self.log_ratios)
-        for instance, logs in other.log_ratios.items():
-            found[instance] = (*found.get(instance, ()), *logs)
-        launches = self.launches + other.launches
-        return Alternation(found, self.timed_s + other.timed_s, launches)
-
-
-@dataclass(frozen=True)
-class Contest:
-    """Instances that are judged together, and the factor ``gain`` that is predicted for them."""
-
-    instances: tuple[Instance, ...]
-    gain: float
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a launch takes by itself, and each of its instances, in seconds."""
-
-    launch_s: float
-    instance_s: float = _ROUNDS * _VISIT_S
-
-    def pair_s(self, n_instances: int) -> float:
-        """Return what a pair of launches takes."""
-        return 2 * (self.launch_s + n_instances * self.instance_s)
-
-
-def in_doubt(
-    contests: Sequence[Contest], found: Alternation, left_s: float, cost: Cost
-) -> list[Instance]:
-    """Return the instances that are worth another pair of launches, within `left_s` seconds.
-
-    Those are left out that are decided, or cannot be any more. Where the time does not suffice for
-    all others, those come first that have most to gain for each pair that they still need. Before
-    anything is known of the cost, the first of them gets its chance.
-    """
-    open_: list[tuple[float, int, tuple[Instance, ...]]] = []
-    for contest in contests:
-        for run in found.runs(contest.instances):
-            gain = found.gain(run)
-            if gain is not None and (gain.is_proven or gain.is_refuted):
-                continue
-            won, lost = (gain.wins, gain.pairs - gain.wins) if gain else (0, 0)
-            pairs = pairs_to_prove(won, lost)
-            at_stake = math.log(gain.ratio if gain else contest.gain)
-            open_.append((len(run) * max(at_stake, _LEAST_STAKE) / pairs, pairs, run))
-    taken: list[Instance] = []
-    most_pairs = 0
-    for _, pairs, run in sorted(open_, key=lambda found: found[0], reverse=True):
-        needed = max(pairs, most_pairs)
-        fits = needed * cost.pair_s(len(taken) + len(run)) <= left_s
-        if fits or not (taken or found.launches):
-            taken += run
-            most_pairs = needed
-    return taken
-
-
-def alternate(
-    turns: Turns,
-    contests: Sequence[Contest],
-    tuned: Mapping[str, str],
-    budget_s: float,
-    progress: Callable[[float], None] = lambda _: None,
-) -> Alternation:
-    """Measure `contests` in pairs of launches, without and with the environment `tuned`.
-
-    Which side of a pair goes first alternates too. Ends when all is decided that can be, see
-    `in_doubt`, or at `budget_s`.
-    """
-    ends = time.monotonic() + budget_s
-    found, cost = Alternation(), Cost(turns.launch_s or turns.backend.around_s)
-    turn = in_vain = 0
-    while in_vain < _MOST_IN_VAIN and time.monotonic() < ends:
-        instances = in_doubt(contests, found, ends - time.monotonic(), cost)
-        if not instances:
-            break
-        pair, cost = turns.pair(instances, tuned, turn, ends)
-        in_vain = 0 if any(pair.log_ratios.values()) else in_vain + 1
-        found = found.joined(pair)
-        turn += 1
-        progress(budget_s - (ends - time.monotonic()))
-    return found
 
 
 @dataclass(frozen=True)
@@ -288,48 +155,15 @@ class Turns:
             found.append(tuple(medians[side] for side in range(len(sides))))
         return Rounds(tuple(found), timed_s, launches)
 
-    def pair(
-        self, instances: Sequence[Instance], tuned: Mapping[str, str], turn: int, ends: float
-    ) -> tuple[Alternation, Cost]:
-        """Make a pair of launches, without and with the environment `tuned`.
-
-        Returns what it brought, and what such launches cost. No launch lasts beyond `ends`.
-        """
-        medians: dict[int, Mapping[Instance, float]] = {}
-        timed_s = beside_s = 0.0
-        visits = _Visits(_ROUNDS, _VISIT_S)
-        for number, side in enumerate([turn % 2, (turn + 1) % 2]):
-            began = time.monotonic()
-            within_s = (ends - began) / (2 - number)
-            with process.ending_by(ends):
-                medians[side], seconds, _ = self._launch(
-                    instances, (tuned if side else {}), within_s, visits
-                )
-            timed_s += seconds
-            beside_s += time.monotonic() - began - seconds
-        rounds = Rounds(((medians[0], medians[1]),), timed_s, len(medians))
-        cost = Cost(beside_s / len(medians), timed_s / len(medians) / len(instances))
-        return rounds.alternation(instances, 0, 1), cost
-
     def _one_side(
         self, instances: Sequence[Instance], wanted: Mapping[str, str], within_s: float
     ) -> tuple[dict[Instance, float], float, float]:
         """Return medians, the seconds in timed loops, and those that the launch took beside."""
-        visits = _Visits(_ROUNDS + _SPARE_ROUNDS, within_s / (_ROUNDS * len(instances)))
-        return self._launch(instances, wanted, within_s, visits)
-
-    def _launch(
-        self,
-        instances: Sequence[Instance],
-        wanted: Mapping[str, str],
-        within_s: float,
-        visits: _Visits,
-    ) -> tuple[dict[Instance, float], float, float]:
-        """Visit each instance some times within `within_s`; return as `_one_side` does."""
         cells = _as_user_cells(self.backend, instances)
+        visit_s = within_s / (_ROUNDS * len(instances))
         steps = tuple(
-            Step(i, _MAX_REPS, visits.seconds)
-            for _ in range(visits.number)
+            Step(i, _MAX_REPS, visit_s)
+            for _ in range(_ROUNDS + _SPARE_ROUNDS)
             for i in range(len(cells))
         )
         plan = LaunchPlan(self.shape, cells, steps, within_s)
@@ -343,14 +177,6 @@ class Turns:
         }
         timed_s = 0.0 if math.isnan(output.timed_s) else output.timed_s
         return medians, timed_s, outcome.seconds - output.wall_s
-
-
-@dataclass(frozen=True)
-class _Visits:
-    """How often a launch measures each instance, and for how long at most each time."""
-
-    number: int
-    seconds: float
 
 
 def _as_user_cells(backend: NativeBackend, instances: Sequence[Instance]) -> tuple[Cell, ...]:

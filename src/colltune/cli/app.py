@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "lint": "colltune.cli.lint:lint",
     "explain": "colltune.cli.explain:explain",
     "convert": "colltune.cli.convert:convert",
+    "confirm": "colltune.cli.confirm:confirm",
     "verify": "colltune.cli.verify:verify",
     "serve": "colltune.cli.serve:serve",
     "token": "colltune.cli.token:token",

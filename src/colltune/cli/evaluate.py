@@ -73,8 +73,20 @@ def evaluate(
         str | None,
         typer.Option(help="What of a runtime decisions are judged by; default: the objective."),
     ] = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm",
+            help="Also replay `confirm`: one half of the recorded launches or repetitions confirms"
+            " decisions or withdraws them, the other half judges.",
+        ),
+    ] = False,
     noise: Annotated[
-        float, typer.Option(help="Log-normal noise put on training times, 0.05 for 5 %.")
+        float,
+        typer.Option(
+            help="Log-normal noise put on training times, 0.05 for 5 %; with --confirm also on each"
+            " launch that confirms."
+        ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of noise, halves and intervals.")] = 0,
     max_nprocs: Annotated[
@@ -115,6 +127,8 @@ def evaluate(
 
     colltune evaluate data.csv.gz --split leave-nodes-out --profile profiles
 
+    colltune evaluate data --split leave-nodes-out --confirm
+
     colltune evaluate data.csv.gz --suite paper --out figures
     """
     from colltune.cli import evaluation_report as report
@@ -147,6 +161,7 @@ def evaluate(
         max_nprocs=max_nprocs,
         jobs=jobs,
         profiles=tuple(profile or ()),
+        confirm=confirm,
     )
     with progress("reading", quiet=quiet or json) as shown:
         result = request.run(shown)

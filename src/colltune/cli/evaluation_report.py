@@ -24,12 +24,15 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("p95", "p95_regret", "{:.3f}"),
     ("slower >5 %", "slower_share", "{:.1%}"),
     ("95 % of it", "slower_share_interval", "{:.1%} .. {:.1%}"),
-    ("beyond noise", "slower_beyond_noise_share", "{:.1%}"),
+    ("harm", "harm_share", "{:.1%}"),
+    ("95 % of it", "harm_share_interval", "{:.1%} .. {:.1%}"),
     ("by", "mean_slowdown", "{:.2f}x"),
     ("worst", "worst_slowdown", "{:.2f}x"),
     ("default", "default_share", "{:.0%}"),
+    ("not measured", "unmeasured", "{}"),
     ("time saved", "time_saved", "{:.1%}"),
     ("fit s", "fit_s", "{:.2f}"),
+    ("confirm cost", "confirm_cost", "{:.1%}"),
 )
 _BASELINES = ("default", "virtual_best")
 _PAPER_NAMES = {
@@ -158,7 +161,7 @@ _DIFFERENCE_TITLES = (
     "95 %",
     "share",
     "95 %",
-    "slower >5 %",
+    "harm",
     "95 %",
     "faster on",
     "slower on",

@@ -71,6 +71,7 @@ class Request:
     max_nprocs: int | None
     jobs: int | None
     profiles: tuple[Path, ...] = ()
+    confirm: bool = False
 
     def run(self, progress: Progress) -> Result:
         """Evaluate.
@@ -84,6 +85,8 @@ class Request:
         if self.suite == "paper":
             if self.profiles:
                 raise DataError("--suite paper has the paper's own figures; drop --profile")
+            if self.confirm:
+                raise DataError("--suite paper has the paper's own figures; drop --confirm")
             return self._run_paper(progress)
         dataset = read(self.data, self.where)
         progress.phase("evaluating", "fits")
@@ -159,6 +162,7 @@ class Request:
                 allocation_of=self._allocations(dataset),
                 jobs=self.jobs,
                 profile=self._profile(),
+                confirm=self.confirm,
                 progress=progress.count,
             )
 

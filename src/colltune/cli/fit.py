@@ -13,6 +13,7 @@ from colltune.cli.workers_options import Backend, Scheduler
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from colltune.dataset import PerformanceDataset
     from colltune.models.bundle import Bundle
 
 
@@ -66,6 +67,8 @@ def fit(
 ) -> None:
     """Fit runtime models of all configurations and write them as a bundle.
 
+    What `colltune confirm` proved of the bundle at --out is kept, unless DATA contradict it.
+
     Example: colltune fit measurements.csv.gz --out bundle --learner auto
 
     Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
@@ -89,6 +92,7 @@ def fit(
             shown.phase("fitting", "configurations")
             bundle = work.fit(learner, statistic, jobs=jobs, progress=shown.count)
         shown.phase("writing")
+        bundle = _with_confirmations(bundle, work.own, out)
         bundle.save(out)
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
@@ -97,6 +101,8 @@ def fit(
         show_json({**_facts(bundle), "measurements": work.n_measurements, "path": str(out)})
         return
     show(f"bundle {bundle.id[:12]} of {bundle.context}, {bundle.objective} times -> {out}")
+    if bundle.confirmations:
+        show(f"  {len(bundle.confirmations)} decisions stay as they were measured")
     for model in bundle.models:
         trust = transfer.get("trust", {}).get(model.collective.value)
         borrowed = "" if trust is None else f", priors trusted by {trust}"
@@ -112,6 +118,21 @@ def fit(
             )
 
 
+def _with_confirmations(bundle: Bundle, own: PerformanceDataset | None, path: Path) -> Bundle:
+    """Return `bundle` with what was confirmed of the one at `path`, of the same context."""
+    from colltune.errors import BundleError
+    from colltune.models.bundle import load
+    from colltune.models.confirmations import upheld
+
+    try:
+        old = load(path, [])
+    except BundleError:
+        return bundle
+    if own is None or old.context != bundle.context or not old.confirmations:
+        return bundle
+    return bundle.with_confirmations(upheld(old.confirmations, own))
+
+
 def _facts(bundle: Bundle) -> dict[str, object]:
     facts: dict[str, object] = {
         "id": bundle.id,
@@ -120,6 +141,7 @@ def _facts(bundle: Bundle) -> dict[str, object]:
         "learners": {m.collective.value: m.learner for m in bundle.models},
         "configurations": len(bundle.configurations()),
         "shapes": [str(shape) for shape in bundle.training_shapes],
+        "confirmations": len(bundle.confirmations),
     }
     if "transfer" in bundle.evidence:
         facts["transfer"] = bundle.evidence["transfer"]

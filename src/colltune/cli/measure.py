@@ -83,7 +83,7 @@ def measure(
             out,
             seed=seed,
             resume=not fresh,
-            within_s=_left_s(granted),
+            within_s=left_s(granted),
             progress=shows(shown),
         )
     _show(report, out, json)
@@ -91,7 +91,7 @@ def measure(
         raise typer.Exit(UNFINISHED)
 
 
-def _left_s(granted: Allocation | None) -> float | None:
+def left_s(granted: Allocation | None) -> float | None:
     """Return how long this process may measure, so that it ends in order before its job does."""
     if granted is None or granted.left_s is None:
         return None

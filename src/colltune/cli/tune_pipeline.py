@@ -1,41 +1,46 @@
 """The stages of `colltune tune`, one after the other, within one wall-time budget.
 
-What does not fit is left out, least important first: the picture, pairs of launches, the look at
-which algorithm ran, all learners but one.
+What does not fit is left out, least important first: the picture, launches that confirm, the look
+at which algorithm ran, all learners but one.
 """
 
 from __future__ import annotations
 
-import math
+import itertools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from colltune import process
 from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
+from colltune.bench.confirm import Asked, confirming, proposals
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli.configuration import WrittenConfiguration, write_table
 from colltune.cli.standing import cells_done, under_way
 from colltune.cli.tune_settings import Settings
-from colltune.cli.tune_verdict import Verdict, grid, judge, without_same
+from colltune.cli.tune_verdict import grid, unproven, without_same
 from colltune.dataset import PerformanceDataset, read_parquet
-from colltune.decisions import DecisionTable, Interval
+from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.errors import BudgetError, CampaignError, ColltuneError
+from colltune.errors import BudgetError, CampaignError, ColltuneError, ProgramError
 from colltune.files import cache_folder
 from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.learners import AUTO, PREFERRED
 from colltune.mpi import MpiLibrary, trace
 from colltune.mpi.installation import Installation
-from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for, table_for
+from colltune.selector.confirming import Judgement, confirmations
 from colltune.selector.decision_table import merged
 
 if TYPE_CHECKING:
@@ -47,6 +52,7 @@ _FIT_SHARE = 1 / 3
 _WATCH_SHARE = 1 / 4
 _PICTURE_SHARE = 1 / 4
 _ALTERNATING = "the default and what was selected, in turns"
+_DOUBTFUL = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,25 +61,25 @@ class Row:
 
     ``default_algorithms`` are what the library itself runs there (empty if it could not be seen);
     ``predicted`` is the predicted gain (geometric mean over the measured sizes of the range, None
-    where the default is kept), ``measured`` that of the alternated measurement; ``in_effect`` tells
-    whether exactly the chosen algorithm was seen to run (None: could not be looked at);
-    ``withdrawn`` is a choice that was taken back because it was not proven faster.
+    where nothing was proposed), ``measured`` what came of measuring it beside the default, None
+    where the default is kept anyway; ``in_effect`` tells whether exactly the chosen algorithm was
+    seen to run (None: could not be looked at).
     """
 
     collective: Collective
     interval: Interval
     default_algorithms: tuple[str, ...]
     predicted: float | None
-    measured: verify.Gain | None
+    measured: Confirmation | None
     in_effect: bool | None
-    withdrawn: Configuration | None = None
 
     @property
     def verdict(self) -> str:
-        """``proven``, ``withdrawn`` with or without having been measured; empty: default kept."""
-        if self.withdrawn is not None:
-            return "withdrawn" if self.measured else "withdrawn, not measured"
-        return "" if self.interval.configuration.is_default else "proven"
+        """``confirmed``, ``withdrawn``, ``withdrawn, not measured``; empty: default kept."""
+        if self.measured is None:
+            return ""
+        not_measured = "" if self.measured.launches else ", not measured"
+        return f"{self.measured.status}{not_measured}"
 
 
 @dataclass(frozen=True)
@@ -235,23 +241,17 @@ class _Finish:
         return self.settings.campaign.shapes[0]
 
     def run(self, report: CampaignReport) -> TuneResult:
-        selector = selector_for(self.bundle, self.target)
         default_seen, tracer, watch_s = self._watch_default()
-        predicted = table_for(selector, self.shape, self.target)
-        table = self._without_same(predicted, default_seen)
-        written = self._write(table)
         is_drawn = self._prepare_drawing()
         self.ends["prepare"] = self.settings.spent_s()
         reserved_s = watch_s + self.settings.picture_s * is_drawn
-        budget_s = self.settings.left_s() - reserved_s
-        alternation = self._alternate(written, selector, watch_s, budget_s)
+        confirmed = self._confirm(default_seen, self.settings.left_s() - reserved_s)
         self.ends["verify"] = self.settings.spent_s()
-        verdicts = self._judge(table, alternation)
-        kept = self._replaced(table, [(v.collective, v.interval) for v in verdicts])
-        written = self._write(kept)
+        kept = self._kept(confirmed.judgements, default_seen)
+        written = self._write(self._merged(kept))
         tuned_seen = self._watch_tuned(written, tracer, watch_s)
         self.ends["watch"] = self.settings.spent_s()
-        rows = self._rows(selector, verdicts, alternation, default_seen, tuned_seen)
+        rows = self._rows(kept, confirmed.judgements, default_seen, tuned_seen)
         picture = self._draw(kept) if is_drawn else None
         self.ends["picture"] = self.settings.spent_s()
         if picture is None:
@@ -266,7 +266,7 @@ class _Finish:
             written=written,
             report=report,
             wall_s=self.settings.spent_s(),
-            timed_s=report.timed_s + alternation.timed_s,
+            timed_s=report.timed_s + confirmed.timed_s,
             phases_s=_durations(self.ends),
             notes=(*self.notes, *written.written.notes, *self._user_settings(written)),
         )
@@ -302,39 +302,61 @@ class _Finish:
             for interval in intervals
         ]
 
-    def _alternate(
-        self,
-        written: WrittenConfiguration,
-        selector: ModelSelector,
-        watch_s: float,
-        budget_s: float,
-    ) -> verify.Alternation:
-        grids = [
-            self._grid(collective, interval)
-            for collective, interval in self._whole(written.table)
-            if not interval.configuration.is_default
+    def _confirm(self, default_seen: Mapping[Instance, str], budget_s: float) -> CampaignReport:
+        """Measure what the bundle proposes beside the default, within `budget_s`."""
+        campaign, dataset = self.settings.campaign, self.folder / "dataset"
+        asked = [
+            Asked(c, self.shape, campaign.msizes_of(c))
+            for c in self.bundle.collectives
+            if self.shape.nprocs > 1
         ]
-        contests = [
-            verify.Contest(tuple(instances), _predicted_gain(selector, instances) or 1.0)
-            for instances in grids
+        found = [
+            # what is not measured will be withdrawn, however certain its prediction is
+            replace(contest.part(tuple(run)), doubt=_DOUBTFUL)
+            for contest in proposals(self.bundle, self.backend, asked)
+            for same in [self._same(contest.candidates[0], contest.instances, default_seen)]
+            for is_same, run in itertools.groupby(contest.instances, same.__contains__)
+            if not is_same
         ]
         self._tell("verifying", _ALTERNATING)
-        return verify.alternate(
-            verify.Turns(self.backend, self.shape, launch_s=watch_s),
-            contests,
-            written.environment,
-            budget_s,
-            lambda _spent_s: self._tell("verifying", _ALTERNATING),
-        )
+        if not found or budget_s <= 0:
+            return CampaignReport()
+        plan = confirming(campaign.changed(total_s=budget_s), tuple(found))
+        try:
+            with process.ending_by(time.monotonic() + budget_s - process.GRACE_S):
+                return run_campaign(
+                    plan,
+                    self.backend,
+                    dataset,
+                    seed=self.settings.seed,
+                    resume=False,
+                    progress=lambda s: self._tell("verifying", under_way(s)),
+                )
+        except (BudgetError, ProgramError) as error:
+            self._note(f"nothing could be measured again: {error}")
+            return CampaignReport()
 
-    def _judge(self, table: DecisionTable, alternation: verify.Alternation) -> list[Verdict]:
-        return [
-            verdict
-            for collective, interval in self._whole(table)
-            for verdict in judge(
-                collective, interval, self._grid(collective, interval), alternation
-            )
-        ]
+    def _kept(
+        self, judgements: Sequence[Judgement], default_seen: Mapping[Instance, str]
+    ) -> DecisionTable:
+        """Revise the bundle by what was measured, save it, and return what it decides then.
+
+        What was not measured is withdrawn.
+        """
+        now_utc = datetime.now(UTC).isoformat(timespec="seconds")
+        self.bundle = self.bundle.with_confirmations(confirmations(judgements, now_utc))
+        left = self._without_same(self._table(), default_seen)
+        rest = unproven(self.shape, self._whole(left), now_utc)
+        self.bundle = self.bundle.with_confirmations(rest)
+        self.bundle.save(self.folder / "bundle")
+        return self._without_same(self._table(), default_seen)
+
+    def _table(self) -> DecisionTable:
+        return table_for(selector_for(self.bundle, self.target), self.shape, self.target)
+
+    def _merged(self, table: DecisionTable) -> DecisionTable:
+        """Return the table as it is written: neighbours with the same configuration are one."""
+        return self._replaced(table, self._whole(table))
 
     def _replaced(
         self, table: DecisionTable, found: Sequence[tuple[Collective, Interval]]
@@ -415,43 +437,77 @@ class _Finish:
         self, table: DecisionTable, default_seen: Mapping[Instance, str]
     ) -> DecisionTable:
         """Leave to the library what it does by itself, as far as that is certain."""
-        found: list[tuple[Collective, Interval]] = []
-        for collective, interval in self._whole(table):
-            chosen, instances = interval.configuration, self._grid(collective, interval)
-            expected = self.mpi.expected_symbols(self.release, chosen)
-            same = [i for i in instances if default_seen.get(i) in expected]
-            # with parameters, the same algorithm can still run in another way
-            certain = () if chosen.parameters else same
-            parts = without_same(collective, interval, instances, certain)
-            found += [(collective, part) for part in parts]
-        return self._replaced(table, found)
+        rules = dict(table.rules)
+        for collective in dict.fromkeys(collective for collective, _ in self._whole(table)):
+            rules[collective, self.shape.nprocs] = tuple(
+                part
+                for interval in rules[collective, self.shape.nprocs]
+                for part in without_same(
+                    Configuration.default(table.library, collective),
+                    interval,
+                    self._grid(collective, interval),
+                    self._same(
+                        interval.configuration, self._grid(collective, interval), default_seen
+                    ),
+                )
+            )
+        return replace(table, rules=rules)
+
+    def _same(
+        self,
+        chosen: Configuration,
+        instances: Iterable[Instance],
+        default_seen: Mapping[Instance, str],
+    ) -> list[Instance]:
+        """Return those of `instances` for which the default certainly runs what was chosen."""
+        # with parameters, the same algorithm can still run in another way
+        expected = () if chosen.parameters else self.mpi.expected_symbols(self.release, chosen)
+        return [instance for instance in instances if default_seen.get(instance) in expected]
 
     def _rows(
         self,
-        selector: ModelSelector,
-        verdicts: list[Verdict],
-        alternation: verify.Alternation,
+        kept: DecisionTable,
+        judgements: Sequence[Judgement],
         default_seen: Mapping[Instance, str],
         tuned_seen: Mapping[Instance, str],
     ) -> list[Row]:
         names = _names(self.mpi, self.release, self.bundle.collectives)
-        rows = []
-        for verdict in verdicts:
-            instances = self._grid(verdict.collective, verdict.interval)
+        predicted = {
+            (judgement.contest.collective, judgement.range_bytes[0]): judgement.contest.gain
+            for judgement in judgements
+        }
+        rows: list[Row] = []
+        for collective, interval in self._whole(kept):
+            instances = self._grid(collective, interval)
+            measured = self._record(collective, interval)
+            if not instances and rows and _is_alike(rows[-1], collective, interval, measured):
+                longer = replace(rows[-1].interval, last_bytes=interval.last_bytes)
+                rows[-1] = replace(rows[-1], interval=longer)
+                continue
             default_names = [names.get(default_seen.get(i, ""), "") for i in instances]
-            chosen = verdict.withdrawn or verdict.interval.configuration
             rows.append(
                 Row(
-                    verdict.collective,
-                    verdict.interval,
+                    collective,
+                    interval,
                     tuple(dict.fromkeys(name for name in default_names if name)),
-                    None if chosen.is_default else _predicted_gain(selector, instances),
-                    alternation.gain(instances),
-                    self._in_effect(verdict.interval, instances, tuned_seen),
-                    verdict.withdrawn,
+                    predicted.get((collective, interval.first_bytes)),
+                    measured,
+                    self._in_effect(interval, instances, tuned_seen),
                 )
             )
         return rows
+
+    def _record(self, collective: Collective, interval: Interval) -> Confirmation | None:
+        """Return what was measured of an interval."""
+        if interval.status is Status.PREDICTED:
+            return None
+        found = (
+            record
+            for record in self.bundle.confirmations
+            if (record.collective, record.shape) == (collective, self.shape)
+            and record.holds(np.array(interval.first_bytes))
+        )
+        return next(found, None)
 
     def _in_effect(
         self, interval: Interval, instances: list[Instance], seen: Mapping[Instance, str]
@@ -462,11 +518,16 @@ class _Finish:
         return all(seen.get(instance) in expected for instance in instances)
 
 
-def _predicted_gain(selector: ModelSelector, instances: list[Instance]) -> float | None:
-    if not instances:
-        return None
-    gains = [selection.gain for selection in selector.select_many(instances)]
-    return math.exp(sum(map(math.log, gains)) / len(gains))
+def _is_alike(
+    row: Row, collective: Collective, interval: Interval, measured: Confirmation | None
+) -> bool:
+    """Tell whether sizes between those measured are left to the default, as the row before."""
+    return (
+        row.collective is collective
+        and row.interval.configuration == interval.configuration
+        and row.measured is None
+        and (measured is None or not measured.launches)
+    )
 
 
 def _durations(ends: Mapping[str, float]) -> dict[str, float]:

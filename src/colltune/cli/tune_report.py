@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import Mark, columns, marked, range_text, show, show_json, warn
 
 if TYPE_CHECKING:
-    from colltune.bench.verify import Gain
     from colltune.cli.tune_pipeline import Row, TuneResult
+    from colltune.models.confirmations import Confirmation
 
 _HEADER = (
     "collective",
@@ -18,7 +17,7 @@ _HEADER = (
     "chosen",
     "predicted",
     "measured",
-    "faster",
+    "launches",
     "verdict",
     "in effect",
 )
@@ -48,7 +47,10 @@ def show_report(result: TuneResult) -> None:
 
 
 def _cells(row: Row) -> list[str]:
-    interval, configuration = row.interval, row.withdrawn or row.interval.configuration
+    interval, measured = row.interval, row.measured
+    configuration = interval.configuration
+    if measured is not None and configuration.is_default:
+        configuration = measured.proposed
     chosen = configuration.short
     if configuration.is_default:
         chosen = "default kept"
@@ -58,23 +60,21 @@ def _cells(row: Row) -> list[str]:
         ", ".join(row.default_algorithms) or "?",
         chosen,
         f"{row.predicted:.2f}x" if row.predicted else "",
-        _measured(row.measured),
-        f"{row.measured.wins} of {row.measured.pairs}" if row.measured else "",
+        _measured(measured),
+        str(measured.launches) if measured else "",
         _verdict(row),
         _effect(row),
     ]
 
 
-def _measured(gain: Gain | None) -> str:
-    if gain is None:
+def _measured(found: Confirmation | None) -> str:
+    if found is None or found.gain is None:
         return ""
-    if math.isnan(gain.lower):
-        return f"{gain.ratio:.2f}x"
-    return f"{gain.ratio:.2f}x [{gain.lower:.2f}, {gain.upper:.2f}]"
+    return f"{found.gain:.2f}x [{found.lower:.2f}, {found.upper:.2f}]"
 
 
 def _verdict(row: Row) -> str:
-    mark = Mark.GOOD if row.verdict == "proven" else Mark.DOUBTFUL
+    mark = Mark.GOOD if row.verdict == "confirmed" else Mark.DOUBTFUL
     return marked(row.verdict, mark) if row.verdict else ""
 
 
@@ -110,8 +110,8 @@ def show_json_report(result: TuneResult) -> None:
 
 
 def _row_json(row: Row) -> dict[str, Any]:
-    interval, gain = row.interval, row.measured
-    known = gain is not None and not math.isnan(gain.lower)
+    interval, measured = row.interval, row.measured
+    withdrawn = measured.proposed if measured and interval.configuration.is_default else None
     return {
         "collective": row.collective,
         "first_bytes": interval.first_bytes,
@@ -119,12 +119,11 @@ def _row_json(row: Row) -> dict[str, Any]:
         "default_algorithms": list(row.default_algorithms),
         "configuration": interval.configuration.id,
         "predicted_gain": row.predicted,
-        "measured_gain": gain.ratio if gain else None,
-        "measured_gain_lower": gain.lower if gain and known else None,
-        "measured_gain_upper": gain.upper if gain and known else None,
-        "pairs": gain.pairs if gain else 0,
-        "pairs_faster": gain.wins if gain else 0,
+        "measured_gain": measured.gain if measured else None,
+        "measured_gain_lower": measured.lower if measured else None,
+        "measured_gain_upper": measured.upper if measured else None,
+        "launches": measured.launches if measured else 0,
         "verdict": row.verdict or None,
         "in_effect": row.in_effect,
-        "withdrawn": row.withdrawn.id if row.withdrawn else None,
+        "withdrawn": withdrawn.id if withdrawn else None,
     }

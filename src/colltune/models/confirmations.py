@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Shape
+
+if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class Confirmation:
     ``configuration`` is in force: what was confirmed, or the default where ``status`` is withdrawn.
     ``proposed`` was predicted to be the fastest. ``gain`` is the time of the default over that of
     the configuration that was measured to be the best, ``lower`` to ``upper`` its 95 % interval,
-    all None where it failed. ``launches`` tells in how many launches, ``measured_utc`` when (an ISO
-    time).
+    all None where it failed, or was not measured at all. ``launches`` tells in how many launches
+    (0: none), ``measured_utc`` when (an ISO time).
     """
 
     collective: Collective
@@ -55,6 +58,8 @@ class Confirmation:
     @property
     def reason(self) -> str:
         """What was measured, in words: ``measured 1.21x (1.15 to 1.28) on 2026-11-22 …``."""
+        if not self.launches:
+            return "withdrawn: not measured again, so that nothing proves it faster"
         if self.gain is None:
             return f"withdrawn: {self.proposed.short} failed on {self.measured_utc[:10]}"
         launches = "launch" if self.launches == 1 else "launches"
@@ -111,6 +116,48 @@ def replaced(old: Iterable[Confirmation], new: Sequence[Confirmation]) -> tuple[
     """Return both, ordered, without those parts of `old` of which `new` tells."""
     kept = [part for one in old for part in _without(one, new)]
     return tuple(sorted((*kept, *new), key=lambda c: (c.collective, c.shape, c.first_bytes)))
+
+
+def upheld(records: Iterable[Confirmation], dataset: PerformanceDataset) -> list[Confirmation]:
+    """Return those of `records` that the measurements of the same context do not contradict.
+
+    What was confirmed must not be slower than the default in `dataset`, and what was withdrawn not
+    faster than its interval said. Records of which it has nothing stay, but for those that rest on
+    no measurement themselves.
+    """
+    cells = dataset.cells()
+    keys = ["collective", "nodes", "ppn", "algorithm", "parameters", "msize_bytes"]
+    times_s = cells.set_index(keys)["time_s"].to_dict()
+    sizes = {int(size) for size in cells["msize_bytes"].unique()}
+    kept = []
+    for record in records:
+        judged = record.proposed if record.configuration.is_default else record.configuration
+        default = Configuration.default(record.proposed.library, record.collective)
+        logs = [
+            math.log(pair[0] / pair[1])
+            for size in sorted(sizes)
+            if record.holds(np.array(size))
+            for pair in [[times_s.get(_key(record, c, size)) for c in (default, judged)]]
+            if pair[0] and pair[1]
+        ]
+        gain = math.exp(sum(logs) / len(logs)) if logs else None
+        limits = (
+            (1.0, math.inf) if record.status is Status.CONFIRMED else (0.0, record.upper or 1.0)
+        )
+        if record.launches and (gain is None or limits[0] <= gain <= limits[1]):
+            kept.append(record)
+    return kept
+
+
+def _key(record: Confirmation, configuration: Configuration, msize_bytes: int) -> tuple[Any, ...]:
+    return (
+        record.collective.value,
+        record.shape.nodes,
+        record.shape.ppn,
+        configuration.stored_algorithm,
+        configuration.parameter_text,
+        msize_bytes,
+    )
 
 
 def _without(old: Confirmation, new: Iterable[Confirmation]) -> Iterator[Confirmation]:

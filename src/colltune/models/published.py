@@ -39,26 +39,23 @@ def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Num
     training
         What is learned, each configuration by itself.
     asked
-        Its instances and configurations are predicted; its times are not looked at.
+        Its instances are predicted; its times are not looked at.
 
     Returns
     -------
     predicted_s
-        Seconds, shape (n, C) like ``asked.time_s``; NaN for configurations that were not trained
-        and for those named in the second value, a list of messages.
+        Seconds of the n instances asked and the C configurations trained, shape (n, C); NaN for
+        those named in the second value, a list of messages.
     """
     fitted = _FITTED[name]
     features = feature_set("log" if name == INTERPOLATION else "basic")
     inputs, outputs = (
         features.matrix(cells.nodes, cells.ppn, cells.msize_bytes) for cells in (training, asked)
     )
-    known = {c: column for column, c in enumerate(training.configurations)}
-    result = np.full((len(asked), len(asked.configurations)), np.nan)
+    result = np.full((len(asked), len(training.configurations)), np.nan)
     failures = []
-    for column, configuration in enumerate(asked.configurations):
-        if configuration not in known:
-            continue
-        time_s = training.time_s[:, known[configuration]]
+    for column, configuration in enumerate(training.configurations):
+        time_s = training.time_s[:, column]
         rows = np.isfinite(time_s)
         try:
             result[:, column] = fitted(inputs[rows], time_s[rows], outputs)

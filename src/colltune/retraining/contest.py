@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective, parse_objective
-from colltune.domain import Collective, Context
+from colltune.domain import Collective, Configuration, Context
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import Progress
@@ -98,13 +98,13 @@ class Judged:
         """Return the decisions; what it knows nothing of is left to the default."""
         model = next((m for m in self.bundle.models if m.collective is fold.collective), None)
         if model is None:
-            return _left_alone(fold)
+            return _left_alone(context, fold)
         if self.cells is None:
             return Fitted(self.bundle, self.guard).decide(context, fold, jobs)
         cells = self.cells.get(fold.collective)
         training = None if cells is None else cells.rows(_among(cells, fold.training))
         if training is None or not len(training):
-            return _left_alone(fold)
+            return _left_alone(context, fold)
         recipe = Learned(model.learner, self.guard, model.feature_set)
         return recipe.decide(context, replace(fold, training=training), jobs)
 
@@ -183,7 +183,6 @@ def _columns(cells: CellMatrix) -> tuple[NDArray[np.int64], ...]:
     return cells.nodes, cells.ppn, cells.msize_bytes
 
 
-def _left_alone(fold: Fold) -> Choice:
-    column = fold.testing.default_column
-    assert column is not None
-    return Choice(np.full(len(fold.testing), column), 0.0, 0.0)
+def _left_alone(context: Context, fold: Fold) -> Choice:
+    default = Configuration.default(context.library, fold.collective)
+    return Choice((default,) * len(fold.testing), 0.0, 0.0)

@@ -10,6 +10,7 @@ from typing import Any
 
 from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, RegistryConflict
 from colltune.models.bundle import Bundle
+from colltune.models.confirmations import upheld
 from colltune.models.fitting import Progress, fit_cells
 from colltune.models.guard import Guard
 from colltune.models.registry import Action, Registry
@@ -135,6 +136,9 @@ class SlotRun:
         source = self._source(start.arrived)
         with self.phase(f"{start.slot}: fitting") as progress:
             candidate = self._fitted(source, progress)
+        if bundle is not None:
+            records = upheld(bundle.confirmations, start.arrived.dataset)
+            candidate = candidate.with_confirmations(records)
         if candidate.id == start.in_force:
             reason = "the bundle in force was fitted to these very measurements"
             return replace(

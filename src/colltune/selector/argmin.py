@@ -162,9 +162,8 @@ class ModelSelector:
         confirmation = np.full(len(chosen), -1)
         for k, column, rows in self._confirmed(collective, vectors):
             confirmation[rows], chosen = k, np.where(rows, column, chosen)
-        return Decisions(
-            chosen, fastest, rank_s, required, doubt, beyond, withheld, forecast, confirmation
-        )
+        limits = (required, doubt, beyond, withheld)
+        return Decisions(chosen, fastest, rank_s, *limits, forecast, confirmation)
 
     def _confirmed(
         self, collective: Collective, instances: Sequence[Integers]
@@ -362,9 +361,7 @@ class _Descriptions:
         confirmed = self._confirmation(row)
         if confirmed is not None:
             return confirmed.reason
-        if self._decisions.withheld:
-            return self._selector.withheld(instance.collective) or ""
-        if self._decisions.beyond[row]:
+        if self._decisions.beyond[row] and not self._decisions.withheld:
             return f"default kept: {instance.shape} or the message is far from what was measured"
         if default is None:
             if fastest < 0:
@@ -375,6 +372,8 @@ class _Descriptions:
         return f"predicted {self._gain(row, default, chosen):.2f}x faster than the default"
 
     def _why_kept(self, row: int, default: int, fastest: int, instance: Instance) -> str:
+        if self._decisions.withheld:
+            return self._selector.withheld(instance.collective) or ""
         if not self._has_rivals(row, default):
             return f"default kept: nothing else is known to run on {instance.shape} at this size"
         if fastest == default:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.confirmations import Confirmation
+from colltune.models.error_model import ErrorModel
 from colltune.selector.argmin import ModelSelector
 
 ROUNDS = 6
@@ -36,6 +37,7 @@ MOST_LAUNCHES = 3
 MOST_CANDIDATES = 3
 LAUNCH_SD = 0.048
 """By which a log gain differs from launch to launch: seven machines and platforms."""
+_LEAST_TOLD_SD, _Z95 = 0.01, 1.96
 _APART_SD = 0.1
 _LAUNCH_SD_WORTH = 4
 _LIMIT = 2.24
@@ -44,9 +46,18 @@ is no faster is confirmed in less than a tenth of cases, of three candidates loo
 """
 _NO_GAIN = math.log(1.01)
 _LEAST_STAKE = 1e-3
-_LEAST_PROPOSED = math.log(1.01)
+_LEAST_PROPOSED = -0.5
+"""Log gain that is predicted for what is measured, at least. On real machines a tenth of all that
+can be gained is predicted to be slower than the default.
+"""
+_PREDICTED_SD = 0.1
 _LEAST_DOUBT = 0.1
-_MOST_SIZES = 4
+_MOST_SIZES = 1
+MOST_REPS, TURN_S = 20, 0.005
+"""How often, and for how long, a call is repeated in a turn at most."""
+_SLOW_S = 0.02
+_SLOW_ROUNDS = 2
+_MOST_TIMES = 4
 _REACH = 2
 _FEW_TURNS = 3.0
 
@@ -88,13 +99,31 @@ class Contest:
         """The collective of all its instances."""
         return self.instances[0].collective
 
+    def part(self, instances: tuple[Instance, ...]) -> Contest:
+        """Return the contest of some of its neighbouring instances alone."""
+        ranges = _ranges([instance.msize_bytes for instance in self.instances])
+        ranges[0] = self.first_bytes, ranges[0][1]
+        ranges[-1] = ranges[-1][0], self.last_bytes
+        first, last = (self.instances.index(instances[k]) for k in (0, -1))
+        return replace(
+            self,
+            instances=instances,
+            first_bytes=ranges[first][0],
+            last_bytes=ranges[last][1],
+            times_s=self.times_s[first : last + 1],
+        )
+
 
 class Gain(NamedTuple):
-    """A measured log gain over the default, its standard deviation, and in how many launches."""
+    """A measured log gain over the default, its standard deviation, and in how many launches.
+
+    ``scatter`` is its variance within a launch, in multiples of that between launches.
+    """
 
     log: float
     sd: float
     launches: int
+    scatter: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -138,7 +167,7 @@ class Judgement:
 
     ``status`` is predicted where nothing was measured. ``best`` is the candidate that was measured
     to be the fastest and ``gain`` what it gains, None where nothing was measured or all failed.
-    ``is_open`` tells that another launch is worth while.
+    ``open_candidates`` are those that another launch is worth while for.
     """
 
     contest: Contest
@@ -146,7 +175,18 @@ class Judgement:
     status: Status
     best: Configuration | None
     gain: Gain | None
-    is_open: bool
+    open_candidates: tuple[Configuration, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another launch is worth while."""
+        return bool(self.open_candidates)
+
+    def turns(self, time_s: float) -> int:
+        """Return how many turns the next launch gives to calls of `time_s`."""
+        scatter = self.gain.scatter if self.gain else 0.0
+        times = min(_MOST_TIMES, max(1, math.ceil(scatter)))
+        return times * (ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS)
 
     @property
     def configuration(self) -> Configuration:
@@ -156,13 +196,24 @@ class Judgement:
         return self.best
 
     @property
+    def range_bytes(self) -> tuple[int, int | None]:
+        """The first and last message size that the instances stand for."""
+        part = self.contest.part(self.instances)
+        return part.first_bytes, part.last_bytes
+
+    @property
     def value(self) -> float:
         """How much there is to be known: log gain at stake x doubt x weight."""
         if self.gain is None:
-            stake, doubt = math.log(self.contest.gain), self.contest.doubt
+            stake, doubt = _expected(math.log(self.contest.gain)), self.contest.doubt
         else:
             stake, doubt = self.gain.log, self.gain.doubt
         return len(self.instances) * self.contest.weight * max(stake, _LEAST_STAKE) * doubt
+
+
+def _expected(log_gain: float) -> float:
+    """Return about what is gained where `log_gain` is predicted, and losses are withdrawn."""
+    return _PREDICTED_SD * float(np.logaddexp(0.0, log_gain / _PREDICTED_SD))
 
 
 def judge(
@@ -249,8 +300,9 @@ class _Evidence:
         if any((candidate, instance) in self._apart for instance in instances):
             known = max(known, _APART_SD)
         between = (_LAUNCH_SD_WORTH * known**2 + self._excess) / (_LAUNCH_SD_WORTH + self._freedom)
-        variance = within.mean() / len(logs) + between / len(logs)
-        return Gain(float(logs.mean()), math.sqrt(variance), len(logs))
+        inside = float(within.mean())
+        sd = math.sqrt((inside + between) / len(logs))
+        return Gain(float(logs.mean()), sd, len(logs), inside / between)
 
     def of(self, contest: Contest, instances: tuple[Instance, ...]) -> Iterator[Judgement]:
         """Judge `instances` together, or by parts where the best is certainly slower at some."""
@@ -259,27 +311,28 @@ class _Evidence:
         if not gains:
             failed = not sound and _free(contest.default, instances, self._failed)
             status = Status.WITHDRAWN if failed else Status.PREDICTED
-            left = any(self._goes_on(contest, instances, c) for c in sound)
+            left = tuple(c for c in sound if self._goes_on(contest, instances, c))
             yield Judgement(contest, instances, status, None, None, left)
             return
         faster = [c for c, gain in gains.items() if gain.is_faster]
-        best = max(faster or gains, key=lambda c: gains[c].lower if faster else gains[c].log)
+        best = max(gains, key=lambda c: gains[c].lower)
         slower = {i for i in instances if (g := self.gain(contest, [i], best)) and g.is_slower}
         if slower and len(slower) < len(instances):
             for _, run in itertools.groupby(instances, slower.__contains__):
                 yield from self.of(contest, tuple(run))
             return
         status = Status.CONFIRMED if faster else Status.WITHDRAWN
-        undecided = [
-            c for c, g in gains.items() if not g.is_no_faster and g.launches < MOST_LAUNCHES
-        ]
-        left = not faster and any(self._goes_on(contest, instances, c) for c in undecided)
+        undecided = [c for c, gain in gains.items() if not faster and not gain.is_no_faster]
+        left = tuple(c for c in undecided if self._goes_on(contest, instances, c))
         yield Judgement(contest, instances, status, best, gains[best], left)
 
     def _goes_on(
         self, contest: Contest, instances: Sequence[Instance], candidate: Configuration
     ) -> bool:
-        return all(_free(c, instances, self._closed) for c in (contest.default, candidate))
+        launches = max(len(self._found[candidate, instance]) for instance in instances)
+        return launches < MOST_LAUNCHES and all(
+            _free(c, instances, self._closed) for c in (contest.default, candidate)
+        )
 
 
 def _free(
@@ -322,47 +375,57 @@ def contests(
     sizes: Iterable[int],
     *,
     weight: float = 1.0,
-    launch_sd: float = LAUNCH_SD,
 ) -> list[Contest]:
     """Return what is to be measured of a collective on a shape, so that its decisions are proved.
 
-    At each of `sizes` (bytes) the fastest predicted candidate is proposed, also where the guard
-    refuses it, unless its predicted gain is below 1 %. Neighbours with the same proposal are judged
-    together, up to four of them.
+    At each of `sizes` (bytes) the fastest predicted candidate but the default is proposed, also
+    where the guard refuses it or the default is predicted to be faster, unless by far.
     """
     model = selector.bundle.model(collective)
     ascending = sorted(set(sizes))
     if model.default_column is None or not ascending:
         return []
-    decisions = selector.decide(collective, shape.nodes, shape.ppn, ascending)
+    nodes, ppn = ([count] * len(ascending) for count in (shape.nodes, shape.ppn))
+    decisions = selector.decide(collective, nodes, ppn, ascending)
     default_s = decisions.forecast.time_s[:, model.default_column]
     gains = np.log(default_s)[:, None] - np.log(decisions.rank_s)
     gains[:, model.default_column] = -np.inf
     rows = np.arange(len(ascending))
-    best = np.where(decisions.fastest < 0, model.default_column, decisions.fastest)
+    best = gains.argmax(axis=1)
     proposed = np.where(gains[rows, best] > _LEAST_PROPOSED, best, -1)
     ranges = _ranges(ascending)
     found = []
     for column, run in _runs(proposed.tolist()):
         mean = gains[run].mean(axis=0)
-        ranked = [c for c in np.argsort(-mean, kind="stable").tolist() if mean[c] > 0]
-        chosen = [c for c in dict.fromkeys([column, *ranked]) if c < len(model.configurations)]
+        ranked = [c for c in np.argsort(-mean, kind="stable").tolist() if mean[c] > _LEAST_PROPOSED]
+        instances = tuple(Instance(collective, shape, ascending[row]) for row in run)
+        chosen = [
+            model.configurations[c]
+            for c in dict.fromkeys([column, *ranked])
+            if all(selector.permits(model.configurations[c], i) for i in instances)
+        ]
         gain, doubt = float(mean[column]), float(decisions.doubt[run, column].mean())
         found.append(
             Contest(
-                tuple(Instance(collective, shape, ascending[row]) for row in run),
+                instances,
                 selector.default(collective),
-                tuple(model.configurations[c] for c in chosen[:MOST_CANDIDATES]),
+                tuple(chosen[:MOST_CANDIDATES]),
                 ranges[run[0]][0],
                 ranges[run[-1]][1],
                 math.exp(gain),
                 tuple(default_s[run].tolist()),
-                min(1.0, max(_LEAST_DOUBT, doubt / gain)),
+                min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
                 weight,
-                launch_sd,
+                _launch_sd(model.error),
             )
         )
     return found
+
+
+def _launch_sd(error: ErrorModel) -> float:
+    """Return by how much launches differ: what the data tell, unless they tell nothing."""
+    told = error.detectable / _Z95
+    return told if told > _LEAST_TOLD_SD else LAUNCH_SD
 
 
 def _runs(columns: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
@@ -373,7 +436,7 @@ def _runs(columns: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
             yield column, rows[start : start + _MOST_SIZES]
 
 
-def _ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
+def _ranges(sizes: Sequence[int]) -> list[tuple[int, int | None]]:
     """Return the message sizes for which each of `sizes` stands, cut at geometric means."""
     cuts = [min(b, max(a + 1, math.isqrt(a * b))) for a, b in itertools.pairwise(sizes)]
     return list(zip([0, *cuts], [*(cut - 1 for cut in cuts), _REACH * sizes[-1]], strict=True))
@@ -411,15 +474,10 @@ def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[C
 
 def _confirmation(judgement: Judgement, measured_utc: str) -> Confirmation:
     contest, gain = judgement.contest, judgement.gain
-    within = _ranges([i.msize_bytes for i in contest.instances])
-    at = contest.instances.index
-    first, last = judgement.instances[0], judgement.instances[-1]
-    is_first, is_last = first == contest.instances[0], last == contest.instances[-1]
     return Confirmation(
         contest.collective,
         contest.shape,
-        contest.first_bytes if is_first else within[at(first)][0],
-        contest.last_bytes if is_last else within[at(last)][1],
+        *judgement.range_bytes,
         judgement.status,
         judgement.configuration,
         contest.candidates[0],

@@ -168,10 +168,19 @@ def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 class _Agreement:
-    """Decides for several rules at once; where a rule's layouts disagree, for the default."""
+    """Decides for several rules at once; where a rule's layouts disagree, for the default.
+
+    With `apart` codes tell what was measured again from what is predicted, too: they are columns of
+    the portfolio, plus a multiple of its length.
+    """
 
     def __init__(
-        self, selector: ModelSelector, collective: Collective, rules: Sequence[Layouts]
+        self,
+        selector: ModelSelector,
+        collective: Collective,
+        rules: Sequence[Layouts],
+        *,
+        apart: bool,
     ) -> None:
         self._selector = selector
         self._collective = collective
@@ -182,15 +191,17 @@ class _Agreement:
         self._starts = np.cumsum(self._counts) - self._counts
         portfolio = selector.portfolio(collective)
         self.default_code = portfolio.index(selector.default(collective))
+        self._apart = len(portfolio) if apart else 0
 
     def __call__(self, rule: Integers, msize_bytes: Integers) -> Integers:
         counts = self._counts[rule]
         ends = np.cumsum(counts)
         within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
         at = np.repeat(self._starts[rule], counts) + within
-        codes = self._selector.decide(
+        decisions = self._selector.decide(
             self._collective, self._nodes[at], self._ppn[at], np.repeat(msize_bytes, counts)
-        ).chosen
+        )
+        codes = decisions.chosen + self._apart * (1 + decisions.confirmation)
         least = np.minimum.reduceat(codes, ends - counts)
         most = np.maximum.reduceat(codes, ends - counts)
         return np.where(least == most, least, self.default_code)
@@ -211,7 +222,7 @@ def _tabulated(
     """Return the intervals of each rule."""
     coverage = selector.bundle.model(collective).coverage
     bound = largest_msize(selector, collective) if max_msize_bytes is None else max_msize_bytes
-    agreement = _Agreement(selector, collective, rules)
+    agreement = _Agreement(selector, collective, rules, apart=describe)
     found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
     portfolio = selector.portfolio(collective)
     drafts: list[Intervals] = []
@@ -225,10 +236,13 @@ def _tabulated(
 def between_switches(
     portfolio: Sequence[Configuration], switches: Sequence[tuple[int, int]]
 ) -> Intervals:
-    """Return the intervals that begin at `switches`: sizes in bytes with codes of `portfolio`."""
+    """Return the intervals that begin at `switches`: sizes in bytes with columns of `portfolio`.
+
+    Columns begin anew behind the last one.
+    """
     ends: list[int | None] = [first - 1 for first, _ in switches[1:]]
     return tuple(
-        Interval(first, last, portfolio[code])
+        Interval(first, last, portfolio[code % len(portfolio)])
         for (first, code), last in zip(switches, [*ends, None], strict=True)
     )
 

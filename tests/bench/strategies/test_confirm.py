@@ -133,11 +133,11 @@ def test_little_time_goes_to_what_is_worth_it() -> None:
 
 
 def test_slow_cells_take_fewer_turns() -> None:
-    """Above 20 ms three turns of a repetition tell enough."""
+    """Above 20 ms two turns of a repetition tell enough."""
     slow = replace(EVEN, times_s=(0.5, 0.5))
     visit = _next(_state(slow))
     assert visit is not None
-    assert len(visit.steps) == 3 * len(_cells(slow))
+    assert len(visit.steps) == 2 * len(_cells(slow))
 
 
 def test_a_shape_that_brings_nothing_is_given_up() -> None:

@@ -104,7 +104,6 @@ def test_results_keep_weights(tmp_path: Path) -> None:
     assert compare([again], runs[:1], ("A", "B"))
     with pytest.raises(DataError, match="--profile"):
         compare(runs[:1], runs[1:], ("A", "B"))
-    assert '"format_version": 2' in (tmp_path / "one.json").read_text()
 
 
 def test_an_application_elsewhere_is_refused() -> None:

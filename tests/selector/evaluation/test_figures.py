@@ -33,7 +33,8 @@ def decided(selected_s: Any, noise: float = np.nan) -> Decided:
     times = np.asarray(selected_s, float)
     names = tuple("openmpi.bcast.x" for _ in times)
     spread = np.full(len(times), noise)
-    return Decided(names, times, times == 2.0, spread, {"bcast": 1.0}, {"bcast": 2.0}, True)
+    kept, never = times == 2.0, np.zeros(len(times), np.bool_)
+    return Decided(names, times, kept, never, spread, {"bcast": 1.0}, {"bcast": 2.0}, True)
 
 
 def test_figures_of_known_decisions() -> None:
@@ -49,14 +50,15 @@ def test_figures_of_known_decisions() -> None:
     assert (score.fit_s, score.predict_s) == (1.0, 2.0)
 
 
-def test_harm_beyond_noise_needs_known_noise() -> None:
-    """A slow-down within 1.96 standard deviations is not beyond noise; unknown noise is None."""
+def test_harm_is_a_slow_down_beyond_twice_the_noise() -> None:
+    """A slow-down of 10 % is harm at 1 % of noise, not at 10 %; unknown noise excuses nothing."""
     times = [1.0, 2.0, 2.2, 4.0]
     unknown, small, large = (scores(instances(4, 1), decided(times, n), 0)[ALL] for n in _NOISES)
-    assert (unknown.slower_beyond_noise_share, unknown.noise_known) == (None, 0)
-    assert (small.slower_beyond_noise_share, small.noise_known) == (0.5, 4)
-    assert large.slower_beyond_noise_share == 0.25
+    assert unknown.harm_share == small.harm_share == 0.5
+    assert large.harm_share == 0.25
     assert unknown.slower_share == small.slower_share == large.slower_share == 0.5
+    assert large.harm_share_interval is not None
+    assert large.harm_share_interval[1] <= (large.slower_share_interval or (0, 1))[1]
 
 
 _NOISES = (np.nan, 0.01, 0.1)
@@ -105,7 +107,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for seed in range(200):
         gains = rng.normal(0.1, 0.2, 30)
         ones = np.ones(30)
-        sums = bootstrap.sums(np.arange(30), gains, ones, gains < 0)
+        sums = bootstrap.sums(np.arange(30), gains, ones, gains < 0, gains < 0)
         counts = bootstrap.draws(30, seed)
         assert counts is not None
         ends = bootstrap.interval(bootstrap.drawn(counts, sums).log_gain_share)

@@ -44,12 +44,23 @@ def test_everything_comes_back(evaluation: Evaluation, tmp_path: Path) -> None:
 
 def test_a_run_says_what_it_is_of(content: Any) -> None:
     """A run names context, data digest, split, seed and noise; the file its version."""
-    assert (content["format"], content["format_version"]) == ("colltune-evaluation", 1)
+    assert (content["format"], content["format_version"]) == ("colltune-evaluation", 3)
     (run,) = content["runs"]
     assert run["context"]["machine"] == "made-up"
     assert len(run["dataset_digest"]) == 64
     assert (run["split"], run["seed"], run["noise"]) == ("leave-nodes-out", 3, 0.05)
     assert len(run["selectors"]["knn"]["configuration"]) == 3 * 2 * 6
+
+
+def test_results_of_before_know_nothing_unmeasured(content: Any, tmp_path: Path) -> None:
+    """A file of version 1 is read, and none of its choices counts as not measured."""
+    content["format_version"] = 1
+    for columns in content["runs"][0]["selectors"].values():
+        del columns["unmeasured"]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(content))
+    (old,) = read(path)
+    assert not any(one.unmeasured.any() for one in old.decided.values())
 
 
 def _changed(path: list[Any], value: Any) -> Callable[[Any], str]:
@@ -89,8 +100,9 @@ _DAMAGES: list[tuple[Callable[[Any], str], str]] = [
     (_changed([*_RUN, "tested", "collective", 0], "bkast"), "unknown collective"),
     (_changed([*_RUN, "selectors", "knn", "selected_s"], [1.0]), "other lengths"),
     (_changed([*_RUN, "selectors", "knn", "selected_s", 0], 1e-30), "faster than best_s"),
-    (_changed([*_RUN, "selectors", "knn", "kept", 0], "yes"), "kept or noise"),
-    (_changed([*_RUN, "selectors", "knn", "noise", 0], -0.5), "kept or noise"),
+    (_changed([*_RUN, "selectors", "knn", "kept", 0], "yes"), "kept, unmeasured or noise"),
+    (_changed([*_RUN, "selectors", "knn", "noise", 0], -0.5), "kept, unmeasured or noise"),
+    (_changed([*_RUN, "selectors", "knn", "unmeasured", 0], 2), "kept, unmeasured or noise"),
     (_changed([*_RUN, "selectors", "knn"], None), "damaged results"),
 ]
 

@@ -2,7 +2,8 @@
 
 A launch holds one shape: the one where most is at stake and in doubt for its seconds. In it the
 default, the proposal and the nearest runners-up of an instance take turns, several times in random
-order. What one launch cannot decide gets another one; see `colltune.selector.confirming`.
+order. What one launch cannot decide gets another one, with more turns where it is their scatter
+that leaves it open; see `colltune.selector.confirming`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,9 @@ from dataclasses import dataclass, field
 from colltune.bench.schedule import Step
 from colltune.bench.strategies.protocol import State, Visit
 from colltune.domain import Configuration, Instance, Shape
-from colltune.selector.confirming import ROUNDS, Cell, Judgement, judge
+from colltune.selector.confirming import MOST_REPS, TURN_S, Cell, Judgement, judge
 
 CONFIRM = "confirm"
-_REPS = 20
-_TURN_S = 0.005
-_SLOW_S = 0.02
-_SLOW_ROUNDS = 3
 _SLACK = 1.5
 _MOST_VISITS = 10
 
@@ -92,9 +89,9 @@ def _filled(shape: Shape, open_: Sequence[Judgement], limit_s: float) -> _Launch
 
 def _seconds(judgement: Judgement) -> float:
     """Return how long a launch measures it, by what the default is predicted to take."""
-    each = 1 + len(judgement.contest.candidates)
+    each = 1 + len(judgement.open_candidates)
     return each * sum(
-        _rounds(time_s) * max(time_s, min(_TURN_S, _REPS * time_s))
+        judgement.turns(time_s) * max(time_s, min(TURN_S, MOST_REPS * time_s))
         for time_s in _times_s(judgement)
     )
 
@@ -105,24 +102,20 @@ def _times_s(judgement: Judgement) -> list[float]:
     return [times_s[instance] for instance in judgement.instances]
 
 
-def _rounds(time_s: float) -> int:
-    return ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS
-
-
 def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) -> tuple[Step, ...]:
     """Return rounds of all instances in random order, those of one instance side by side."""
     index = {(cell.configuration, cell.instance): i for i, cell in enumerate(state.cells)}
     asked: list[tuple[int, Instance, tuple[Configuration, ...]]] = [
-        (_rounds(time_s), instance, (j.contest.default, *j.contest.candidates))
+        (j.turns(time_s), instance, (j.contest.default, *j.open_candidates))
         for j in judgements
-        for instance, time_s in zip(j.instances, _times_s(j), strict=True)
+        for time_s, instance in zip(_times_s(j), j.instances, strict=True)
     ]
     steps: list[Step] = []
-    for turn in range(ROUNDS):
+    for turn in range(max(rounds for rounds, _, _ in asked)):
         rng.shuffle(asked)
         for rounds, instance, configurations in asked:
             cells = [index[c, instance] for c in configurations if (c, instance) in index]
             cells = [cell for cell in cells if turn < rounds and cell not in state.closed]
             rng.shuffle(cells)
-            steps += [Step(cell, _REPS, _TURN_S) for cell in cells]
+            steps += [Step(cell, MOST_REPS, TURN_S) for cell in cells]
     return tuple(steps)

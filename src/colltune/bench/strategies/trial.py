@@ -15,13 +15,12 @@ import numpy as np
 
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Configuration, Instance, Measurement, Shape
+from colltune.domain import Collective, Measurement, Shape
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit_cells
 from colltune.selector.argmin import ModelSelector
-
-_EXHAUSTIVE_REPS, _EXHAUSTIVE_CELL_S = 500, 0.5
+from colltune.selector.evaluation.folds import exhaustive_s, measured_columns
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,7 @@ class Trial:
                 ["nodes", "ppn", "collective", "algorithm", "parameters"],
             )
         ]
-        timed_s = float(np.minimum(_EXHAUSTIVE_REPS * times_s, _EXHAUSTIVE_CELL_S).sum())
-        return Exhaustive(timed_s, *count)
+        return Exhaustive(exhaustive_s(times_s), *count)
 
     @cached_property
     def full(self) -> dict[Collective, float]:
@@ -133,7 +131,8 @@ class Trial:
         """Return the log of t_default / t_selected, summed over the test instances.
 
         Decisions are those of `learner` fitted to `measurements`, the guard included. Where nothing
-        was measured, or too little to fit anything, the default is kept.
+        was measured, or too little to fit anything, the default is kept; a choice without a
+        recorded time counts as the default's.
         """
         return self._gained(
             cell_matrices(PerformanceDataset.of(self.train.context, measurements))
@@ -150,25 +149,15 @@ class Trial:
         }
 
     def _gained_on(self, cells: CellMatrix, tested: CellMatrix) -> float:
-        columns = {c: i for i, c in enumerate(tested.configurations)}
-        rows = {instance: row for row, instance in enumerate(tested.instances())}
-
-        def recorded(configuration: Configuration, instance: Instance) -> bool:
-            column = columns.get(configuration)
-            return column is not None and bool(np.isfinite(tested.time_s[rows[instance], column]))
-
         try:
             context = self.train.context
             bundle = fit_cells(context, {cells.collective: cells}, self.learner, jobs=1)
         except DataError:
             return 0.0
-        selector = ModelSelector(bundle, allowed=recorded)
-        default_s = _default_s(tested)
-        selected_s = default_s.copy()
-        for row, selection in enumerate(selector.select_many(tested.instances())):
-            if not selection.configuration.is_default:
-                selected_s[row] = tested.time_s[row, columns[selection.configuration]]
-        return float(np.log(default_s / selected_s).sum())
+        selections = ModelSelector(bundle).select_many(tested.instances())
+        columns = measured_columns(tested, [s.configuration for s in selections])
+        selected_s = tested.time_s[np.arange(len(tested)), columns]
+        return float(np.log(_default_s(tested) / selected_s).sum())
 
 
 def _default_s(cells: CellMatrix) -> np.typing.NDArray[np.float64]:

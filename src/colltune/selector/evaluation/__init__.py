@@ -2,9 +2,10 @@
 
 A split parts a dataset into cells to learn from and instances to decide (`splits`,
 `other_splits`). Tested is every instance whose default and at least one other configuration were
-measured; a configuration without a time there cannot be chosen there: the selector falls to its
-next best, as does the oracle. Beside the learners stand the library's default, the single best
-configuration, the oracle, the paper's learners as published, and log-log interpolation (`recipes`).
+measured. A choice that was not measured there counts as the default's time, and how many there were
+is told; the oracle chooses among what was measured. Beside the learners stand the library's
+default, the single best configuration, the oracle, the paper's learners as published, and log-log
+interpolation (`recipes`).
 Figures are means over instances (`figures`), with intervals over shapes (`bootstrap`).
 """
 

@@ -24,21 +24,24 @@ class Sums(NamedTuple):
     """What intervals are computed from, added up per block, each (B).
 
     ``instances`` counts, ``gained`` and ``possible`` add log speed-ups over the default of the
-    selector and of the oracle, ``slower`` counts slow-downs; all by weight.
+    selector and of the oracle, ``slower`` counts slow-downs, ``harmed`` those that noise does not
+    explain; all by weight.
     """
 
     instances: Numbers
     gained: Numbers
     possible: Numbers
     slower: Numbers
+    harmed: Numbers
 
 
 class Drawn(NamedTuple):
-    """Figures of every draw, each (draws): speed-up, share (NaN: nothing to gain) and harm."""
+    """Figures of every draw, each (draws); the share is NaN where there is nothing to gain."""
 
     geometric_mean_speedup: Numbers
     log_gain_share: Numbers
     slower_share: Numbers
+    harm_share: Numbers
 
 
 def sums(
@@ -46,13 +49,14 @@ def sums(
     gained: Numbers,
     possible: Numbers,
     slower: NDArray[np.bool_],
+    harmed: NDArray[np.bool_],
     weights: Numbers | None = None,
 ) -> Sums:
     """Add n instances up by their `blocks` (n), each by its weight (1 if none)."""
     if weights is None:
         weights = np.ones(len(blocks))
     numbers = np.unique(blocks, return_inverse=True)[1].reshape(-1)
-    columns = (weights, weights * gained, weights * possible, weights * slower)
+    columns = (weights, weights * gained, weights * possible, weights * slower, weights * harmed)
     totals = [np.asarray(np.bincount(numbers, column), np.float64) for column in columns]
     return Sums(*totals)
 
@@ -68,10 +72,10 @@ def draws(n_blocks: int, seed: int) -> Numbers | None:
 
 def drawn(counts: Numbers, of: Sums) -> Drawn:
     """Return the figures of all draws."""
-    instances, gained, possible, slower = (counts @ column for column in of)
+    instances, gained, possible, slower, harmed = (counts @ column for column in of)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(possible > 0, gained / possible, np.nan)
-    return Drawn(np.exp(gained / instances), share, slower / instances)
+    return Drawn(np.exp(gained / instances), share, slower / instances, harmed / instances)
 
 
 def interval(values: Numbers) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from colltune.errors import DataError
 from colltune.selector.evaluation import bootstrap
 from colltune.selector.evaluation.evaluation import Evaluation
-from colltune.selector.evaluation.figures import ALL, HARM
+from colltune.selector.evaluation.figures import ALL, SLOWER, slowed
 from colltune.selector.evaluation.outcomes import Decided, Instances
 
 Ends = tuple[float, float] | None
@@ -22,10 +22,10 @@ class Difference:
     """How much better the second of two selectors is on one collective, or on all.
 
     ``speedup`` is the geometric mean of t_first / t_second, ``share`` and ``harm`` the second's
-    share of log gain, and share of slow-downs, less the first's (share: None if there is nothing to
+    share of log gain, and share of harm, less the first's (share: None if there is nothing to
     gain). ``better`` and ``worse`` are the shares of instances on which the second is faster, or
     slower, than the first by more than 5 %. ``*_interval`` are 95 % bootstrap intervals of the
-    paired difference, None for fewer than three shapes, that of harm also without any slow-down.
+    paired difference, None for fewer than three shapes, that of harm also without any harm.
     """
 
     collective: str
@@ -80,11 +80,14 @@ def _difference(
     possible = np.log(default / tested.best_s[rows])
     chosen = [one.selected_s[rows] for one in (first, second)]
     gains = [np.log(default / selected) for selected in chosen]
-    slower = [selected > HARM * default for selected in chosen]
+    slower, harmed = (
+        [flags[rows] for flags in kind]
+        for kind in zip(*(slowed(tested, one) for one in (first, second)), strict=True)
+    )
     blocks, weights = tested.blocks()[rows], tested.weights[rows]
     both = [
-        bootstrap.sums(blocks, gain, possible, slow, weights)
-        for gain, slow in zip(gains, slower, strict=True)
+        bootstrap.sums(blocks, gain, possible, slow, harm, weights)
+        for gain, slow, harm in zip(gains, slower, harmed, strict=True)
     ]
     ends = _intervals(both, seed)
     total, mass = float((weights * possible).sum()), float(weights.sum())
@@ -98,10 +101,10 @@ def _difference(
         speedup_interval=ends[0],
         share=gained / total if total > 0 else None,
         share_interval=ends[1],
-        harm=float((weights * (slower[1].astype(float) - slower[0])).sum() / mass),
+        harm=float((weights * (harmed[1].astype(float) - harmed[0])).sum() / mass),
         harm_interval=ends[2],
-        better=float(weights[ratio * HARM < 1].sum() / mass),
-        worse=float(weights[ratio > HARM].sum() / mass),
+        better=float(weights[ratio * SLOWER < 1].sum() / mass),
+        worse=float(weights[ratio > SLOWER].sum() / mass),
     )
 
 
@@ -110,11 +113,11 @@ def _intervals(both: Sequence[bootstrap.Sums], seed: int) -> tuple[Ends, Ends, E
     if counts is None:
         return None, None, None
     one, other = (bootstrap.drawn(counts, sums) for sums in both)
-    any_harm = any(sums.slower.any() for sums in both)
+    any_harm = any(sums.harmed.any() for sums in both)
     return (
         bootstrap.interval(other.geometric_mean_speedup / one.geometric_mean_speedup),
         bootstrap.interval(other.log_gain_share - one.log_gain_share),
-        bootstrap.interval(other.slower_share - one.slower_share) if any_harm else None,
+        bootstrap.interval(other.harm_share - one.harm_share) if any_harm else None,
     )
 
 
@@ -214,6 +217,7 @@ _MUST_AGREE = {
     "max_nprocs": "--max-nprocs",
     "judged_by": "--judge",
     "profile": "--profile",
+    "confirm": "--confirm",
 }
 
 

@@ -20,7 +20,8 @@ class Setup:
     ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
     on training times, ``seed`` is that of noise and intervals; ``max_nprocs`` left instances out;
     ``judged_by`` is the statistic of the repetitions that the tested times are; ``profile`` the
-    digest of the profile by which instances have weights, None without one.
+    digest of the profile by which instances have weights, None without one; ``confirm`` tells that
+    a half of the record was left to the confirmation of decisions.
     """
 
     data: Context
@@ -32,6 +33,7 @@ class Setup:
     max_nprocs: int | None = None
     judged_by: str = Objective.MEDIAN.value
     profile: str | None = None
+    confirm: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
@@ -45,6 +47,7 @@ class Setup:
             "max_nprocs": self.max_nprocs,
             "judged_by": self.judged_by,
             "profile": self.profile,
+            "confirm": self.confirm,
         }
 
 
@@ -100,6 +103,7 @@ class Evaluation:
             "judged_by": setup.judged_by,
             "profile": setup.profile,
             "profile_covered": self.covered,
+            "confirm": setup.confirm,
             "selectors": {
                 selector: {name: score.as_dict() for name, score in rows.items()}
                 for selector, rows in self.scores.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,9 @@ from colltune.selector.evaluation.outcomes import Decided, Instances
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 ALL = "all"
-HARM = 1.05
-"""A decision is counted as harm if it is slower than the default by more than this ratio."""
-_Z95 = 1.96
+SLOWER = 1.05
+"""Decisions count as slower if their time is more than so many times the default's."""
+_NOISE_SDS = 2.0
 Ends = tuple[float, float] | None
 
 
@@ -29,14 +30,15 @@ class Score:
 
     ``slower_share`` is the share of instances more than 5 % slower than the default;
     ``mean_slowdown`` and ``worst_slowdown`` are t_selected / t_default among those, None if there
-    are none. ``slower_beyond_noise_share`` counts of these only what chance explains in fewer than
-    one of 20 cases (beyond 1.96 standard deviations of the two times' noise), among the
-    ``noise_known`` instances whose noise the data tell; None if there are none.
-    ``default_share`` is that of instances left to the default.
+    are none. ``harm_share`` counts of these only what is slower by more than twice the noise of the
+    two times, too; noise that the data do not tell counts as none. ``default_share`` is that of
+    instances left to the default, ``unmeasured`` the number of choices that were not measured on
+    their instance and count as the default's time.
 
     ``*_interval`` are the ends of 95 % bootstrap intervals over the ``shapes`` tested, None for
-    fewer than three of them; see `bootstrap`. That of ``slower_share`` is None without any
-    slow-down, too: what was never seen cannot be drawn, which does not mean that it never happens.
+    fewer than three of them; see `bootstrap`. Those of ``slower_share`` and ``harm_share`` are None
+    where the share is 0, too: what was never seen cannot be drawn, which does not mean that it
+    never happens.
 
     ``arithmetic_mean_speedup`` and ``geometric_mean_speedup`` are means over the ``instances``, and
     ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
@@ -45,7 +47,9 @@ class Score:
 
     Where instances have weights, all means, shares and quantiles are by weight. ``time_saved`` is
     the share of the application's time on them that the decisions save, None without weights;
-    ``oracle_time_saved`` what the fastest configurations would.
+    ``oracle_time_saved`` what the fastest configurations would. ``confirm_cost`` are the seconds of
+    measuring that confirmed the decisions, as a share of those that measure everything (500
+    repetitions or half a second each), None where nothing was confirmed.
     """
 
     instances: int
@@ -63,13 +67,15 @@ class Score:
     slower_share_interval: Ends
     mean_slowdown: float | None
     worst_slowdown: float | None
-    slower_beyond_noise_share: float | None
-    noise_known: int
+    harm_share: float
+    harm_share_interval: Ends
+    unmeasured: int
     default_share: float
     fit_s: float
     predict_s: float
     time_saved: float | None = None
     oracle_time_saved: float | None = None
+    confirm_cost: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, JSON-able."""
@@ -85,17 +91,23 @@ def scores(tested: Instances, decided: Decided, seed: int) -> dict[str, Score]:
     return found | {ALL: _score(tested, decided, None, seed)}
 
 
+def slowed(tested: Instances, decided: Decided) -> tuple[Flags, Flags]:
+    """Tell which decisions are slower than the default, and which are harm; both (n)."""
+    ratio = decided.selected_s / tested.default_s
+    slower = ratio > SLOWER
+    return slower, slower & (np.log(ratio) > _NOISE_SDS * np.nan_to_num(decided.noise))
+
+
 def _score(tested: Instances, decided: Decided, collective: str | None, seed: int) -> Score:
     rows = tested.of(collective)
     selected, default, best = (
         times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
     )
     gains, possible = np.log(default / selected), np.log(default / best)
-    slower = selected > HARM * default
+    slower, harmed = (flags[rows] for flags in slowed(tested, decided))
     regret = selected / best
     blocks, weights = tested.blocks()[rows], tested.weights[rows]
-    ends = _intervals(bootstrap.sums(blocks, gains, possible, slower, weights), seed)
-    beyond, known = _beyond_noise(gains, slower, decided.noise[rows], weights)
+    ends = _intervals(bootstrap.sums(blocks, gains, possible, slower, harmed, weights), seed)
     slowdowns = (selected / default)[slower]
     possible_sum = float((weights * possible).sum())
     names = tested.collectives if collective is None else (collective,)
@@ -115,18 +127,25 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
         slower_share_interval=ends[2],
         mean_slowdown=_mean(slowdowns, weights[slower]) if len(slowdowns) else None,
         worst_slowdown=float(slowdowns.max()) if len(slowdowns) else None,
-        slower_beyond_noise_share=beyond,
-        noise_known=known,
+        harm_share=_mean(harmed, weights),
+        harm_share_interval=ends[3],
+        unmeasured=int(decided.unmeasured[rows].sum()),
         default_share=_mean(decided.kept[rows], weights),
         fit_s=sum(decided.fit_s.get(name, 0.0) for name in names),
         predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
         time_saved=_saved(selected / default, tested, weights),
         oracle_time_saved=_saved(best / default, tested, weights),
+        confirm_cost=_confirm_cost(decided, names),
     )
 
 
 def _mean(values: Numbers | Flags, weights: Numbers) -> float:
     return float(np.average(values, weights=weights))
+
+
+def _confirm_cost(decided: Decided, names: Sequence[str]) -> float | None:
+    exhaustive_s = sum(decided.exhaustive_s.get(name, 0.0) for name in names)
+    return sum(decided.confirm_s[name] for name in names) / exhaustive_s if exhaustive_s else None
 
 
 def _saved(kept: Numbers, tested: Instances, weights: Numbers) -> float | None:
@@ -142,24 +161,14 @@ def _quantile(values: Numbers, weights: Numbers | None, share: float) -> float:
     return float(values[order][np.searchsorted(below, share * below[-1])])
 
 
-def _intervals(sums: bootstrap.Sums, seed: int) -> tuple[Ends, Ends, Ends]:
+def _intervals(sums: bootstrap.Sums, seed: int) -> tuple[Ends, Ends, Ends, Ends]:
     counts = bootstrap.draws(len(sums.instances), seed)
     if counts is None:
-        return None, None, None
+        return None, None, None, None
     drawn = bootstrap.drawn(counts, sums)
     return (
         bootstrap.interval(drawn.geometric_mean_speedup),
         bootstrap.interval(drawn.log_gain_share),
         bootstrap.interval(drawn.slower_share) if sums.slower.any() else None,
+        bootstrap.interval(drawn.harm_share) if sums.harmed.any() else None,
     )
-
-
-def _beyond_noise(
-    gains: Numbers, slower: Flags, noise: Numbers, weights: Numbers
-) -> tuple[float | None, int]:
-    """Return the share that is slower beyond noise, and of how many instances noise is known."""
-    known = np.isfinite(noise)
-    if not known.any():
-        return None, 0
-    beyond = slower[known] & (-gains[known] > _Z95 * noise[known])
-    return _mean(beyond, weights[known]), int(known.sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,13 +15,14 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
-from colltune.domain import Collective
+from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.selector.evaluation.cell_noise import CellNoise
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+_EXHAUSTIVE_REPS, _EXHAUSTIVE_CELL_S = 500, 0.5
 
 
 class SplitError(DataError):
@@ -54,7 +55,8 @@ class Source:
     ``allocation_of`` names the allocation of each launch; by default each is one of its own.
     ``train_noise`` is the standard deviation of the noise, drawn with ``seed``, on the logarithm of
     times that are learned. Instances of more than ``max_nprocs`` processes are left out. Learned is
-    the ``objective`` of the repetitions; decisions are judged by ``judged_by``.
+    the ``objective`` of the repetitions; decisions are judged by ``judged_by``, of the measurements
+    of ``judging`` where these are given: all cells of the dataset, from a part of the record.
     """
 
     dataset: PerformanceDataset
@@ -64,17 +66,19 @@ class Source:
     max_nprocs: int | None = None
     objective: Objective = Objective.MEDIAN
     judged_by: Objective = Objective.MEDIAN
+    judging: PerformanceDataset | None = None
 
     @cached_property
     def matrices(self) -> dict[Collective, CellMatrix]:
         """The cells of each collective as they are judged."""
-        return self._cells(self.judged_by)
+        return self._cells(self.judging or self.dataset, self.judged_by)
 
     @cached_property
     def learned(self) -> dict[Collective, CellMatrix]:
         """The cells of each collective with noise: one noisy measurement of everything."""
         rng = np.random.default_rng(self.seed)
-        cells = self.matrices if self.objective is self.judged_by else self._cells(self.objective)
+        same = self.judging is None and self.objective is self.judged_by
+        cells = self.matrices if same else self._cells(self.dataset, self.objective)
         return {
             c: replace(
                 m, time_s=m.time_s * np.exp(rng.normal(0.0, self.train_noise, m.time_s.shape))
@@ -93,8 +97,10 @@ class Source:
         """How far the times can be trusted."""
         return CellNoise.of(self.dataset, self.allocations)
 
-    def _cells(self, objective: Objective) -> dict[Collective, CellMatrix]:
-        whole = cell_matrices(self.dataset, objective)
+    def _cells(
+        self, dataset: PerformanceDataset, objective: Objective
+    ) -> dict[Collective, CellMatrix]:
+        whole = cell_matrices(dataset, objective)
         if self.max_nprocs is None:
             return whole
         cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in whole.items()}
@@ -130,6 +136,20 @@ def decidable(cells: CellMatrix) -> Flags:
         return np.zeros(len(cells), np.bool_)
     measured = np.isfinite(cells.time_s)
     return np.asarray(measured[:, column] & (measured.sum(axis=1) > 1))
+
+
+def measured_columns(tested: CellMatrix, chosen: Sequence[Configuration]) -> NDArray[np.int64]:
+    """Return the columns of `chosen`, the default's where it was not measured, shape (n)."""
+    assert tested.default_column is not None
+    known = {c: column for column, c in enumerate(tested.configurations)}
+    columns = np.array([known.get(c, tested.default_column) for c in chosen], np.int64)
+    measured = np.isfinite(tested.time_s[np.arange(len(tested)), columns])
+    return np.where(measured, columns, tested.default_column)
+
+
+def exhaustive_s(time_s: Numbers) -> float:
+    """Return the seconds of measuring cells: 500 repetitions or half a second of each."""
+    return float(np.nansum(np.fmin(_EXHAUSTIVE_REPS * time_s, _EXHAUSTIVE_CELL_S)))
 
 
 def digest(dataset: PerformanceDataset) -> str:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.domain import Collective, Context
-from colltune.models.bundle import Bundle
-from colltune.models.fitting import fit_cells
 from colltune.selector.evaluation.figures import Score, scores
-from colltune.selector.evaluation.folds import Fold, Source
-from colltune.selector.evaluation.recipes import Choice, Fitted
+from colltune.selector.evaluation.folds import Source
+from colltune.selector.evaluation.recipes import OfFolds, Recipe
 from colltune.selector.evaluation.run import decided
 from colltune.selector.evaluation.splits import Split
-
-_Bundles = Mapping[tuple[Collective, str], Bundle]
 
 
 class GuardEffect(NamedTuple):
@@ -29,20 +24,6 @@ class GuardEffect(NamedTuple):
     learner: str
     guarded: Mapping[str, Score]
     unguarded: Mapping[str, Score]
-
-
-@dataclass(frozen=True, eq=False)
-class _OfFolds:
-    """A recipe whose models were fitted before, a bundle for each fold."""
-
-    name: str
-    bundles: _Bundles
-    guard: bool
-
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        """Return the decisions of the fold's bundle."""
-        bundle = self.bundles[fold.collective, fold.name]
-        return Fitted(bundle, self.guard).decide(context, fold, jobs)
 
 
 def guard_effects(
@@ -69,15 +50,12 @@ def guard_effects(
     """
     source = Source(dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective)
     folds = split.folds(source)
-    recipes = []
+    recipes: list[Recipe] = []
     for learner in learners:
-        bundles = {
-            (fold.collective, fold.name): fit_cells(
-                dataset.context, {fold.collective: fold.training}, learner, jobs=jobs
-            )
-            for fold in folds
-        }
-        recipes += [_OfFolds(_name(learner, guard), bundles, guard) for guard in (True, False)]
+        fitted = OfFolds.fit(learner, dataset.context, folds, learner, jobs=jobs)
+        recipes += [
+            replace(fitted, name=_name(learner, guard), guard=guard) for guard in (True, False)
+        ]
     tested, choices, _ = decided(dataset.context, folds, recipes, jobs=1)
     return [
         GuardEffect(

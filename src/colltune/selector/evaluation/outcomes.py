@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,15 +62,22 @@ class Decided:
     """What one recipe chose for n tested instances.
 
     ``configuration`` (n) are ids, ``selected_s`` their measured seconds, ``kept`` whether that is
-    the default. ``noise`` (n) is the standard deviation of log(selected_s / default_s) that the
-    data let expect from chance, NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds
-    spent by collective; ``learner`` tells that this is one of those asked for, not a baseline.
+    the default. ``unmeasured`` (n) tells choices without a time on their instance, which count as
+    the default's time: a library that is asked for what it cannot run decides itself. ``noise`` (n)
+    is the standard deviation of log(selected_s / default_s) that the data let expect from chance,
+    NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds spent by collective;
+    ``learner`` tells that this is one of those asked for, not a baseline. ``confirm_s`` are the
+    seconds of measuring by which decisions were confirmed, ``exhaustive_s`` those of measuring
+    everything on the instances; both are empty where nothing was confirmed.
     """
 
     configuration: tuple[str, ...]
     selected_s: Numbers
     kept: Flags
+    unmeasured: Flags
     noise: Numbers
     fit_s: Mapping[str, float]
     predict_s: Mapping[str, float]
     learner: bool
+    confirm_s: Mapping[str, float] = field(default_factory=dict)
+    exhaustive_s: Mapping[str, float] = field(default_factory=dict)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colltune.decisions import Selector
-from colltune.domain import Configuration, Context, Instance
+from colltune.domain import Collective, Configuration, Context
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
 from colltune.models.guard import Guard
 from colltune.models.learners import learner_entry
@@ -23,22 +21,21 @@ from colltune.selector.argmin import ModelSelector
 from colltune.selector.baselines import LibraryDefault, SingleBest, VirtualBest
 from colltune.selector.evaluation.folds import Fold
 
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
 BASELINES = ("default", "single_best", "virtual_best")
 
 
 class Choice(NamedTuple):
     """One recipe's decisions on a fold.
 
-    ``columns`` (n) are columns of ``testing.time_s``, those of configurations without a time there
-    replaced by the default's; ``problems`` say what could not be fitted.
+    ``chosen`` (n) may hold configurations without a time on a test instance; ``problems`` say what
+    could not be fitted; ``confirm_s`` are the seconds that confirming them would have measured.
     """
 
-    columns: Integers
+    chosen: tuple[Configuration, ...]
     fit_s: float
     predict_s: float
     problems: tuple[str, ...] = ()
+    confirm_s: float | None = None
 
 
 class Recipe(Protocol):
@@ -71,7 +68,7 @@ class Baseline:
         else:
             selector = LibraryDefault(context.library)
         chosen = [selector.select(i).configuration for i in fold.testing.instances()]
-        return Choice(_columns(fold.testing, chosen), 0.0, time.perf_counter() - started)
+        return Choice(tuple(chosen), 0.0, time.perf_counter() - started)
 
 
 @dataclass(frozen=True)
@@ -85,9 +82,13 @@ class Published:
         """Return the decisions; where nothing can be predicted, the default is left."""
         started = time.perf_counter()
         time_s, failures = predicted_s(self.learner, fold.training, fold.testing)
-        columns = _least(time_s, fold.testing)
+        default = Configuration.default(context.library, fold.collective)
+        candidates = (*fold.training.configurations, default)
+        least = np.where(np.isfinite(time_s), time_s, np.inf)
+        columns = np.where(np.isfinite(least).any(axis=1), least.argmin(axis=1), -1)
+        chosen = tuple(candidates[column] for column in columns)
         seconds = time.perf_counter() - started
-        return Choice(columns, seconds, 0.0, tuple(f"{self.name}: {f}" for f in failures))
+        return Choice(chosen, seconds, 0.0, tuple(f"{self.name}: {f}" for f in failures))
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,14 @@ class Learned:
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; see `Recipe`."""
         started = time.perf_counter()
-        cells = {fold.collective: fold.training}
-        bundle = fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
+        bundle = self.bundle(context, fold, jobs)
         fitted_s = time.perf_counter() - started
         return Fitted(bundle, self.guard).decide(context, fold, jobs)._replace(fit_s=fitted_s)
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Fit to the fold's training cells."""
+        cells = {fold.collective: fold.training}
+        return fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +128,52 @@ class Fitted:
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; see `Recipe`."""
         started = time.perf_counter()
-        chooser = ModelSelector(self.bundle, guard=self.guard, allowed=_Measured(fold.testing))
+        chooser = ModelSelector(self.bundle, guard=self.guard)
         selections = chooser.select_many(fold.testing.instances())
         seconds = time.perf_counter() - started
-        return Choice(_columns(fold.testing, [s.configuration for s in selections]), 0.0, seconds)
+        return Choice(tuple(s.configuration for s in selections), 0.0, seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class OfFolds:
+    """Bundles that were fitted to each fold before, so that several guards can decide by them."""
+
+    name: str
+    bundles: Mapping[tuple[Collective, str], Bundle]
+    guard: bool | Guard = True
+
+    @classmethod
+    def fit(
+        cls,
+        name: str,
+        context: Context,
+        folds: Sequence[Fold],
+        learner: str,
+        *,
+        jobs: int | None = None,
+    ) -> OfFolds:
+        """Fit `learner` to each of `folds`.
+
+        Raises
+        ------
+        DataError
+            If the learner is unknown or cannot be fitted.
+        """
+        bundles = {
+            (fold.collective, fold.name): fit_cells(
+                context, {fold.collective: fold.training}, learner, jobs=jobs
+            )
+            for fold in folds
+        }
+        return cls(name, bundles)
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions of the fold's bundle."""
+        return Fitted(self.bundle(context, fold, jobs), self.guard).decide(context, fold, jobs)
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Return the fold's bundle."""
+        return self.bundles[fold.collective, fold.name]
 
 
 def references() -> tuple[Recipe, ...]:
@@ -137,7 +184,7 @@ def references() -> tuple[Recipe, ...]:
 
 def learned(
     names: Sequence[str], *, guard: bool | Guard, feature_set: str | None
-) -> tuple[Recipe, ...]:
+) -> tuple[Learned, ...]:
     """Return the learners called `names`.
 
     Raises
@@ -150,34 +197,3 @@ def learned(
         if names.count(name) > 1:
             raise DataError(f"learner {name!r} is given twice; drop one")
     return tuple(Learned(name, guard, feature_set) for name in names)
-
-
-class _Measured:
-    """Tells whether a configuration has a measured time on a test instance."""
-
-    def __init__(self, tested: CellMatrix) -> None:
-        self._columns = {c: i for i, c in enumerate(tested.configurations)}
-        self._rows = {instance: row for row, instance in enumerate(tested.instances())}
-        self._known = np.isfinite(tested.time_s)
-
-    def __call__(self, configuration: Configuration, instance: Instance) -> bool:
-        column = self._columns.get(configuration)
-        return column is not None and bool(self._known[self._rows[instance], column])
-
-
-def _columns(tested: CellMatrix, chosen: Sequence[Configuration]) -> Integers:
-    """Return the columns of what was chosen, the default's where it was not measured."""
-    assert tested.default_column is not None
-    known = {c: i for i, c in enumerate(tested.configurations)}
-    columns = np.array([known.get(c, tested.default_column) for c in chosen], np.int64)
-    measured = np.isfinite(tested.time_s[np.arange(len(tested)), columns])
-    return np.where(measured, columns, tested.default_column)
-
-
-def _least(time_s: Numbers, tested: CellMatrix) -> Integers:
-    """Return the column of the least prediction among those measured, else the default's."""
-    assert tested.default_column is not None
-    usable = np.where(np.isfinite(tested.time_s) & np.isfinite(time_s), time_s, np.inf)
-    columns = usable.argmin(axis=1)
-    nothing = ~np.isfinite(usable).any(axis=1)
-    return np.where(nothing, tested.default_column, columns)

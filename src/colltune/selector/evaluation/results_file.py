@@ -9,7 +9,10 @@ Format history
    None for unknown noise), notes, and ``scores``, which are for other programs: reading computes
    them from the decisions again.
 2. adds ``profile`` to the setup, ``weight`` to ``tested`` (how much each instance counts, null for
-   all as much) and ``covered`` to the run; results without a profile are still written as 1.
+   all as much) and ``covered`` to the run.
+3. adds ``unmeasured`` to the selectors' columns (whether the choice was not measured on the
+   instance; before, only what was measured there could be chosen), their ``confirm_s`` and
+   ``exhaustive_s``, and ``confirm`` to the setup.
 """
 
 from __future__ import annotations
@@ -33,8 +36,7 @@ from colltune.selector.evaluation.evaluation import Evaluation, Setup
 from colltune.selector.evaluation.outcomes import Decided, Instances
 
 FORMAT = "colltune-evaluation"
-FORMAT_VERSION = 2
-_WITHOUT_PROFILE = 1
+FORMAT_VERSION = 3
 _MEND = "write it again with `colltune evaluate … --out`, or copy it again from where it is whole"
 
 
@@ -48,19 +50,13 @@ def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
     """
     content = {
         "format": FORMAT,
-        "format_version": _version(evaluations),
+        "format_version": FORMAT_VERSION,
         "colltune_version": __version__,
         "runs": [_run(evaluation) for evaluation in evaluations],
     }
     with whole(path) as temporary:
         temporary.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     return path
-
-
-def _version(evaluations: Sequence[Evaluation]) -> int:
-    """Return the oldest version that tells everything; older programs read it."""
-    weighed = any(evaluation.setup.profile for evaluation in evaluations)
-    return FORMAT_VERSION if weighed else _WITHOUT_PROFILE
 
 
 def read(path: Path) -> list[Evaluation]:
@@ -94,7 +90,7 @@ def _content(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{path}: not the results of `colltune evaluate … --out FILE.json`")
     version = content.get("format_version")
-    if version not in (_WITHOUT_PROFILE, FORMAT_VERSION):
+    if version not in range(1, FORMAT_VERSION + 1):
         raise DataError(
             f"{path}: results of format {version!r} are not known to this colltune ({__version__}),"
             f" which reads up to {FORMAT_VERSION}; upgrade colltune"
@@ -131,9 +127,12 @@ def _columns(decided: Decided) -> dict[str, Any]:
         "configuration": list(decided.configuration),
         "selected_s": decided.selected_s.tolist(),
         "kept": decided.kept.tolist(),
+        "unmeasured": decided.unmeasured.tolist(),
         "noise": [x if math.isfinite(x) else None for x in decided.noise.tolist()],
         "fit_s": dict(decided.fit_s),
         "predict_s": dict(decided.predict_s),
+        "confirm_s": dict(decided.confirm_s),
+        "exhaustive_s": dict(decided.exhaustive_s),
     }
 
 
@@ -149,6 +148,7 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
         None if run["max_nprocs"] is None else int(run["max_nprocs"]),
         Objective(run["judged_by"]).value,
         None if run.get("profile") is None else _word(run["profile"]),
+        bool(run.get("confirm", False)),
     )
     return Evaluation(
         setup,
@@ -185,20 +185,24 @@ def _decided(columns: Mapping[str, Any], name: str, tested: Instances) -> Decide
     noise = np.array([np.nan if x is None else float(x) for x in columns["noise"]], np.float64)
     configuration = tuple(map(_word, columns["configuration"]))
     kept = np.array(columns["kept"])
-    if {len(c) for c in (selected_s, noise, configuration, kept)} != {len(tested)}:
+    unmeasured = np.array(columns.get("unmeasured", [False] * len(kept)))
+    if {len(c) for c in (selected_s, noise, configuration, kept, unmeasured)} != {len(tested)}:
         raise ValueError(f"the columns of {name} have other lengths than those of tested")
-    if kept.dtype != np.bool_ or (noise < 0).any():
-        raise ValueError(f"kept or noise of {name} is not what it should be")
+    if {kept.dtype, unmeasured.dtype} != {np.dtype(np.bool_)} or (noise < 0).any():
+        raise ValueError(f"kept, unmeasured or noise of {name} is not what it should be")
     if (selected_s < tested.best_s).any():
         raise ValueError(f"{name} selects something faster than best_s")
     return Decided(
         configuration,
         selected_s,
         kept,
+        unmeasured,
         noise,
         _seconds(columns["fit_s"]),
         _seconds(columns["predict_s"]),
         bool(columns["learner"]),
+        _seconds(columns.get("confirm_s", {})),
+        _seconds(columns.get("exhaustive_s", {})),
     )
 
 

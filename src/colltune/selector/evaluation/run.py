@@ -13,15 +13,23 @@ from colltune import __version__
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.dataset.profile import Profile
-from colltune.domain import Configuration, Context
+from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
 from colltune.models.workers import cluster, processes, spread
 from colltune.selector.evaluation.by_time import weigh
+from colltune.selector.evaluation.confirmed import Confirmed, halves
 from colltune.selector.evaluation.evaluation import Evaluation, Setup
-from colltune.selector.evaluation.folds import Fold, Source, digest
+from colltune.selector.evaluation.folds import (
+    Fold,
+    Source,
+    SplitError,
+    digest,
+    exhaustive_s,
+    measured_columns,
+)
 from colltune.selector.evaluation.outcomes import Decided, Instances
 from colltune.selector.evaluation.recipes import (
     BASELINES,
@@ -32,7 +40,7 @@ from colltune.selector.evaluation.recipes import (
     learned,
     references,
 )
-from colltune.selector.evaluation.splits import LeaveNodesOut, NodeCounts, Split
+from colltune.selector.evaluation.splits import LeaveNodesOut, MaskSplit, NodeCounts, Split
 
 Numbers = NDArray[np.float64]
 
@@ -53,6 +61,7 @@ def evaluate_split(  # noqa: PLR0913
     with_references: bool = True,
     jobs: int | None = None,
     profile: Profile | None = None,
+    confirm: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare learners with the baselines on the folds of `split`.
@@ -88,6 +97,10 @@ def evaluate_split(  # noqa: PLR0913
         Processes at most, by default one per usable core. Results do not depend on it.
     profile
         Of an application: instances count by the time that it spends on them.
+    confirm
+        Whether learners are shown a second time, their decisions confirmed by measuring (see
+        `colltune.selector.evaluation.confirmed`); all are judged by the half of the record that
+        confirms nothing. The noise is on each launch that confirms, too.
     progress
         Called as ``progress(done, total, next)``, total being folds times recipes.
 
@@ -95,6 +108,8 @@ def evaluate_split(  # noqa: PLR0913
     ------
     DataError
         If the split leaves nothing to do, a learner cannot be fitted, or a number makes no sense.
+    SplitError
+        If decisions cannot be confirmed after this split.
     """
     if not 0 <= noise < 10:
         raise DataError(f"noise {noise} is no standard deviation of log times; 0.05 is 5 %")
@@ -106,11 +121,21 @@ def evaluate_split(  # noqa: PLR0913
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
     judge = judged_by or objective
     source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
+    if confirm:
+        if not isinstance(split, MaskSplit):
+            raise SplitError(
+                f"the split {split.name} leaves no second half of the record to judge by; --confirm"
+                " needs another --split"
+            )
+        halved = halves(dataset)
+        source = replace(source, judging=halved.judging)
+        recipes += [Confirmed(learner, halved.deciding, noise, seed) for learner in asked]
+        notes = (halved.note,)
     folds = split.folds(source)
     weighting = None
     if profile is not None:
         folds, weights, weighting = weigh(folds, profile)
-        notes = (weighting.note,)
+        notes = (*notes, weighting.note)
     tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
     if weighting is not None:
         tested = replace(tested, weight=np.concatenate(weights))
@@ -124,6 +149,7 @@ def evaluate_split(  # noqa: PLR0913
         max_nprocs,
         judge.value,
         weighting.profile if weighting else None,
+        confirm,
     )
     return Evaluation(
         setup,
@@ -299,18 +325,24 @@ def _chosen_of_all(cells: Sequence[CellMatrix], columns: Sequence[NDArray[np.int
 
 
 def _of_recipe(recipe: Recipe, folds: Sequence[Fold], choices: Sequence[Choice]) -> Decided:
-    pairs = list(zip(folds, choices, strict=True))
-    chosen: list[Configuration] = [
-        fold.testing.configurations[k] for fold, choice in pairs for k in choice.columns
-    ]
+    columns = [measured_columns(f.testing, c.chosen) for f, c in zip(folds, choices, strict=True)]
+    confirmed = isinstance(recipe, Confirmed)
+    chosen = [configuration for choice in choices for configuration in choice.chosen]
+    kept = np.array([c.is_default for c in chosen], np.bool_)
+    default = np.concatenate(
+        [c == f.testing.default_column for f, c in zip(folds, columns, strict=True)]
+    )
     return Decided(
         tuple(c.id for c in chosen),
-        _chosen_of_all([f.testing for f in folds], [c.columns for c in choices]),
-        np.array([c.is_default for c in chosen], np.bool_),
-        np.concatenate([_noise_of_choice(f, c) for f, c in pairs]),
+        _chosen_of_all([f.testing for f in folds], columns),
+        kept,
+        default & ~kept,
+        np.concatenate([_noise_of_choice(f, c) for f, c in zip(folds, columns, strict=True)]),
         _seconds(folds, [c.fit_s for c in choices]),
         _seconds(folds, [c.predict_s for c in choices]),
-        isinstance(recipe, Learned),
+        isinstance(recipe, Learned | Confirmed),
+        _seconds(folds, [c.confirm_s or 0.0 for c in choices]) if confirmed else {},
+        _seconds(folds, [exhaustive_s(f.testing.time_s) for f in folds]) if confirmed else {},
     )
 
 
@@ -318,12 +350,12 @@ def _chosen(values: Numbers, columns: NDArray[np.int64]) -> Numbers:
     return np.asarray(values[np.arange(len(values)), columns])
 
 
-def _noise_of_choice(fold: Fold, choice: Choice) -> Numbers:
+def _noise_of_choice(fold: Fold, columns: NDArray[np.int64]) -> Numbers:
     """Return the standard deviation of the log ratio of selected and default, shape (n)."""
     column = fold.testing.default_column
     assert column is not None
-    variance = _chosen(fold.variance, choice.columns) + fold.variance[:, column]
-    return np.where(choice.columns == column, 0.0, np.sqrt(variance))
+    variance = _chosen(fold.variance, columns) + fold.variance[:, column]
+    return np.where(columns == column, 0.0, np.sqrt(variance))
 
 
 def _seconds(folds: Sequence[Fold], spent: Sequence[float]) -> dict[str, float]:

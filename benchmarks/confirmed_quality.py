@@ -1,0 +1,91 @@
+"""Decisions on unseen shapes after confirming them by measuring: share, harm and cost; per row."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.figure import Figure
+from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Pool, Row, rows, summary
+from colltune.dataset import read
+from colltune.selector.evaluation.confirmed import Confirmed, Halves, halves
+from colltune.selector.evaluation.folds import SplitError
+from colltune.selector.evaluation.outcomes import Decided, Instances
+from colltune.selector.evaluation.recipes import OfFolds, Recipe
+from colltune.selector.evaluation.run import decided
+
+NOISE = float(os.environ.get("COLLTUNE_CONFIRM_NOISE", "0.034"))
+BUDGET = float(os.environ.get("COLLTUNE_CONFIRM_BUDGET", "0.08"))
+_CONFIRMED, _WITHIN = "confirmed", "confirmed within budget"
+
+
+def run() -> Figure:
+    """Return the mean share over the rows after confirming; the baseline is that before.
+
+    Decisions are confirmed by one half of the record and judged by the other. Between launches a
+    configuration's time differs by the standard deviation COLLTUNE_CONFIRM_NOISE (default 0.034,
+    that of real machines; 0: as recorded). They are confirmed a second time within the share
+    COLLTUNE_CONFIRM_BUDGET (default 0.08) of the seconds of measuring everything. Other variables
+    are those of selection_quality; folders of COLLTUNE_EXTRA may hold datasets with repetitions.
+    """
+    before, after, within = {}, {}, {}
+    for row in rows(repeated=True):
+        found = _figures(row)
+        before[row.name], after[row.name] = found[LEARNER], found[_CONFIRMED]
+        within[row.name] = found[_WITHIN]
+        _report(row, found)
+    share, baseline = (fmean(f.share for f in of.values()) for of in (after, before))
+    facts = {
+        "noise": NOISE,
+        "budget": BUDGET,
+        "before": summary(before),
+        "confirmed": summary(after),
+        "within_budget": summary(within),
+    }
+    return Figure("confirmed_quality", share, "share of log gain", share, baseline, facts)
+
+
+def _figures(row: Row) -> dict[str, Figures]:
+    """Return the pooled figures of a row by selector, and print those of its cases."""
+    pools: dict[str, Pool] = {}
+    for case in row.cases:
+        try:
+            tested, choices = _decided(case)
+        except SplitError as error:
+            print(f"  {case.name}: {error}", file=sys.stderr)
+            continue
+        for name, choice in choices.items():
+            pools.setdefault(name, Pool()).add(case, tested, choice)
+            alone = Pool()
+            alone.add(case, tested, choice)
+            print(f"  {case.name}, {name}: {alone.figures()}", file=sys.stderr, flush=True)
+    return {name: pool.figures() for name, pool in pools.items()}
+
+
+def _decided(case: Case) -> tuple[Instances, dict[str, Decided]]:
+    halved, context = _halves(case.path), case.dataset.context
+    folds = case.folds(halved.judging)
+    fitted = OfFolds.fit(LEARNER, context, folds, LEARNER, jobs=JOBS)
+    confirmed = Confirmed(fitted, halved.deciding, NOISE, label=_CONFIRMED)
+    recipes: list[Recipe] = [fitted, confirmed, replace(confirmed, budget=BUDGET, label=_WITHIN)]
+    tested, choices, _ = decided(context, folds, recipes, JOBS)
+    return tested, choices
+
+
+@cache
+def _halves(path: Path) -> Halves:
+    return halves(read([path]))
+
+
+def _report(row: Row, found: Mapping[str, Figures]) -> None:
+    ours = found[_CONFIRMED]
+    met = ours.share >= row.confirmed_share and ours.harm <= row.confirmed_harm
+    wanted = f"share >= {row.confirmed_share}, harm <= {row.confirmed_harm:.1%}"
+    print(f"{row.name} ({ours.jobs} jobs): before: {found[LEARNER]}", file=sys.stderr)
+    print(f"  {_CONFIRMED}: {ours} [{wanted}: {'met' if met else 'missed'}]", file=sys.stderr)
+    print(f"  {_WITHIN} {BUDGET:.0%}: {found[_WITHIN]}", file=sys.stderr, flush=True)

@@ -1,0 +1,177 @@
+"""Confirms decisions of a bundle: measures what it proposes, and revises it by what came of it.
+
+One way for `colltune confirm` and `colltune tune`; see `colltune.selector.confirming` for what is
+proved, and `colltune.bench.strategies.confirm` for what is measured when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import fmean
+
+import numpy as np
+
+from colltune.bench.backends.protocol import Backend
+from colltune.bench.campaign import Campaign
+from colltune.bench.schedule import Cell
+from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.errors import CampaignError
+from colltune.models.bundle import Bundle
+from colltune.mpi import LIBRARIES
+from colltune.mpi.interposed import own
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import Target, selector_for
+from colltune.selector.confirming import Contest, Judgement, confirmations, contests
+from colltune.selector.demand import Demand
+
+_MOST_SHAPES = 60
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Decisions to be confirmed: a collective on a shape, and how much it matters."""
+
+    collective: Collective
+    shape: Shape
+    msizes_bytes: tuple[int, ...]
+    weight: float = 1.0
+
+
+def insist_on_context(bundle: Bundle, campaign: Campaign, backend: Backend) -> None:
+    """Insist that `backend` measures what the bundle is of, before anything is measured.
+
+    Raises
+    ------
+    CampaignError
+        If the machine, the MPI library, its release or the fabric is another one.
+    """
+    here = backend.context(campaign.machine)
+    here = replace(here, fabric=campaign.fabric or here.fabric)
+    if here != bundle.context:
+        raise CampaignError(
+            f"the bundle is of {bundle.context}, and here is {here}: what is measured here says"
+            " nothing of its decisions; name its MPI with --mpi, or its machine in the campaign"
+            " file, or measure and fit a bundle of this one"
+        )
+
+
+def asked_by_campaign(bundle: Bundle, campaign: Campaign) -> tuple[Asked, ...]:
+    """Return all that a campaign names: its shapes, or what its application uses, by weight."""
+    spent: dict[tuple[Collective, Shape], list[int]] = {}
+    if campaign.focus is None:
+        for collective in campaign.collectives:
+            for shape in campaign.shapes:
+                spent[collective, shape] = list(campaign.msizes_of(collective))
+    else:
+        for use in campaign.focus.spent:
+            spent.setdefault((use.collective, use.shape), []).append(use.msize_bytes)
+    return tuple(
+        Asked(collective, shape, tuple(sizes), _weight(campaign, collective, shape, sizes))
+        for (collective, shape), sizes in spent.items()
+        if collective in bundle.collectives and shape.nprocs > 1
+    )
+
+
+def _weight(
+    campaign: Campaign, collective: Collective, shape: Shape, sizes: Sequence[int]
+) -> float:
+    if campaign.focus is None:
+        return 1.0
+    return fmean(campaign.focus.weights(Instance(collective, shape, m) for m in sizes))
+
+
+def asked_by_jobs(bundle: Bundle, demand: Iterable[Demand]) -> tuple[Asked, ...]:
+    """Return the shapes that jobs asked for most with the bundle's library, by how often."""
+    context = bundle.context
+    wanted = [
+        one
+        for one in demand
+        if (one.library, one.release) == (context.library, context.library_version)
+        and one.nodes * one.ppn > 1
+    ]
+    wanted = sorted(wanted, key=lambda one: -one.count)[:_MOST_SHAPES]
+    mean = fmean(one.count for one in wanted) if wanted else 1.0
+    return tuple(
+        Asked(
+            collective,
+            Shape(one.nodes, one.ppn),
+            measured_sizes(bundle, collective),
+            one.count / mean,
+        )
+        for one in wanted
+        for collective in bundle.collectives
+    )
+
+
+def measured_sizes(bundle: Bundle, collective: Collective) -> tuple[int, ...]:
+    """Return the message sizes in bytes that the bundle's models learned from."""
+    return tuple(bundle.model(collective).coverage.sizes.tolist())
+
+
+def unconfirmed(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
+    """Return `asked` without what was confirmed or withdrawn before."""
+
+    def known(one: Asked, msize_bytes: int) -> bool:
+        return any(
+            (record.collective, record.shape) == (one.collective, one.shape)
+            and record.holds(np.array(msize_bytes))
+            for record in bundle.confirmations
+        )
+
+    return tuple(
+        replace(one, msizes_bytes=tuple(m for m in one.msizes_bytes if not known(one, m)))
+        for one in asked
+    )
+
+
+def proposals(bundle: Bundle, backend: Backend, asked: Iterable[Asked]) -> tuple[Contest, ...]:
+    """Return what is to be measured so that what is `asked` is proved."""
+    selector = _selector(bundle, backend)
+    return tuple(
+        contest
+        for one in asked
+        for contest in contests(
+            selector, one.collective, one.shape, _fitting(one), weight=one.weight
+        )
+    )
+
+
+def _fitting(asked: Asked) -> tuple[int, ...]:
+    blocks = asked.shape.nprocs if asked.collective.has_block_per_rank else 1
+    return tuple(m for m in asked.msizes_bytes if m * blocks <= Campaign.max_buffer_bytes)
+
+
+def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
+    """Return what proposes only what can be measured, and written for the library."""
+    context = bundle.context
+    written = ModelSelector(bundle)
+    if context.library in LIBRARIES:
+        with_own = any(map(own.is_own, bundle.configurations()))
+        name = f"{context.library}-table" if with_own else context.library
+        written = selector_for(bundle, Target.named(name, context.library_version))
+
+    def allowed(configuration: Configuration, instance: Instance) -> bool:
+        return written.permits(configuration, instance) and backend.feasible(
+            Cell(configuration, instance)
+        )
+
+    return ModelSelector(bundle, allowed=allowed)
+
+
+def confirming(campaign: Campaign, found: tuple[Contest, ...]) -> Campaign:
+    """Return the campaign that measures the contests `found`, of one launch per shape."""
+    return campaign.changed(
+        collectives=tuple(dict.fromkeys(contest.collective for contest in found)),
+        contests=found,
+        subshapes=False,
+        only=(),
+        skip=(),
+    )
+
+
+def revised(bundle: Bundle, judgements: Iterable[Judgement]) -> Bundle:
+    """Return `bundle` as it decides by what was measured just now."""
+    now_utc = datetime.now(UTC).isoformat(timespec="seconds")
+    return bundle.with_confirmations(confirmations(judgements, now_utc))

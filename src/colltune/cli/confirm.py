@@ -1,0 +1,261 @@
+"""`colltune confirm`: prediction proposes, measurement decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.options import Json, Mpi, Profiles, Quiet, writable_folder
+from colltune.errors import UNFINISHED, CampaignError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colltune.bench.campaign import Campaign
+    from colltune.bench.runner import CampaignReport
+    from colltune.models.bundle import Bundle
+    from colltune.selector.confirming import Judgement
+
+_INTERRUPTED = "what was measured is kept, and the same command goes on"
+
+
+def confirm(
+    bundle: Annotated[Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.")],
+    campaign: Annotated[
+        Path | None,
+        typer.Option(
+            help="Campaign file (TOML): its shapes, collectives, message sizes and launcher."
+        ),
+    ] = None,
+    nodes: Annotated[
+        list[int] | None, typer.Option(help="Nodes of the shapes; repeatable.", min=1)
+    ] = None,
+    ppn: Annotated[
+        list[int] | None, typer.Option(help="Processes per node; repeatable.", min=1)
+    ] = None,
+    demand: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What `colltune serve --demand` counted: the shapes that jobs asked for, those"
+            " asked most first.",
+        ),
+    ] = None,
+    profile: Profiles = None,
+    budget: Annotated[str, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")] = "10m",
+    out: Annotated[
+        Path,
+        typer.Option(help="Dataset folder that the measurements join.", callback=writable_folder),
+    ] = Path("dataset"),
+    out_bundle: Annotated[
+        Path | None, typer.Option(help="Bundle folder to write; default: BUNDLE itself.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also measure what was confirmed or withdrawn before.")
+    ] = False,
+    backend: Annotated[
+        str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Dataset to replay instead of measuring.")
+    ] = None,
+    mpi: Mpi = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure a bundle's decisions beside the default, and keep what proves faster.
+
+    In one launch per shape the default, what is predicted to be the fastest, and its nearest
+    runners-up take turns. What proves faster is confirmed, what does not in up to three launches is
+    withdrawn, and the bundle says so of each decision. What found no time stays predicted. The
+    measurements join a dataset, so that the next fit knows.
+
+    Example: colltune confirm bundle --nodes 34 --ppn 32 --budget 10m --out dataset
+
+    Example: colltune confirm bundle --campaign hydra.toml --demand /shared/demand --budget 1h
+    """
+    from colltune.bench.allocation import allocation
+    from colltune.bench.confirm import (
+        asked_by_campaign,
+        asked_by_jobs,
+        confirming,
+        insist_on_context,
+        proposals,
+        revised,
+        unconfirmed,
+    )
+    from colltune.bench.runner import CampaignReport, run_campaign
+    from colltune.cli.backends import backend_of
+    from colltune.cli.console import progress
+    from colltune.cli.measure import left_s
+    from colltune.cli.standing import shows
+    from colltune.models.bundle import insist_savable, load
+    from colltune.selector.demand import read_demand
+
+    if not (campaign or nodes or demand or profile):
+        raise CampaignError(
+            "nothing says which shapes are to be confirmed; name them with --nodes and --ppn,"
+            " --campaign, --demand or --profile"
+        )
+    target = out_bundle or bundle
+    insist_savable(target)
+    with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
+        old = load(bundle)
+        plan = _campaign(old, campaign, budget, backend, nodes, ppn, profile)
+        measures = backend_of(plan, replay, mpi)
+        insist_on_context(old, plan, measures)
+        asked = asked_by_campaign(old, plan)
+        if demand is not None:
+            asked = asked_by_jobs(old, read_demand(demand))
+        found = proposals(old, measures, asked if again else unconfirmed(old, asked))
+        if not found:
+            _show(old, CampaignReport(), target, as_json=json)
+            return
+        plan = confirming(plan, found)
+        granted = allocation() if replay is None else None
+        if granted is not None:
+            granted.check(plan.shapes)
+        report = run_campaign(
+            plan,
+            measures,
+            out,
+            seed=seed,
+            resume=not fresh,
+            within_s=left_s(granted),
+            progress=shows(shown),
+        )
+        new = revised(old, report.judgements) if report.finished else old
+        if new.id != old.id or target != bundle:
+            new.save(target)
+    _show(new, report, target, as_json=json)
+    if not report.finished:
+        raise typer.Exit(UNFINISHED)
+
+
+def _campaign(
+    bundle: Bundle,
+    path: Path | None,
+    budget: str,
+    backend: str | None,
+    nodes: Sequence[int] | None,
+    ppn: Sequence[int] | None,
+    profiles: list[Path] | None,
+) -> Campaign:
+    """Return the campaign in `path`, or one for the machine of the bundle."""
+    from colltune.bench import durations
+    from colltune.bench.campaign import Campaign
+    from colltune.bench.confirm import measured_sizes
+    from colltune.bench.profiled_campaign import focused
+    from colltune.cli.backends import campaign_of
+    from colltune.dataset.profile_file import read_profiles
+
+    if path is not None:
+        plan = campaign_of(path, budget, backend, None, None, None)
+    else:
+        context, trained = bundle.context, bundle.training_shapes
+        sizes = {c: measured_sizes(bundle, c) for c in bundle.collectives}
+        plan = Campaign(
+            bundle.collectives,
+            tuple(sorted({size for of_one in sizes.values() for size in of_one})),
+            msizes_bytes_of=sizes,
+            machine=context.machine,
+            fabric=context.fabric,
+            library=context.library,
+            total_s=durations.seconds(budget),
+            backend=backend or "native",
+            nodes=tuple({shape.nodes for shape in trained}),
+            ppn=tuple({shape.ppn for shape in trained}),
+        )
+    plan = plan.changed(nodes=tuple(nodes) if nodes else None, ppn=tuple(ppn) if ppn else None)
+    return focused(plan, read_profiles(profiles)) if profiles else plan
+
+
+def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool) -> None:
+    from colltune.cli.console import columns, show, show_json, warn
+
+    for problem in report.problems:
+        warn(problem)
+    if as_json:
+        show_json(
+            {
+                "bundle": str(target),
+                "id": bundle.id,
+                "decisions": [_row_json(judgement) for judgement in report.judgements],
+                "launches": report.launches,
+                "measurements": report.measurements,
+                "wall_s": report.wall_s,
+                "timed_s": report.timed_s,
+                "finished": report.finished,
+                "problems": report.problems,
+            }
+        )
+        return
+    if not report.judgements:
+        show("nothing to confirm: no gain is predicted there, or all was measured before (--again)")
+        return
+    show(str(bundle.context))
+    show(columns(_HEADER, [_row(judgement) for judgement in report.judgements]))
+    if not report.finished:
+        show("the job's time is over; the same command goes on")
+        return
+    show(
+        f"{report.measurements} measurements in {report.launches} launches, {report.wall_s:.1f} s;"
+        f" bundle {bundle.id[:12]} -> {target}"
+    )
+
+
+_HEADER = (
+    "collective",
+    "shape",
+    "bytes",
+    "proposed",
+    "predicted",
+    "measured",
+    "launches",
+    "status",
+)
+
+
+def _row(judgement: Judgement) -> list[str]:
+    from colltune.cli.console import range_text
+
+    contest, gain = judgement.contest, judgement.gain
+    first, last = judgement.range_bytes
+    proposed, used = contest.candidates[0], judgement.configuration
+    instead = "" if used.is_default or used == proposed else f": {used.short} instead"
+    return [
+        contest.collective,
+        str(contest.shape),
+        range_text(first, last),
+        proposed.short,
+        f"{contest.gain:.2f}x",
+        f"{gain.ratio:.2f}x ({gain.lower:.2f} to {gain.upper:.2f})" if gain else "",
+        str(gain.launches) if gain else "",
+        f"{judgement.status}{instead}",
+    ]
+
+
+def _row_json(judgement: Judgement) -> dict[str, object]:
+    contest, gain = judgement.contest, judgement.gain
+    first, last = judgement.range_bytes
+    return {
+        "collective": contest.collective.value,
+        "nodes": contest.shape.nodes,
+        "ppn": contest.shape.ppn,
+        "first_bytes": first,
+        "last_bytes": last,
+        "proposed": contest.candidates[0].id,
+        "predicted_gain": contest.gain,
+        "status": judgement.status.value,
+        "configuration": judgement.configuration.id,
+        "measured_gain": gain.ratio if gain else None,
+        "measured_gain_lower": gain.lower if gain else None,
+        "measured_gain_upper": gain.upper if gain else None,
+        "launches": gain.launches if gain else 0,
+    }
