@@ -6,6 +6,7 @@ bytes counts as one of 1 byte wherever a logarithm is taken.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -72,6 +73,24 @@ def _rich(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
     return columns
 
 
+def _divisors(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
+    nprocs = nodes * ppn
+    largest = np.array([_largest_prime_factor(count) for count in nprocs.astype(np.int64).tolist()])
+    factors = np.log2(np.column_stack([largest, nprocs / largest]))
+    return np.concatenate([_rich(nodes, ppn, msize_bytes), factors], axis=1)
+
+
+@functools.cache
+def _largest_prime_factor(count: int) -> int:
+    divisor = 2
+    while divisor * divisor <= count:
+        if count % divisor:
+            divisor += 1
+        else:
+            count //= divisor
+    return count
+
+
 def _cost(nodes: Numbers, ppn: Numbers, msize_bytes: Numbers) -> Numbers:
     counts = step_counts.step_counts(nodes, ppn, msize_bytes)
     return np.concatenate([_rich(nodes, ppn, msize_bytes), counts], axis=1)
@@ -105,6 +124,11 @@ FEATURE_SETS: dict[str, FeatureSet] = {
     "basic": FeatureSet("basic", ("msize_bytes", "nodes", "ppn"), _basic),
     "log": FeatureSet("log", ("log2_msize", "log2_nodes", "log2_ppn"), _log),
     "rich": FeatureSet("rich", _RICH_COLUMNS, _rich),
+    "divisors": FeatureSet(
+        "divisors",
+        (*_RICH_COLUMNS, "log2_largest_prime_factor", "log2_other_factors"),
+        _divisors,
+    ),
     "cost": FeatureSet("cost", (*_RICH_COLUMNS, *step_counts.COLUMNS), _cost),
 }
 """``basic`` is the input of Hunold et al. (CLUSTER 2020, sec. III-B): message size, nodes, ppn.
@@ -112,8 +136,10 @@ FEATURE_SETS: dict[str, FeatureSet] = {
 ``log`` is the same on a logarithmic scale. ``rich`` adds what cost models of collectives are made
 of: processes, message per process, per node and of all processes together, rounds of a tree over
 processes and nodes (the ceiling of the binary logarithm), and whether counts are powers of two or
-odd, on which recursive-doubling algorithms depend. ``cost`` adds to ``rich`` where the costs of the
-classic algorithms cross on a plain network; see `colltune.features.step_counts`.
+odd, on which recursive-doubling algorithms depend. ``divisors`` adds to ``rich`` the largest prime
+factor of the processes and the product of the others, on which meshes depend. ``cost`` adds to
+``rich`` where the costs of the classic algorithms cross on a plain network; see
+`colltune.features.step_counts`.
 """
 
 

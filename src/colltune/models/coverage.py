@@ -32,7 +32,7 @@ _MOST_TIMES_THE_COUNT = 16
 _MOST_TIMES_THE_MESSAGE = 2
 _STORED = ("shapes", "sizes", "low", "high", "ppn_range", "alone", "together", "only")
 _TREES = "trees_"
-FEATURES = "rich"
+FEATURES = "divisors"
 """The features by which `Coverage.applicability` decides."""
 
 
@@ -86,8 +86,10 @@ class Coverage(NamedTuple):
 
     def candidates(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
         """Return which configurations may be chosen for n instances, shape (n, C)."""
-        features = feature_set(FEATURES).matrix(nodes, ppn, msize_bytes)
-        result = self.applicability.runs(features, len(self.alone))
+        result = np.ones((len(nodes), len(self.alone)), np.bool_)
+        if len(self.applicability.columns):
+            features = feature_set(FEATURES).matrix(nodes, ppn, msize_bytes)
+            result[:, self.applicability.columns] = self.applicability.runs(features)
         exact = (nodes[:, None] == self.shapes[self.only, 0]) & (
             ppn[:, None] == self.shapes[self.only, 1]
         )

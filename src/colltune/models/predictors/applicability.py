@@ -34,13 +34,10 @@ class Applicability(NamedTuple):
     ran: NDArray[np.uint8]
     columns: Integers
 
-    def runs(self, X: Numbers, n_configurations: int) -> Flags:
-        """Tell which configurations run at instances with the features `X` (n, k), shape (n, C)."""
-        result = np.ones((len(X), n_configurations), np.bool_)
-        if len(self.columns) and len(X):
-            shares = self.ran[self._leaves(X.astype(np.float32))].mean(axis=1) / _PARTS
-            result[:, self.columns] = shares >= AGREEING
-        return result
+    def runs(self, X: Numbers) -> Flags:
+        """Tell which of ``columns`` run at instances with the features `X` (n, k), shape (n, V)."""
+        shares = self.ran[self._leaves(X.astype(np.float32))].mean(axis=1) / _PARTS
+        return np.asarray(shares >= AGREEING)
 
     def _leaves(self, X32: NDArray[np.float32]) -> Integers:
         """Return the row of the table that each instance ends in, for each tree, shape (n, T)."""
