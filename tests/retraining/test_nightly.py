@@ -12,8 +12,10 @@ import pytest
 from colltune import errors
 from colltune.dataset.parquet import read_parquet
 from colltune.dataset.remote import put
-from colltune.domain import Collective, Instance, Shape
+from colltune.decisions import Status
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.knn import NearestNeighbours
 from colltune.models.registry import Action, Registry
@@ -341,3 +343,23 @@ def test_a_site_in_an_object_store_is_retrained_like_any_other(
     with held(store), pytest.raises(LeaseTakenError):
         retrain(site)
     assert retrain(site).exit_status == errors.NOTHING_NEW
+
+
+def test_what_was_confirmed_stays_so_unless_new_measurements_contradict(root: Path) -> None:
+    """A refit carries records over; one that the machine disagrees with by now is dropped."""
+    retrain(site_of(root))
+    registry = Registry(root / "registry")
+    shape = Shape(8, 4)
+    chosen = Configuration("openmpi", Collective.BCAST, "scatter_allgather")
+    won = Confirmation(
+        Collective.BCAST, shape, 200000, None, Status.CONFIRMED, chosen, chosen,
+        1.5, 1.4, 1.6, 2, "2026-11-22",
+    )  # fmt: skip
+    wrong = replace(won, first_bytes=0, last_bytes=199999)
+    bundle = registry.load(str(_in_force(root))).with_confirmations([won, wrong])
+    registry.add(bundle)
+    registry.promote(bundle.id, by="ann", note="confirmed")
+    launch(root / "data", "launch 3", seed=3)
+    (result,) = retrain(site_of(root)).results
+    assert result.candidate is not None
+    assert registry.load(result.candidate).confirmations == (won,)
