@@ -163,8 +163,9 @@ def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements
     """With a bundle and measurements, time and terms of what runs and of the default are shown."""
     words = ("--collective", "bcast", "--msize", 512, "--bundle", bundle_path)
     out = colltune("explain", rules, *JOB, *words, "--data", measurements_csv).out
-    head, table = out.split("\n\n", 1)
+    head, decision, table = out.split("\n\n", 2)
     assert "runs binomial" in head
+    assert decision.startswith("The bundle's own decision there is binomial, predicted: ")
     assert table.startswith("Predicted by the bundle's models on 2x4:\n")
     assert f"Cost terms by a cost model fitted to {measurements_csv}:" in table
     assert "latency between nodes" in table
@@ -185,7 +186,7 @@ def test_cost_terms_that_are_not_known(colltune: Verb, rules: Path, bundle_path:
     words = ("--collective", "bcast", "--msize", 4096, "--bundle", bundle_path)
     out = colltune("explain", rules, *JOB, *words).out
     assert "takes a cost model: name measurements with --data" in out
-    assert "not known" in out.split("\n\n")[1]
+    assert "not known" in out.split("\n\n")[2]
     default = colltune("explain", rules, *JOB, *words, "-e", "PLAIN_ON=1", "--json").json
     assert [c["configuration"] for c in default["costs"]["configurations"]] == [
         "openmpi.bcast.default"

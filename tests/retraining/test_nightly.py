@@ -10,15 +10,20 @@ import numpy as np
 import pytest
 
 from colltune import errors
+from colltune.bench.backends import ReplayBackend
 from colltune.dataset.parquet import read_parquet
 from colltune.dataset.remote import put
-from colltune.domain import Collective, Instance, Shape
+from colltune.decisions import Status
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.knn import NearestNeighbours
 from colltune.models.registry import Action, Registry
+from colltune.retraining import confirming
 from colltune.retraining.lease import LeaseTakenError, held
 from colltune.retraining.outcome import Outcome
+from colltune.selector.demand import DemandLog
 from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
 
 SLOT = "openmpi-4.1.4"
@@ -341,3 +346,63 @@ def test_a_site_in_an_object_store_is_retrained_like_any_other(
     with held(store), pytest.raises(LeaseTakenError):
         retrain(site)
     assert retrain(site).exit_status == errors.NOTHING_NEW
+
+
+def test_what_was_confirmed_stays_so_unless_new_measurements_contradict(root: Path) -> None:
+    """A refit carries records over; one that the machine disagrees with by now is dropped."""
+    retrain(site_of(root))
+    registry = Registry(root / "registry")
+    shape = Shape(8, 4)
+    chosen = Configuration("openmpi", Collective.BCAST, "scatter_allgather")
+    won = Confirmation(
+        Collective.BCAST, shape, 200000, None, Status.CONFIRMED, chosen, chosen,
+        1.5, 1.4, 1.6, 2, "2026-11-22",
+    )  # fmt: skip
+    wrong = replace(won, first_bytes=0, last_bytes=199999)
+    bundle = registry.load(str(_in_force(root))).with_confirmations([won, wrong])
+    registry.add(bundle)
+    registry.promote(bundle.id, by="ann", note="confirmed")
+    launch(root / "data", "launch 3", seed=3)
+    (result,) = retrain(site_of(root)).results
+    assert result.candidate is not None
+    assert registry.load(result.candidate).confirmations == (won,)
+
+
+_CONFIRM = (
+    '[backfill]\ndemand = "demand"\ncampaigns = "campaigns"\nconfirm = "10m"\n'
+    'measurements = "data"\n'
+)
+
+
+def _asked(root: Path) -> None:
+    log = DemandLog(root / "demand")
+    log.note("openmpi", "4.1.4", Shape(8, 4), 7)
+    log.flush()
+
+
+def test_what_jobs_ask_for_is_confirmed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with nodes measures it, promotes what that makes, and does it once."""
+    _asked(root)
+    recorded = read_parquet(root / "data")
+    monkeypatch.setattr(confirming, "backend_for", lambda *_: ReplayBackend(recorded))
+    (result,) = retrain(site_of(root, _CONFIRM)).results
+    assert result.confirmed["confirmed"] > 0
+    assert result.in_force == _in_force(root) != result.candidate
+    records = Registry(root / "registry").load(str(result.in_force)).confirmations
+    assert {record.shape for record in records} == {Shape(8, 4)}
+    assert len(read_parquet(root / "data")) > len(recorded)
+    (again,) = retrain(site_of(root, _CONFIRM)).results
+    assert again.confirmed == {}
+    assert Registry(root / "registry").load(str(again.in_force)).confirmations == records
+
+
+def test_a_confirmation_that_fails_leaves_what_was_promoted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another release, or no MPI at all, is told; nothing is measured."""
+    _asked(root)
+    other = replace(read_parquet(root / "data"), context=replace(CONTEXT, library_version="5.0.8"))
+    monkeypatch.setattr(confirming, "backend_for", lambda *_: ReplayBackend(other))
+    (result,) = retrain(site_of(root, _CONFIRM)).results
+    assert "openmpi 5.0.8" in result.confirmed["problem"]
+    assert result.in_force == result.candidate == _in_force(root)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from colltune.decisions import Interval
+from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import (
@@ -246,3 +247,61 @@ def test_one_choice_is_never_slower_anywhere() -> None:
     never_slower = {c for c, t in times.items() if (t <= times[configuration("default")]).all()}
     assert interval.configuration in never_slower
     assert interval.configuration.is_default == (never_slower == {configuration("default")})
+
+
+def _record(
+    shape: Shape, first: int, last: int | None, configuration: Configuration
+) -> Confirmation:
+    status = Status.WITHDRAWN if configuration.is_default else Status.CONFIRMED
+    return Confirmation(
+        BCAST, shape, first, last, status, configuration, CHOSEN, 1.2, 1.1, 1.3, 1, "2026-11-22"
+    )  # fmt: skip
+
+
+CHOSEN = configuration("binomial")
+DEFAULT = Configuration.default("openmpi", BCAST)
+
+
+def test_what_was_measured_again_stands_by_itself() -> None:
+    """Ranges with a record have its status and reason, also where a neighbour decides alike."""
+    whole = ModelSelector(BUNDLES["gam"])
+    records = [_record(JOB, 100, 999, CHOSEN), _record(JOB, 1000, 1999, DEFAULT)]
+    selector = ModelSelector(BUNDLES["gam"].with_confirmations(records))
+    found = intervals(selector, BCAST, JOB)
+    told = {(i.first_bytes, i.last_bytes): i for i in found}
+    assert told[100, 999].configuration == CHOSEN
+    assert told[100, 999].status is Status.CONFIRMED
+    assert told[100, 999].reason.startswith("measured 1.20x")
+    assert told[1000, 1999].configuration == DEFAULT
+    assert told[1000, 1999].status is Status.WITHDRAWN
+    outside = [i for i in found if i.first_bytes < 100 or i.first_bytes > 1999]
+    assert {i.status for i in outside} == {Status.PREDICTED}
+    for interval in outside:
+        before = whole.select(Instance(BCAST, JOB, interval.first_bytes))
+        assert interval.configuration == before.configuration
+
+
+def test_layouts_agree_though_only_one_was_measured_again() -> None:
+    """A rule for several layouts goes by what is chosen, not by what that rests on."""
+    job = Shape(4, 4)
+    rule = layouts(4, job)
+    assert len(rule) == 2
+    plain = decision_table(ModelSelector(BUNDLES["gam"]), job, [BCAST]).rules[BCAST, 4]
+    kept = next(i for i in plain if not i.configuration.is_default)
+    record = _record(rule[1], kept.first_bytes, kept.last_bytes, kept.configuration)
+    selector = ModelSelector(BUNDLES["gam"].with_confirmations([record]))
+    again = decision_table(selector, job, [BCAST]).rules[BCAST, 4]
+    assert merged(again) == merged(plain)
+
+
+def test_one_for_all_sizes_is_no_more_where_a_size_was_withdrawn() -> None:
+    """What was slower somewhere must not come back by a rule for all sizes."""
+    bundle = fit(measured(msizes=(1, 16, 64, 256, 1024)), "gam", jobs=1)
+    record = _record(JOB, 50, 100, DEFAULT)
+    chosen = [
+        decision_table(ModelSelector(one), JOB, [BCAST], single_rule={BCAST}, comm_sizes=[48])
+        for one in (bundle, bundle.with_confirmations([record]))
+    ]
+    (before,), (after,) = (table.rules[BCAST, 48] for table in chosen)
+    assert before.configuration == CHOSEN
+    assert after.configuration == DEFAULT

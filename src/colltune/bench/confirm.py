@@ -160,6 +160,23 @@ def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
     return ModelSelector(bundle, allowed=allowed)
 
 
+def campaign_for(bundle: Bundle, total_s: float) -> Campaign:
+    """Return a campaign on the shapes and sizes that the bundle was fitted to."""
+    context, trained = bundle.context, bundle.training_shapes
+    sizes = {c: measured_sizes(bundle, c) for c in bundle.collectives}
+    return Campaign(
+        bundle.collectives,
+        tuple(sorted({size for of_one in sizes.values() for size in of_one})),
+        msizes_bytes_of=sizes,
+        machine=context.machine,
+        fabric=context.fabric,
+        library=context.library,
+        total_s=total_s,
+        nodes=tuple({shape.nodes for shape in trained}),
+        ppn=tuple({shape.ppn for shape in trained}),
+    )
+
+
 def confirming(campaign: Campaign, found: tuple[Contest, ...]) -> Campaign:
     """Return the campaign that measures the contests `found`, of one launch per shape."""
     return campaign.changed(

@@ -149,8 +149,7 @@ def _campaign(
 ) -> Campaign:
     """Return the campaign in `path`, or one for the machine of the bundle."""
     from colltune.bench import durations
-    from colltune.bench.campaign import Campaign
-    from colltune.bench.confirm import measured_sizes
+    from colltune.bench.confirm import campaign_for
     from colltune.bench.profiled_campaign import focused
     from colltune.cli.backends import campaign_of
     from colltune.dataset.profile_file import read_profiles
@@ -158,20 +157,7 @@ def _campaign(
     if path is not None:
         plan = campaign_of(path, budget, backend, None, None, None)
     else:
-        context, trained = bundle.context, bundle.training_shapes
-        sizes = {c: measured_sizes(bundle, c) for c in bundle.collectives}
-        plan = Campaign(
-            bundle.collectives,
-            tuple(sorted({size for of_one in sizes.values() for size in of_one})),
-            msizes_bytes_of=sizes,
-            machine=context.machine,
-            fabric=context.fabric,
-            library=context.library,
-            total_s=durations.seconds(budget),
-            backend=backend or "native",
-            nodes=tuple({shape.nodes for shape in trained}),
-            ppn=tuple({shape.ppn for shape in trained}),
-        )
+        plan = campaign_for(bundle, durations.seconds(budget)).changed(backend=backend)
     plan = plan.changed(nodes=tuple(nodes) if nodes else None, ppn=tuple(ppn) if ppn else None)
     return focused(plan, read_profiles(profiles)) if profiles else plan
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import time_text
 from colltune.cli.cost_terms import GENERIC, side_by_side, terms_json, terms_table
-from colltune.decisions import Prediction
-from colltune.domain import Configuration, Shape
+from colltune.decisions import Prediction, Selection
+from colltune.domain import Configuration, Instance, Shape
 from colltune.errors import BundleError
+from colltune.selector.selection_json import selection_json
 
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
@@ -35,9 +36,13 @@ class Part:
 
 @dataclass(frozen=True)
 class ExplainedCosts:
-    """What runs first, then the default if that is something else; by `source`, if any."""
+    """What runs first, then the default if that is something else; by `source`, if any.
+
+    ``decision`` is what the bundle decides there itself.
+    """
 
     shape: Shape
+    decision: Selection
     extrapolated: bool
     source: str | None
     parts: tuple[Part, ...]
@@ -62,6 +67,7 @@ def explained_costs(
     """
     from colltune.cli.fitted_costs import costs_of
     from colltune.models.bundle import load
+    from colltune.selector.argmin import ModelSelector
 
     bundle = load(path, (call.collective,))
     if configuration.library != bundle.context.library:
@@ -76,7 +82,8 @@ def explained_costs(
     parts = tuple(
         _part(bundle, costs, one, shape, call) for one in dict.fromkeys((configuration, default))
     )
-    return ExplainedCosts(shape, bool(forecast.extrapolated[0]), source, parts)
+    decision = ModelSelector(bundle).select(Instance(call.collective, shape, call.msize_bytes))
+    return ExplainedCosts(shape, decision, bool(forecast.extrapolated[0]), source, parts)
 
 
 def _part(
@@ -104,6 +111,12 @@ def text(costs: ExplainedCosts) -> str:
 
 
 def _lines(costs: ExplainedCosts) -> Iterator[str]:
+    decision = costs.decision
+    yield (
+        f"The bundle's own decision there is {decision.configuration.short}, {decision.status}:"
+        f" {decision.reason}."
+    )
+    yield ""
     heads = [part.name for part in costs.parts]
     beyond = ", outside what was measured" if costs.extrapolated else ""
     yield f"Predicted by the bundle's models on {costs.shape}{beyond}:"
@@ -139,6 +152,7 @@ def as_json(costs: ExplainedCosts) -> dict[str, Any]:
         "nodes": costs.shape.nodes,
         "ppn": costs.shape.ppn,
         "extrapolated": costs.extrapolated,
+        "decision": selection_json(costs.decision),
         "cost_model": costs.source,
         "configurations": [
             {

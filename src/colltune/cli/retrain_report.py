@@ -49,6 +49,11 @@ def _of_slot(result: SlotResult) -> Iterator[str]:
     if result.drift is not None:
         for shift in result.drift.alarms:
             yield f"  drift: {shift}"
+    if "problem" in result.confirmed:
+        yield f"  nothing was confirmed: {result.confirmed['problem']}"
+    elif result.confirmed:
+        counts = (f"{result.confirmed[status]} {status}" for status in ("confirmed", "withdrawn"))
+        yield f"  measured beside the default: {', '.join(counts)}"
     yield from _of_campaign(result.campaign)
 
 

@@ -47,8 +47,8 @@ def tune(
     """Find faster collective algorithms for this machine and prove that MPI obeys.
 
     Measures every configuration, fits models, selects, writes the MPI library's configuration,
-    measures default and selected again in alternation, withdraws what is not faster with a
-    probability of at least 90 %, and looks at which algorithm really ran.
+    measures what is selected again in turns with the default, withdraws what does not prove faster,
+    and looks at which algorithm really ran. The bundle keeps what was proved.
 
     Example: colltune tune --budget 60 --out tuned
     """

@@ -31,7 +31,10 @@ Paths are relative to the file's folder. Keys
 ``[backfill] demand``
     Folder in which the service notes what jobs asked for. ``campaigns``: folder that the next
     campaign is written to, one file per library; ``budget``: its wall time, default ``"4h"``;
-    ``launch_s``: what a launch costs beside its measurements, default 10.
+    ``launch_s``: what a launch costs beside its measurements, default 10. ``confirm``: wall time
+    of every run for measuring the decisions that jobs asked for most beside the library's default
+    (`colltune confirm`), where it runs with the nodes for that; by default none. ``measurements``:
+    folder that these join; ``mpi``: whose mpirun, default the one that is found.
 ``[hooks] on``
     Outcomes that are told: ``promoted``, ``kept``, ``shadow``, ``drift``, ``failed``,
     ``nothing_new``; default all but the last. ``timeout_s``: default 10.
@@ -103,12 +106,15 @@ class DriftLimits:
 
 @dataclass(frozen=True)
 class Backfill:
-    """What the next campaign is planned from, and where it goes."""
+    """What the next campaign is planned from and where it goes, and what is confirmed."""
 
     demand: Path
     campaigns: Path
     budget_s: float = 4 * 3600.0
     launch_s: float = 10.0
+    confirm_s: float = 0.0
+    measurements: Path | None = None
+    mpi: str | None = None
 
 
 @dataclass(frozen=True)
@@ -251,6 +257,9 @@ KEYS: Tables = {
         "campaigns": string("backfill.campaigns"),
         "budget": _duration("backfill.budget_s"),
         "launch_s": _number("backfill.launch_s", 0, 1e6),
+        "confirm": _duration("backfill.confirm_s"),
+        "measurements": string("backfill.measurements"),
+        "mpi": string("backfill.mpi"),
     },
     "hooks": {
         "on": Key("told", f"a list of {', '.join(Outcome)}", _outcomes),
@@ -296,9 +305,12 @@ def parse(text: str, source: str, folder: Path) -> Site:
     present = _tables(file.parsed())
     needed = [f"{t}.{key}" for t, keys in _NEEDED_IN.items() if t in present for key in keys]
     values = file.values(KEYS, (*_NEEDED, *needed))
-    for key in ("backfill.demand", "backfill.campaigns", "webhook.secret_file"):
+    paths = ("backfill.demand", "backfill.campaigns", "backfill.measurements")
+    for key in (*paths, "webhook.secret_file"):
         if key in values:
             values[key] = folder / values[key]
+    if "backfill.confirm_s" in values and "backfill.measurements" not in values:
+        raise file.fail("backfill.confirm", "needs backfill.measurements, a folder of datasets")
     for name in ("registry", "machine"):
         if not values[name].strip():
             raise file.fail(f"site.{name}", "is empty; name it")

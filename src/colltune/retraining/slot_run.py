@@ -17,6 +17,7 @@ from colltune.models.registry import Action, Registry
 from colltune.models.registry.registry import NOTHING
 from colltune.retraining import backfill
 from colltune.retraining.arrivals import Arrived
+from colltune.retraining.confirming import confirmed
 from colltune.retraining.contest import Contest, Contestants, Measurements, contest, judged
 from colltune.retraining.differences import differences_of
 from colltune.retraining.drift import Drift, drift
@@ -57,6 +58,7 @@ class SlotResult:
     changes: dict[str, Any] = field(default_factory=dict)
     drift: Drift | None = None
     campaign: dict[str, Any] = field(default_factory=dict)
+    confirmed: dict[str, Any] = field(default_factory=dict)
     failure: ColltuneError | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,6 +75,7 @@ class SlotResult:
             "changes": self.changes,
             "drift": None if self.drift is None else self.drift.as_dict(),
             "campaign": self.campaign,
+            "confirmed": self.confirmed,
         }
 
     @property
@@ -118,7 +121,7 @@ class SlotRun:
             in_force,
         )
         try:
-            return self._with_campaign(self._retrained(start, last))
+            return self._with_campaign(self._confirmed(self._retrained(start, last)))
         except (BundleError, DataError, LibraryError) as error:
             return replace(start, reason=str(error), failure=error)
 
@@ -269,6 +272,27 @@ class SlotRun:
                     " make another one, `colltune bundles promote` brings it back"
                 )
         return ""
+
+    def _confirmed(self, result: SlotResult) -> SlotResult:
+        """Measure what jobs asked for most of the bundle in force, and promote what that makes."""
+        wishes = self.site.backfill
+        ends = wishes is None or not wishes.confirm_s or self.site.thresholds.shadow
+        if ends or wishes is None or result.in_force is None:
+            return result
+        try:
+            with self.phase(f"{result.slot}: confirming"):
+                bundle, facts = confirmed(self.registry.load(result.in_force), wishes)
+            if bundle.id == result.in_force:
+                return replace(result, confirmed=facts)
+            self.registry.add(bundle)
+            self.lease.check()
+            by = f"colltune retrain on {socket.gethostname()}"
+            note = f"{facts['confirmed']} decisions confirmed, {facts['withdrawn']} withdrawn"
+            self.registry.promote(bundle.id, by=by, note=note, expected=result.in_force)
+        except ColltuneError as error:
+            # what was promoted before stays so
+            return replace(result, confirmed={"problem": str(error)})
+        return replace(result, in_force=bundle.id, confirmed=facts)
 
     def _with_campaign(self, result: SlotResult) -> SlotResult:
         """Plan the next campaign from what is in force now."""

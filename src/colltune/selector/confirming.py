@@ -5,7 +5,7 @@ log ratio of their times is averaged over neighbouring message sizes, for which 
 proposed. Two things make it uncertain: the scatter of the turns within a launch, and what each
 launch does to a ratio, which no number of repetitions averages out (see
 `colltune.models.launch_noise`). Of a single launch that is what the data, or other machines, tell;
-of several it is what they differ by. A configuration is
+of several it is what they differ by, here and usually. A configuration is
 
 * *faster* if the 95 % interval of its gain lies above 1;
 * *no faster* if it lies below 1.01.
@@ -40,6 +40,8 @@ LAUNCH_SD = 0.048
 _LEAST_TOLD_SD, _Z95 = 0.01, 1.96
 _APART_SD = 0.1
 _LAUNCH_SD_WORTH = 4
+_NORMAL = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 _LIMIT = 2.24
 """Standard deviations on either side. 1.96 would do for one look at one candidate; with this, what
 is no faster is confirmed in less than a tenth of cases, of three candidates looked at three times.
@@ -251,14 +253,24 @@ class _Evidence:
                 default = times.get((contest.default, instance), {})
                 for candidate in contest.candidates:
                     self._compare((candidate, instance), default, times)
-        excess, freedom = 0.0, 0
+        self._between, self._freedom = self._differences(contests)
+
+    def _differences(self, contests: Iterable[Contest]) -> tuple[float, int]:
+        """Return the usual variance of log gains between launches, and its degrees of freedom."""
+        residuals, variances, freedom = [], [], 0
         for contest in contests:
             for candidate in contest.candidates:
                 logs, within = self._launches(contest.instances, candidate)
                 if len(logs) > 1:
-                    excess += max(0.0, float(logs.var(ddof=1) - within.mean())) * (len(logs) - 1)
+                    # a mean over n launches takes 1/n of the variance with it
+                    scale = math.sqrt(len(logs) / (len(logs) - 1))
+                    residuals += (np.abs(logs - logs.mean()) * scale).tolist()
+                    variances += within.tolist()
                     freedom += len(logs) - 1
-        self._excess, self._freedom = excess, freedom
+        if not freedom:
+            return 0.0, 0
+        usual = (_NORMAL * float(np.median(residuals))) ** 2
+        return max(0.0, usual - float(np.median(variances))), freedom
 
     def _compare(self, cell: Cell, default: Mapping[str, Sequence[float]], times: Times) -> None:
         theirs = times.get(cell, {})
@@ -299,8 +311,11 @@ class _Evidence:
         known = contest.launch_sd
         if any((candidate, instance) in self._apart for instance in instances):
             known = max(known, _APART_SD)
-        between = (_LAUNCH_SD_WORTH * known**2 + self._excess) / (_LAUNCH_SD_WORTH + self._freedom)
-        inside = float(within.mean())
+        inside, freedom = float(within.mean()), len(logs) - 1
+        usual = _mean(known**2, _LAUNCH_SD_WORTH, self._between, self._freedom)
+        own = max(0.0, float(logs.var(ddof=1)) - inside) if freedom else 0.0
+        # launches that happen to agree are no surer than usual ones
+        between = max(usual, _mean(usual, _LAUNCH_SD_WORTH, own, freedom))
         sd = math.sqrt((inside + between) / len(logs))
         return Gain(float(logs.mean()), sd, len(logs), inside / between)
 
@@ -340,6 +355,11 @@ def _free(
 ) -> bool:
     """Tell whether `cells` have the configuration on none of `instances`."""
     return not any((configuration, instance) in cells for instance in instances)
+
+
+def _mean(known: float, worth: int, found: float, freedom: int) -> float:
+    """Return the mean of two variances, weighted by their degrees of freedom."""
+    return (worth * known + freedom * found) / (worth + freedom)
 
 
 class _LogGain(NamedTuple):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from colltune.decisions import DecisionTable, Interval, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.confirmations import Confirmation
 from colltune.mpi.layouts import even_layouts
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.switch_points import grid, switch_points
@@ -161,7 +162,9 @@ def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:
     kept: list[Interval] = []
     for interval in found:
         if kept and kept[-1].configuration == interval.configuration:
-            kept[-1] = replace(kept[-1], last_bytes=interval.last_bytes)
+            alike = interval.status is kept[-1].status
+            status = interval.status if alike else Status.PREDICTED
+            kept[-1] = replace(kept[-1], last_bytes=interval.last_bytes, status=status)
         else:
             kept.append(interval)
     return tuple(kept)
@@ -170,8 +173,8 @@ def merged(found: Iterable[Interval]) -> tuple[Interval, ...]:
 class _Agreement:
     """Decides for several rules at once; where a rule's layouts disagree, for the default.
 
-    With `apart` codes tell what was measured again from what is predicted, too: they are columns of
-    the portfolio, plus a multiple of its length.
+    Codes are columns of the portfolio. To tell what was measured again, each of the bundle's
+    confirmations has its own columns behind those.
     """
 
     def __init__(
@@ -179,8 +182,6 @@ class _Agreement:
         selector: ModelSelector,
         collective: Collective,
         rules: Sequence[Layouts],
-        *,
-        apart: bool,
     ) -> None:
         self._selector = selector
         self._collective = collective
@@ -191,7 +192,7 @@ class _Agreement:
         self._starts = np.cumsum(self._counts) - self._counts
         portfolio = selector.portfolio(collective)
         self.default_code = portfolio.index(selector.default(collective))
-        self._apart = len(portfolio) if apart else 0
+        self._columns = len(portfolio)
 
     def __call__(self, rule: Integers, msize_bytes: Integers) -> Integers:
         counts = self._counts[rule]
@@ -201,10 +202,11 @@ class _Agreement:
         decisions = self._selector.decide(
             self._collective, self._nodes[at], self._ppn[at], np.repeat(msize_bytes, counts)
         )
-        codes = decisions.chosen + self._apart * (1 + decisions.confirmation)
-        least = np.minimum.reduceat(codes, ends - counts)
-        most = np.maximum.reduceat(codes, ends - counts)
-        return np.where(least == most, least, self.default_code)
+        starts = ends - counts
+        least = np.minimum.reduceat(decisions.chosen, starts)
+        most = np.maximum.reduceat(decisions.chosen, starts)
+        told = least + self._columns * (1 + decisions.confirmation[starts])
+        return np.where(least == most, told, self.default_code)
 
 
 def largest_msize(selector: ModelSelector, collective: Collective) -> int:
@@ -222,27 +224,32 @@ def _tabulated(
     """Return the intervals of each rule."""
     coverage = selector.bundle.model(collective).coverage
     bound = largest_msize(selector, collective) if max_msize_bytes is None else max_msize_bytes
-    agreement = _Agreement(selector, collective, rules, apart=describe)
+    agreement = _Agreement(selector, collective, rules)
     found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
     portfolio = selector.portfolio(collective)
     drafts: list[Intervals] = []
     for switches in found:
         if switches[-1][1] != agreement.default_code:
             switches.append((bound + 1, agreement.default_code))
-        drafts.append(between_switches(portfolio, switches))
+        drafts.append(between_switches(portfolio, switches, selector.bundle.confirmations))
     return _described(selector, rules, drafts, bound) if describe else drafts
 
 
 def between_switches(
-    portfolio: Sequence[Configuration], switches: Sequence[tuple[int, int]]
+    portfolio: Sequence[Configuration],
+    switches: Sequence[tuple[int, int]],
+    confirmations: Sequence[Confirmation] = (),
 ) -> Intervals:
     """Return the intervals that begin at `switches`: sizes in bytes with columns of `portfolio`.
 
-    Columns begin anew behind the last one.
+    Behind these each of `confirmations` has the same columns once more.
     """
+    statuses = (Status.PREDICTED, *(confirmation.status for confirmation in confirmations))
     ends: list[int | None] = [first - 1 for first, _ in switches[1:]]
     return tuple(
-        Interval(first, last, portfolio[code % len(portfolio)])
+        Interval(
+            first, last, portfolio[code % len(portfolio)], status=statuses[code // len(portfolio)]
+        )
         for (first, code), last in zip(switches, [*ends, None], strict=True)
     )
 

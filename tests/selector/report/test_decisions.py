@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from colltune.domain import Collective, Instance
+from colltune.decisions import Status
+from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.report.decisions import REASONS, DecisionMap, Why, decision_map
@@ -15,7 +19,7 @@ from colltune.selector.report.summaries import (
     shape_gains,
     usages,
 )
-from tests.models.machines import FORMULAS, measured
+from tests.models.machines import FORMULAS, configuration, measured
 
 
 def _near(algorithm: str, instance: Instance) -> bool:
@@ -142,3 +146,27 @@ def test_gains_of_a_shape_are_geometric_means_over_measured_sizes(found: Decisio
         size = found.grid.msize_bytes.tolist().index(row.largest_bytes)
         assert found.gain[at, size] == row.largest
         assert row.outcome is None
+
+
+def test_what_was_measured_again_is_its_own_reason() -> None:
+    """The map tells confirmed and withdrawn fields apart from predicted ones, with their bounds."""
+    shape = Shape(8, 4)
+    won = Confirmation(
+        Collective.BCAST, shape, 0, 1000, Status.CONFIRMED, configuration("binomial"),
+        configuration("binomial"), 1.2, 1.1, 1.3, 1, "2026-11-22T10:00:00+00:00",
+    )  # fmt: skip
+    default = Configuration.default("openmpi", Collective.BCAST)
+    lost = replace(
+        won, first_bytes=1001, last_bytes=None, status=Status.WITHDRAWN, configuration=default
+    )
+    bundle = fit(measured(), "knn").with_confirmations([won, lost])
+    found = decision_map(ModelSelector(bundle), Collective.BCAST)
+    at = found.grid.shapes.index(shape)
+    small = found.grid.msize_bytes <= 1000
+    names = np.array(REASONS)[found.why[at]]
+    assert set(names[small]) == {Why.CONFIRMED}
+    assert set(names[~small]) == {Why.WITHDRAWN}
+    assert set(found.bound[at]) == {1.1}
+    assert found.replaced[at].tolist() == small.tolist()
+    others = np.delete(found.why, at, axis=0)
+    assert not {Why.CONFIRMED, Why.WITHDRAWN} & {REASONS[k] for k in others.ravel()}

@@ -6,9 +6,9 @@ Shared by all formats that coll/tuned reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from colltune.decisions import DecisionTable, Interval
+from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi import han_setups, portfolio
@@ -21,10 +21,14 @@ ELEMENT_BYTES = 8
 
 @dataclass(frozen=True)
 class Chosen:
-    """A canonical configuration from a message size on, in our ``msize_bytes``."""
+    """A canonical configuration from a message size on, in our ``msize_bytes``.
+
+    ``status`` is told where it holds for all messages up to the next step.
+    """
 
     first_bytes: int
     configuration: Configuration
+    status: Status = Status.PREDICTED
 
 
 Steps = tuple[Chosen, ...]
@@ -118,19 +122,19 @@ class Chooser:
         default = Configuration.default(LIBRARY, interval.configuration.collective)
         left = Chosen(interval.first_bytes, default)
         if interval.configuration.is_default:
-            return [left]
+            return [replace(left, status=interval.status)]
         why, first_bytes = self._refusal(comm_size, interval)
         if why:
             self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
             return [left]
         spelled = self._spelled(interval.configuration)
         if first_bytes <= interval.first_bytes:
-            return [Chosen(interval.first_bytes, spelled)]
+            return [Chosen(interval.first_bytes, spelled, interval.status)]
         self.notes.append(
             f"{where}, {span(interval)}: left to the library below {first_bytes} bytes:"
             f" {spelled.algorithm} may fall back to another algorithm there"
         )
-        return [left, Chosen(first_bytes, spelled)]
+        return [left, Chosen(first_bytes, spelled, interval.status)]
 
     def _spelled(self, configuration: Configuration) -> Configuration:
         if self.setups and han_setups.is_setup(configuration):
@@ -179,4 +183,6 @@ def _merged(steps: Sequence[Chosen]) -> Steps:
     for step in steps:
         if not kept or step.configuration != kept[-1].configuration:
             kept.append(step)
+        elif step.status is not kept[-1].status:
+            kept[-1] = replace(kept[-1], status=Status.PREDICTED)
     return tuple(kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colltune.decisions import DecisionTable
+from colltune.decisions import DecisionTable, Status
 from colltune.domain import Shape
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.file_format import Written
@@ -114,4 +114,5 @@ def _what(step: Chosen) -> str:
     what = step.configuration.algorithm
     if step.configuration.parameters:
         what += " " + step.configuration.parameter_text.replace(",", " ")
-    return f"{what} from {step.first_bytes} bytes"
+    told = "" if step.status is Status.PREDICTED else f", {step.status}"
+    return f"{what} from {step.first_bytes} bytes{told}"

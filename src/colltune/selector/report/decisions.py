@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Shape
+from colltune.models.confirmations import Confirmation
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.report.grid import Grid
 
@@ -23,8 +24,10 @@ class Why(StrEnum):
     """Why a configuration is used, or the default kept."""
 
     GAIN = "replaced: predicted faster, beyond doubt and noise"
+    CONFIRMED = "replaced: measured faster than the default"
     NO_DEFAULT = "fastest predicted; the default was not measured"
     FASTEST = "kept: the default is predicted fastest"
+    WITHDRAWN = "kept: nothing proved faster when it was measured beside the default"
     ERROR = "kept: the predicted gain is too small to be sure of"
     OUTSIDE = "kept: a gain is predicted outside the measured range, too small to trust there"
     NOTHING = "kept: nothing else is known to run here"
@@ -34,7 +37,7 @@ class Why(StrEnum):
     @property
     def is_replaced(self) -> bool:
         """Whether something else than the default is used."""
-        return self in (Why.GAIN, Why.NO_DEFAULT)
+        return self in (Why.GAIN, Why.CONFIRMED, Why.NO_DEFAULT)
 
 
 REASONS = tuple(Why)
@@ -140,14 +143,14 @@ def decision_map(
         lower[rows, decisions.chosen].reshape(shape),
         upper[rows, decisions.chosen].reshape(shape),
         np.where(np.isfinite(best_s), best_s, np.nan).reshape(shape),
-        bounds(decisions, model.default_column).reshape(shape),
+        bounds(decisions, model.default_column, selector.bundle.confirmations).reshape(shape),
     )
 
 
 def reasons(decisions: Decisions, default_column: int | None) -> Integers:
     """Return why each of n decisions fell as it did, as indices of `REASONS`."""
     chosen, fastest = decisions.chosen, decisions.fastest
-    candidate = decisions.forecast.candidate
+    candidate, measured = decisions.forecast.candidate, decisions.confirmation >= 0
     if default_column is None:
         n_configurations = candidate.shape[1]
         cases = [
@@ -158,6 +161,8 @@ def reasons(decisions: Decisions, default_column: int | None) -> Integers:
     else:
         rivals = candidate.sum(axis=1) > candidate[:, default_column]
         cases = [
+            (measured & (chosen != default_column), Why.CONFIRMED),
+            (measured, Why.WITHDRAWN),
             (np.full(len(chosen), decisions.withheld), Why.WITHHELD),
             (decisions.beyond, Why.FAR),
             (chosen != default_column, Why.GAIN),
@@ -170,10 +175,13 @@ def reasons(decisions: Decisions, default_column: int | None) -> Integers:
     return np.select(conditions, [REASONS.index(kind) for kind in kinds]).astype(np.int64)
 
 
-def bounds(decisions: Decisions, default_column: int | None) -> Numbers:
+def bounds(
+    decisions: Decisions, default_column: int | None, confirmations: Sequence[Confirmation]
+) -> Numbers:
     """Return the lower bounds of n gains: of what is chosen, or would be without a guard.
 
-    As `Selection.gain_bound`; NaN where no gain is predicted.
+    As `Selection.gain_bound`; NaN where no gain is predicted. Of the bundle's `confirmations` it is
+    that of the measured gain.
     """
     if default_column is None:
         return np.full(len(decisions.chosen), np.nan)
@@ -185,4 +193,8 @@ def bounds(decisions: Decisions, default_column: int | None) -> Numbers:
         told = (
             time_s[:, default_column] / time_s[rows, column] / np.exp(decisions.doubt[rows, column])
         )
-    return np.where((column == default_column) | (column < 0), np.nan, told)
+    told = np.where((column == default_column) | (column < 0), np.nan, told)
+    for k in set(decisions.confirmation.tolist()) - {-1}:
+        lower = confirmations[k].lower
+        told[decisions.confirmation == k] = np.nan if lower is None else lower
+    return told

@@ -161,7 +161,7 @@ def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
         times[np.arange(len(cells)), chosen],
         np.nanmin(cells.time_s, axis=1),
         _gains(decisions, model.default_column),
-        bounds(decisions, model.default_column),
+        bounds(decisions, model.default_column, selector.bundle.confirmations),
         decisions.forecast.extrapolated,
         np.array([pair in shapes for pair in pairs], np.bool_),
     )

@@ -253,7 +253,7 @@ async function copy(text, shown) {
 }
 
 function decisions(job) {
-  const head = ["collective", "message", "used", "predicted gain", "why"];
+  const head = ["collective", "message", "used", "predicted gain", "status", "why"];
   const rows = job.collectives.flatMap((one) =>
     one.intervals.map((interval, i) =>
       el(
@@ -276,7 +276,8 @@ function decisions(job) {
         el("td", { "data-head": head[1] }, range(interval.first_bytes, interval.last_bytes)),
         el("td", { "data-head": head[2] }, interval.is_default ? "default" : interval.name),
         el("td", { "data-head": head[3] }, factor(interval.gain)),
-        el("td", { "data-head": head[4], class: "words" }, interval.reason),
+        el("td", { "data-head": head[4] }, interval.status),
+        el("td", { "data-head": head[5], class: "words" }, interval.reason),
       ),
     ),
   );

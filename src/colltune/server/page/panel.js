@@ -33,6 +33,7 @@ export function verdict(map, found, jobLink) {
       found.replaced ? `Use ${chosen.name}` : "Default kept",
     ),
     el("p", {}, sentence(found.reason)),
+    el("p", { class: "soft" }, `This decision is ${found.status}.`),
     facts.length
       ? el(
           "dl",

@@ -18,8 +18,10 @@ DEFAULT_CODE = "·"
 """Stands in the fields where the library decides by itself; they are many, and it is quiet."""
 _CODES = {
     Why.GAIN: "G",
+    Why.CONFIRMED: "M",
     Why.NO_DEFAULT: "U",
     Why.FASTEST: "F",
+    Why.WITHDRAWN: "W",
     Why.ERROR: "E",
     Why.OUTSIDE: "O",
     Why.NOTHING: "N",

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import numpy as np
 
-from colltune.decisions import Interval
+from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Instance, Shape
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Rendered
@@ -176,6 +176,7 @@ def _intervals(
             name=short(interval.configuration),
             is_default=interval.configuration.is_default,
             gain=digits(selection.gain) if known else None,
+            status=(selection.status if agreed else Status.PREDICTED).value,
             reason=selection.reason if agreed else _differs(selection.reason),
         )
 

@@ -59,9 +59,12 @@ def prediction_view(
         chosen=chosen,
         default=default,
         replaced=chosen != default,
+        status=selection.status.value,
         reason=selection.reason,
         gain=_gain(decisions, model.default_column, considered),
-        gain_bound=digits(float(bounds(decisions, model.default_column)[0])),
+        gain_bound=digits(
+            float(bounds(decisions, model.default_column, selector.bundle.confirmations)[0])
+        ),
         gain_required=_required(decisions, considered),
         considered=considered,
         configurations=_predicted(selector, instance, decisions, target),
@@ -85,7 +88,7 @@ def _gain(decisions: Decisions, default_column: int | None, considered: int | No
 
 
 def _required(decisions: Decisions, considered: int | None) -> float | None:
-    if considered is None:
+    if considered is None or decisions.confirmation[0] >= 0:
         return None
     required = float(decisions.required[0, considered])
     return digits(float(np.exp(required))) if np.isfinite(required) else None

@@ -228,6 +228,10 @@ class PredictionView(View):
     chosen: int = Field(description="index of `MapView.configurations`", examples=[2])
     default: int = Field(description="the same of the library's own decision", examples=[0])
     replaced: bool = Field(examples=[True])
+    status: str = Field(
+        description="predicted, or measured beside the default: confirmed or withdrawn",
+        examples=["predicted"],
+    )
     reason: str = Field(examples=["predicted 1.56x faster than the default"])
     gain: float | None = Field(
         description="predicted, of what is chosen or, if that is the default, of the fastest"
@@ -250,6 +254,10 @@ class IntervalView(View):
     name: str = Field(examples=["recursive_doubling"])
     is_default: bool = Field(examples=[False])
     gain: float | None = Field(description="predicted at its geometric middle", examples=[1.56])
+    status: str = Field(
+        description="predicted, or measured beside the default: confirmed or withdrawn",
+        examples=["predicted"],
+    )
     reason: str = Field(examples=["predicted 1.56x faster than the default"])
 
 

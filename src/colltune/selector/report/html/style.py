@@ -22,8 +22,10 @@ N_STYLES = len(_ALGORITHMS) * len(_HATCHES)
 KEPT = "kept"
 _WHY = {
     Why.GAIN: ("G", "#0072b2", ""),
+    Why.CONFIRMED: ("M", "#009e73", ""),
     Why.NO_DEFAULT: ("U", "#56b4e9", ""),
     Why.FASTEST: ("F", "#c8c8c8", ""),
+    Why.WITHDRAWN: ("W", "#cc79a7", "M4 0V8"),
     Why.ERROR: ("E", "#e69f00", "M0 8 8 0"),
     Why.OUTSIDE: ("O", "#f0e442", "M0 8 8 0M0 0 8 8"),
     Why.NOTHING: ("N", "#ececec", "M0 4H8"),
