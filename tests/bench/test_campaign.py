@@ -60,6 +60,7 @@ strategy = "full_grid"
 synchronisation = "window"
 subshapes = false
 side_by_side = true
+repeat_shapes = 0.5
 mpibenchmark = "/opt/mpibenchmark"
 [budget]
 total = "1h30m"
@@ -125,6 +126,7 @@ def test_every_key_has_its_field() -> None:
         synchronisation=Synchronisation.WINDOW,
         subshapes=False,
         side_by_side=True,
+        repeat_shapes=0.5,
         mpibenchmark="/opt/mpibenchmark",
         total_s=5400.0,
         max_reps=100,

@@ -27,7 +27,8 @@ Keys
     ``colltune.bench.strategies.STRATEGIES``; default ``full_grid``. ``synchronisation``:
     ``barrier`` (default) or ``window``. ``subshapes`` (default true): measure smaller shapes
     inside a launch of the largest one; ``side_by_side`` (default false): several of them at once,
-    which share links. ``mpibenchmark``: ReproMPI's program.
+    which share links. ``repeat_shapes`` (default 0.1): which share of the shapes is measured in a
+    second launch; 0 for none. ``mpibenchmark``: ReproMPI's program.
 ``[budget] total``
     Hard wall time of the campaign: seconds, or ``"30m"``, ``"4h"``, ``"1h30m"``. ``max_reps``,
     ``cell_s``: limits per cell and visit.
@@ -121,6 +122,7 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
         "synchronisation": choice("synchronisation", list(Synchronisation)),
         "subshapes": flag("subshapes"),
         "side_by_side": flag("side_by_side"),
+        "repeat_shapes": _number("repeat_shapes"),
         "mpibenchmark": string("mpibenchmark"),
     },
     "budget": {

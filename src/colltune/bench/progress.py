@@ -60,6 +60,8 @@ class Measured:
     ----------
     times_s, medians_s
         Repetitions by a cell's index, in seconds; ``medians_s`` are their medians.
+    launches
+        The names of the launches that timed a cell, by its index.
     closed
         Cells not to be visited again, by index.
     apart
@@ -77,6 +79,7 @@ class Measured:
         self.weights = weights
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
+        self.launches: dict[int, set[str]] = {}
         self.closed: set[int] = set()
         self.apart = False
         self.members = by_shape(cells)
@@ -98,6 +101,8 @@ class Measured:
             granted=self.granted,
             members=self.members,
             weights=self.weights,
+            repeated=campaign.repeated_shapes,
+            launches={index: len(names) for index, names in self.launches.items()},
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
@@ -113,6 +118,7 @@ class Measured:
             if m.status.is_timed:
                 self.times_s[index] = self.times_s.get(index, ()) + m.times_s
                 self.medians_s[index] = statistics.median(self.times_s[index])
+                self.launches.setdefault(index, set()).add(m.launch)
             if m.status is not RunStatus.OK:
                 self.closed.add(index)
             if m.status in _SPREADS:

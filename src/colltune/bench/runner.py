@@ -27,7 +27,7 @@ from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
 from colltune.bench.progress import Measured, Progress, Standing
 from colltune.bench.schedule import Cell, Step
-from colltune.bench.strategies import STRATEGIES, Visit, Visited
+from colltune.bench.strategies import STRATEGIES, Visit, Visited, WithSecondLaunch
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError
@@ -177,7 +177,7 @@ class CampaignRun:
 
         `within_s` bounds this process alone; None: the campaign's own budget does.
         """
-        strategy = STRATEGIES[self.campaign.strategy]
+        strategy = WithSecondLaunch(STRATEGIES[self.campaign.strategy])
         budget_ends_s = self.campaign.budget_s - _STORE_S
         ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
         self.ends_s = ends_s

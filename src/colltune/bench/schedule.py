@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from colltune.domain import Configuration, Instance, Shape
 
 SURVEY_SHARE = 0.35
-_SURVEY_REPS = 20
+SURVEY_REPS = 20
 _SURVEY_ROUNDS = 2
 _REFINE_ROUNDS = 3
 _SPARE_ROUNDS = 9
@@ -51,7 +51,7 @@ def survey(
 ) -> tuple[Step, ...]:
     """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
     fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
-    return rounds(cells, indices, _SURVEY_ROUNDS, (_SURVEY_REPS, fair_s), rng)
+    return rounds(cells, indices, _SURVEY_ROUNDS, (SURVEY_REPS, fair_s), rng)
 
 
 def refine(

@@ -51,6 +51,9 @@ class State:
     ``weights`` tell, by a cell's index, how much time its instance is worth, the mean instance 1;
     where there are none, all are worth as much.
 
+    ``repeated`` are the shapes of which a second launch is wanted; ``launches`` tells by a cell's
+    index in how many launches it was timed.
+
     ``history`` are the visits so far; ``max_reps`` and ``cell_s`` (seconds) the campaign's limits
     of one visit of a cell.
     """
@@ -67,6 +70,8 @@ class State:
     medians_s: Mapping[int, float] = field(default_factory=dict)
     members: Mapping[Shape, tuple[int, ...]] = field(default_factory=dict)
     weights: Sequence[float] = ()
+    repeated: tuple[Shape, ...] = ()
+    launches: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.members:
