@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from colltune.bench.focus import Focus
+from colltune.bench.focus import Focus, SizeWeight
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
@@ -83,6 +83,8 @@ class Campaign:
     focus
         What these tell (`colltune.bench.profiled_campaign.focused`); None: all instances are worth
         as much.
+    weights
+        How much message sizes of collectives count; what is not named counts 1.
     backend, strategy
         Keys of the registries of these names.
     synchronisation
@@ -127,6 +129,7 @@ class Campaign:
     msizes_bytes_of: Mapping[Collective, tuple[int, ...]] = field(default_factory=dict)
     profile: str | None = None
     focus: Focus | None = None
+    weights: tuple[SizeWeight, ...] = ()
     backend: str = "native"
     strategy: str = "full_grid"
     synchronisation: Synchronisation = Synchronisation.BARRIER
@@ -243,6 +246,8 @@ class Campaign:
             del facts["smpi"]
         if self.focus is None:
             del facts["focus"]
+        if not self.weights:
+            del facts["weights"]
         if self.repeat_shapes == Campaign.repeat_shapes:
             del facts["repeat_shapes"]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)

@@ -22,6 +22,7 @@ from colltune.bench.backends.protocol import (
 )
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of, check_globs
+from colltune.bench.focus import weighed
 from colltune.bench.forecast import too_slow
 from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
@@ -154,9 +155,7 @@ class CampaignRun:
             tuple(cells),
             granted=campaign.largest if subshapes else None,
             history=list(log.visits),
-            weights=campaign.focus.weights(cell.instance for cell in cells)
-            if campaign.focus
-            else (),
+            weights=weighed([cell.instance for cell in cells], campaign.focus, campaign.weights),
         )
 
     @property

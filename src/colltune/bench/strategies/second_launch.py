@@ -120,5 +120,6 @@ def _second_launch(state: State, rng: random.Random) -> Visit | None:
     budget_s = state.left_s / (len(shapes) if state.granted is None else 1)
     if budget_s < 2 * state.launch_s:
         budget_s = state.left_s
-    steps = schedule.survey(state.cells, cells, budget_s - state.launch_s, state.cell_s, rng)
+    survey_s = budget_s - state.launch_s
+    steps = schedule.survey(state.cells, cells, survey_s, state.cell_s, rng, state.weight)
     return Visit(SECOND_LAUNCH, state.granted or together[0], steps, budget_s)
