@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset
@@ -22,6 +23,11 @@ from colltune.models.fitting import fit_cells
 from colltune.selector.argmin import ModelSelector
 
 _EXHAUSTIVE_REPS, _EXHAUSTIVE_CELL_S = 500, 0.5
+
+
+def exhaustive_timed_s(times_s: NDArray[np.float64]) -> float:
+    """Return the seconds of 500 repetitions, or half a second, of each cell that has a time."""
+    return float(np.nansum(np.minimum(_EXHAUSTIVE_REPS * times_s, _EXHAUSTIVE_CELL_S)))
 
 
 @dataclass(frozen=True)
@@ -108,8 +114,7 @@ class Trial:
                 ["nodes", "ppn", "collective", "algorithm", "parameters"],
             )
         ]
-        timed_s = float(np.minimum(_EXHAUSTIVE_REPS * times_s, _EXHAUSTIVE_CELL_S).sum())
-        return Exhaustive(timed_s, *count)
+        return Exhaustive(exhaustive_timed_s(times_s), *count)
 
     @cached_property
     def full(self) -> dict[Collective, float]:
