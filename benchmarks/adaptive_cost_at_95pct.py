@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "sha
 LEARNER = os.environ.get("COLLTUNE_LEARNER", AUTO)
 SEEDS = range(int(os.environ.get("COLLTUNE_SEEDS", "5")))
 _SHARE, _MOST, _MOST_ON_LEONARDO, _NEAR = 0.95, 0.12, 0.4, 3.0
+_AT_ON_LEONARDO = (0.05, 0.1, 0.2, 0.33)
 _TRAIN, _TEST = (4, 8, 16, 24, 32, 36), (7, 13, 19, 27, 35)
 _SMALL_TRAIN = (4, 16, 36)
 _LEONARDO = [Collective.ALLGATHER.value, Collective.ALLREDUCE.value]
@@ -65,7 +66,8 @@ def _report_leonardo() -> None:
         Trial.of(leonardo, [n for n in nodes if n != out], [out], learner=LEARNER) for out in nodes
     ]
     _report_bounds("Leonardo", folds)
-    _report("Leonardo, one node count left out at a time", folds, most=_MOST_ON_LEONARDO)
+    what = "Leonardo, one node count left out at a time"
+    _report(what, folds, most=_MOST_ON_LEONARDO, at=_AT_ON_LEONARDO)
 
 
 def _report_bounds(what: str, trials: list[Trial]) -> None:
@@ -99,6 +101,7 @@ def _report(
     shared_launches: bool = True,
     noise: float = 0.2,
     most: float = _MOST,
+    at: Sequence[float] = (0.05,),
 ) -> float:
     """Print the costs at 95 % to standard error; return the median for the worst collective."""
     found = [
@@ -115,7 +118,7 @@ def _report(
     print(
         f"{what} ({strategy}, {LEARNER}): median {median:.4f}, worst seed {costs[-1]:.4f};"
         f" {_listed(each)}; {_other_launches(trials, shared_launches, median)};"
-        f" at 5 %: {_at(found, 0.05)}",
+        f" {'; '.join(f'at {cost:.0%}: {_at(found, cost)}' for cost in at)}",
         file=sys.stderr,
         flush=True,
     )
@@ -152,6 +155,7 @@ def _at(found: list[Curve], cost: float) -> str:
     for c in found:
         before = [point for point in c.points if point.cost <= cost]
         if before:
+            captured.setdefault("together", []).append(c.together(before[-1]))
             for collective, share in c.captured(before[-1]).items():
                 captured.setdefault(collective.value, []).append(share)
     return ", ".join(f"{name} {statistics.median(v):.3f}" for name, v in captured.items())
