@@ -11,6 +11,7 @@ import pytest
 from colltune.bench import campaign_file
 from colltune.bench.campaign import Campaign, Part
 from colltune.bench.campaign_file import KEYS
+from colltune.bench.focus import SizeWeight
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
@@ -54,12 +55,16 @@ fanouts = [2]
 profile = "profiles"
 [space.msizes_bytes_of]
 alltoall = [16]
+[weights]
+alltoall = 2
+bcast = { "0..64" = 0.5, "65.." = 10 }
 [measure]
 backend = "replay"
 strategy = "full_grid"
 synchronisation = "window"
 subshapes = false
 side_by_side = true
+repeat_shapes = 0.5
 mpibenchmark = "/opt/mpibenchmark"
 [budget]
 total = "1h30m"
@@ -121,10 +126,16 @@ def test_every_key_has_its_field() -> None:
         fanouts=(2,),
         profile="profiles",
         msizes_bytes_of={Collective.ALLTOALL: (16,)},
+        weights=(
+            SizeWeight(Collective.ALLTOALL, 0, None, 2.0),
+            SizeWeight(Collective.BCAST, 0, 64, 0.5),
+            SizeWeight(Collective.BCAST, 65, None, 10.0),
+        ),
         backend="replay",
         synchronisation=Synchronisation.WINDOW,
         subshapes=False,
         side_by_side=True,
+        repeat_shapes=0.5,
         mpibenchmark="/opt/mpibenchmark",
         total_s=5400.0,
         max_reps=100,
@@ -147,18 +158,20 @@ def test_every_key_has_its_field() -> None:
         ),
     )
     both = tomllib.loads(WHOLE)
-    missing = {f"{t}.{k}" for t, keys in KEYS.items() for k in keys if k not in both[t]}
+    named = {t: keys for t, keys in KEYS.items() if t != "weights"}
+    missing = {f"{t}.{k}" for t, keys in named.items() for k in keys if k not in both[t]}
     assert missing == {"space.only", "budget.total_s", "smpi.platform"}
     sizes = [parsed.msizes_of(c) for c in parsed.collectives]
     assert sizes == [(1, 1024), (16,), (0,)]
 
 
 def test_every_key_is_documented() -> None:
-    """The guide's table of campaign files names each key."""
+    """The guide's table of campaign files names each key; those of weights are collectives."""
     guide = (Path(__file__).parents[2] / "docs" / "howto" / "measuring.md").read_text()
     table = guide.partition("| key |")[2].partition("\n\n")[0]
     names = set(re.findall(r"[a-z_]{2,}", " ".join(re.findall(r"`[^`]*`", table))))
-    assert {key for keys in KEYS.values() for key in keys} <= names
+    named = {t: keys for t, keys in KEYS.items() if t != "weights"}
+    assert {"weights", *(key for keys in named.values() for key in keys)} <= names
 
 
 def test_parts_share_shapes_and_budget() -> None:
@@ -218,6 +231,33 @@ def test_more_parts_than_shapes_are_refused() -> None:
         ("[budget]", "[space.msizes_bytes_of]\nfoo = [1]\n[budget]", r"unknown collective 'foo'"),
         ("[budget]", "[space.msizes_bytes_of]\nscan = 1\n[budget]", r"key space\.msizes_bytes_of"),
         ("[budget]", '[measure]\nsynchronisation = "w"\n[budget]', r'"barrier" or "window"'),
+        (
+            "[budget]",
+            "[measure]\nrepeat_shapes = 2\n[budget]",
+            r"repeat_shapes must be from 0",
+        ),
+        (
+            "[budget]",
+            "[weights]\nbcast = 11\n[budget]",
+            r"line 11, key weights\.bcast: 11 must be a number from 0\.1 to 10",
+        ),
+        ("[budget]", "[weights]\nbkast = 1\n[budget]", r"did you mean bcast\?"),
+        ("[budget]", "[weights]\nscan = 2\n[budget]", r"weights\.scan: is not measured; add it"),
+        (
+            "[budget]",
+            '[weights.bcast]\n"4K" = 2\n[budget]',
+            r'c\.toml, line 10, key weights\.bcast: "4K" is no range of bytes; write "0\.\.4096"',
+        ),
+        (
+            "[budget]",
+            '[weights]\nbcast = { "2..64" = 2 }\n[budget]',
+            r"line 11, key weights\.bcast: 2\.\.64 has none of the campaign's message sizes",
+        ),
+        (
+            "[budget]",
+            '[weights]\nbcast = { "0..1024" = 2, "512.." = 3 }\n[budget]',
+            r"weights\.bcast: 0\.\.1024 overlaps another range",
+        ),
         (
             "[budget]",
             '[measure]\nstrategy = "greedy"\n[budget]',

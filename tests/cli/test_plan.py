@@ -71,6 +71,18 @@ def test_a_plan_shows_what_a_person_asks(colltune: Verb, campaign: Path) -> None
     assert "the budget leaves nothing out" in shown
 
 
+def test_second_launches_are_counted(colltune: Verb, campaign: Path) -> None:
+    """What it costs to measure a shape again stands in the plan; no share, no line."""
+    words = ("plan", campaign, "--strategy", "latin_hypercube")
+    assert "of it in second launches" in colltune(*words).out
+    again = colltune(*words, "--json").json["within_budget"]["second_launches"]
+    assert again["shapes"] == ["4x2"]
+    assert again["launches"] == 1
+    assert 2.0 < again["wall_s"] < 10.0
+    campaign.write_text(f"{CAMPAIGN}[measure]\nrepeat_shapes = 0\n")
+    assert "second launches" not in colltune(*words).out
+
+
 def test_a_small_budget_leaves_cells_out(colltune: Verb, campaign: Path) -> None:
     """What finds no time within the budget is counted by shape."""
     shown = colltune("plan", campaign, "--budget", "3", "--launch-s", "2.99999").out

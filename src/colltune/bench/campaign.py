@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from colltune.bench.focus import Focus
+from colltune.bench.focus import Focus, SizeWeight
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
@@ -84,12 +84,17 @@ class Campaign:
     focus
         What these tell (`colltune.bench.profiled_campaign.focused`); None: all instances are worth
         as much.
+    weights
+        How much message sizes of collectives count; what is not named counts 1.
     backend, strategy
         Keys of the registries of these names.
     synchronisation
         How repetitions begin together.
     subshapes, side_by_side
         Whether a launch measures smaller shapes too, and several at once.
+    repeat_shapes
+        Which share of the shapes is measured in a second launch, at least one of two or more; 0:
+        none.
     mpibenchmark
         Path of ReproMPI's program; None: it is looked for.
     total_s
@@ -128,11 +133,13 @@ class Campaign:
     msizes_bytes_of: Mapping[Collective, tuple[int, ...]] = field(default_factory=dict)
     profile: str | None = None
     focus: Focus | None = None
+    weights: tuple[SizeWeight, ...] = ()
     backend: str = "native"
     strategy: str = "full_grid"
     synchronisation: Synchronisation = Synchronisation.BARRIER
     subshapes: bool = True
     side_by_side: bool = False
+    repeat_shapes: float = 0.1
     mpibenchmark: str | None = None
     total_s: float = 90.0
     max_reps: int = 500
@@ -147,6 +154,10 @@ class Campaign:
         for name in ("total_s", "max_reps", "cell_s", "max_buffer_bytes"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise CampaignError(f"campaign: {name} must be positive")
+        if not 0 <= self.repeat_shapes <= 1:
+            raise CampaignError(
+                "campaign: repeat_shapes must be from 0 to 1, a share of the shapes"
+            )
         if self.part.count > len(self._every_shape):
             raise CampaignError(
                 f"campaign: {self.part.count} parts, but only {len(self._every_shape)} shapes;"
@@ -174,6 +185,17 @@ class Campaign:
         With a `focus` its shapes are in their place.
         """
         return self._every_shape[self.part.index - 1 :: self.part.count]
+
+    @property
+    def repeated_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of this part that are measured in a second launch, where they can be."""
+        every = sorted(self._every_shape, key=lambda shape: (shape.nprocs, shape))
+        if len(every) < 2 or not self.repeat_shapes:
+            return ()
+        count = max(1, round(self.repeat_shapes * len(every)))
+        # the middle of each of as many equal parts
+        chosen = {every[(2 * part + 1) * len(every) // (2 * count)] for part in range(count)}
+        return tuple(shape for shape in self.shapes if shape in chosen)
 
     @property
     def _every_shape(self) -> tuple[Shape, ...]:
@@ -233,6 +255,10 @@ class Campaign:
             del facts["focus"]
         if not self.contests:
             del facts["contests"]
+        if not self.weights:
+            del facts["weights"]
+        if self.repeat_shapes == Campaign.repeat_shapes:
+            del facts["repeat_shapes"]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -22,12 +22,17 @@ Keys
     and communicators are measured, and the budget goes where its time does.
 ``[space.msizes_bytes_of] <collective>``
     Message sizes of one collective, instead of ``msizes_bytes``.
+``[weights] <collective>``
+    How much the collective counts, 0.1 to 10; what is not named counts 1. Or a table of message
+    sizes, ``{ "0..4096" = 5, "1048576.." = 0.5 }``, both ends included. What counts more comes
+    first, and gets more of the time.
 ``[measure] backend``
     A key of ``colltune.bench.backends.BACKENDS``; default ``native``. ``strategy``: a key of
     ``colltune.bench.strategies.STRATEGIES``; default ``full_grid``. ``synchronisation``:
     ``barrier`` (default) or ``window``. ``subshapes`` (default true): measure smaller shapes
     inside a launch of the largest one; ``side_by_side`` (default false): several of them at once,
-    which share links. ``mpibenchmark``: ReproMPI's program.
+    which share links. ``repeat_shapes`` (default 0.1): which share of the shapes is measured in a
+    second launch; 0 for none. ``mpibenchmark``: ReproMPI's program.
 ``[budget] total``
     Hard wall time of the campaign: seconds, or ``"30m"``, ``"4h"``, ``"1h30m"``. ``max_reps``,
     ``cell_s``: limits per cell and visit.
@@ -40,6 +45,7 @@ Keys
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -49,6 +55,7 @@ from typing import Any
 from colltune.bench import durations
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import Campaign
+from colltune.bench.focus import LEAST, MOST, SizeWeight
 from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.simulated.platform import TOPOLOGIES, Simulation
 from colltune.bench.strategies import STRATEGIES
@@ -64,7 +71,7 @@ from colltune.bench.toml_keys import (
     string,
     strings,
 )
-from colltune.domain import Synchronisation, parse_collective
+from colltune.domain import Collective, Synchronisation, parse_collective
 from colltune.errors import CampaignError
 from colltune.files.reading import text_of
 from colltune.mpi import LIBRARIES
@@ -78,6 +85,12 @@ def _number(field: str) -> Key:
     return Key(field, "a number", instance_of(int, float), float)
 
 
+def _weights(value: object) -> bool:
+    each: list[Any] = list(value.values()) if isinstance(value, dict) else [value]
+    return all(type(v) in (int, float) and LEAST <= v <= MOST for v in each)
+
+
+_WEIGHTS = "weights."
 _SMPI = "smpi."
 _SMPI_NUMBERS = (
     *("speed_gflops", "latency_us", "rate_mbit", "memory_latency_us", "memory_rate_mbit"),
@@ -115,12 +128,21 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
         "fanouts": integers("fanouts"),
         "profile": string("profile"),
     },
+    "weights": {
+        c.value: Key(
+            f"{_WEIGHTS}{c.value}",
+            f'a number from {LEAST:g} to {MOST:g}, or a table of them by sizes, "0..4096" = 5',
+            _weights,
+        )
+        for c in Collective
+    },
     "measure": {
         "backend": choice("backend", BACKENDS),
         "strategy": choice("strategy", STRATEGIES),
         "synchronisation": choice("synchronisation", list(Synchronisation)),
         "subshapes": flag("subshapes"),
         "side_by_side": flag("side_by_side"),
+        "repeat_shapes": _number("repeat_shapes"),
         "mpibenchmark": string("mpibenchmark"),
     },
     "budget": {
@@ -180,13 +202,53 @@ def parse(text: str, source: str) -> Campaign:
         file.converted("space.msizes_bytes_of", parse_collective, name): tuple(sizes)
         for name, sizes in values.get("msizes_bytes_of", {}).items()
     }
+    given_weights = {k.removeprefix(_WEIGHTS): values.pop(k) for k in list(values) if _WEIGHTS in k}
     simulated = {k.removeprefix(_SMPI): values.pop(k) for k in list(values) if _SMPI in k}
     try:
         if simulated:
             values["smpi"] = Simulation(**simulated)
-        return Campaign(**values)
+        campaign = Campaign(**values)
     except CampaignError as error:
         raise CampaignError(f"{source}: {error}") from None
+    return campaign.changed(weights=_size_weights(file, campaign, given_weights))
+
+
+def _size_weights(
+    file: TomlFile, campaign: Campaign, given: Mapping[str, Any]
+) -> tuple[SizeWeight, ...]:
+    """Return the weights in the table ``[weights]``.
+
+    Raises
+    ------
+    CampaignError
+        If one is of no message that the campaign measures, or two are of the same.
+    """
+    found: list[SizeWeight] = []
+    for name, value in given.items():
+        collective, path = Collective(name), f"{_WEIGHTS}{name}"
+        if collective not in campaign.collectives:
+            raise file.fail(path, "is not measured; add it to space.collectives, or take it out")
+        ranges = value if isinstance(value, dict) else {"0..": value}
+        rows = [_size_weight(file, collective, path, *row) for row in ranges.items()]
+        for row in rows:
+            sizes = [size for size in campaign.msizes_of(collective) if row.holds(size)]
+            if not sizes:
+                raise file.fail(
+                    path, f"{row} has none of the campaign's message sizes; change the range"
+                )
+            if any(other.holds(size) for other in rows if other is not row for size in sizes):
+                raise file.fail(path, f"{row} overlaps another range; each size has one weight")
+        found += rows
+    return tuple(found)
+
+
+def _size_weight(
+    file: TomlFile, collective: Collective, path: str, sizes: str, weight: float
+) -> SizeWeight:
+    match = re.fullmatch(r"(\d+)\.\.(\d*)", sizes)
+    if match is None:
+        raise file.fail(path, f'"{sizes}" is no range of bytes; write "0..4096" or "1048576.."')
+    return SizeWeight(collective, int(match[1]), int(match[2]) if match[2] else None, float(weight))
 
 
 @dataclass(frozen=True)

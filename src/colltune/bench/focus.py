@@ -1,8 +1,9 @@
-"""Where a campaign's time is to go: weights of instances, by an application's time."""
+"""Where a campaign's time is to go: weights of instances, by an application's time or by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -20,6 +21,43 @@ class Spent(NamedTuple):
     shape: Shape
     msize_bytes: int
     share: float
+
+
+class SizeWeight(NamedTuple):
+    """How much messages of ``least_bytes`` to ``most_bytes`` (None: any) of a collective count."""
+
+    collective: Collective
+    least_bytes: int
+    most_bytes: int | None
+    weight: float
+
+    def holds(self, msize_bytes: int) -> bool:
+        """Tell whether a message of that size is meant."""
+        most_bytes = math.inf if self.most_bytes is None else self.most_bytes
+        return self.least_bytes <= msize_bytes <= most_bytes
+
+    def __str__(self) -> str:
+        return f"{self.least_bytes}..{'' if self.most_bytes is None else self.most_bytes}"
+
+
+def weighed(
+    instances: Sequence[Instance], focus: Focus | None, given: Sequence[SizeWeight]
+) -> tuple[float, ...]:
+    """Return the weights of `instances`: by `focus` times those `given`, which have the mean 1.
+
+    None where all count as much.
+    """
+    weights = focus.weights(instances) if focus else (1.0,) * len(instances)
+    if not given or not instances:
+        return weights if focus else ()
+    factors = [
+        next(
+            (g.weight for g in given if g.collective is i.collective and g.holds(i.msize_bytes)), 1
+        )
+        for i in instances
+    ]
+    mean = math.fsum(factors) / len(factors)
+    return tuple(w * factor / mean for w, factor in zip(weights, factors, strict=True))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
@@ -15,6 +15,7 @@ from colltune.bench.progress import Progress
 from colltune.bench.runner import CampaignRun
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import Visited
+from colltune.bench.strategies.second_launch import SECOND_LAUNCH
 from colltune.domain import Measurement, Shape
 
 _MOST_KEPT_TIMES = 20
@@ -52,9 +53,19 @@ class Rehearsal:
         return math.fsum(visited.wall_s for visited in self.launches)
 
     @property
+    def second_launches(self) -> tuple[Visited, ...]:
+        """The launches that measure shapes once more, those that tell the launches' noise."""
+        return tuple(v for v in self.launches if v.what == SECOND_LAUNCH)
+
+    @property
     def node_hours(self) -> float:
         """Node-hours of the launches, each with the nodes that it occupies."""
-        return math.fsum(v.wall_s * v.shape.nodes for v in self.launches) / 3600
+        return node_hours(self.launches)
+
+
+def node_hours(launches: Iterable[Visited]) -> float:
+    """Return the node-hours of `launches`, each with the nodes that it occupies."""
+    return math.fsum(v.wall_s * v.shape.nodes for v in launches) / 3600
 
 
 def cost(campaign: Campaign, cells: tuple[Cell, ...], time_s: Callable[[Cell], float]) -> Cost:
@@ -147,13 +158,14 @@ class _RehearsalRun(CampaignRun):
         self._now_s += wall_s
         self.made.append(Visited(what, plan.shape, wall_s))
         self.tell(plan, what)
-        measurements = tuple(self._measurement(plan.cells[i], n) for i, n in reps.items())
+        launch = f"rehearsal-{len(self.made)}"
+        measurements = tuple(self._measurement(plan.cells[i], n, launch) for i, n in reps.items())
         self.measured.learn(measurements)
         return LaunchResult(measurements, Ending.PLAN, 0.0, wall_s)
 
-    def _measurement(self, cell: Cell, reps: int) -> Measurement:
+    def _measurement(self, cell: Cell, reps: int, launch: str) -> Measurement:
         times = (self._time_s(cell),) * min(reps, _MOST_KEPT_TIMES)
-        return Measurement(cell.instance, cell.configuration, "rehearsal", times_s=times)
+        return Measurement(cell.instance, cell.configuration, launch, times_s=times)
 
 
 def _repetitions(step: Step, time_s: float, left_s: float) -> int:

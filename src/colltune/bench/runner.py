@@ -22,12 +22,13 @@ from colltune.bench.backends.protocol import (
 )
 from colltune.bench.campaign import Campaign
 from colltune.bench.cells import cells_of, check_globs
+from colltune.bench.focus import weighed
 from colltune.bench.forecast import too_slow
 from colltune.bench.journal import Journal
 from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
 from colltune.bench.progress import Measured, Progress, Standing
 from colltune.bench.schedule import Cell, Step
-from colltune.bench.strategies import STRATEGIES, Visit, Visited
+from colltune.bench.strategies import STRATEGIES, Strategy, Visit, Visited, WithSecondLaunch
 from colltune.bench.strategies.confirm import Confirm, judged
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
@@ -157,9 +158,7 @@ class CampaignRun:
             tuple(cells),
             granted=campaign.largest if subshapes else None,
             history=list(log.visits),
-            weights=campaign.focus.weights(cell.instance for cell in cells)
-            if campaign.focus
-            else (),
+            weights=weighed([cell.instance for cell in cells], campaign.focus, campaign.weights),
             again=bool(campaign.contests),
         )
 
@@ -181,7 +180,9 @@ class CampaignRun:
 
         `within_s` bounds this process alone; None: the campaign's own budget does.
         """
-        strategy = Confirm() if self.campaign.contests else STRATEGIES[self.campaign.strategy]
+        strategy: Strategy = WithSecondLaunch(STRATEGIES[self.campaign.strategy])
+        if self.campaign.contests:
+            strategy = Confirm()
         budget_ends_s = self.campaign.budget_s - _STORE_S
         ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
         self.ends_s = ends_s

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from colltune.domain import Configuration, Instance, Shape
 
 SURVEY_SHARE = 0.35
-_SURVEY_REPS = 20
+SURVEY_REPS = 20
 _SURVEY_ROUNDS = 2
 _REFINE_ROUNDS = 3
 _SPARE_ROUNDS = 9
@@ -48,10 +48,14 @@ def survey(
     budget_s: float,
     cell_s: float,
     rng: random.Random,
+    weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[Step, ...]:
-    """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
+    """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`.
+
+    Those of more `weight` than 1 have their turns first.
+    """
     fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
-    return rounds(cells, indices, _SURVEY_ROUNDS, (_SURVEY_REPS, fair_s), rng)
+    return rounds(cells, indices, _SURVEY_ROUNDS, (SURVEY_REPS, fair_s), rng, weight)
 
 
 def refine(
@@ -80,7 +84,7 @@ def refine(
         chosen += near + default
     fair_s = _fair_share_s(budget_s, len(chosen), _REFINE_ROUNDS)
     mean = sum(map(weight, chosen)) / max(1, len(chosen))
-    steps = rounds(cells, chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, (max_reps, fair_s), rng)
+    steps = rounds(cells, chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, (max_reps, fair_s), rng, weight)
     return tuple(_weighed(step, weight(step.cell) / mean) for step in steps)
 
 
@@ -98,21 +102,37 @@ def rounds(
     n_rounds: int,
     limits: tuple[int, float],
     rng: random.Random,
+    weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[Step, ...]:
     """Visit the cells `indices` once per round, each time in a new random order.
 
-    `limits` are the most repetitions and seconds of one visit. Shapes come in random order too, the
-    cells of one shape together.
+    `limits` are the most repetitions and seconds of one visit; see `shuffled` for `weight`.
     """
-    by_shape: dict[Shape, list[int]] = {}
+    return tuple(
+        Step(index, *limits)
+        for _ in range(n_rounds)
+        for index in shuffled(cells, indices, rng, weight)
+    )
+
+
+def shuffled(
+    cells: Sequence[Cell],
+    indices: Sequence[int],
+    rng: random.Random,
+    weight: Callable[[int], float] = lambda _cell: 1.0,
+) -> list[int]:
+    """Return the cells `indices` in random order; those of more `weight` than 1 come first.
+
+    Shapes come in random order too, the cells of one shape together.
+    """
+    by_shape: dict[tuple[bool, Shape], list[int]] = {}
     for index in indices:
-        by_shape.setdefault(cells[index].instance.shape, []).append(index)
-    steps: list[Step] = []
-    for _ in range(n_rounds):
-        shapes = sorted(by_shape)
-        rng.shuffle(shapes)
-        for shape in shapes:
-            order = list(by_shape[shape])
-            rng.shuffle(order)
-            steps += [Step(index, *limits) for index in order]
-    return tuple(steps)
+        at = weight(index) <= 1, cells[index].instance.shape
+        by_shape.setdefault(at, []).append(index)
+    groups = sorted(by_shape)
+    rng.shuffle(groups)
+    order: list[int] = []
+    for group in sorted(groups, key=lambda at: at[0]):
+        rng.shuffle(by_shape[group])
+        order += by_shape[group]
+    return order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,6 +136,8 @@ def _runtimes(
 
 
 def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, Any]:
+    from colltune.bench.rehearsal import node_hours
+
     largest = campaign.largest
     every = rehearsal.every
     launches_s = rehearsal.launches_for_all * rehearsal.launch_s
@@ -163,6 +166,12 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
             "worst_node_hours": campaign.budget_s * largest.nodes / 3600,
             "cells_left_out": len(rehearsal.left_out),
             "cells_skipped": len(rehearsal.skipped),
+            "second_launches": {
+                "shapes": [str(shape) for shape in campaign.repeated_shapes],
+                "launches": len(rehearsal.second_launches),
+                "wall_s": math.fsum(v.wall_s for v in rehearsal.second_launches),
+                "node_hours": node_hours(rehearsal.second_launches),
+            },
         },
     }
 
@@ -201,6 +210,7 @@ def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> No
             durations.text(within["wall_s"]),
             f"{within['node_hours']:.3g}",
         ),
+        *_second_launches(within["second_launches"]),
         (
             "hard limit",
             "",
@@ -222,6 +232,16 @@ def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> No
     shown = ", ".join(f"{count} on {shape}" for shape, count in most[:_SHOWN_SHAPES])
     more = f", and on {len(most) - _SHOWN_SHAPES} more shapes" if len(most) > _SHOWN_SHAPES else ""
     show(f"  {shown}{more}")
+
+
+def _second_launches(again: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return the table's row of what second launches cost; none where none is asked for."""
+    from colltune.bench import durations
+
+    if not again["shapes"]:
+        return []
+    wall, node_hours = durations.text(again["wall_s"]), f"{again['node_hours']:.3g}"
+    return [("  of it in second launches", str(again["launches"]), wall, node_hours)]
 
 
 def _by_collective(rehearsal: Rehearsal) -> list[tuple[str, str, str]]:

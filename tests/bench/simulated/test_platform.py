@@ -97,6 +97,10 @@ def test_a_missing_file_is_named() -> None:
         ({"topology": "torus"}, "smpi.parameters of a torus must be the length"),
         ({"topology": "torus", "parameters": "0,4"}, "make no host"),
         ({"topology": "fat_tree", "parameters": "4,4"}, "must be LEVELS;DOWN"),
+        (
+            {"topology": "dragonfly", "parameters": "3,4;3,2;2,1;2"},
+            "a dragonfly of 3 groups needs 3 routers in a chassis, not 2",
+        ),
         ({"parameters": "4"}, "a flat topology has none"),
         ({"platform": "p.xml", "topology": "torus"}, "leave out topology"),
         ({"latency_us": -1.0}, "smpi.latency_us must not be negative"),

@@ -64,6 +64,14 @@ def test_begins_at_the_corners_and_off_the_powers_of_two() -> None:
     assert 6 in {shape.nodes for shape in shapes}
 
 
+def test_what_counts_more_comes_first() -> None:
+    """A launch that is cut short has visited the instances of more weight."""
+    weights = tuple(10.0 if c.instance.msize_bytes > 4096 else 0.1 for c in CELLS)
+    heavy = [weights[s.cell] > 1 for s in _visit(replace(_state([]), weights=weights)).steps]
+    assert any(heavy)
+    assert heavy == sorted(heavy, reverse=True)
+
+
 def test_the_first_launch_is_short() -> None:
     """While nothing is known of its cells' times a launch is bounded by a part of its start."""
     assert _visit(_state([])).budget_s <= 2 * (2.0 + 0.5)

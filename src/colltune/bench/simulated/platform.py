@@ -116,6 +116,14 @@ class Simulation:
         form, words = _FORMS[self.topology]
         if not form.fullmatch(self.parameters):
             raise CampaignError(f"smpi.parameters of a {self.topology} must be {words}")
+        if self.topology == "dragonfly":
+            groups, _, routers, _ = (int(p.split(",")[0]) for p in self.parameters.split(";"))
+            if routers < groups:
+                # a chassis' router number g is the way to group g; SimGrid crashes without it
+                raise CampaignError(
+                    f"smpi.parameters {self.parameters!r}: a dragonfly of {groups} groups needs"
+                    f" {groups} routers in a chassis, not {routers}; change one of them"
+                )
         if not self._made_hosts:
             raise CampaignError(f"smpi.parameters {self.parameters!r} make no host")
 

@@ -4,6 +4,7 @@ from colltune.bench.strategies.adaptive import Adaptive
 from colltune.bench.strategies.full_grid import FullGrid
 from colltune.bench.strategies.latin_hypercube import LatinHypercube
 from colltune.bench.strategies.protocol import State, Strategy, Visit, Visited
+from colltune.bench.strategies.second_launch import WithSecondLaunch
 
 STRATEGIES: dict[str, Strategy] = {
     "adaptive": Adaptive(),
@@ -20,4 +21,5 @@ __all__ = [
     "Strategy",
     "Visit",
     "Visited",
+    "WithSecondLaunch",
 ]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from colltune.bench import schedule
 from colltune.bench.schedule import Step
 from colltune.bench.strategies.knowledge import Knowledge
 from colltune.bench.strategies.protocol import State, Visit
@@ -144,15 +145,8 @@ def _visit(state: State, launch: _Launch, rng: random.Random) -> Visit | None:
     ahead_s = max(spent_s, state.launch_s)
     if not launch.reps or (state.times_s and rate * ahead_s < _WORTH_GOING_ON):
         return None
-    by_shape: dict[Shape, list[int]] = {}
-    for index in launch.reps:
-        by_shape.setdefault(state.cells[index].instance.shape, []).append(index)
-    steps = []
-    shapes = sorted(by_shape)
-    rng.shuffle(shapes)
-    for shape in shapes:
-        rng.shuffle(by_shape[shape])
-        steps += [Step(i, launch.reps[i], state.cell_s) for i in by_shape[shape]]
+    order = schedule.shuffled(state.cells, list(launch.reps), rng, state.weight)
+    steps = [Step(index, launch.reps[index], state.cell_s) for index in order]
     # a start may take longer than it is said to; one that brought nothing gets more the next time
     expected_s = state.launch_s + max(launch.timed_s, _FIRST_LAUNCH * state.launch_s)
     budget_s = min(state.left_s, _SLACK * expected_s + spent_s)

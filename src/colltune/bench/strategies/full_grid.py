@@ -36,7 +36,8 @@ class _Group:
 class FullGrid:
     """Visits every cell; groups of cells that need a launch of their own share the time.
 
-    They share it equally, or by the weights of their cells; so do the cells that are refined.
+    They share it equally, or by the weights of their cells; so do the cells that are refined. Those
+    of more weight come first.
 
     Whatever is random comes from the `rng` that `next` is given.
     """
@@ -63,9 +64,10 @@ def _groups(state: State) -> list[_Group]:
     made: dict[Shape, list[Visited]] = {}
     for visited in state.history:
         made.setdefault(visited.shape, []).append(visited)
-    return [
+    groups = [
         _group(state, shape, cells, made.get(shape, ())) for shape, cells in state.members.items()
     ]
+    return sorted(groups, key=lambda group: -group.weight)
 
 
 def _group(
@@ -94,7 +96,7 @@ def _survey(
     if not missing or group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
         return None
     survey_s = schedule.SURVEY_SHARE * left_s - state.launch_s
-    steps = schedule.survey(state.cells, missing, survey_s, state.cell_s, rng)
+    steps = schedule.survey(state.cells, missing, survey_s, state.cell_s, rng, state.weight)
     # every cell's turn comes before any refining, though it take longer than planned
     return Visit(SURVEY, group.shape, steps, left_s)
 

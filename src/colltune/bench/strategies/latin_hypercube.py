@@ -47,7 +47,7 @@ class LatinHypercube:
             chosen = set(order[: max(visited, _batch_size(order))])
         cells = [i for i in fresh if state.cells[i].instance in chosen]
         limits = (min(_REPS, state.max_reps), min(_VISIT_S, state.cell_s))
-        steps = schedule.rounds(state.cells, cells, 1, limits, rng)
+        steps = schedule.rounds(state.cells, cells, 1, limits, rng, state.weight)
         return Visit("latin hypercube", shape, steps, state.left_s)
 
 

@@ -1,0 +1,125 @@
+"""A second launch of some shapes: only two launches tell what a launch itself adds to a time."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+
+from colltune.bench import schedule
+from colltune.bench.strategies.protocol import State, Strategy, Visit
+from colltune.domain import Instance, Shape
+
+SECOND_LAUNCH = "second launch"
+_MOST_RESERVED = 0.25
+_COMPARED = 2
+_MOST_TRIES = 2
+
+
+class WithSecondLaunch:
+    """Measures as another strategy does, and then the shapes ``State.repeated`` once more.
+
+    The time for it is reserved from the start. Shapes that the other strategy measured in two
+    launches anyway cost nothing; for a shape that it did not measure the nearest measured one is
+    taken. What is left afterwards is the other strategy's again.
+
+    Whatever is random comes from the `rng` that `next` is given.
+    """
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+
+    def next(self, state: State, rng: random.Random) -> Visit | None:
+        """Return the other strategy's launch, or a second one where that has none any more."""
+        if not state.repeated:
+            return self._strategy.next(state, rng)
+        left_s = state.left_s - reserved_s(state)
+        if left_s > 0:
+            visit = self._strategy.next(replace(state, left_s=left_s), rng)
+            if visit is not None:
+                return visit
+        return _second_launch(state, rng) or self._strategy.next(state, rng)
+
+
+def reserved_s(state: State) -> float:
+    """Return the seconds to be kept for second launches: their starts, and a survey of their cells.
+
+    The surveys get no more than the shapes' share of what all surveys of a full grid get, and the
+    whole no more than a quarter of the campaign's time.
+    """
+    shapes = _to_repeat(state)
+    if not shapes:
+        return 0.0
+    total_s = state.left_s + math.fsum(visited.wall_s for visited in state.history)
+    starts_s = state.launch_s * (1 if state.granted else len(shapes))
+    cells = [index for shape in shapes for index in state.members[shape]]
+    needed_s = math.fsum(
+        min(state.cell_s, schedule.SURVEY_REPS * (state.median_s(index) or state.cell_s))
+        for index in cells
+        if index not in state.closed
+    )
+    share = schedule.SURVEY_SHARE * len(shapes) / len(state.members)
+    surveys_s = min(needed_s, share * total_s)
+    return min(starts_s + surveys_s, _MOST_RESERVED * total_s)
+
+
+def _to_repeat(state: State) -> tuple[Shape, ...]:
+    """Return the shapes that want a second launch; before anything is measured, those wished for.
+
+    Shapes of which the campaign has no cells cannot be measured, neither first nor again.
+    """
+    visits = Counter(v.shape for v in state.history if v.what == SECOND_LAUNCH)
+    made = {shape for shape, count in visits.items() if count >= _MOST_TRIES}
+    if state.granted in made:
+        return ()
+    wished = [shape for shape in state.repeated if shape in state.members]
+    measured = {state.cells[index].instance.shape for index in state.times_s}
+    if not measured:
+        return tuple(wished)
+    found: dict[Shape, None] = {}
+    for shape in wished:
+        free = [other for other in sorted(measured) if other not in found]
+        if free:
+            found[min(free, key=lambda other: (_apart(shape, other), other))] = None
+    return tuple(s for s in found if s not in made and not _measured_twice(state, s))
+
+
+def _apart(one: Shape, other: Shape) -> float:
+    """Return the distance in octaves."""
+    return abs(math.log2(one.nodes / other.nodes)) + abs(math.log2(one.ppn / other.ppn))
+
+
+def _measured_twice(state: State, shape: Shape) -> bool:
+    """Tell whether of each collective there are configurations to compare between two launches."""
+    timed: dict[Instance, list[int]] = {}
+    for index in state.members[shape]:
+        if index in state.times_s and index not in state.closed:
+            timed.setdefault(state.cells[index].instance, []).append(state.launches.get(index, 1))
+    twice = {
+        instance.collective
+        for instance, launches in timed.items()
+        if sum(n > 1 for n in launches) >= min(_COMPARED, len(launches))
+    }
+    return twice == {instance.collective for instance in timed}
+
+
+def _second_launch(state: State, rng: random.Random) -> Visit | None:
+    shapes = _to_repeat(state)
+    if not state.times_s or not shapes or state.left_s <= state.launch_s:
+        return None
+    together = shapes if state.granted else shapes[:1]
+    cells = [
+        index
+        for shape in together
+        for index in state.members[shape]
+        if index in state.times_s and index not in state.closed
+    ]
+    if not cells:
+        return None
+    budget_s = state.left_s / (len(shapes) if state.granted is None else 1)
+    if budget_s < 2 * state.launch_s:
+        budget_s = state.left_s
+    survey_s = budget_s - state.launch_s
+    steps = schedule.survey(state.cells, cells, survey_s, state.cell_s, rng, state.weight)
+    return Visit(SECOND_LAUNCH, state.granted or together[0], steps, budget_s)
