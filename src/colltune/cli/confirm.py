@@ -183,7 +183,7 @@ def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool
         )
         return
     if not report.judgements:
-        show("nothing to confirm: no gain is predicted there, or all was measured before (--again)")
+        show("nothing to confirm: nothing is worth measuring, or all was measured before (--again)")
         return
     show(str(bundle.context))
     show(columns(_HEADER, [_row(judgement) for judgement in report.judgements]))
