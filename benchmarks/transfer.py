@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from benchmarks.figure import Figure
 from colltune.dataset import PerformanceDataset, read
-from colltune.domain import Configuration, Instance
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
 from colltune.models.learners import PREFERRED
 from colltune.models.transfer import fit_with_priors
 from colltune.selector.argmin import ModelSelector
+from colltune.selector.evaluation.folds import measured_columns
 from tests.models.made_up_corpus import NETWORKS, corpus_of
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
@@ -127,7 +127,8 @@ def _drawn(dataset: PerformanceDataset, seed: int) -> tuple[PerformanceDataset, 
 def _log_gains(bundle: Bundle, dataset: PerformanceDataset) -> Numbers:
     """Return log(t_default / t_selected) on all instances with a measured default.
 
-    Where a collective is not in the bundle the default is kept.
+    Where a collective is not in the bundle the default is kept; a choice that was not measured
+    counts as the default.
     """
     gains = []
     for collective, cells in cell_matrices(dataset).items():
@@ -143,20 +144,10 @@ def _log_gains(bundle: Bundle, dataset: PerformanceDataset) -> Numbers:
 
 
 def _log_gains_of(bundle: Bundle, tested: CellMatrix) -> Numbers:
-    times = {
-        (instance, configuration): time_s
-        for instance, row in zip(tested.instances(), tested.time_s.tolist(), strict=True)
-        for configuration, time_s in zip(tested.configurations, row, strict=True)
-        if np.isfinite(time_s)
-    }
-
-    def measured(configuration: Configuration, instance: Instance) -> bool:
-        return (instance, configuration) in times
-
-    default = next(c for c in tested.configurations if c.is_default)
-    selections = ModelSelector(bundle, allowed=measured).select_many(tested.instances())
-    ratios = [times[s.instance, default] / times[s.instance, s.configuration] for s in selections]
-    return np.log(ratios)
+    selections = ModelSelector(bundle).select_many(tested.instances())
+    columns = measured_columns(tested, [s.configuration for s in selections])
+    selected_s = tested.time_s[np.arange(len(tested)), columns]
+    return np.asarray(np.log(tested.time_s[:, tested.default_column] / selected_s))
 
 
 def _report(transfer: str, what: str, log_gains: Numbers) -> None:

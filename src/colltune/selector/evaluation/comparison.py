@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from colltune.errors import DataError
+from colltune.models.guard import HARM
 from colltune.selector.evaluation import bootstrap
 from colltune.selector.evaluation.evaluation import Evaluation
-from colltune.selector.evaluation.figures import ALL, SLOWER, slowed
+from colltune.selector.evaluation.figures import ALL, slowed
 from colltune.selector.evaluation.outcomes import Decided, Instances
 
 Ends = tuple[float, float] | None
@@ -103,8 +104,8 @@ def _difference(
         share_interval=ends[1],
         harm=float((weights * (harmed[1].astype(float) - harmed[0])).sum() / mass),
         harm_interval=ends[2],
-        better=float(weights[ratio * SLOWER < 1].sum() / mass),
-        worse=float(weights[ratio > SLOWER].sum() / mass),
+        better=float(weights[ratio * HARM < 1].sum() / mass),
+        worse=float(weights[ratio > HARM].sum() / mass),
     )
 
 

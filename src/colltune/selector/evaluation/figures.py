@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.models.guard import HARM
 from colltune.selector.evaluation import bootstrap
 from colltune.selector.evaluation.outcomes import Decided, Instances
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 ALL = "all"
-SLOWER = 1.05
-"""Decisions count as slower if their time is more than so many times the default's."""
 _NOISE_SDS = 2.0
 Ends = tuple[float, float] | None
 
@@ -94,7 +93,7 @@ def scores(tested: Instances, decided: Decided, seed: int) -> dict[str, Score]:
 def slowed(tested: Instances, decided: Decided) -> tuple[Flags, Flags]:
     """Tell which decisions are slower than the default, and which are harm; both (n)."""
     ratio = decided.selected_s / tested.default_s
-    slower = ratio > SLOWER
+    slower = ratio > HARM
     return slower, slower & (np.log(ratio) > _NOISE_SDS * np.nan_to_num(decided.noise))
 
 

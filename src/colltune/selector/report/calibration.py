@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.models.cells import CellMatrix
+from colltune.models.guard import HARM
 from colltune.models.runtime_model import CollectiveModel
-from colltune.selector.report.measured import HARM, Comparison
+from colltune.selector.report.measured import Comparison
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration
 from colltune.models.cells import CellMatrix
+from colltune.models.guard import HARM
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.report.decisions import REASONS, bounds, reasons
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-HARM = 1.05
-"""A decision does harm where it is slower than the default by more than this factor."""
 
 
 @dataclass(frozen=True, eq=False)

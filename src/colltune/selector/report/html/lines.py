@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.models.guard import HARM
 from colltune.selector.report.calibration import PROMISED, Calibration
 from colltune.selector.report.curves import Curve
 from colltune.selector.report.html.maps import octaves
 from colltune.selector.report.html.markup import Markup, element, svg
 from colltune.selector.report.html.wording import bytes_text
-from colltune.selector.report.measured import HARM, Comparison
+from colltune.selector.report.measured import Comparison
 from colltune.selector.report.summaries import ShapeGain
 
 Numbers = NDArray[np.float64]
