@@ -31,12 +31,12 @@ def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
 
 @pytest.mark.parametrize(
     ("instances", "harm", "expected"),
-    [(100, 0.11, True), (100, 0.1, False), (19, 0.5, False), (100, None, False)],
+    [(100, 0.16, True), (100, 0.15, False), (19, 0.5, False), (100, None, False)],
 )
 def test_a_collective_that_did_harm_is_left_to_the_library(
     instances: int, harm: float | None, expected: bool
 ) -> None:
-    """More than a tenth of at least twenty held-out decisions."""
+    """More than 15 % of at least twenty held-out decisions."""
     assert Guard().withholds({"instances": instances, "harm": harm}) is expected
     assert not Guard(most_harm=1.0).withholds({"instances": instances, "harm": harm})
 

@@ -127,7 +127,7 @@ def test_a_collective_whose_held_out_decisions_did_harm_is_left_alone() -> None:
     assert selection.configuration.is_default
     assert selection.reason == (
         "default kept: 20% of 90 held-out decisions for bcast were slower than the default;"
-        " 10% may be"
+        " 15% may be"
     )
     free = ModelSelector(bundle, guard=False).select(instance(16, 4, 4194304))
     assert not free.configuration.is_default

@@ -42,7 +42,7 @@ class Guard(NamedTuple):
 
     least_gain: float = 1.025
     caution: float = 1.0
-    most_harm: float = 0.1
+    most_harm: float = 0.15
 
     def required_log_gain(self, doubt: Numbers, noise: Numbers) -> Numbers:
         """Return the log gain that a configuration must exceed, shape (n, C).

@@ -19,7 +19,7 @@ _NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 _P90 = 1.2816
 _Z95 = 1.96
-_LEAST_CONTRASTS = 30
+_LEAST_CONTRASTS, _ENOUGH_CONTRASTS = 3, 30
 _LEAST_REPS = 10
 _INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
 _CONFIGURATION = ["algorithm", "parameters"]
@@ -70,10 +70,12 @@ def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> La
     often = launches > 1
     several = measured.loc[often, [*cell, "launch"]].copy()
     several["log"] = np.log(measured.loc[often, "time_s"].to_numpy(np.float64))
-    own = _own(several)
-    if own is None:
+    differences = _differences(several)
+    least = _LEAST_CONTRASTS if elsewhere == UNKNOWN else _ENOUGH_CONTRASTS
+    if len(differences) < least:
         known = max(elsewhere.own, _of_repetitions(measured))
         return LaunchNoise(elsewhere.common, known, float(launches.mean()))
+    own = float(_NORMAL * np.median(np.abs(differences)) / 2.0)
     several["residual"] = several["log"] - several.groupby(cell)["log"].transform("mean")
     # a mean over k launches takes 1/k of the variance with it
     several["residual"] *= np.sqrt(launches[often] / (launches[often] - 1.0))
@@ -84,21 +86,17 @@ def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> La
     return LaunchNoise(common_sd, own, float(launches.mean()))
 
 
-def _own(several: pd.DataFrame) -> float | None:
-    """Return what a launch does to one configuration; None where too little tells.
+def _differences(several: pd.DataFrame) -> Numbers:
+    """Return how log ratios of neighbouring configurations differ from launch to launch.
 
-    How the log ratio of two neighbouring configurations of an instance differs between a launch and
-    the next one has four times its variance.
+    Such a difference has four times the variance of what a launch does to one configuration.
     """
     ordered = several.sort_values([*_INSTANCE, "launch", *_CONFIGURATION], kind="stable")
     following = ordered.groupby([*_INSTANCE, "launch"])["log"].shift(-1)
     ratio = ordered.assign(ratio=ordered["log"] - following)
     by_launch = ratio.groupby([*_INSTANCE, *_CONFIGURATION], sort=False)["ratio"]
     differences = by_launch.diff().to_numpy(np.float64)
-    differences = differences[np.isfinite(differences)]
-    if len(differences) < _LEAST_CONTRASTS:
-        return None
-    return float(_NORMAL * np.median(np.abs(differences)) / 2.0)
+    return np.asarray(differences[np.isfinite(differences)])
 
 
 def _of_repetitions(measured: pd.DataFrame) -> float:

@@ -411,6 +411,10 @@ def contests(
     gains = np.log(default_s)[:, None] - np.log(decisions.rank_s)
     gains[:, model.default_column] = -np.inf
     rows = np.arange(len(ascending))
+    for row, column in np.argwhere(gains > _LEAST_PROPOSED).tolist():
+        where = Instance(collective, shape, ascending[row])
+        if not selector.permits(model.configurations[column], where):
+            gains[row, column] = -np.inf
     best = gains.argmax(axis=1)
     proposed = np.where(gains[rows, best] > _LEAST_PROPOSED, best, -1)
     ranges = _ranges(ascending)
@@ -419,11 +423,7 @@ def contests(
         mean = gains[run].mean(axis=0)
         ranked = [c for c in np.argsort(-mean, kind="stable").tolist() if mean[c] > _LEAST_PROPOSED]
         instances = tuple(Instance(collective, shape, ascending[row]) for row in run)
-        chosen = [
-            model.configurations[c]
-            for c in dict.fromkeys([column, *ranked])
-            if all(selector.permits(model.configurations[c], i) for i in instances)
-        ]
+        chosen = [model.configurations[c] for c in dict.fromkeys([column, *ranked])]
         gain, doubt = float(mean[column]), float(decisions.doubt[run, column].mean())
         found.append(
             Contest(
