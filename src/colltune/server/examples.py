@@ -48,6 +48,7 @@ DECISION: dict[str, Any] = {
     "upper_s": 5.4e-05,
     "default_time_s": 6.0e-05,
     "reason": "predicted 1.46x faster than the default",
+    "status": "predicted",
     "configuration": "openmpi.bcast.binomial",
     "gain": 1.46,
     "gain_bound": 1.2,
@@ -69,6 +70,7 @@ TABLE: dict[str, Any] = {
             "default_time_s": 3.0e-05,
             "gain": 1.4285714285714286,
             "reason": "predicted 1.43x faster than the default",
+            "status": "predicted",
         },
         {
             "collective": "bcast",
@@ -79,6 +81,7 @@ TABLE: dict[str, Any] = {
             "default_time_s": 0.0011,
             "gain": None,
             "reason": "the default is predicted fastest",
+            "status": "predicted",
         },
     ],
 }

@@ -169,6 +169,7 @@ class Decision(BaseModel):
     upper_s: float | None
     default_time_s: float | None
     reason: str
+    status: str
     configuration: str
     gain: float
     gain_bound: float | None
@@ -194,6 +195,7 @@ class IntervalOf(BaseModel):
     default_time_s: float | None
     gain: float | None
     reason: str
+    status: str
 
 
 class Table(BaseModel):
