@@ -30,15 +30,22 @@ def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instances", "harm", "expected"),
-    [(100, 0.16, True), (100, 0.15, False), (19, 0.5, False), (100, None, False)],
+    ("instances", "folds", "harm", "expected"),
+    [
+        (100, 4, 0.16, True),
+        (100, 4, 0.15, False),
+        (19, 4, 0.5, False),
+        (100, 3, 0.5, False),
+        (100, 4, None, False),
+    ],
 )
 def test_a_collective_that_did_harm_is_left_to_the_library(
-    instances: int, harm: float | None, expected: bool
+    instances: int, folds: int, harm: float | None, expected: bool
 ) -> None:
-    """More than 15 % of at least twenty held-out decisions."""
-    assert Guard().withholds({"instances": instances, "harm": harm}) is expected
-    assert not Guard(most_harm=1.0).withholds({"instances": instances, "harm": harm})
+    """More than 15 % of at least twenty decisions held out in at least four parts."""
+    figures = {"instances": instances, "folds": folds, "harm": harm}
+    assert Guard().withholds(figures) is expected
+    assert not Guard(most_harm=1.0).withholds(figures)
 
 
 def test_bundles_without_held_out_figures_are_followed() -> None:

@@ -12,7 +12,7 @@ A configuration is chosen if its predicted gain over the default exceeds `Guard.
 
 Nothing is chosen far from everything measured (`Coverage.is_far`), and nothing for a collective
 whose held-out decisions did more harm than `Guard.most_harm`. How the numbers were chosen stands in
-docs/explanation/selection.md.
+docs/explanation/how-it-decides.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 HARM = 1.05
 """A decision is harm if it is slower than the default by more than this ratio and beyond noise."""
 _CELLS = 10
-_LEAST_TO_JUDGE = 20
+_LEAST_INSTANCES, _LEAST_FOLDS = 20, 4
 
 
 class Guard(NamedTuple):
@@ -60,11 +60,14 @@ class Guard(NamedTuple):
     def withholds(self, held_out: Mapping[str, Any]) -> bool:
         """Tell whether a collective is left to the library for its held-out decisions.
 
-        `held_out` is as `colltune.models.cross_validation.HeldOut.figures` has it; fewer than 20
-        decisions tell nothing.
+        `held_out` is as `colltune.models.cross_validation.HeldOut.figures` has it. Fewer
+        than 20 decisions tell nothing, and neither do fewer than 4 folds: with one of three left
+        out, what is left is not what decides.
         """
-        harm, instances = held_out.get("harm"), held_out.get("instances", 0)
-        return harm is not None and instances >= _LEAST_TO_JUDGE and bool(harm > self.most_harm)
+        harm = held_out.get("harm")
+        enough = held_out.get("instances", 0) >= _LEAST_INSTANCES
+        enough = enough and held_out.get("folds", 0) >= _LEAST_FOLDS
+        return harm is not None and enough and bool(harm > self.most_harm)
 
 
 def noise_of(detectable: float, at_measured_shape: Flags) -> Numbers:

@@ -386,7 +386,7 @@ class _Descriptions:
     def _short_of(self, row: int, column: int) -> str:
         """Return what a predicted gain falls short of."""
         forecast, required = self._decisions.forecast, self._decisions.required[row, column]
-        asked = f"{np.exp(required):.2f}x"
+        asked = f"{np.exp(required):.4g}x"
         if required <= forecast.noise[row]:
             return f"and the measurements cannot tell gains below {asked} from noise"
         doubt = float(np.exp(forecast.doubt[row, column]))
