@@ -121,9 +121,7 @@ def test_a_gain_that_is_hardly_one_keeps_the_default() -> None:
 
 def test_a_collective_whose_held_out_decisions_did_harm_is_left_alone() -> None:
     """As a whole, with that reason; what would be chosen is still told without a guard."""
-    figures = {
-        "bcast": {"gam": {"instances": 90, "folds": 5, "harm": 0.2, "share": 0.1, "regret": 0.2}}
-    }
+    figures = {"bcast": {"gam": {"instances": 90, "harm": 0.2, "share": 0.1, "regret": 0.2}}}
     bundle = replace(BUNDLE, evidence={"learners": figures})
     selection = ModelSelector(bundle).select(instance(16, 4, 4194304))
     assert selection.configuration.is_default

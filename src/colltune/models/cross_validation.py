@@ -72,26 +72,24 @@ class HeldOut:
     def figures(self, cells: CellMatrix, guard: Guard) -> dict[str, float | int | None]:
         """Return how good held-out decisions under `guard` are; what did not run is the default.
 
-        ``instances`` in ``folds`` held-out parts; ``regret``, the mean of log(t_selected / t_best);
-        ``share`` of the log gain that was to be had over the default, and ``harm``, the share of
-        instances that are slower than it by more than 5 % and beyond noise. All but the counts None
-        without a default.
+        ``instances``; ``regret``, the mean of log(t_selected / t_best); ``share`` of the log gain
+        that was to be had over the default, and ``harm``, the share of instances that are slower
+        than it by more than 5 % and beyond noise. All but the first None without a default.
         """
         column = cells.default_column
         decided = np.isfinite(self.predicted_s).any(axis=1)
         if column is not None:
             decided &= np.isfinite(cells.time_s[:, column])
         rows = np.flatnonzero(decided)
-        counts = {"instances": len(rows), "folds": len(np.unique(folds(cells)))}
         if column is None or not len(rows):
-            return {**counts, "regret": None, "share": None, "harm": None}
+            return {"instances": len(rows), "regret": None, "share": None, "harm": None}
         default_s, best_s = cells.time_s[rows, column], np.nanmin(cells.time_s[rows], axis=1)
         selected_s = cells.time_s[rows, self._chosen(rows, column, guard)]
         selected_s = np.where(np.isfinite(selected_s), selected_s, default_s)
         possible = float(np.log(default_s / best_s).sum())
         lost = np.log(selected_s / default_s)
         return {
-            **counts,
+            "instances": len(rows),
             "regret": float(np.log(selected_s / best_s).mean()),
             "share": -float(lost.sum()) / possible if possible > 0 else None,
             "harm": float((lost > max(np.log(HARM), cells.noise.detectable)).mean()),

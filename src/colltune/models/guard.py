@@ -11,7 +11,7 @@ A configuration is chosen if its predicted gain over the default exceeds `Guard.
   average over about ten cells.
 
 Nothing is chosen far from everything measured (`Coverage.is_far`), and nothing for a collective
-whose held-out decisions did more harm than `Guard.most_harm`. How the numbers were chosen stands in
+whose held-out decisions did more harm than `Guard.most_harm` and reached little of the gain. How the numbers were chosen stands in
 docs/explanation/how-it-decides.md.
 """
 
@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 HARM = 1.05
 """A decision is harm if it is slower than the default by more than this ratio and beyond noise."""
 _CELLS = 10
-_LEAST_INSTANCES, _LEAST_FOLDS = 20, 4
+_LEAST_INSTANCES, _ENOUGH_SHARE = 20, 0.5
 
 
 class Guard(NamedTuple):
@@ -60,14 +60,14 @@ class Guard(NamedTuple):
     def withholds(self, held_out: Mapping[str, Any]) -> bool:
         """Tell whether a collective is left to the library for its held-out decisions.
 
-        `held_out` is as `colltune.models.cross_validation.HeldOut.figures` has it. Fewer
-        than 20 decisions tell nothing, and neither do fewer than 4 folds: with one of three left
-        out, what is left is not what decides.
+        `held_out` is as `colltune.models.cross_validation.HeldOut.figures` has it. Decisions that
+        reached half of what was to be gained are followed for all their harm; fewer than 20 tell
+        nothing.
         """
-        harm = held_out.get("harm")
-        enough = held_out.get("instances", 0) >= _LEAST_INSTANCES
-        enough = enough and held_out.get("folds", 0) >= _LEAST_FOLDS
-        return harm is not None and enough and bool(harm > self.most_harm)
+        harm, share = held_out.get("harm"), held_out.get("share")
+        if harm is None or held_out.get("instances", 0) < _LEAST_INSTANCES:
+            return False
+        return bool(harm > self.most_harm and (share is None or share < _ENOUGH_SHARE))
 
 
 def noise_of(detectable: float, at_measured_shape: Flags) -> Numbers:
