@@ -11,8 +11,8 @@ A configuration is chosen if its predicted gain over the default exceeds `Guard.
   average over about ten cells.
 
 Nothing is chosen far from everything measured (`Coverage.is_far`), and nothing for a collective
-whose held-out decisions did more harm than `Guard.most_harm` and reached little of the gain. How the numbers were chosen stands in
-docs/explanation/how-it-decides.md.
+whose held-out decisions did more harm than `Guard.most_harm` and reached little of the gain.
+docs/explanation/selection.md tells how the numbers were chosen.
 """
 
 from __future__ import annotations
