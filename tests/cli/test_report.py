@@ -186,7 +186,7 @@ def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_p
     shapes = bundle.training_shapes
     Bundle.new(bundle.context, bundle.models, shapes, evidence=evidence).save(tmp_path / "b")
     page = _page(colltune, tmp_path / "r.html", tmp_path / "b")
-    assert page.table("The learners, with their figures") == [
+    assert page.table("Decisions on instances that were left out") == [
         ["MPI_Allreduce", "knn", "", ""],
         ["MPI_Bcast", "knn", "0.9123", "0.01"],
     ]

@@ -110,6 +110,8 @@ def fit(
             f"  {model.collective}: {len(model.configurations)} configurations,"
             f" {model.learner}{borrowed}"
         )
+        if told := bundle.held_out_text(model.collective):
+            show(f"    {told}")
         if all(configuration.is_default for configuration in model.configurations):
             warn(
                 f"{model.collective}: nothing but the library's own decision was measured, so that"
@@ -139,6 +141,7 @@ def _facts(bundle: Bundle) -> dict[str, object]:
         "context": vars(bundle.context),
         "objective": bundle.objective,
         "learners": {m.collective.value: m.learner for m in bundle.models},
+        "held_out": {c.value: dict(bundle.held_out(c)) for c in bundle.collectives},
         "configurations": len(bundle.configurations()),
         "shapes": [str(shape) for shape in bundle.training_shapes],
         "confirmations": len(bundle.confirmations),

@@ -154,6 +154,16 @@ class Bundle:
         figures: Mapping[str, Any] = learners.get(self.model(collective).learner, {})
         return figures
 
+    def held_out_text(self, collective: Collective) -> str:
+        """Return how good held-out decisions were, in words; empty where nothing is known."""
+        found = self.held_out(collective)
+        if found.get("harm") is None:
+            return ""
+        share = found.get("share")
+        gained = "no gain was possible" if share is None else f"{share:.0%} of the possible gain"
+        slower = f"{found['harm']:.1%} slower than the default"
+        return f"held out: {gained}, {slower}, in {found['instances']} decisions"
+
     def configurations(self) -> tuple[Configuration, ...]:
         """Return all configurations modelled, collective by collective."""
         return tuple(c for model in self.models for c in model.configurations)

@@ -63,6 +63,8 @@ def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> La
     elsewhere
         The noise of the other collectives, which counts where too little was measured twice.
     """
+    # a job of one process does nothing in a collective, always in the same time
+    measured = measured[measured["nodes"] * measured["ppn"] > 1]
     if not len(measured):
         return elsewhere
     cell = [*_INSTANCE, *_CONFIGURATION]

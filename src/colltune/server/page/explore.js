@@ -66,6 +66,7 @@ export async function mapView(app, slot, signal) {
 function facet(map, summary) {
   const bound = map.mean_bound === null ? "" : `, at least ${factor(map.mean_bound)}`;
   return [
+    ...(summary.held_out ? [summary.held_out] : []),
     `${percent(map.replaced_share)} of the measured fields use something else than the default`,
     ...(summary.default_measured ? [`mean predicted gain ${factor(map.mean_gain)}${bound}`] : []),
     `${summary.configurations} configurations, ${summary.shapes} shapes measured`,

@@ -106,6 +106,7 @@ def slot_view(loaded: Loaded) -> SlotView:
                 configurations=len(model.configurations),
                 shapes=len(model.coverage.shapes),
                 default_measured=model.default_column is not None,
+                held_out=bundle.held_out_text(model.collective),
             )
             for model in bundle.models
         ),

@@ -68,6 +68,12 @@ class CollectiveSummary(View):
     configurations: int = Field(description="how many were measured", examples=[9])
     shapes: int = Field(description="how many shapes were measured", examples=[44])
     default_measured: bool = Field(examples=[True])
+    held_out: str = Field(
+        description="how good decisions were on what was left out of the fit; empty: not known",
+        examples=[
+            "held out: 97% of the possible gain, 1% slower than the default, in 90 decisions"
+        ],
+    )
 
 
 class FormatView(View):

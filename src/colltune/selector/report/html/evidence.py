@@ -15,7 +15,7 @@ _LEARNERS = "learners"
 _MEANINGS = {
     "regret": "mean of log(t_selected / t_best) on held-out instances",
     "share": "share of the log gain over the default that was to be had",
-    "harm": "share of decisions more than 5 % slower than the default",
+    "harm": "share of decisions slower than the default by more than 5 % and beyond noise",
 }
 _DEEPEST = 4
 _MOST_ROWS = 400
@@ -44,7 +44,7 @@ def general_evidence(bundle: Bundle) -> Markup:
         model.collective.mpi_name: {"learner": model.learner, **_figures(bundle, model.collective)}
         for model in bundle.models
     }
-    caption = f"The learners, with their figures on held-out instances{_meaning(learners)}"
+    caption = f"Decisions on instances that were left out of the fit{_meaning(learners)}"
     general = [rendered(rest, "Evidence stated by the bundle")] if rest else []
     return joined([rendered(learners, caption, first="collective"), *general])
 

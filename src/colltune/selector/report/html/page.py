@@ -35,9 +35,10 @@ def page(found: Figures) -> str:
         _facts(bundle, found.guard),
         _notes(found),
         element("nav", *(_link(f) for f in found.collectives)),
-        _overview(found),
-        element("h2", "Evidence for the learners"),
+        element("h2", "How good decisions are on what the models had not seen"),
         general_evidence(bundle),
+        element("h2", "What is decided"),
+        _overview(found),
         joined(collective_section(bundle, f) for f in found.collectives),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
@@ -96,7 +97,9 @@ def _overview(found: Figures) -> Markup:
     compared = found.with_data
     if compared:
         header += ["measured gain", "possible", "of possible", "slower > 5 %", "inside 90 %"]
-    where = "node counts left out of the fit, if possible" if found.with_held_out else "the data"
+    where = "node counts left out of the fit, if possible"
+    if not found.with_held_out:
+        where = "the data, which flatters where the models were fitted to them"
     told = (
         f" (predicted: over all of these; measured: on {where}, with what the best would gain there"
         " and the share of its logarithm). Slower: decisions more than 5 % slower than the default."
