@@ -53,6 +53,8 @@ def test_reasons_tell_gain_interval_and_day() -> None:
     """The measured gain stands in words, also of what was withdrawn, and of what crashed."""
     assert WON.reason == "measured 1.21x (1.15 to 1.28) on 2026-11-22 in 2 launches"
     assert LOST.reason == "withdrawn: measured 0.97x (0.93 to 1.01) on 2026-11-22 in 1 launch"
+    doubtful = replace(LOST, gain=1.4, lower=0.8, upper=2.4)
+    assert doubtful.reason.startswith("withdrawn, not proven faster: measured 1.40x (0.80 to 2.40)")
     crashed = replace(LOST, gain=None, lower=None, upper=None)
     assert crashed.reason == "withdrawn: binomial failed on 2026-11-22"
 

@@ -69,7 +69,8 @@ class Confirmation:
         )
         if self.status is Status.CONFIRMED:
             return text
-        return f"withdrawn: {text}"
+        is_open = self.gain > 1.0 and self.upper > 1.0
+        return f"withdrawn{', not proven faster' if is_open else ''}: {text}"
 
     def holds(self, msize_bytes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which messages of so many bytes belong to it."""
