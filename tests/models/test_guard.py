@@ -23,6 +23,12 @@ def test_caution_is_the_risk_parameter() -> None:
     assert never == 0.01
 
 
+def test_its_limits_read_as_text() -> None:
+    """A report's head shows them to people."""
+    text = str(Guard(caution=2))
+    assert text == "gains from 1.025x on, caution 2, held-out harm up to 15%"
+
+
 def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
     """Elsewhere a prediction is an average over ten cells."""
     noise = noise_of(0.13, np.array([True, False]))

@@ -62,7 +62,7 @@ def evaluate(
     guard: Annotated[
         bool,
         typer.Option(
-            help="Keep the default unless the predicted gain is beyond the models' error, as"
+            help="Keep the default unless the predicted gain is beyond doubt and noise, as"
             " `select` does; --no-guard always takes the fastest prediction."
         ),
     ] = True,

@@ -57,7 +57,7 @@ Beside = Annotated[
     ),
 ]
 Guarded = Annotated[
-    bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
+    bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
 ]
 MaybeCaution = Annotated[
     float | None,

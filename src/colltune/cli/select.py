@@ -47,7 +47,7 @@ def select(
     out: Annotated[Path | None, typer.Option(help="File to write.", callback=writable_file)] = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     guard: Annotated[
-        bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
+        bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
     ] = True,
     caution: Caution = 1.0,
     quiet: Quiet = False,

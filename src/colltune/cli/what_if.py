@@ -71,7 +71,7 @@ def what_if(
         ),
     ] = None,
     guard: Annotated[
-        bool, typer.Option(help="Keep the default unless the gain is beyond the models' error.")
+        bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
     ] = True,
     quiet: Quiet = False,
     json: Json = False,

@@ -44,6 +44,12 @@ class Guard(NamedTuple):
     caution: float = 1.0
     most_harm: float = 0.15
 
+    def __str__(self) -> str:
+        return (
+            f"gains from {self.least_gain:g}x on, caution {self.caution:g},"
+            f" held-out harm up to {self.most_harm:.0%}"
+        )
+
     def required_log_gain(self, doubt: Numbers, noise: Numbers) -> Numbers:
         """Return the log gain that a configuration must exceed, shape (n, C).
 

@@ -64,7 +64,7 @@ def of_bundle(
     bundle
         Fitted models.
     guard
-        Whether the default is kept unless the predicted gain is beyond the models' error.
+        Whether the default is kept unless the predicted gain is beyond doubt and noise.
     pick
         Which collectives and shapes; shapes need not have been measured.
     dataset

@@ -54,7 +54,7 @@ def of_dataset(
         What is held out: ``leave-nodes-out``, ``leave-ppn-out`` or ``message-sizes``; by default
         the first of these that the data allow.
     guard
-        Whether learners keep the default unless the predicted gain is beyond the models' error.
+        Whether learners keep the default unless the predicted gain is beyond doubt and noise.
     pick
         Which collectives, and which of their instances are shown; learned is from all.
     objective

@@ -45,7 +45,7 @@ def of_bundle(
     bundle
         Fitted models.
     guard
-        Whether the default is kept unless the predicted gain is beyond the models' error.
+        Whether the default is kept unless the predicted gain is beyond doubt and noise.
     pick
         Which collectives and shapes; by default all shapes fitted to, as far as there is room.
     dataset

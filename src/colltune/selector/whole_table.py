@@ -3,7 +3,7 @@
 A collective that stands in such a file is taken from the library's own decision for every message
 size, and for every communicator that is named. So it is decided on as a whole: for all of it a
 configuration is predicted not to be slower than the default, and the gain on the job's own
-communicator is beyond the models' error; or the library keeps all of it.
+communicator is beyond doubt and noise; or the library keeps all of it.
 """
 
 from __future__ import annotations

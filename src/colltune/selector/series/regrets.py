@@ -150,7 +150,7 @@ def held_out(  # noqa: PLR0913
         A name of `SPLITS`; by default the first that the data allow: each node count left out
         once, else each ppn, else each half of the message sizes.
     guard
-        Whether learners keep the default unless the gain is beyond the models' error.
+        Whether learners keep the default unless the gain is beyond doubt and noise.
     objective
         The statistic of the repetitions that is learned and judged by.
     jobs
