@@ -69,8 +69,7 @@ class Confirmation:
         )
         if self.status is Status.CONFIRMED:
             return text
-        is_open = self.gain > 1.0 and self.upper > 1.0
-        return f"withdrawn{', not proven faster' if is_open else ''}: {text}"
+        return f"withdrawn{', not proven faster' if self.gain > 1.0 else ''}: {text}"
 
     def holds(self, msize_bytes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which messages of so many bytes belong to it."""
