@@ -20,7 +20,7 @@ _NORMAL = 1.4826
 _P90 = 1.2816
 _Z95 = 1.96
 _LEAST_CONTRASTS, _ENOUGH_CONTRASTS = 3, 30
-_LEAST_REPS = 10
+_LEAST_REPS, _MANY_REPS = 10, 50
 _INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
 _CONFIGURATION = ["algorithm", "parameters"]
 
@@ -70,10 +70,13 @@ def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> La
     cell = [*_INSTANCE, *_CONFIGURATION]
     launches = measured.groupby(cell)["launch"].transform("nunique").to_numpy()
     often = launches > 1
-    several = measured.loc[often, [*cell, "launch"]].copy()
+    several = measured.loc[often, [*cell, "launch", "n_reps"]].copy()
     several["log"] = np.log(measured.loc[often, "time_s"].to_numpy(np.float64))
-    differences = _differences(several)
     least = _LEAST_CONTRASTS if elsewhere == UNKNOWN else _ENOUGH_CONTRASTS
+    # medians of few repetitions differ by those alone
+    differences = _differences(several[several["n_reps"] >= _MANY_REPS])
+    if len(differences) < least:
+        differences = _differences(several)
     if len(differences) < least:
         known = max(elsewhere.own, _of_repetitions(measured))
         return LaunchNoise(elsewhere.common, known, float(launches.mean()))
