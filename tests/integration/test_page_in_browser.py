@@ -168,7 +168,7 @@ def test_fields_can_show_gains_and_reasons(desk: Watched) -> None:
     page.get_by_role("radio", name="Reason").check()
     page.wait_for_selector("td.rG")
     assert set(texts(page, "td.f")) <= set("GUFEONX")
-    assert "replaced: the predicted gain" in page.locator(".legend").inner_text()
+    assert "replaced: predicted faster" in page.locator(".legend").inner_text()
     assert page.evaluate("document.activeElement.value") == "reason"
     columns = page.locator(".map thead th").count()
     page.get_by_label("Measured sizes only").check()
