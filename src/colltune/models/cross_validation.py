@@ -61,6 +61,14 @@ class HeldOut:
 
     def fill(self, cells: CellMatrix, rows: Flags, model: CollectiveModel) -> None:
         """Enter what `model`, fitted without `rows`, says of them."""
+        outside = rows & model.coverage.extrapolated(cells.nodes, cells.ppn, cells.msize_bytes)
+        # apart, since doubt costs as much again and is asked for outside only
+        self._fill(cells, rows & ~outside, model)
+        self._fill(cells, outside, model)
+
+    def _fill(self, cells: CellMatrix, rows: Flags, model: CollectiveModel) -> None:
+        if not rows.any():
+            return
         columns = [cells.configurations.index(c) for c in model.configurations]
         forecast = model.forecast(cells.nodes[rows], cells.ppn[rows], cells.msize_bytes[rows])
         where = np.ix_(np.flatnonzero(rows), np.array(columns))

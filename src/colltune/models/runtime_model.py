@@ -61,12 +61,13 @@ class CollectiveModel:
         """Predict all configurations for n instances (vectors of equal length, or scalars)."""
         vectors = (np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes))
         instances = np.broadcast_arrays(*vectors)
+        extrapolated = self.coverage.extrapolated(*instances)
+        doubt = np.tile(self._doubt_inside, (len(extrapolated), 1))
+        if extrapolated.any():
+            # before the times, which a forest then has at hand
+            doubt = np.where(extrapolated[:, None], self.doubt(*instances), doubt)
         features = feature_set(self.feature_set).matrix(*instances)
         time_s = _rounded(self.predictor.predict(features))
-        extrapolated = self.coverage.extrapolated(*instances)
-        doubt = np.tile(self._doubt_inside, (len(features), 1))
-        if extrapolated.any():
-            doubt = np.where(extrapolated[:, None], self.doubt(*instances), doubt)
         return Forecast(
             time_s,
             time_s * np.exp(self.error.lower),
