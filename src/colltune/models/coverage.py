@@ -90,10 +90,9 @@ class Coverage(NamedTuple):
         if len(self.applicability.columns):
             features = feature_set(FEATURES).matrix(nodes, ppn, msize_bytes)
             result[:, self.applicability.columns] = self.applicability.runs(features)
-        exact = (nodes[:, None] == self.shapes[self.only, 0]) & (
-            ppn[:, None] == self.shapes[self.only, 1]
-        )
-        result &= exact | (self.only < 0)
+        for column in np.flatnonzero(self.only >= 0).tolist():
+            only_nodes, only_ppn = self.shapes[self.only[column]]
+            result[:, column] &= (nodes == only_nodes) & (ppn == only_ppn)
         result &= np.where((nodes == 1)[:, None], self.alone, self.together)
         if self.default_column >= 0:
             result[:, self.default_column] = True

@@ -61,12 +61,12 @@ class CollectiveModel:
         """Predict all configurations for n instances (vectors of equal length, or scalars)."""
         vectors = (np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes))
         instances = np.broadcast_arrays(*vectors)
+        features = feature_set(self.feature_set).matrix(*instances)
         extrapolated = self.coverage.extrapolated(*instances)
-        doubt = np.tile(self._doubt_inside, (len(extrapolated), 1))
+        doubt = np.tile(self._doubt_inside, (len(features), 1))
         if extrapolated.any():
             # before the times, which a forest then has at hand
-            doubt = np.where(extrapolated[:, None], self.doubt(*instances), doubt)
-        features = feature_set(self.feature_set).matrix(*instances)
+            doubt = np.where(extrapolated[:, None], self._doubt_outside(features), doubt)
         time_s = _rounded(self.predictor.predict(features))
         return Forecast(
             time_s,
@@ -81,9 +81,11 @@ class CollectiveModel:
 
     def doubt(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
         """Return how far gains may fall short outside the measured range, (n, C), as log ratios."""
+        return self._doubt_outside(feature_set(self.feature_set).matrix(nodes, ppn, msize_bytes))
+
+    def _doubt_outside(self, features: Numbers) -> Numbers:
         if self.default_column is None or not isinstance(self.predictor, CautiousPredictor):
             return np.maximum(self.error.shortfall, UNKNOWN_SHORTFALL)[None, :]
-        features = feature_set(self.feature_set).matrix(nodes, ppn, msize_bytes)
         return self.predictor.shortfall(features, self.default_column)
 
     @property
