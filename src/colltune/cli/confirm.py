@@ -80,7 +80,6 @@ def confirm(
 
     Example: colltune confirm bundle --campaign hydra.toml --demand /shared/demand --budget 1h
     """
-    from colltune.bench.allocation import allocation
     from colltune.bench.confirm import (
         asked_by_campaign,
         asked_by_jobs,
@@ -90,11 +89,10 @@ def confirm(
         revised,
         unconfirmed,
     )
-    from colltune.bench.runner import CampaignReport, run_campaign
+    from colltune.bench.runner import CampaignReport
     from colltune.cli.backends import backend_of
     from colltune.cli.console import progress
-    from colltune.cli.measure import left_s
-    from colltune.cli.standing import shows
+    from colltune.cli.measure import run_here
     from colltune.models.bundle import insist_savable, load
     from colltune.selector.demand import read_demand
 
@@ -118,17 +116,8 @@ def confirm(
             _show(old, CampaignReport(), target, as_json=json)
             return
         plan = confirming(plan, found)
-        granted = allocation() if replay is None else None
-        if granted is not None:
-            granted.check(plan.shapes)
-        report = run_campaign(
-            plan,
-            measures,
-            out,
-            seed=seed,
-            resume=not fresh,
-            within_s=left_s(granted),
-            progress=shows(shown),
+        report = run_here(
+            plan, measures, out, shown, seed=seed, resume=not fresh, replayed=replay is not None
         )
         new = revised(old, report.judgements) if report.finished else old
         if new.id != old.id or target != bundle:

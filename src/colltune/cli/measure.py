@@ -12,7 +12,10 @@ from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
     from colltune.bench.allocation import Allocation
+    from colltune.bench.backends.protocol import Backend
+    from colltune.bench.campaign import Campaign
     from colltune.bench.runner import CampaignReport
+    from colltune.cli.console import Progress
 
 _JOB_END_S = 10.0
 _INTERRUPTED = "what was measured is kept, and the same command goes on"
@@ -61,12 +64,9 @@ def measure(
 
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
-    from colltune.bench.allocation import allocation
     from colltune.bench.campaign import Part
-    from colltune.bench.runner import run_campaign
     from colltune.cli.backends import backend_of, campaign_of
     from colltune.cli.console import progress
-    from colltune.cli.standing import shows
 
     plan = campaign_of(
         campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
@@ -74,25 +74,39 @@ def measure(
     plan = plan.changed(part=Part.parse(task) if task else None)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         chosen = backend_of(plan, replay, mpi)
-        granted = allocation() if replay is None else None
-        if granted is not None:
-            granted.check(plan.shapes)
-        report = run_campaign(
-            plan,
-            chosen,
-            out,
-            seed=seed,
-            resume=not fresh,
-            within_s=left_s(granted),
-            progress=shows(shown),
+        report = run_here(
+            plan, chosen, out, shown, seed=seed, resume=not fresh, replayed=replay is not None
         )
     _show(report, out, json)
     if not report.finished:
         raise typer.Exit(UNFINISHED)
 
 
-def left_s(granted: Allocation | None) -> float | None:
-    """Return how long this process may measure, so that it ends in order before its job does."""
+def run_here(
+    plan: Campaign,
+    backend: Backend,
+    out: Path,
+    shown: Progress,
+    *,
+    seed: int | None,
+    resume: bool,
+    replayed: bool,
+) -> CampaignReport:
+    """Run a campaign, in a batch job so that it ends in order before its job does."""
+    from colltune.bench.allocation import allocation
+    from colltune.bench.runner import run_campaign
+    from colltune.cli.standing import shows
+
+    granted = None if replayed else allocation()
+    if granted is not None:
+        granted.check(plan.shapes)
+    within_s = _left_s(granted)
+    return run_campaign(
+        plan, backend, out, seed=seed, resume=resume, within_s=within_s, progress=shows(shown)
+    )
+
+
+def _left_s(granted: Allocation | None) -> float | None:
     if granted is None or granted.left_s is None:
         return None
     return max(0.0, granted.left_s - _JOB_END_S)
