@@ -11,10 +11,9 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.figure import Figure
-from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Pool, Row, rows, summary
+from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 from colltune.dataset import read
 from colltune.selector.evaluation.confirmed import Confirmed, Halves, halves
-from colltune.selector.evaluation.folds import SplitError
 from colltune.selector.evaluation.outcomes import Decided, Instances
 from colltune.selector.evaluation.recipes import OfFolds, Recipe
 from colltune.selector.evaluation.run import decided
@@ -35,7 +34,7 @@ def run() -> Figure:
     """
     before, after, within = {}, {}, {}
     for row in rows(repeated=True):
-        found = _figures(row)
+        found = pooled(row, _decided)
         before[row.name], after[row.name] = found[LEARNER], found[_CONFIRMED]
         within[row.name] = found[_WITHIN]
         _report(row, found)
@@ -48,23 +47,6 @@ def run() -> Figure:
         "within_budget": summary(within),
     }
     return Figure("confirmed_quality", share, "share of log gain", share, baseline, facts)
-
-
-def _figures(row: Row) -> dict[str, Figures]:
-    """Return the pooled figures of a row by selector, and print those of its cases."""
-    pools: dict[str, Pool] = {}
-    for case in row.cases:
-        try:
-            tested, choices = _decided(case)
-        except SplitError as error:
-            print(f"  {case.name}: {error}", file=sys.stderr)
-            continue
-        for name, choice in choices.items():
-            pools.setdefault(name, Pool()).add(case, tested, choice)
-            alone = Pool()
-            alone.add(case, tested, choice)
-            print(f"  {case.name}, {name}: {alone.figures()}", file=sys.stderr, flush=True)
-    return {name: pool.figures() for name, pool in pools.items()}
 
 
 def _decided(case: Case) -> tuple[Instances, dict[str, Decided]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.cells import CellMatrix
 from colltune.selector.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split, bootstrap
 from colltune.selector.evaluation.figures import slowed
-from colltune.selector.evaluation.folds import Fold, Source
+from colltune.selector.evaluation.folds import Fold, Source, SplitError
 from colltune.selector.evaluation.outcomes import Decided, Instances
 from colltune.selector.evaluation.paper import PaperLarge, PaperSmall
 from colltune.selector.evaluation.splits import Mask
@@ -246,3 +246,25 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, tuple):
         return [round(end, 4) for end in value]
     return round(value, 4)
+
+
+def pooled(
+    row: Row,
+    decide: Callable[[Case], tuple[Instances, dict[str, Decided]]],
+    is_shown: Callable[[str], bool] = lambda _name: True,
+) -> dict[str, Figures]:
+    """Return the pooled figures of a row by selector; print those of its cases that `is_shown`."""
+    pools: dict[str, Pool] = {}
+    for case in row.cases:
+        try:
+            tested, choices = decide(case)
+        except SplitError as error:
+            print(f"  {case.name}: {error}", file=sys.stderr)
+            continue
+        for name, choice in choices.items():
+            pools.setdefault(name, Pool()).add(case, tested, choice)
+            if is_shown(name):
+                alone = Pool()
+                alone.add(case, tested, choice)
+                print(f"  {case.name}, {name}: {alone.figures()}", file=sys.stderr, flush=True)
+    return {name: pool.figures() for name, pool in pools.items()}

@@ -15,10 +15,9 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks.figure import Figure
-from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Pool, Row, rows, summary
+from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 from colltune.models.guard import Guard
 from colltune.models.published import PUBLISHED
-from colltune.selector.evaluation.folds import SplitError
 from colltune.selector.evaluation.outcomes import Decided, Instances
 from colltune.selector.evaluation.recipes import OfFolds, Recipe, references
 from colltune.selector.evaluation.run import decided
@@ -34,11 +33,11 @@ def run() -> Figure:
     Every row is a line on standard error. COLLTUNE_SHARED names the folder that has ``data``,
     COLLTUNE_EXTRA further folders with tidy files, COLLTUNE_LEARNER another learner, COLLTUNE_ROWS
     some of the rows, COLLTUNE_JOBS processes. COLLTUNE_FRONTIER are settings of the guard, as
-    ``caution=0 caution=0.5 min_gain=1.03,caution=1``; published learners are left out then.
+    ``caution=0 caution=0.5 least_gain=1.03,caution=1``; published learners are left out then.
     """
     ours, published = {}, {}
     for row in rows():
-        found = _figures(row)
+        found = pooled(row, _decided, lambda name: name == LEARNER)
         ours[row.name] = found[LEARNER]
         published[row.name] = {name: f for name, f in found.items() if name in _PUBLISHED}
         _report(row, found)
@@ -57,23 +56,6 @@ def run() -> Figure:
     return Figure(
         "selection_quality", share, "share of log gain", share, max(best, default=0.0), facts
     )
-
-
-def _figures(row: Row) -> dict[str, Figures]:
-    """Return the pooled figures of a row by selector, and print those of its cases."""
-    pools: dict[str, Pool] = {}
-    for case in row.cases:
-        try:
-            tested, choices = _decided(case)
-        except SplitError as error:
-            print(f"  {case.name}: {error}", file=sys.stderr)
-            continue
-        for name, choice in choices.items():
-            pools.setdefault(name, Pool()).add(case, tested, choice)
-        alone = Pool()
-        alone.add(case, tested, choices[LEARNER])
-        print(f"  {case.name}: {alone.figures()}", file=sys.stderr, flush=True)
-    return {name: pool.figures() for name, pool in pools.items()}
 
 
 def _decided(case: Case) -> tuple[Instances, dict[str, Decided]]:
@@ -101,7 +83,7 @@ def _perfect(tested: Instances, free: Decided) -> Decided:
 
 
 def _guard(text: str) -> Guard:
-    """Return the guard of settings like ``caution=1,min_gain=1.03``."""
+    """Return the guard of settings like ``caution=1,least_gain=1.03``."""
     settings = dict(pair.partition("=")[::2] for pair in text.split(","))
     unknown = [name for name in settings if name not in Guard._fields]
     if unknown:
