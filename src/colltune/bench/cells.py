@@ -29,13 +29,7 @@ def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, 
 
 def _contested(contests: Iterable[Contest], backend: Backend, shape: Shape) -> tuple[Cell, ...]:
     """Return the feasible cells of what is to be confirmed on `shape`."""
-    cells = (
-        Cell(configuration, instance)
-        for contest in contests
-        if contest.shape == shape
-        for instance in contest.instances
-        for configuration in (contest.default, *contest.candidates)
-    )
+    cells = (Cell(*cell) for one in contests if one.shape == shape for cell in one.cells)
     return tuple(cell for cell in dict.fromkeys(cells) if backend.feasible(cell))
 
 

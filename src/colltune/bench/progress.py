@@ -64,8 +64,6 @@ class Measured:
         Repetitions by a cell's index, in seconds; ``medians_s`` are their medians.
     by_launch
         The repetitions of a cell in each launch, by its index.
-    launches
-        The names of the launches that timed a cell, by its index.
     closed
         Cells not to be visited again, by index.
     failed
@@ -88,7 +86,6 @@ class Measured:
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
         self.by_launch: dict[int, dict[str, tuple[float, ...]]] = {}
-        self.launches: dict[int, set[str]] = {}
         self.closed: set[int] = set()
         self.failed: set[int] = set()
         self.apart = False
@@ -115,7 +112,6 @@ class Measured:
             by_launch=self.by_launch,
             failed=frozenset(self.failed),
             repeated=campaign.repeated_shapes,
-            launches={index: len(names) for index, names in self.launches.items()},
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
@@ -133,7 +129,6 @@ class Measured:
                 self.medians_s[index] = statistics.median(self.times_s[index])
                 if m.times_s:
                     self.by_launch.setdefault(index, {})[m.launch] = m.times_s
-                self.launches.setdefault(index, set()).add(m.launch)
             else:
                 self.failed.add(index)
             if m.status is not RunStatus.OK and not (self._again and m.status.is_timed):

@@ -6,7 +6,6 @@ at which algorithm ran, all learners but one.
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -312,11 +311,9 @@ class _Finish:
         ]
         found = [
             # what is not measured will be withdrawn, however certain its prediction is
-            replace(contest.part(tuple(run)), doubt=_DOUBTFUL)
+            replace(contest, doubt=_DOUBTFUL)
             for contest in proposals(self.bundle, self.backend, asked)
-            for same in [self._same(contest.candidates[0], contest.instances, default_seen)]
-            for is_same, run in itertools.groupby(contest.instances, same.__contains__)
-            if not is_same
+            if not self._same(contest.candidates[0], contest.instances, default_seen)
         ]
         self._tell("verifying", _ALTERNATING)
         if not found or budget_s <= 0:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.confirmations import Confirmation
+from colltune.selector.confirming import cuts_between
 
 _SAME_REASON = "the default runs this algorithm by itself"
 
@@ -76,8 +75,7 @@ def _parts(
     interval: Interval, instances: Sequence[Instance]
 ) -> Iterator[tuple[Instance, Interval]]:
     """Yield the part of an interval around each instance, cut at geometric means of the sizes."""
-    sizes = [i.msize_bytes for i in instances]
-    cuts = [min(b, max(a + 1, math.isqrt(a * b))) for a, b in itertools.pairwise(sizes)]
+    cuts = cuts_between([i.msize_bytes for i in instances])
     firsts = [interval.first_bytes, *cuts]
     lasts = [*(cut - 1 for cut in cuts), interval.last_bytes]
     for instance, first, last in zip(instances, firsts, lasts, strict=True):

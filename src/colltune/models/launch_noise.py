@@ -18,7 +18,8 @@ Numbers = NDArray[np.float64]
 _NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 _P90 = 1.2816
-_Z95 = 1.96
+Z95 = 1.96
+"""Standard errors that a difference must exceed to be told from none."""
 _LEAST_CONTRASTS, _ENOUGH_CONTRASTS = 3, 30
 _LEAST_REPS, _MANY_REPS = 10, 50
 _INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
@@ -40,7 +41,7 @@ class LaunchNoise(NamedTuple):
     @property
     def detectable(self) -> float:
         """The least log gain that a cell's measurements tell from none: 1.96 standard errors."""
-        return float(_Z95 * self.own * np.sqrt(2.0 / self.launches))
+        return float(Z95 * self.own * np.sqrt(2.0 / self.launches))
 
     @property
     def averaged_away(self) -> float:

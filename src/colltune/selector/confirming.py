@@ -29,6 +29,7 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.confirmations import Confirmation
 from colltune.models.error_model import ErrorModel
+from colltune.models.launch_noise import Z95
 from colltune.selector.argmin import ModelSelector
 
 ROUNDS = 6
@@ -37,7 +38,7 @@ MOST_LAUNCHES = 3
 MOST_CANDIDATES = 3
 LAUNCH_SD = 0.048
 """By which a log gain differs from launch to launch: seven machines and platforms."""
-_LEAST_TOLD_SD, _Z95 = 0.01, 1.96
+_LEAST_TOLD_SD = 0.01
 _APART_SD = 0.1
 _LAUNCH_SD_WORTH = 4
 _NORMAL = 1.4826
@@ -54,7 +55,6 @@ can be gained is predicted to be slower than the default.
 """
 _PREDICTED_SD = 0.1
 _LEAST_DOUBT = 0.1
-_MOST_SIZES = 1
 MOST_REPS, TURN_S = 20, 0.005
 """How often, and for how long, a call is repeated in a turn at most."""
 _SLOW_S = 0.02
@@ -100,6 +100,15 @@ class Contest:
     def collective(self) -> Collective:
         """The collective of all its instances."""
         return self.instances[0].collective
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The default and all candidates on all its instances."""
+        return tuple(
+            (configuration, instance)
+            for instance in self.instances
+            for configuration in (self.default, *self.candidates)
+        )
 
     def part(self, instances: tuple[Instance, ...]) -> Contest:
         """Return the contest of some of its neighbouring instances alone."""
@@ -410,30 +419,25 @@ def contests(
     default_s = decisions.forecast.time_s[:, model.default_column]
     gains = np.log(default_s)[:, None] - np.log(decisions.rank_s)
     gains[:, model.default_column] = -np.inf
-    rows = np.arange(len(ascending))
     for row, column in np.argwhere(gains > _LEAST_PROPOSED).tolist():
         where = Instance(collective, shape, ascending[row])
         if not selector.permits(model.configurations[column], where):
             gains[row, column] = -np.inf
-    best = gains.argmax(axis=1)
-    proposed = np.where(gains[rows, best] > _LEAST_PROPOSED, best, -1)
-    ranges = _ranges(ascending)
     found = []
-    for column, run in _runs(proposed.tolist()):
-        mean = gains[run].mean(axis=0)
-        ranked = [c for c in np.argsort(-mean, kind="stable").tolist() if mean[c] > _LEAST_PROPOSED]
-        instances = tuple(Instance(collective, shape, ascending[row]) for row in run)
-        chosen = [model.configurations[c] for c in dict.fromkeys([column, *ranked])]
-        gain, doubt = float(mean[column]), float(decisions.doubt[run, column].mean())
+    for row, (size, range_bytes) in enumerate(zip(ascending, _ranges(ascending), strict=True)):
+        ranked = np.argsort(-gains[row], kind="stable")[:MOST_CANDIDATES]
+        chosen = [c for c in ranked.tolist() if gains[row, c] > _LEAST_PROPOSED]
+        if not chosen:
+            continue
+        gain, doubt = float(gains[row, chosen[0]]), float(decisions.doubt[row, chosen[0]])
         found.append(
             Contest(
-                instances,
+                (Instance(collective, shape, size),),
                 selector.default(collective),
-                tuple(chosen[:MOST_CANDIDATES]),
-                ranges[run[0]][0],
-                ranges[run[-1]][1],
+                tuple(model.configurations[c] for c in chosen),
+                *range_bytes,
                 math.exp(gain),
-                tuple(default_s[run].tolist()),
+                (float(default_s[row]),),
                 min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
                 weight,
                 _launch_sd(model.error),
@@ -444,22 +448,19 @@ def contests(
 
 def _launch_sd(error: ErrorModel) -> float:
     """Return by how much launches differ: what the data tell, unless they tell nothing."""
-    told = error.detectable / _Z95
+    told = error.detectable / Z95
     return told if told > _LEAST_TOLD_SD else LAUNCH_SD
-
-
-def _runs(columns: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield each proposal with the neighbouring rows that share it."""
-    for column, group in itertools.groupby(range(len(columns)), columns.__getitem__):
-        rows = list(group)
-        for start in range(0, len(rows) if column >= 0 else 0, _MOST_SIZES):
-            yield column, rows[start : start + _MOST_SIZES]
 
 
 def _ranges(sizes: Sequence[int]) -> list[tuple[int, int | None]]:
     """Return the message sizes for which each of `sizes` stands, cut at geometric means."""
-    cuts = [min(b, max(a + 1, math.isqrt(a * b))) for a, b in itertools.pairwise(sizes)]
+    cuts = cuts_between(sizes)
     return list(zip([0, *cuts], [*(cut - 1 for cut in cuts), _REACH * sizes[-1]], strict=True))
+
+
+def cuts_between(sizes: Sequence[int]) -> list[int]:
+    """Return from where on each of ascending `sizes` but the first stands: geometric means."""
+    return [min(b, max(a + 1, math.isqrt(a * b))) for a, b in itertools.pairwise(sizes)]
 
 
 def evidence(

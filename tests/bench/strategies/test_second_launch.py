@@ -41,7 +41,9 @@ STATE = State(
     repeated=(Shape(2, 2),),
 )
 TIMES = dict.fromkeys(range(len(CELLS)), (0.001,) * 10)
-MEASURED = replace(STATE, times_s=TIMES, launches=dict.fromkeys(TIMES, 1))
+ONCE = {index: {"one": times_s} for index, times_s in TIMES.items()}
+TWICE = {"one": (0.001,), "two": (0.001,)}
+MEASURED = replace(STATE, times_s=TIMES, by_launch=ONCE)
 AGAIN = Visited(SECOND_LAUNCH, Shape(2, 2), 3.0)
 
 
@@ -90,11 +92,11 @@ def test_inside_one_allocation_a_launch_holds_all_repeated_shapes() -> None:
 
 def test_what_was_in_two_launches_is_not_repeated() -> None:
     """Two configurations of an instance in two launches tell it already; nothing is reserved."""
-    twice = replace(MEASURED, launches={**MEASURED.launches, 6: 2, 7: 2})
+    twice = replace(MEASURED, by_launch={**ONCE, 6: TWICE, 7: TWICE})
     assert reserved_s(twice) == 0
     assert _next(twice, False, False) is None
     # of two instances, one configuration each: there is nothing to compare
-    apart = replace(MEASURED, launches={**MEASURED.launches, 6: 2, 9: 2})
+    apart = replace(MEASURED, by_launch={**ONCE, 6: TWICE, 9: TWICE})
     assert _next(apart, False) is not None
 
 

@@ -65,12 +65,7 @@ def judged(state: State) -> list[Judgement]:
     cells: list[Cell] = [(cell.configuration, cell.instance) for cell in state.cells]
     times = {cells[index]: found for index, found in state.by_launch.items()}
     failed = {cells[index] for index in state.failed}
-    missing = {
-        (configuration, instance)
-        for contest in state.contests
-        for instance in contest.instances
-        for configuration in (contest.default, *contest.candidates)
-    } - set(cells)
+    missing = {cell for contest in state.contests for cell in contest.cells} - set(cells)
     closed = missing | {cells[index] for index in state.closed}
     return judge(state.contests, times, failed, closed)
 

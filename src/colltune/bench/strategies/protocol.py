@@ -55,8 +55,7 @@ class State:
     ``contests`` are the decisions that a campaign is to confirm; ``by_launch`` has the repetitions
     of a cell, by its index, in each launch; ``failed`` are the cells that crashed, hung or were
     wrong.
-    ``repeated`` are the shapes of which a second launch is wanted; ``launches`` tells by a cell's
-    index in how many launches it was timed.
+    ``repeated`` are the shapes of which a second launch is wanted.
 
     ``history`` are the visits so far; ``max_reps`` and ``cell_s`` (seconds) the campaign's limits
     of one visit of a cell.
@@ -78,7 +77,6 @@ class State:
     by_launch: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     failed: frozenset[int] = frozenset()
     repeated: tuple[Shape, ...] = ()
-    launches: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.members:

@@ -95,7 +95,8 @@ def _measured_twice(state: State, shape: Shape) -> bool:
     timed: dict[Instance, list[int]] = {}
     for index in state.members[shape]:
         if index in state.times_s and index not in state.closed:
-            timed.setdefault(state.cells[index].instance, []).append(state.launches.get(index, 1))
+            launches = len(state.by_launch.get(index, ()))
+            timed.setdefault(state.cells[index].instance, []).append(launches)
     twice = {
         instance.collective
         for instance, launches in timed.items()

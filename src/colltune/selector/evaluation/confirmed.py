@@ -212,7 +212,7 @@ def replay(
     -------
         What is known in the end, and the seconds of measuring it.
     """
-    failed = {cell for contest in asked for cell in _cells(contest) if cell not in record}
+    failed = {cell for contest in asked for cell in contest.cells if cell not in record}
     times: dict[Cell, dict[str, Sequence[float]]] = {}
     judgements = judge(asked, times, failed)
     spent_s = 0.0
@@ -252,14 +252,6 @@ def _plan(judgement: Judgement, record: Record) -> _Plan:
 
 def _worth(plan: _Plan) -> float:
     return plan.value / plan.seconds if plan.seconds else 0.0
-
-
-def _cells(contest: Contest) -> list[Cell]:
-    return [
-        (configuration, instance)
-        for instance in contest.instances
-        for configuration in (contest.default, *contest.candidates)
-    ]
 
 
 def _sizes(cells: CellMatrix) -> dict[Shape, list[int]]:
