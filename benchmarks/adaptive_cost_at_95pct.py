@@ -16,9 +16,9 @@ from colltune.bench.strategies.curves import LAUNCH_S, Curve, Point, curve, exha
 from colltune.bench.strategies.trial import Trial
 from colltune.dataset import PerformanceDataset, read
 from colltune.domain import Collective
+from colltune.evaluation.folds import exhaustive_s as exhaustive_cells_s
 from colltune.models.cells import cell_matrices
 from colltune.models.learners import AUTO
-from colltune.selector.evaluation.folds import exhaustive_s as exhaustive_cells_s
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 LEARNER = os.environ.get("COLLTUNE_LEARNER", AUTO)

@@ -13,10 +13,10 @@ from statistics import fmean
 from benchmarks.figure import Figure
 from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 from colltune.dataset import read
-from colltune.selector.evaluation.confirmed import Confirmed, Halves, halves
-from colltune.selector.evaluation.outcomes import Decided, Instances
-from colltune.selector.evaluation.recipes import OfFolds, Recipe
-from colltune.selector.evaluation.run import decided
+from colltune.evaluation.confirmed import Confirmed, Halves, halves
+from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.recipes import OfFolds, Recipe
+from colltune.evaluation.run import decided
 
 NOISE = float(os.environ.get("COLLTUNE_CONFIRM_NOISE", "0.034"))
 BUDGET = float(os.environ.get("COLLTUNE_CONFIRM_BUDGET", "0.08"))

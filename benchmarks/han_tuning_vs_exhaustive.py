@@ -20,11 +20,6 @@ from cluster import Network, obstacle, virtual_cluster
 from cluster.launching import OnCluster
 from colltune.bench import build
 from colltune.bench.backends import LaunchPlan, NativeBackend
-from colltune.bench.han.comparing import Compared, compare, exhaustive_of, mean_regret
-from colltune.bench.han.launching import TaskBench
-from colltune.bench.han.measuring import Request, Setups, measure, setups_of
-from colltune.bench.han.space import Inputs, Space
-from colltune.bench.han.tasks_file import TaskTimes
 from colltune.bench.launchers import Launcher, launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import (
@@ -36,6 +31,11 @@ from colltune.domain import (
     Synchronisation,
 )
 from colltune.errors import ProgramError
+from colltune.han.comparing import Compared, compare, exhaustive_of, mean_regret
+from colltune.han.launching import TaskBench
+from colltune.han.measuring import Request, Setups, measure, setups_of
+from colltune.han.space import Inputs, Space
+from colltune.han.tasks_file import TaskTimes
 from colltune.mpi import LIBRARIES, installation
 from colltune.mpi.installation import Installation
 from colltune.plots.han import picks, tuning_time

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.models.machines import measured
 from tests.server.load import Client, Load
 from tests.server.serving_process import Server

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split, bootstrap
+from colltune.evaluation.figures import slowed
+from colltune.evaluation.folds import Fold, Source, SplitError
+from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.paper import PaperLarge, PaperSmall
+from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix
-from colltune.selector.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split, bootstrap
-from colltune.selector.evaluation.figures import slowed
-from colltune.selector.evaluation.folds import Fold, Source, SplitError
-from colltune.selector.evaluation.outcomes import Decided, Instances
-from colltune.selector.evaluation.paper import PaperLarge, PaperSmall
-from colltune.selector.evaluation.splits import Mask
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 EXTRA = tuple(filter(None, os.environ.get("COLLTUNE_EXTRA", "").split(os.pathsep)))

@@ -25,7 +25,7 @@ from colltune.dataset.frame import COLUMNS
 from colltune.dataset.parquet import append_dataset
 from colltune.domain import Collective, Context
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 
 _MEASUREMENTS = 250_000
 _CONFIGURATIONS = 20

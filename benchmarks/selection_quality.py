@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks.figure import Figure
 from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
+from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.recipes import OfFolds, Recipe, references
+from colltune.evaluation.run import decided
 from colltune.models.guard import Guard
 from colltune.models.published import PUBLISHED
-from colltune.selector.evaluation.outcomes import Decided, Instances
-from colltune.selector.evaluation.recipes import OfFolds, Recipe, references
-from colltune.selector.evaluation.run import decided
 
 FRONTIER = tuple(os.environ.get("COLLTUNE_FRONTIER", "").split())
 _NO_GUARD, _PERFECT = "no guard", "perfect guard"

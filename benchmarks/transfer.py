@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from benchmarks.figure import Figure
 from colltune.dataset import PerformanceDataset, read
+from colltune.evaluation.folds import measured_columns
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
 from colltune.models.learners import PREFERRED
 from colltune.models.transfer import fit_with_priors
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.evaluation.folds import measured_columns
 from tests.models.made_up_corpus import NETWORKS, corpus_of
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.cli.conftest import Verb
-from tests.models.registry.small import small
+from tests.registry.small import small
 
 SLOT = "openmpi-4.1.4"
 

@@ -21,13 +21,13 @@ from colltune.cli import completion, literals
 from colltune.cli.app import VERBS, app
 from colltune.cli.evaluation_request import _SPLITS
 from colltune.domain import Collective
+from colltune.evaluation import LeaveAllocationOut, NodeCounts, Transfer
+from colltune.evaluation.paper import PaperSplit
+from colltune.evaluation.splits import MaskSplit
 from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS
 from colltune.retraining.held_out import Parts
-from colltune.selector.evaluation import LeaveAllocationOut, NodeCounts, Transfer
-from colltune.selector.evaluation.paper import PaperSplit
-from colltune.selector.evaluation.splits import MaskSplit
 
 # what `import colltune.cli` may not be slowed down by
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib", "pydantic", "fastapi")

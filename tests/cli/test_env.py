@@ -19,8 +19,8 @@ from colltune.domain import Shape
 from colltune.errors import ColltuneError, LibraryError
 from colltune.models.bundle import load
 from colltune.models.guard import Guard
-from colltune.models.registry import Registry
 from colltune.mpi import library
+from colltune.registry import Registry
 from colltune.selector.configuration import Target
 from colltune.server.job_file import job_file
 from colltune.server.rendering import rendering, renderings

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from colltune.cli.app import app
 from colltune.errors import CampaignError, DataError
-from tests.bench.han.samples import replace_measuring, write_tasks, write_whole
+from tests.han.samples import replace_measuring, write_tasks, write_whole
 
 ONE = ("--collective", "bcast", "--segsize", "4K", "--up", "libnbc", "--low", "sm")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from colltune import errors
-from colltune.models.registry import Registry
-from colltune.models.registry.folder_store import FolderStore
+from colltune.registry import Registry
+from colltune.registry.folder_store import FolderStore
 from colltune.retraining.lease import held
 from tests.cli.conftest import Verb
 

@@ -16,7 +16,6 @@ from colltune.bench.backends import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign
-from colltune.bench.confirm import confirming
 from colltune.cli import tune_pipeline
 from colltune.cli.console import progress
 from colltune.cli.tune_pipeline import TuneResult
@@ -31,6 +30,7 @@ from colltune.mpi import trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import Contest
+from colltune.verify.confirm import confirming
 
 NOWHERE = Path("/nowhere")
 MPI = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")

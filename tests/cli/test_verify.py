@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.proof import proving
-from colltune.bench.proof.judging import Judgement, Status
-from colltune.bench.proof.readability import Readability
-from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.domain import Collective, Configuration
-from colltune.models.registry import Registry
 from colltune.mpi.file_format import Rule
+from colltune.registry import Registry
+from colltune.verify import proving
+from colltune.verify.judging import Judgement, Status
+from colltune.verify.readability import Readability
+from colltune.verify.verdicts import Proof, Verdict
 from tests.cli.conftest import Verb
 
 RULES = "1\n7\n1\n0 1\n0 6 0 0\n"

@@ -11,10 +11,6 @@ import click
 import pytest
 import typer
 
-from colltune.bench.proof import proving
-from colltune.bench.proof.judging import Judgement, Status
-from colltune.bench.proof.readability import Readability
-from colltune.bench.proof.verdicts import Proof, Verdict
 from colltune.bench.runner import CampaignReport
 from colltune.cli import backends, interposed_library, tune_pipeline
 from colltune.cli.app import app
@@ -22,16 +18,20 @@ from colltune.cli.configuration import write_configuration
 from colltune.decisions import Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.bundle import load
-from colltune.models.registry import Registry
 from colltune.mpi import installation
 from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
+from colltune.registry import Registry
 from colltune.server.auth import token_file
 from colltune.server.auth.scopes import Scope
-from tests.bench.han.samples import replace_measuring, write_tasks, write_whole
+from colltune.verify import proving
+from colltune.verify.judging import Judgement, Status
+from colltune.verify.readability import Readability
+from colltune.verify.verdicts import Proof, Verdict
 from tests.dataset.profiles import profile_text, row
-from tests.models.registry.small import small
+from tests.han.samples import replace_measuring, write_tasks, write_whole
 from tests.models.test_confirmations import WON
+from tests.registry.small import small
 
 RULES = "1\n7\n1\n4 2\n0 6 0 0\n8192 3 0 4096\n"
 SLOT = "openmpi-4.1.4"

@@ -18,8 +18,8 @@ import pytest
 from colltune.domain import Collective, Context
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
 from colltune.models.runtime_model import CollectiveModel
+from colltune.registry import Registry
 from tests.models.machines import FORMULAS, measured
 
 if TYPE_CHECKING:

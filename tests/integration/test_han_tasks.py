@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.han import tasks_file
-from colltune.bench.han.choosing import pick
-from colltune.bench.han.launching import TaskBench
-from colltune.bench.han.measuring import Request, measure, needed, setups_of
-from colltune.bench.han.series import Manner, Wanted
-from colltune.bench.han.space import Inputs, Space
 from colltune.domain import Collective, Context, Instance, RunStatus, Shape
 from colltune.errors import BudgetError, CampaignError, LibraryError, ProgramError
+from colltune.han import tasks_file
+from colltune.han.choosing import pick
+from colltune.han.launching import TaskBench
+from colltune.han.measuring import Request, measure, needed, setups_of
+from colltune.han.series import Manner, Wanted
+from colltune.han.space import Inputs, Space
 from colltune.mpi import installation
 
 pytestmark = pytest.mark.mpi

@@ -16,7 +16,7 @@ import pytest
 from colltune import process
 from colltune.dataset.reading import read
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.integration.image import Builder, Container, Image, skip_without
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.bench import verify
 from colltune.bench.backends import LaunchPlan, NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.decisions import DecisionTable, Interval
@@ -20,6 +19,7 @@ from colltune.files import cache_folder
 from colltune.mpi import installation, trace
 from colltune.mpi.interposed.algorithms import ALGORITHMS
 from colltune.selector.configuration import Target, rendered
+from colltune.verify import alternating as verify
 
 pytestmark = pytest.mark.mpi
 SHAPE = Shape(1, 2)

@@ -11,7 +11,7 @@ import pytest
 
 from colltune import process
 from colltune.models.bundle import Bundle
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.integration.browsing import (
     ATTACK,
     MACHINE,

@@ -19,7 +19,7 @@ import pytest
 
 from colltune import process
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.server.deployment import example
 from tests.models.machines import measured
 from tests.server.serving_process import PATIENCE_S, Response, Server

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from colltune.errors import ProgramError
+from colltune.evaluation import LeaveNodesOut, evaluate_split
 from colltune.interrupts import handlers_kept
 from colltune.models import workers
 from colltune.models.fitting import fit
 from colltune.models.workers import Slurm, Workers, at_work, cluster, slurm_options, spread
-from colltune.selector.evaluation import LeaveNodesOut, evaluate_split
 from tests.models.machines import measured
 
 distributed = pytest.importorskip("distributed")

@@ -15,11 +15,11 @@ from packaging.version import Version
 from colltune import __version__
 from colltune.dataset import append, read_parquet
 from colltune.dataset.parquet import read_provenances
+from colltune.evaluation import Evaluation, LeaveNodesOut, evaluate_split
+from colltune.evaluation import results_file as results
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.provenance import collect
-from colltune.selector.evaluation import Evaluation, LeaveNodesOut, evaluate_split
-from colltune.selector.evaluation import results_file as results
 from colltune.server.deployment import EXAMPLES, example
 from tests.models.machines import measured
 from tests.packaging.distributions import ROOT, members

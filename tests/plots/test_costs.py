@@ -19,6 +19,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import DataError
+from colltune.evaluation import ALL, NodeCounts, evaluate_split
 from colltune.models import fitted_costs
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.cost_model import Instances, Link, NetworkParameters, total_seconds
@@ -28,7 +29,6 @@ from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
 from colltune.models.costs.multi_hca import Adapters, Memory, MultiAdapterAllgather
 from colltune.models.plain_fit import PlainFit
 from colltune.plots import costs
-from colltune.selector.evaluation import ALL, NodeCounts, evaluate_split
 
 BCAST = Collective.BCAST
 NETWORK = NetworkParameters(Link(5e-7, 1e-10), Link(2e-6, 4e-10))

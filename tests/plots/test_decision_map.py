@@ -10,9 +10,9 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.plots import decision_map
+from colltune.plots.data.maps import Over, decided, measured
+from colltune.plots.data.pick import Pick
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.series.maps import Over, decided, measured
-from colltune.selector.series.pick import Pick
 from tests.plots.conftest import LARGE, NODES, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, panels
 

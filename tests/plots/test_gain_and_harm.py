@@ -7,9 +7,9 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.errors import DataError
+from colltune.evaluation import ALL, LeaveNodesOut, evaluate_split
+from colltune.evaluation.guard_effect import guard_effects
 from colltune.plots.gain_and_harm import draw
-from colltune.selector.evaluation import ALL, LeaveNodesOut, evaluate_split
-from colltune.selector.evaluation.guard_effect import guard_effects
 from tests.models.machines import measured
 
 

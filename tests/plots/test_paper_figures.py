@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from colltune.domain import Collective
+from colltune.evaluation import evaluate_split
+from colltune.evaluation.paper import PaperLarge, paper_datasets
 from colltune.plots.paper_figures import runtimes
-from colltune.selector.evaluation import evaluate_split
-from colltune.selector.evaluation.paper import PaperLarge, paper_datasets
 from tests.models.machines import measured
 
 

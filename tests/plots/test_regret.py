@@ -10,7 +10,7 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.plots import regret
-from colltune.selector.series.pick import Pick
+from colltune.plots.data.pick import Pick
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import legends, lines, panels
 

@@ -11,10 +11,10 @@ from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.plots import decision_map, runtime_curves
+from colltune.plots.data.pick import Pick
+from colltune.plots.data.runtimes import predicted
+from colltune.plots.data.thinning import spread_shapes
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.series.pick import Pick
-from colltune.selector.series.runtimes import predicted
-from colltune.selector.series.thinning import spread_shapes
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, lines, panels
 

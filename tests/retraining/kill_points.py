@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.retraining.site import SHAPES, launch, retrain, site_of
 
 _LENIENT = (

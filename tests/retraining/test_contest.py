@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.dataset.objective import DEFAULT_OBJECTIVE
 from colltune.domain import Collective, Context, Instance, Shape
+from colltune.evaluation.comparison import Difference
+from colltune.evaluation.folds import Fold, fold
+from colltune.evaluation.recipes import Choice
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
@@ -31,9 +34,6 @@ from colltune.retraining.knowledge import knowledge
 from colltune.retraining.promotion import judge
 from colltune.retraining.record import Record
 from colltune.retraining.site_file import Thresholds
-from colltune.selector.evaluation.comparison import Difference
-from colltune.selector.evaluation.folds import Fold, fold
-from colltune.selector.evaluation.recipes import Choice
 from tests.models.machines import measured
 from tests.retraining.site import SHAPES, launch
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from colltune.errors import NOTHING_NEW
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.retraining import kill_points
 from tests.retraining.site import SHAPES, launch, retrain, site_of
 

@@ -14,7 +14,7 @@ from threading import Barrier
 
 import pytest
 
-from colltune.models.registry.folder_store import FolderStore
+from colltune.registry.folder_store import FolderStore
 from colltune.retraining.lease import FOLDER, LeaseLostError, LeaseTakenError, held
 
 _OTHERS = {"host": "other", "pid": 1, "boot": "another", "pid_space": "x", "started": "1"}
@@ -90,7 +90,7 @@ def test_the_lease_of_a_killed_process_is_taken_over_at_once(store: FolderStore)
     """A holder on this host that was killed with SIGKILL is recognised without waiting."""
     code = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from colltune.models.registry.folder_store import FolderStore\n"
+        "from colltune.registry.folder_store import FolderStore\n"
         "from colltune.retraining.lease import held\n"
         f"with held(FolderStore(Path({str(store.root)!r}))):\n"
         "    print('held', flush=True)\n    time.sleep(60)\n"

@@ -19,7 +19,7 @@ from colltune.errors import BundleError, DataError, OutputError
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.knn import NearestNeighbours
-from colltune.models.registry import Action, Registry
+from colltune.registry import Action, Registry
 from colltune.retraining import confirming
 from colltune.retraining.lease import LeaseTakenError, held
 from colltune.retraining.outcome import Outcome
@@ -313,7 +313,7 @@ def test_a_full_disk_leaves_the_old_bundle(root: Path, monkeypatch: pytest.Monke
     before = _in_force(root)
     launch(root / "data", "launch 3", seed=3)
     with monkeypatch.context() as full:
-        full.setattr("colltune.models.registry.folder_store._write_synced", _no_space)
+        full.setattr("colltune.registry.folder_store._write_synced", _no_space)
         with pytest.raises(OutputError, match="No space left"):
             retrain(site_of(root))
     assert _in_force(root) == before

@@ -11,7 +11,7 @@ import pytest
 
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError
-from colltune.selector.evaluation import Score, evaluate, evaluate_leave_one_out
+from colltune.evaluation import Score, evaluate, evaluate_leave_one_out
 from tests.models.machines import FORMULAS, MSIZES, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.dataset import PerformanceDataset, read
-from colltune.selector.evaluation import evaluate, evaluate_leave_one_out
+from colltune.evaluation import evaluate, evaluate_leave_one_out
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 LARGE, SMALL, TEST = (4, 8, 16, 24, 32, 36), (4, 16, 36), (7, 13, 19, 27, 35)

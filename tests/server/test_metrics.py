@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.selector.demand import Demand, read_demand
 from colltune.server.app import create_app
 from colltune.server.settings import Settings

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.server.app import create_app
 from colltune.server.settings import Settings
-from tests.models.registry.small import small
 from tests.object_store import s3_bucket, s3_server
+from tests.registry.small import small
 from tests.server.conftest import await_ready
 
 

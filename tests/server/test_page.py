@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from colltune.domain import Collective, Instance, Shape
 from colltune.models.bundle import load
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.selector.configuration import Target, selector_for
 from colltune.server.app import create_app
 from colltune.server.settings import Settings

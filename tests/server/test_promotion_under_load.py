@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colltune.models.bundle import load
 from colltune.models.fitting import fit
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from tests.models.machines import measured
 from tests.server.load import Load
 from tests.server.serving_process import PATIENCE_S, Server

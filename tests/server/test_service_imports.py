@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from colltune.models.bundle import load
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.server.auth.token_file import write
 from tests.server.serving_process import Server
 from tests.server.writable import TOKENS, bearer

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from colltune.models.bundle import Bundle
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.server.app import create_app
 from colltune.server.settings import Settings
 from colltune.server.watcher import Watcher

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 from colltune.server.app import create_app
 from colltune.server.auth.scopes import Scope
 from colltune.server.auth.token_file import Token, digest, new_token, write
 from colltune.server.settings import Settings
-from tests.models.registry.small import small
+from tests.registry.small import small
 from tests.server.conftest import await_ready
 
 with warnings.catch_warnings():

@@ -72,7 +72,7 @@ def han_tasks(
     parameters and errors.
     """
     shared = {n: text for n, text in _sources("colltune.bench").items() if n in _SHARED_WITH_TASKS}
-    texts = shared | _sources("colltune.bench.han") | _cvar_numbers()
+    texts = shared | _sources("colltune.han") | _cvar_numbers()
     return _compiled("hantasks", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
@@ -88,7 +88,7 @@ def canary(
     """
     bench = resources.files("colltune.bench")
     shared = [bench / "native" / name for name in ("collectives.c", "collectives.h")]
-    files = [bench / "proof" / "native" / "canary.c", *shared]
+    files = [resources.files("colltune.verify") / "native" / "canary.c", *shared]
     texts = {file.name: file.read_bytes() for file in files}
     return _compiled("canary", _PROGRAM, texts, mpicc, identity, cache, environment)
 

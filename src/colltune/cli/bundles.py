@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from colltune.cli.console import Progress
     from colltune.domain import Collective, Shape
     from colltune.models.bundle import Bundle
-    from colltune.models.registry import Event, Registry
-    from colltune.models.registry.garbage import Item
+    from colltune.registry import Event, Registry
+    from colltune.registry.garbage import Item
 
 bundles = typer.Typer(
     help="Keep bundles in a registry: list, compare, bring into force, go back, tidy up.",
@@ -249,7 +249,7 @@ def gc(
     from colltune.bench.durations import seconds
     from colltune.cli.bundles_report import collection, collection_json
     from colltune.cli.console import progress, show, show_json
-    from colltune.models.registry.garbage import Collection
+    from colltune.registry.garbage import Collection
 
     min_age_s = seconds(older_than)
     with progress("looking for what nobody needs", quiet=quiet or json, interrupted=_GO_ON) as told:
@@ -296,7 +296,7 @@ def history(
 
 
 def _opened(registry: str) -> Registry:
-    from colltune.models.registry import Registry
+    from colltune.registry import Registry
 
     return Registry(registry)
 
@@ -319,7 +319,7 @@ def _named(registry: Registry, text: str) -> Bundle:
 
 def _pair(registry: Registry, old: str, new: str | None) -> tuple[Bundle, Bundle]:
     from colltune.errors import BundleError
-    from colltune.models.registry import slot_of
+    from colltune.registry import slot_of
 
     if new is not None:
         return _named(registry, old), _named(registry, new)
@@ -332,7 +332,7 @@ def _pair(registry: Registry, old: str, new: str | None) -> tuple[Bundle, Bundle
 
 
 def _expected(registry: Registry, text: str | None) -> str | None:
-    from colltune.models.registry.registry import NOTHING
+    from colltune.registry.registry import NOTHING
 
     if text is None:
         return None

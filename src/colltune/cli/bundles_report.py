@@ -11,8 +11,8 @@ from colltune.errors import BundleError
 
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
-    from colltune.models.registry import Entry, Event, Registry
-    from colltune.models.registry.garbage import Item, Plan
+    from colltune.registry import Entry, Event, Registry
+    from colltune.registry.garbage import Item, Plan
 
 _DIGITS = 12
 

@@ -80,7 +80,13 @@ def confirm(
 
     Example: colltune confirm bundle --campaign hydra.toml --demand /shared/demand --budget 1h
     """
-    from colltune.bench.confirm import (
+    from colltune.bench.runner import CampaignReport
+    from colltune.cli.backends import backend_of
+    from colltune.cli.console import progress
+    from colltune.cli.measure import run_here
+    from colltune.models.bundle import insist_savable, load
+    from colltune.selector.demand import read_demand
+    from colltune.verify.confirm import (
         asked_by_campaign,
         asked_by_jobs,
         confirming,
@@ -89,12 +95,6 @@ def confirm(
         revised,
         unconfirmed,
     )
-    from colltune.bench.runner import CampaignReport
-    from colltune.cli.backends import backend_of
-    from colltune.cli.console import progress
-    from colltune.cli.measure import run_here
-    from colltune.models.bundle import insist_savable, load
-    from colltune.selector.demand import read_demand
 
     if not (campaign or nodes or demand or profile):
         raise CampaignError(
@@ -138,10 +138,10 @@ def _campaign(
 ) -> Campaign:
     """Return the campaign in `path`, or one for the machine of the bundle."""
     from colltune.bench import durations
-    from colltune.bench.confirm import campaign_for
     from colltune.bench.profiled_campaign import focused
     from colltune.cli.backends import campaign_of
     from colltune.dataset.profile_file import read_profiles
+    from colltune.verify.confirm import campaign_for
 
     if path is not None:
         plan = campaign_of(path, budget, backend, None, None, None)

@@ -148,8 +148,8 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
 
 
 def _by_registry(wanted: _Wanted, root: str) -> JobPart:
-    from colltune.models.registry import Registry
-    from colltune.models.registry.nearest import nearest_release
+    from colltune.registry import Registry
+    from colltune.registry.nearest import nearest_release
 
     registry = Registry(root)
     if wanted.pin:

@@ -9,11 +9,11 @@ from typing import Any
 from colltune.cli.console import columns, printable, show, show_json
 from colltune.cli.evaluation_request import Result
 from colltune.errors import DataError
-from colltune.selector.evaluation import Evaluation
-from colltune.selector.evaluation.comparison import Comparison, Difference, compare, differences
-from colltune.selector.evaluation.figures import ALL, Score
-from colltune.selector.evaluation.paper import described, table_iv
-from colltune.selector.evaluation.results_file import read, write
+from colltune.evaluation import Evaluation
+from colltune.evaluation.comparison import Comparison, Difference, compare, differences
+from colltune.evaluation.figures import ALL, Score
+from colltune.evaluation.paper import described, table_iv
+from colltune.evaluation.results_file import read, write
 
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("am speed-up", "arithmetic_mean_speedup", "{:.3f}"),

@@ -16,7 +16,7 @@ from colltune.dataset.profile_file import read_profiles
 from colltune.dataset.reading import read_launch_provenances
 from colltune.domain import Context
 from colltune.errors import DataError
-from colltune.selector.evaluation import (
+from colltune.evaluation import (
     Evaluation,
     Extrapolation,
     LeaveAllocationOut,
@@ -28,8 +28,8 @@ from colltune.selector.evaluation import (
     Transfer,
     evaluate_split,
 )
-from colltune.selector.evaluation.paper import PaperDataset, paper_datasets
-from colltune.selector.evaluation.suites import run_all, run_paper
+from colltune.evaluation.paper import PaperDataset, paper_datasets
+from colltune.evaluation.suites import run_all, run_paper
 
 if TYPE_CHECKING:
     from colltune.cli.console import Progress

@@ -13,11 +13,11 @@ from colltune.errors import UNFINISHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from colltune.bench.han.measuring import Standing
-    from colltune.bench.han.space import Inputs, Space
-    from colltune.bench.han.tasks_file import TaskTimes
     from colltune.bench.launchers import Launcher
     from colltune.domain import Collective, Configuration
+    from colltune.han.measuring import Standing
+    from colltune.han.space import Inputs, Space
+    from colltune.han.tasks_file import TaskTimes
     from colltune.mpi.installation import Installation
 
 han = typer.Typer(
@@ -92,11 +92,11 @@ def measure(
     from socket import gethostname
 
     from colltune.bench.durations import seconds
-    from colltune.bench.han.launching import TaskBench
-    from colltune.bench.han.measuring import Request
-    from colltune.bench.han.measuring import measure as measured
     from colltune.cli.console import progress, show, show_json
     from colltune.domain import Context
+    from colltune.han.launching import TaskBench
+    from colltune.han.measuring import Request
+    from colltune.han.measuring import measure as measured
     from colltune.mpi import installation
 
     with progress("preparing", quiet=quiet or json, interrupted=_GOES_ON) as shown:
@@ -145,10 +145,10 @@ def select(
 
     Example: colltune han select tasks.jsonl --shape 4x2 --out han
     """
-    from colltune.bench.han.choosing import for_job, pick
-    from colltune.bench.han.tasks_file import read
     from colltune.cli import han_report
     from colltune.domain import Instance
+    from colltune.han.choosing import for_job, pick
+    from colltune.han.tasks_file import read
 
     times = read(tasks)
     inputs = _inputs(collective, [shape], msize)
@@ -190,12 +190,12 @@ def compare(
 
     Example: colltune han compare tasks.jsonl dataset --picture picks.png
     """
-    from colltune.bench.han.comparing import compare as compared
-    from colltune.bench.han.comparing import exhaustive_of
-    from colltune.bench.han.space import Inputs
-    from colltune.bench.han.tasks_file import read
     from colltune.cli import han_report
     from colltune.dataset import read as read_data
+    from colltune.han.comparing import compare as compared
+    from colltune.han.comparing import exhaustive_of
+    from colltune.han.space import Inputs
+    from colltune.han.tasks_file import read
 
     if picture is not None:
         from colltune.plots.saving import picture_format
@@ -221,7 +221,7 @@ _GOES_ON = "what was measured is kept, and the same command goes on"
 def _setups(
     times: TaskTimes, inputs: Inputs, space: Space, heuristics: bool
 ) -> dict[Collective, tuple[Configuration, ...]]:
-    from colltune.bench.han.measuring import Request, setups_of
+    from colltune.han.measuring import Request, setups_of
 
     request = Request(inputs, space, heuristics=heuristics)
     found: dict[Collective, tuple[Configuration, ...]] = {}
@@ -234,8 +234,8 @@ def _setups(
 def _space(
     release: str, segsizes: str, ups: str, lows: str | None, trees: str, inner: str
 ) -> Space:
-    from colltune.bench.han.space import Space
     from colltune.cli.sizes import parse_size
+    from colltune.han.space import Space
     from colltune.mpi.openmpi.han_setups import low_modules
 
     return Space(
@@ -248,10 +248,10 @@ def _space(
 
 
 def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> Inputs:
-    from colltune.bench.han.space import Inputs
     from colltune.cli.shapes import parse_shape
     from colltune.cli.sizes import parse_size
     from colltune.domain import parse_collective
+    from colltune.han.space import Inputs
 
     return Inputs(
         tuple(dict.fromkeys(parse_collective(word) for word in _words(collectives))),

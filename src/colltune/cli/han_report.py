@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from colltune.errors import DataError
 
 if TYPE_CHECKING:
-    from colltune.bench.han.choosing import JobSetup, Pick
-    from colltune.bench.han.comparing import Compared, Exhaustive
-    from colltune.bench.han.tasks_file import TaskTimes
     from colltune.domain import Shape
+    from colltune.han.choosing import JobSetup, Pick
+    from colltune.han.comparing import Compared, Exhaustive
+    from colltune.han.tasks_file import TaskTimes
 
 _RULES, _PARAMETERS = "han.rules", "han.tune"
 _MS = 1e3
@@ -102,8 +102,8 @@ def insist_on(exhaustive: Exhaustive) -> None:
 
 def show_compared(compared: Sequence[Compared], picture: Path | None, *, as_json: bool) -> None:
     """Show how the picks do, and draw figure 9."""
-    from colltune.bench.han.comparing import mean_regret
     from colltune.cli.console import columns, show, show_json
+    from colltune.han.comparing import mean_regret
 
     if picture is not None:
         from colltune.plots.han import picks

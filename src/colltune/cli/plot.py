@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from colltune.cli.console import Progress
     from colltune.cli.plot_source import Asked
     from colltune.models.guard import Guard
+    from colltune.plots.data.maps import Maps
+    from colltune.plots.data.regrets import Regrets
+    from colltune.plots.data.runtimes import Runtimes
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.series.maps import Maps
-    from colltune.selector.series.regrets import Regrets
-    from colltune.selector.series.runtimes import Runtimes
 
 plot = typer.Typer(
     help="Draw decision maps, runtime curves and regrets of bundles or measurements.",
@@ -118,8 +118,8 @@ def map_(
     """
     from colltune.cli.console import progress
     from colltune.cli.plot_source import asked
+    from colltune.plots.data import maps
     from colltune.plots.decision_map import draw
-    from colltune.selector.series import maps
 
     upwards = maps.Over(over.value) if over else None
     found: maps.Maps
@@ -175,8 +175,8 @@ def curves_(
     """
     from colltune.cli.console import progress
     from colltune.cli.plot_source import asked
+    from colltune.plots.data import runtimes
     from colltune.plots.runtime_curves import draw
-    from colltune.selector.series import runtimes
 
     with progress("reading", quiet=quiet or json) as shown:
         part = asked(source, out, (collective, nodes, ppn, shape), data, where)
@@ -262,7 +262,7 @@ def regret_(
 
 def _judged(part: Asked, chooser: ModelSelector) -> Regrets:
     from colltune.errors import DataError
-    from colltune.selector.series.regrets import of_bundle
+    from colltune.plots.data.regrets import of_bundle
 
     if part.dataset is None:
         raise DataError("regret is measured, and a bundle has no measurements: give --data")
@@ -278,7 +278,7 @@ def _held_out(
     jobs: int | None,
     shown: Progress,
 ) -> Regrets:
-    from colltune.selector.series.regrets import held_out
+    from colltune.plots.data.regrets import held_out
 
     return held_out(
         part.measured,

@@ -10,7 +10,7 @@ import typer
 from colltune.cli.options import Jobs, Json, Quiet, Where, writable_file
 
 if TYPE_CHECKING:
-    from colltune.selector.report.figures import Figures
+    from colltune.report.figures import Figures
 
 
 def report(
@@ -55,7 +55,7 @@ def report(
     pairs = parse_pairs(where or [], "--where")
     if held_out and not data:
         raise DataError("--held-out needs measurements to leave out: give --data")
-    from colltune.selector.report.figures import figures
+    from colltune.report.figures import figures
 
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
@@ -69,7 +69,7 @@ def report(
         shown.phase("writing")
         _write(out, found)
     if json:
-        from colltune.selector.report.as_json import as_json
+        from colltune.report.as_json import as_json
 
         show_json({**as_json(found), "out": str(out)})
     else:
@@ -78,7 +78,7 @@ def report(
 
 def _write(path: Path, found: Figures) -> None:
     from colltune.files import whole
-    from colltune.selector.report.html.page import page
+    from colltune.report.html.page import page
 
     with whole(path) as temporary:
         temporary.write_text(page(found), encoding="utf-8")

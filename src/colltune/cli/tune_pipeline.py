@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colltune import process
-from colltune.bench import verify
 from colltune.bench.backends import NativeBackend
-from colltune.bench.confirm import Asked, confirming, proposals
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.cli.configuration import WrittenConfiguration, write_table
 from colltune.cli.standing import cells_done, under_way
@@ -41,6 +39,8 @@ from colltune.mpi.installation import Installation
 from colltune.selector.configuration import Target, selector_for, table_for
 from colltune.selector.confirming import Judgement, confirmations
 from colltune.selector.decision_table import merged
+from colltune.verify import alternating as verify
+from colltune.verify.confirm import Asked, confirming, proposals
 
 if TYPE_CHECKING:
     from colltune.cli.console import Progress

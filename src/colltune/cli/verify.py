@@ -10,7 +10,7 @@ import typer
 from colltune.cli.options import Json, Mpi, Quiet
 
 if TYPE_CHECKING:
-    from colltune.models.registry import Registry
+    from colltune.registry import Registry
 
 _NO_VERDICT = "nothing is proved"
 
@@ -77,11 +77,11 @@ def verify(
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """
     from colltune.bench import durations
-    from colltune.bench.proof.proving import prove
-    from colltune.bench.proof.readability import Request, canary_of, readability
     from colltune.cli import verify_report
     from colltune.cli.console import progress
     from colltune.files import cache_folder
+    from colltune.verify.proving import prove
+    from colltune.verify.readability import Request, canary_of, readability
 
     request = Request(
         path=file.absolute(),
@@ -117,7 +117,7 @@ def _reports_to(registry: str | None) -> Registry | None:
     """Return the registry to report to, which must be there before anything is started."""
     if registry is None:
         return None
-    from colltune.models.registry import Registry
+    from colltune.registry import Registry
 
     found = Registry(registry)
     found.current()

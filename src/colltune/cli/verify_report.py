@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from colltune.bench.proof.judging import Status
-from colltune.bench.proof.readability import Readability
-from colltune.bench.proof.verdicts import Proof, Verdict
-from colltune.bench.verify import Gain
 from colltune.cli import console
 from colltune.cli.console import Mark
 from colltune.mpi.formats import FORMATS
+from colltune.verify.alternating import Gain
+from colltune.verify.judging import Status
+from colltune.verify.readability import Readability
+from colltune.verify.verdicts import Proof, Verdict
 
 _LONGEST_TEXT = 44
 _MARKS = {

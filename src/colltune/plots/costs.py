@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from colltune.domain import Configuration, Shape
 from colltune.errors import DataError
+from colltune.evaluation import ALL, Evaluation
 from colltune.models.cells import CellMatrix
 from colltune.models.cost_breakdown import Costs
 from colltune.models.cost_model import ONE_RAIL, Instances
@@ -24,7 +25,6 @@ from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.plain_fit import PlainFit
 from colltune.plots.lettering import plain, shortened
 from colltune.plots.time_grid import finish
-from colltune.selector.evaluation import ALL, Evaluation
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 _ACROSS = 5

@@ -27,8 +27,7 @@ from colltune.plots.algorithm_styles import (
     Style,
     algorithm_legend,
 )
-from colltune.selector.argmin import ModelSelector
-from colltune.selector.series.maps import (
+from colltune.plots.data.maps import (
     ChoiceMap,
     Field,
     Maps,
@@ -38,8 +37,9 @@ from colltune.selector.series.maps import (
     measured,
     runs,
 )
-from colltune.selector.series.pick import ALL, Pick
-from colltune.selector.series.thinning import spread
+from colltune.plots.data.pick import ALL, Pick
+from colltune.plots.data.thinning import spread
+from colltune.selector.argmin import ModelSelector
 
 _MOST_ROW_LABELS = 16
 _PALER = 0.62

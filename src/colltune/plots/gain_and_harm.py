@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
+from colltune.evaluation.figures import ALL, Score
+from colltune.evaluation.guard_effect import GuardEffect
 from colltune.plots.lettering import plain
-from colltune.selector.evaluation.figures import ALL, Score
-from colltune.selector.evaluation.guard_effect import GuardEffect
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 _MARKERS = "x+1*2d3"

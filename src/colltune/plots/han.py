@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from colltune.bench.han.comparing import Compared
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
+from colltune.han.comparing import Compared
 from colltune.plots.lettering import size_text
 
 _BARS = ("median of all setups", "mean of all setups", "picked by tasks", "best of all setups")

@@ -22,12 +22,12 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from colltune.domain import Configuration
+from colltune.evaluation import Evaluation
+from colltune.evaluation.paper import PaperDataset
+from colltune.plots.data.thinning import spread
 from colltune.plots.lettering import plain
 from colltune.plots.saving import saved
-from colltune.selector.evaluation import Evaluation
-from colltune.selector.evaluation.paper import PaperDataset
-from colltune.selector.report.html.wording import bytes_text
-from colltune.selector.series.thinning import spread
+from colltune.report.html.wording import bytes_text
 
 _MOST_PANELS = 30
 _MOST_RATIO = 20.0

@@ -15,11 +15,11 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.plots import panels as layout
+from colltune.plots.data import regrets
+from colltune.plots.data.pick import ALL, Pick
+from colltune.plots.data.regrets import InstanceRegrets, Regrets, geometric_mean
 from colltune.plots.lettering import plain
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.series import regrets
-from colltune.selector.series.pick import ALL, Pick
-from colltune.selector.series.regrets import InstanceRegrets, Regrets, geometric_mean
 
 _LEARNED = ("#0072b2", "#009e73", "#cc79a7", "#e69f00")
 _RATIOS = (1.0, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)

@@ -17,15 +17,15 @@ from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.plots import panels as layout
 from colltune.plots.algorithm_styles import AlgorithmStyles, algorithm_legend
-from colltune.selector.argmin import ModelSelector
-from colltune.selector.series.pick import ALL, Pick
-from colltune.selector.series.runtimes import (
+from colltune.plots.data.pick import ALL, Pick
+from colltune.plots.data.runtimes import (
     Line,
     Runtimes,
     ShapeRuntimes,
     measured,
     predicted,
 )
+from colltune.selector.argmin import ModelSelector
 
 _DEFAULT, _CHOSEN, _THIN, _OUTSIDE = "#d55e00", "black", "0.72", "0.93"
 _MANY_SIZES = 20

@@ -9,7 +9,13 @@ from typing import Any
 
 from colltune.bench.backends import NativeBackend
 from colltune.bench.backends.protocol import Backend
-from colltune.bench.confirm import (
+from colltune.bench.runner import run_campaign
+from colltune.decisions import Status
+from colltune.models.bundle import Bundle
+from colltune.mpi import installation
+from colltune.retraining.site_file import Backfill
+from colltune.selector.demand import read_demand
+from colltune.verify.confirm import (
     asked_by_jobs,
     campaign_for,
     confirming,
@@ -18,12 +24,6 @@ from colltune.bench.confirm import (
     revised,
     unconfirmed,
 )
-from colltune.bench.runner import run_campaign
-from colltune.decisions import Status
-from colltune.models.bundle import Bundle
-from colltune.mpi import installation
-from colltune.retraining.site_file import Backfill
-from colltune.selector.demand import read_demand
 
 
 def confirmed(bundle: Bundle, wishes: Backfill) -> tuple[Bundle, dict[str, Any]]:

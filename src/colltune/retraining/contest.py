@@ -23,6 +23,13 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective, parse_objective
 from colltune.domain import Collective, Configuration, Context
+from colltune.evaluation.cell_noise import CellNoise
+from colltune.evaluation.comparison import Difference, differences
+from colltune.evaluation.figures import Score, scores
+from colltune.evaluation.folds import Fold, Source
+from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.recipes import Choice, Fitted, Learned, Recipe
+from colltune.evaluation.run import decided
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import Progress
@@ -30,13 +37,6 @@ from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.held_out import Parts
-from colltune.selector.evaluation.cell_noise import CellNoise
-from colltune.selector.evaluation.comparison import Difference, differences
-from colltune.selector.evaluation.figures import Score, scores
-from colltune.selector.evaluation.folds import Fold, Source
-from colltune.selector.evaluation.outcomes import Decided, Instances
-from colltune.selector.evaluation.recipes import Choice, Fitted, Learned, Recipe
-from colltune.selector.evaluation.run import decided
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.evaluation.splits import Mask, MaskSplit
 from colltune.models.cells import CellMatrix
-from colltune.selector.evaluation.splits import Mask, MaskSplit
 
 Integers = NDArray[np.int64]
 _LEAST = 3

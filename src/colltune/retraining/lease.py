@@ -28,7 +28,7 @@ from pathlib import Path
 
 from colltune.errors import BUSY, ColltuneError, ProgramError
 from colltune.files.reading import json_of
-from colltune.models.registry.store import Store
+from colltune.registry.store import Store
 
 FOLDER = "retraining"
 PATIENCE_S = 300.0

@@ -16,8 +16,8 @@ from typing import Any
 
 from colltune.errors import ColltuneError
 from colltune.models.fitting import Progress
-from colltune.models.registry import Registry
 from colltune.models.workers import at_work
+from colltune.registry import Registry
 from colltune.retraining import lease, record
 from colltune.retraining.arrivals import Arrivals, arrivals
 from colltune.retraining.lease import LeaseTakenError

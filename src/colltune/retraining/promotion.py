@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from colltune.evaluation.comparison import Difference
+from colltune.evaluation.figures import ALL
 from colltune.models.bundle import Bundle
 from colltune.retraining.contest import Contest
 from colltune.retraining.site_file import Thresholds
-from colltune.selector.evaluation.comparison import Difference
-from colltune.selector.evaluation.figures import ALL
 
 
 @dataclass(frozen=True)

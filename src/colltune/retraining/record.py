@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from colltune.models.registry import Registry
+from colltune.registry import Registry
 
 FORMAT_VERSION = 1
 KIND = "retrain"

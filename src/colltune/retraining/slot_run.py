@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, RegistryConflict
+from colltune.evaluation.folds import Source
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import upheld
 from colltune.models.fitting import Progress, fit_cells
 from colltune.models.guard import Guard
-from colltune.models.registry import Action, Registry
-from colltune.models.registry.registry import NOTHING
+from colltune.registry import Action, Registry
+from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.confirming import confirmed
@@ -29,7 +30,6 @@ from colltune.retraining.promotion import Verdict, judge
 from colltune.retraining.record import Record, Slot
 from colltune.retraining.site_file import Site
 from colltune.selector.demand import read_demand
-from colltune.selector.evaluation.folds import Source
 
 _NOTE_CHARACTERS = 2000
 Phase = Callable[[str], AbstractContextManager[Progress]]

@@ -13,8 +13,8 @@ from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.guard import Guard
-from colltune.models.registry import Entry
 from colltune.mpi.formats import FORMATS
+from colltune.registry import Entry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target
 from colltune.selector.demand import Demand, DemandLog
@@ -239,8 +239,8 @@ class Service:
         content = self._reports.get(bundle.id)
         if content is None:
             # they take a second to import, and few ask for a report
-            from colltune.selector.report.figures import figures  # noqa: PLC0415
-            from colltune.selector.report.html.page import page  # noqa: PLC0415
+            from colltune.report.figures import figures  # noqa: PLC0415
+            from colltune.report.html.page import page  # noqa: PLC0415
 
             content = page(figures(bundle)).encode()
             self._reports.put(bundle.id, content)

@@ -10,7 +10,7 @@ from colltune.domain import Context
 from colltune.errors import BundleError
 from colltune.files.reading import json_of
 from colltune.models.bundle import Bundle, load
-from colltune.models.registry import Entry, Event, Registry, slot_of
+from colltune.registry import Entry, Event, Registry, slot_of
 from colltune.server.settings import Settings
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from colltune.models.bundle import Bundle
-from colltune.models.registry import slot_of
-from colltune.models.registry.nearest import nearest_release
+from colltune.registry import slot_of
+from colltune.registry.nearest import nearest_release
 from colltune.server.answers import Answer
 from colltune.server.errors import NotReadyError, NotThereError, UnclearError
 from colltune.server.lru import Lru

@@ -16,8 +16,8 @@ import structlog
 
 from colltune.domain import Context
 from colltune.errors import BundleError, OutputError, RegistryConflict
-from colltune.models.registry.events import Event
-from colltune.models.registry.registry import NOTHING, Registry
+from colltune.registry.events import Event
+from colltune.registry.registry import NOTHING, Registry
 from colltune.server.auth.access import ForbiddenError
 from colltune.server.auth.scopes import Principal
 from colltune.server.errors import ClashError, NotThereError, RefusedError

@@ -9,7 +9,7 @@ import pytest
 from colltune.domain import Context
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.models.registry.events import Action, Event
+from colltune.registry.events import Action, Event
 from colltune.server.source import InForce
 from colltune.server.state import Loaded
 from colltune.server.views.overview import MOST_EVENTS, overview_view

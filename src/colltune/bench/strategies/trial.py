@@ -17,10 +17,10 @@ from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Measurement, Shape
 from colltune.errors import DataError
+from colltune.evaluation.folds import exhaustive_s, measured_columns
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit_cells
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.evaluation.folds import exhaustive_s, measured_columns
 
 
 @dataclass(frozen=True)

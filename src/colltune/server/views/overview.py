@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from colltune import __version__
 from colltune.domain import Context
 from colltune.errors import LibraryError
-from colltune.models.registry.events import Event
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, format_for, reads
+from colltune.registry.events import Event
 from colltune.server.state import Loaded
 from colltune.server.views.schemas import (
     CollectiveSummary,

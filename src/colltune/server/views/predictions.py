@@ -6,9 +6,9 @@ import numpy as np
 
 from colltune.domain import Configuration, Instance
 from colltune.errors import LibraryError
+from colltune.report.decisions import bounds
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.configuration import LARGEST_ELEMENT_BYTES, Target
-from colltune.selector.report.decisions import bounds
 from colltune.server.views.decisions import digits, short
 from colltune.server.views.schemas import PredictedConfiguration, PredictionView
 

@@ -1,0 +1,41 @@
+"""How good decisions are on what was not trained on.
+
+A split parts a dataset into cells to learn from and instances to decide (`splits`,
+`other_splits`). Tested is every instance whose default and at least one other configuration were
+measured. A choice that was not measured there counts as the default's time, and how many there were
+is told; the oracle chooses among what was measured. Beside the learners stand the library's
+default, the single best configuration, the oracle, the paper's learners as published, and log-log
+interpolation (`recipes`).
+Figures are means over instances (`figures`), with intervals over shapes (`bootstrap`).
+"""
+
+from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.figures import ALL, Score
+from colltune.evaluation.other_splits import LeaveAllocationOut, Transfer
+from colltune.evaluation.run import evaluate, evaluate_leave_one_out, evaluate_split
+from colltune.evaluation.splits import (
+    Extrapolation,
+    LeaveNodesOut,
+    LeavePpnOut,
+    MessageSizes,
+    NodeCounts,
+    Split,
+)
+
+__all__ = [
+    "ALL",
+    "Evaluation",
+    "Extrapolation",
+    "LeaveAllocationOut",
+    "LeaveNodesOut",
+    "LeavePpnOut",
+    "MessageSizes",
+    "NodeCounts",
+    "Score",
+    "Setup",
+    "Split",
+    "Transfer",
+    "evaluate",
+    "evaluate_leave_one_out",
+    "evaluate_split",
+]

@@ -1,0 +1,262 @@
+"""Replays the confirmation of decisions: one half of the record decides, the other one judges.
+
+A cell that was measured in several launches is parted by launches, one that was measured in a
+single launch by its repetitions, every other one to each half. Where there is but one number, it is
+in both halves, and only drawn noise keeps them apart.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from colltune.dataset import PerformanceDataset
+from colltune.decisions import Status
+from colltune.domain import Context, Measurement, Shape, Summary
+from colltune.evaluation.folds import Fold, exhaustive_s
+from colltune.evaluation.recipes import Choice, Fitted
+from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix
+from colltune.models.guard import Guard
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.confirming import (
+    MOST_LAUNCHES,
+    MOST_REPS,
+    TURN_S,
+    Cell,
+    Contest,
+    Judgement,
+    Times,
+    contests,
+    judge,
+)
+
+
+class Halves(NamedTuple):
+    """The record of a dataset in two halves; ``undivided`` cells of ``cells`` are in both."""
+
+    deciding: Times
+    judging: PerformanceDataset
+    undivided: int
+    cells: int
+
+    @property
+    def note(self) -> str:
+        """How the halves are apart, for people."""
+        text = "confirmed by one half of the launches or repetitions, judged by the other"
+        if not self.undivided:
+            return text
+        return (
+            f"{text}; {self.undivided} of {self.cells} cells have a single number, which is in"
+            " both halves: only --noise keeps them apart"
+        )
+
+
+def halves(dataset: PerformanceDataset) -> Halves:
+    """Part the timed measurements of `dataset`; what failed is left to the judging half."""
+    by_cell: dict[Cell, list[Measurement]] = {}
+    judging: list[Measurement] = []
+    for m in dataset.measurements():
+        if m.summary is None:
+            judging.append(m)
+        else:
+            by_cell.setdefault((m.configuration, m.instance), []).append(m)
+    deciding: dict[Cell, dict[str, Sequence[float]]] = {}
+    undivided = 0
+    for cell, found in by_cell.items():
+        found.sort(key=lambda m: m.launch)
+        mine, theirs = found[::2], found[1::2]
+        if not theirs:
+            mine, theirs = _by_repetitions(found[0])
+            undivided += mine == theirs
+        deciding[cell] = {m.launch: m.times_s or (_time_s(m),) for m in mine}
+        judging += theirs
+    return Halves(
+        deciding, PerformanceDataset.of(dataset.context, judging), undivided, len(by_cell)
+    )
+
+
+def _by_repetitions(measurement: Measurement) -> tuple[list[Measurement], list[Measurement]]:
+    times_s = measurement.times_s
+    if len(times_s) < 2:
+        return [measurement], [measurement]
+    first, second = (
+        replace(measurement, times_s=part, summary=Summary.of(part))
+        for part in (times_s[::2], times_s[1::2])
+    )
+    return [first], [second]
+
+
+def _time_s(measurement: Measurement) -> float:
+    assert measurement.summary is not None
+    return measurement.summary.time_s
+
+
+class Learner(Protocol):
+    """What a bundle comes from."""
+
+    @property
+    def name(self) -> str:
+        """How its figures are called."""
+        ...
+
+    @property
+    def guard(self) -> bool | Guard:
+        """How its decisions are guarded where nothing is measured."""
+        ...
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Return the bundle of a fold."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Confirmed:
+    """A learner whose decisions are confirmed as `colltune confirm` does, from the record.
+
+    ``noise`` is the standard deviation of the noise, drawn with ``seed``, on the log of the time of
+    a configuration in a launch. With it, each cell is measured in as many launches as are asked
+    for, recorded ones first; without it, in recorded ones only. Measuring ends at the share
+    ``budget`` of what measuring everything takes.
+    """
+
+    learner: Learner
+    deciding: Times
+    noise: float = 0.0
+    seed: int = 0
+    budget: float = math.inf
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label, or the learner's name and what follows."""
+        return self.label or f"{self.learner.name}, confirmed"
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; what is not measured is decided as without confirmation."""
+        bundle = self.learner.bundle(context, fold, jobs)
+        choice = Fitted(bundle, self.learner.guard).decide(context, fold, jobs)
+        judgements, confirm_s = self._replayed(bundle, fold)
+        decided = {
+            instance: judgement.configuration
+            for judgement in judgements
+            if judgement.status is not Status.PREDICTED
+            for instance in judgement.instances
+        }
+        instances = fold.testing.instances()
+        chosen = [decided.get(i, c) for i, c in zip(instances, choice.chosen, strict=True)]
+        return choice._replace(chosen=tuple(chosen), confirm_s=confirm_s)
+
+    def _replayed(self, bundle: Bundle, fold: Fold) -> tuple[list[Judgement], float]:
+        """Return what is known in the end, and the seconds of measuring it."""
+        selector = ModelSelector(bundle, guard=self.learner.guard)
+        asked = [
+            contest
+            for shape, sizes in _sizes(fold.testing).items()
+            for contest in contests(selector, fold.collective, shape, sizes)
+        ]
+        seed = (self.seed, zlib.crc32(f"{fold.collective} {fold.name}".encode()))
+        record = Record(self.deciding, self.noise, np.random.default_rng(seed))
+        return replay(asked, record, self.budget * exhaustive_s(fold.testing.time_s))
+
+
+class Record:
+    """Recorded repetitions, given out launch by launch, spread evenly over the recorded launch.
+
+    With `noise`, drawn by `rng`, there is always another launch, of other repetitions where there
+    are any left.
+    """
+
+    def __init__(self, times: Times, noise: float, rng: np.random.Generator) -> None:
+        self._times, self._noise, self._rng = times, noise, rng
+        self._launches: dict[Cell, int] = {}
+
+    def __contains__(self, cell: Cell) -> bool:
+        return cell in self._times
+
+    def time_s(self, cell: Cell) -> float:
+        """Return about what a call takes."""
+        return float(np.median(next(iter(self._times[cell].values()))))
+
+    def has_more(self, cell: Cell) -> bool:
+        """Tell whether there is another launch of `cell`."""
+        number, recorded = self._launches.get(cell, 0), len(self._times[cell])
+        return number < (MOST_LAUNCHES if self._noise else recorded)
+
+    def next(self, cell: Cell, count: int) -> tuple[str, Sequence[float]]:
+        """Return the name of the next launch of `cell`, and up to `count` repetitions of it."""
+        number = self._launches.get(cell, 0)
+        self._launches[cell] = number + 1
+        recorded = list(self._times[cell].items())
+        launch, times_s = recorded[number % len(recorded)]
+        turn, every = number // len(recorded), max(1, len(times_s) // count)
+        part = times_s[turn % every :: every][:count]
+        factor = math.exp(self._rng.normal(0.0, self._noise)) if self._noise else 1.0
+        return f"{launch}, {turn}", [time_s * factor for time_s in part]
+
+
+def replay(
+    asked: Sequence[Contest], record: Record, budget_s: float = math.inf
+) -> tuple[list[Judgement], float]:
+    """Measure what is asked, launch by launch, until all is decided or nothing is left.
+
+    What `record` does not have cannot run, and fails. In a launch goes first what is worth most per
+    second, while it fits into `budget_s`.
+
+    Returns
+    -------
+        What is known in the end, and the seconds of measuring it.
+    """
+    failed = {cell for contest in asked for cell in contest.cells if cell not in record}
+    times: dict[Cell, dict[str, Sequence[float]]] = {}
+    judgements = judge(asked, times, failed)
+    spent_s = 0.0
+    for _ in range(MOST_LAUNCHES):
+        plans = [_plan(judgement, record) for judgement in judgements if judgement.is_open]
+        for _, seconds, counts in sorted(plans, key=_worth, reverse=True):
+            if spent_s + seconds <= budget_s:
+                spent_s += seconds
+                for cell, count in counts.items():
+                    launch, repetitions_s = record.next(cell, count)
+                    times.setdefault(cell, {})[launch] = repetitions_s
+        judgements = judge(asked, times, failed)
+    return judgements, spent_s
+
+
+class _Plan(NamedTuple):
+    """How often a launch repeats each cell of a judgement, what that is worth, and its seconds."""
+
+    value: float
+    seconds: float
+    counts: dict[Cell, int]
+
+
+def _plan(judgement: Judgement, record: Record) -> _Plan:
+    counts: dict[Cell, int] = {}
+    seconds = 0.0
+    for instance in judgement.instances:
+        for configuration in (judgement.contest.default, *judgement.open_candidates):
+            cell = (configuration, instance)
+            if cell in record and record.has_more(cell):
+                time_s = record.time_s(cell)
+                turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
+                counts[cell] = judgement.turns(time_s) * turn
+                seconds += counts[cell] * time_s
+    return _Plan(judgement.value, seconds, counts)
+
+
+def _worth(plan: _Plan) -> float:
+    return plan.value / plan.seconds if plan.seconds else 0.0
+
+
+def _sizes(cells: CellMatrix) -> dict[Shape, list[int]]:
+    """Return the message sizes of each shape."""
+    found: dict[Shape, list[int]] = {}
+    for instance in cells.instances():
+        found.setdefault(instance.shape, []).append(instance.msize_bytes)
+    return found

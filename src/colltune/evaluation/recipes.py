@@ -1,0 +1,199 @@
+"""Who decides: the baselines, the published learners, and learners as `select` uses them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from colltune.decisions import Selector
+from colltune.domain import Collective, Configuration, Context
+from colltune.errors import DataError
+from colltune.evaluation.folds import Fold
+from colltune.models.bundle import Bundle
+from colltune.models.fitting import fit_cells
+from colltune.models.guard import Guard
+from colltune.models.learners import learner_entry
+from colltune.models.published import INTERPOLATION, PUBLISHED, predicted_s
+from colltune.selector.argmin import ModelSelector
+from colltune.selector.baselines import LibraryDefault, SingleBest, VirtualBest
+
+BASELINES = ("default", "single_best", "virtual_best")
+
+
+class Choice(NamedTuple):
+    """One recipe's decisions on a fold.
+
+    ``chosen`` (n) may hold configurations without a time on a test instance; ``problems`` say what
+    could not be fitted; ``confirm_s`` are the seconds that confirming them would have measured.
+    """
+
+    chosen: tuple[Configuration, ...]
+    fit_s: float
+    predict_s: float
+    problems: tuple[str, ...] = ()
+    confirm_s: float | None = None
+
+
+class Recipe(Protocol):
+    """Learns a fold's training cells and decides its test instances."""
+
+    @property
+    def name(self) -> str:
+        """How its figures are called."""
+        ...
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; `context` is that of the training cells."""
+        ...
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The library's default, the single best configuration of the training cells, or the oracle."""
+
+    name: str
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; see `Recipe`."""
+        started = time.perf_counter()
+        selector: Selector
+        if self.name == "single_best":
+            selector = SingleBest({fold.collective: fold.training}, context.library)
+        elif self.name == "virtual_best":
+            selector = VirtualBest({fold.collective: fold.testing}, context.library)
+        else:
+            selector = LibraryDefault(context.library)
+        chosen = [selector.select(i).configuration for i in fold.testing.instances()]
+        return Choice(tuple(chosen), 0.0, time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A learner of `colltune.models.published`: the least prediction, without guard."""
+
+    name: str
+    learner: str
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; where nothing can be predicted, the default is left."""
+        started = time.perf_counter()
+        time_s, failures = predicted_s(self.learner, fold.training, fold.testing)
+        default = Configuration.default(context.library, fold.collective)
+        candidates = (*fold.training.configurations, default)
+        least = np.where(np.isfinite(time_s), time_s, np.inf)
+        columns = np.where(np.isfinite(least).any(axis=1), least.argmin(axis=1), -1)
+        chosen = tuple(candidates[column] for column in columns)
+        seconds = time.perf_counter() - started
+        return Choice(chosen, seconds, 0.0, tuple(f"{self.name}: {f}" for f in failures))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A learner as `fit` and `select` use it."""
+
+    learner: str
+    guard: bool | Guard = True
+    feature_set: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The learner's name."""
+        return self.learner
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; see `Recipe`."""
+        started = time.perf_counter()
+        bundle = self.bundle(context, fold, jobs)
+        fitted_s = time.perf_counter() - started
+        return Fitted(bundle, self.guard).decide(context, fold, jobs)._replace(fit_s=fitted_s)
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Fit to the fold's training cells."""
+        cells = {fold.collective: fold.training}
+        return fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A bundle as it is, whatever it was fitted to."""
+
+    bundle: Bundle
+    guard: bool | Guard = True
+    name: str = "fitted"
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; see `Recipe`."""
+        started = time.perf_counter()
+        chooser = ModelSelector(self.bundle, guard=self.guard)
+        selections = chooser.select_many(fold.testing.instances())
+        seconds = time.perf_counter() - started
+        return Choice(tuple(s.configuration for s in selections), 0.0, seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class OfFolds:
+    """Bundles that were fitted to each fold before, so that several guards can decide by them."""
+
+    name: str
+    bundles: Mapping[tuple[Collective, str], Bundle]
+    guard: bool | Guard = True
+
+    @classmethod
+    def fit(
+        cls,
+        name: str,
+        context: Context,
+        folds: Sequence[Fold],
+        learner: str,
+        *,
+        jobs: int | None = None,
+    ) -> OfFolds:
+        """Fit `learner` to each of `folds`.
+
+        Raises
+        ------
+        DataError
+            If the learner is unknown or cannot be fitted.
+        """
+        bundles = {
+            (fold.collective, fold.name): fit_cells(
+                context, {fold.collective: fold.training}, learner, jobs=jobs
+            )
+            for fold in folds
+        }
+        return cls(name, bundles)
+
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions of the fold's bundle."""
+        return Fitted(self.bundle(context, fold, jobs), self.guard).decide(context, fold, jobs)
+
+    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
+        """Return the fold's bundle."""
+        return self.bundles[fold.collective, fold.name]
+
+
+def references() -> tuple[Recipe, ...]:
+    """Return the learned baselines that are always shown."""
+    published = (Published(f"published_{name}", name) for name in PUBLISHED)
+    return (*published, Published(INTERPOLATION, INTERPOLATION))
+
+
+def learned(
+    names: Sequence[str], *, guard: bool | Guard, feature_set: str | None
+) -> tuple[Learned, ...]:
+    """Return the learners called `names`.
+
+    Raises
+    ------
+    DataError
+        If one is unknown or given twice.
+    """
+    for name in names:
+        learner_entry(name)
+        if names.count(name) > 1:
+            raise DataError(f"learner {name!r} is given twice; drop one")
+    return tuple(Learned(name, guard, feature_set) for name in names)

@@ -1,0 +1,371 @@
+"""Fits and decides every fold of a split, folds and recipes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from joblib import delayed
+from numpy.typing import NDArray
+
+from colltune import __version__
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.dataset.profile import Profile
+from colltune.domain import Context
+from colltune.errors import DataError
+from colltune.evaluation.by_time import weigh
+from colltune.evaluation.confirmed import Confirmed, halves
+from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.folds import (
+    Fold,
+    Source,
+    SplitError,
+    digest,
+    exhaustive_s,
+    measured_columns,
+)
+from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.recipes import (
+    BASELINES,
+    Baseline,
+    Choice,
+    Learned,
+    Recipe,
+    learned,
+    references,
+)
+from colltune.evaluation.splits import LeaveNodesOut, MaskSplit, NodeCounts, Split
+from colltune.models.cells import CellMatrix
+from colltune.models.fitting import Progress
+from colltune.models.guard import Guard
+from colltune.models.workers import cluster, processes, spread
+
+Numbers = NDArray[np.float64]
+
+
+def evaluate_split(  # noqa: PLR0913
+    dataset: PerformanceDataset,
+    split: Split,
+    *,
+    learners: Sequence[str] = ("auto",),
+    guard: bool | Guard = True,
+    noise: float = 0.0,
+    seed: int = 0,
+    max_nprocs: int | None = None,
+    feature_set: str | None = None,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    judged_by: Objective | None = None,
+    allocation_of: Mapping[str, str] | None = None,
+    with_references: bool = True,
+    jobs: int | None = None,
+    profile: Profile | None = None,
+    confirm: bool = False,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare learners with the baselines on the folds of `split`.
+
+    Parameters
+    ----------
+    dataset
+        The measurements.
+    split
+        What is trained on and what is tested.
+    learners
+        Names of `LEARNERS`, or ``auto``.
+    guard
+        Whether the learners keep the default unless the gain is beyond the model's error; a
+        `Guard` sets its own limits; the baselines have no guard.
+    noise, seed
+        Standard deviation of normal noise on the log of training times, for noise-free data: one
+        noisy measurement of everything, whatever the folds. The seed is that of intervals, too.
+    max_nprocs
+        Leave out instances with more processes, in training and test.
+    feature_set
+        A name of `FEATURE_SETS` for all learners; by default each learner's own.
+    objective
+        The statistic of the repetitions that is learned.
+    judged_by
+        The statistic by which decisions are judged, by default the one that is learned.
+    allocation_of
+        The allocation of each launch, by default one of its own.
+    with_references
+        Whether the paper's learners and interpolation are shown beside default, single best and
+        virtual best.
+    jobs
+        Processes at most, by default one per usable core. Results do not depend on it.
+    profile
+        Of an application: instances count by the time that it spends on them.
+    confirm
+        Whether learners are shown a second time, their decisions confirmed by measuring (see
+        `colltune.evaluation.confirmed`); all are judged by the half of the record that
+        confirms nothing. The noise is on each launch that confirms, too.
+    progress
+        Called as ``progress(done, total, next)``, total being folds times recipes.
+
+    Raises
+    ------
+    DataError
+        If the split leaves nothing to do, a learner cannot be fitted, or a number makes no sense.
+    SplitError
+        If decisions cannot be confirmed after this split.
+    """
+    if not 0 <= noise < 10:
+        raise DataError(f"noise {noise} is no standard deviation of log times; 0.05 is 5 %")
+    if seed < 0:
+        raise DataError(f"seed {seed} must not be negative")
+    others = references() if with_references else ()
+    notes: tuple[str, ...] = ()
+    asked = learned(learners, guard=guard, feature_set=feature_set)
+    recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
+    judge = judged_by or objective
+    source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
+    if confirm:
+        if not isinstance(split, MaskSplit):
+            raise SplitError(
+                f"the split {split.name} leaves no second half of the record to judge by; --confirm"
+                " needs another --split"
+            )
+        halved = halves(dataset)
+        source = replace(source, judging=halved.judging)
+        recipes += [Confirmed(learner, halved.deciding, noise, seed) for learner in asked]
+        notes = (halved.note,)
+    folds = split.folds(source)
+    weighting = None
+    if profile is not None:
+        folds, weights, weighting = weigh(folds, profile)
+        notes = (*notes, weighting.note)
+    tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
+    if weighting is not None:
+        tested = replace(tested, weight=np.concatenate(weights))
+    setup = Setup(
+        dataset.context,
+        digest(dataset),
+        split.name,
+        split.options(),
+        noise,
+        seed,
+        max_nprocs,
+        judge.value,
+        weighting.profile if weighting else None,
+        confirm,
+    )
+    return Evaluation(
+        setup,
+        bool(guard),
+        objective.value,
+        _node_counts(f.training.nodes for f in folds),
+        _node_counts(f.testing.nodes for f in folds),
+        tested,
+        choices,
+        __version__,
+        (*notes, *problems),
+        weighting.covered if weighting else None,
+    )
+
+
+def decided(
+    context: Context,
+    folds: Sequence[Fold],
+    recipes: Sequence[Recipe],
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Instances, dict[str, Decided], list[str]]:
+    """Let `recipes` decide all `folds`.
+
+    Returns
+    -------
+        The tested instances, what each recipe chose by its name, and what could not be fitted.
+
+    Raises
+    ------
+    DataError
+        If a recipe cannot learn from a fold.
+    """
+    choices = _decided(context, folds, recipes, jobs, progress)
+    made = {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes}
+    return _tested(folds), made, _problems(choices)
+
+
+def evaluate(  # noqa: PLR0913
+    dataset: PerformanceDataset,
+    *,
+    train_nodes: Iterable[int],
+    test_nodes: Iterable[int],
+    learners: Sequence[str] = ("knn", "gam", "xgboost"),
+    guard: bool = True,
+    noise: float = 0.0,
+    seed: int = 0,
+    max_nprocs: int | None = None,
+    feature_set: str | None = None,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    judged_by: Objective | None = None,
+    jobs: int | None = None,
+) -> Evaluation:
+    """Train on some node counts and test on others; see `evaluate_split`.
+
+    `train_nodes` and `test_nodes` are numbers of nodes; `learners`, `guard`, `noise`, `seed`,
+    `max_nprocs`, `feature_set` and `jobs` are as there.
+
+    Raises
+    ------
+    DataError
+        If node counts are not in the data or in both lists, or the split leaves nothing to do.
+    """
+    return evaluate_split(
+        dataset,
+        NodeCounts(tuple(sorted(set(train_nodes))), tuple(sorted(set(test_nodes)))),
+        learners=learners,
+        guard=guard,
+        noise=noise,
+        seed=seed,
+        max_nprocs=max_nprocs,
+        feature_set=feature_set,
+        objective=objective,
+        judged_by=judged_by,
+        with_references=False,
+        jobs=jobs,
+    )
+
+
+def evaluate_leave_one_out(
+    dataset: PerformanceDataset,
+    *,
+    learners: Sequence[str] = ("knn", "gam", "xgboost"),
+    guard: bool = True,
+    feature_set: str | None = None,
+    objective: Objective = DEFAULT_OBJECTIVE,
+    judged_by: Objective | None = None,
+    jobs: int | None = None,
+) -> Evaluation:
+    """Leave one node count out at a time and pool the decisions on all; see `evaluate_split`.
+
+    `learners`, `guard`, `feature_set` and `jobs` are as there.
+
+    Raises
+    ------
+    DataError
+        If no collective was measured on 3 node counts.
+    """
+    return evaluate_split(
+        dataset,
+        LeaveNodesOut(),
+        learners=learners,
+        guard=guard,
+        feature_set=feature_set,
+        objective=objective,
+        judged_by=judged_by,
+        with_references=False,
+        jobs=jobs,
+    )
+
+
+def _decided(
+    context: Context,
+    folds: Sequence[Fold],
+    recipes: Sequence[Recipe],
+    jobs: int | None,
+    progress: Progress | None,
+) -> dict[str, list[Choice]]:
+    """Let every recipe decide every fold; return the choices by recipe, fold by fold."""
+    # fold by fold, not recipe by recipe, so that what is done tells how long the rest takes
+    tasks = [(recipe, fold) for fold in folds for recipe in recipes]
+    told = progress or (lambda _done, _total, _next: None)
+    told(0, len(tasks), _named(*tasks[0]) if tasks else "")
+    n_cells = sum(int(np.isfinite(fold.training.time_s).sum()) for fold in folds)
+    n_processes = processes(len(folds), n_cells, jobs)
+    inner = 1 if n_processes > 1 or cluster() else jobs
+    calls = (delayed(_decide)(recipe, context, fold, inner) for recipe, fold in tasks)
+    choices: dict[str, list[Choice]] = {recipe.name: [] for recipe in recipes}
+    for done, (task, choice) in enumerate(
+        zip(tasks, spread(calls, n_processes), strict=True), start=1
+    ):
+        if isinstance(choice, DataError):
+            raise choice
+        choices[task[0].name].append(choice)
+        told(done, len(tasks), _named(*tasks[done]) if done < len(tasks) else "")
+    return choices
+
+
+def _named(recipe: Recipe, fold: Fold) -> str:
+    return f"{fold.collective}, without {fold.name}: {recipe.name}"
+
+
+def _decide(recipe: Recipe, context: Context, fold: Fold, jobs: int | None) -> Choice | DataError:
+    try:
+        return recipe.decide(context, fold, jobs)
+    except DataError as error:
+        return DataError(f"{recipe.name}, {fold.collective}, without {fold.name}: {error}")
+
+
+def _node_counts(nodes: Iterable[NDArray[np.int64]]) -> tuple[int, ...]:
+    return tuple(sorted({int(n) for counts in nodes for n in counts}))
+
+
+def _tested(folds: Sequence[Fold]) -> Instances:
+    cells = [fold.testing for fold in folds]
+    best = [np.nanargmin(c.time_s, axis=1) for c in cells]
+    default = [np.full(len(c), c.default_column) for c in cells]
+    return Instances(
+        collective=tuple(f.collective.value for f in folds for _ in range(len(f.testing))),
+        fold=tuple(f.name for f in folds for _ in range(len(f.testing))),
+        nodes=np.concatenate([c.nodes for c in cells]),
+        ppn=np.concatenate([c.ppn for c in cells]),
+        msize_bytes=np.concatenate([c.msize_bytes for c in cells]),
+        default_s=_chosen_of_all(cells, default),
+        best_s=_chosen_of_all(cells, best),
+        best=tuple(c.configurations[k].id for c, ks in zip(cells, best, strict=True) for k in ks),
+    )
+
+
+def _chosen_of_all(cells: Sequence[CellMatrix], columns: Sequence[NDArray[np.int64]]) -> Numbers:
+    pairs = zip(cells, columns, strict=True)
+    return np.concatenate([_chosen(c.time_s, chosen) for c, chosen in pairs])
+
+
+def _of_recipe(recipe: Recipe, folds: Sequence[Fold], choices: Sequence[Choice]) -> Decided:
+    columns = [measured_columns(f.testing, c.chosen) for f, c in zip(folds, choices, strict=True)]
+    confirmed = isinstance(recipe, Confirmed)
+    chosen = [configuration for choice in choices for configuration in choice.chosen]
+    kept = np.array([c.is_default for c in chosen], np.bool_)
+    default = np.concatenate(
+        [c == f.testing.default_column for f, c in zip(folds, columns, strict=True)]
+    )
+    return Decided(
+        tuple(c.id for c in chosen),
+        _chosen_of_all([f.testing for f in folds], columns),
+        kept,
+        default & ~kept,
+        np.concatenate([_noise_of_choice(f, c) for f, c in zip(folds, columns, strict=True)]),
+        _seconds(folds, [c.fit_s for c in choices]),
+        _seconds(folds, [c.predict_s for c in choices]),
+        isinstance(recipe, Learned | Confirmed),
+        _seconds(folds, [c.confirm_s or 0.0 for c in choices]) if confirmed else {},
+        _seconds(folds, [exhaustive_s(f.testing.time_s) for f in folds]) if confirmed else {},
+    )
+
+
+def _chosen(values: Numbers, columns: NDArray[np.int64]) -> Numbers:
+    return np.asarray(values[np.arange(len(values)), columns])
+
+
+def _noise_of_choice(fold: Fold, columns: NDArray[np.int64]) -> Numbers:
+    """Return the standard deviation of the log ratio of selected and default, shape (n)."""
+    column = fold.testing.default_column
+    assert column is not None
+    variance = _chosen(fold.variance, columns) + fold.variance[:, column]
+    return np.where(columns == column, 0.0, np.sqrt(variance))
+
+
+def _seconds(folds: Sequence[Fold], spent: Sequence[float]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for fold, seconds in zip(folds, spent, strict=True):
+        total[fold.collective.value] = total.get(fold.collective.value, 0.0) + seconds
+    return total
+
+
+def _problems(choices: Mapping[str, Sequence[Choice]]) -> list[str]:
+    """Return what could not be fitted, each configuration once."""
+    found = [problem for of_recipe in choices.values() for c in of_recipe for problem in c.problems]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,269 @@
+"""Which cells are trained on and which are tested: every split is a frozen object.
+
+Most splits are masks over one collective's instances, a list of (name, train, test) of them, all
+shape (n). A collective that a split does not apply to (too few node counts, say) takes no part;
+where none is left, an error says what the data has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.evaluation.folds import Fold, Source, SplitError, fold
+from colltune.models.cells import CellMatrix
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+_LEAST_COUNTS = 3
+
+
+class Mask(NamedTuple):
+    """One fold of one collective: which of its instances are trained on and which are tested."""
+
+    name: str
+    train: Flags
+    test: Flags
+
+
+class Split(Protocol):
+    """A way to part a dataset into what is learned and what is tested."""
+
+    @property
+    def name(self) -> str:
+        """The split's name on the command line."""
+        ...
+
+    def options(self) -> dict[str, Any]:
+        """Return what else defines the split, JSON-able."""
+        ...
+
+    def folds(self, source: Source) -> list[Fold]:
+        """Return the folds, collective by collective.
+
+        Raises
+        ------
+        SplitError
+            If the split cannot be made of this data; the message says why.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MaskSplit(ABC):
+    """A split whose folds are masks over the instances of one dataset."""
+
+    name: ClassVar[str]
+    needs: ClassVar[str]
+
+    @abstractmethod
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return the folds of one collective, none if the split does not apply to it."""
+
+    def check(self, source: Source) -> None:  # noqa: B027
+        """Raise `SplitError` if the options do not fit the data."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the fields that are set, tuples as lists."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
+            if value is not None
+        }
+
+    def folds(self, source: Source) -> list[Fold]:
+        """Return the folds of all collectives; see `Split.folds`.
+
+        Raises
+        ------
+        SplitError
+            If nothing is left to evaluate.
+        """
+        self.check(source)
+        found = [
+            fold(mask.name, source.learned[c].rows(mask.train), cells.rows(mask.test), source.noise)
+            for c, cells in source.matrices.items()
+            for mask in self.masks(cells)
+        ]
+        folds = [one for one in found if one is not None]
+        if not folds:
+            raise SplitError(
+                f"the split {self.name} leaves nothing to evaluate: it needs {self.needs}, and test"
+                " instances whose default and another configuration were measured;"
+                f" the data has {_described(source)}"
+            )
+        return folds
+
+
+@dataclass(frozen=True)
+class NodeCounts(MaskSplit):
+    """Train on some node counts, test on others.
+
+    ``train_nodes`` and ``test_nodes`` are numbers of nodes.
+    """
+
+    name: ClassVar[str] = "node-counts"
+    needs: ClassVar[str] = "a collective measured on training and test node counts"
+    train_nodes: tuple[int, ...]
+    test_nodes: tuple[int, ...]
+
+    def check(self, source: Source) -> None:
+        """Raise `SplitError` unless all node counts are in the data and none is in both lists.
+
+        Raises
+        ------
+        SplitError
+            Naming the node counts.
+        """
+        known = _distinct(source.dataset.frame["nodes"])
+        for what, asked in (("training", self.train_nodes), ("test", self.test_nodes)):
+            if not asked:
+                raise SplitError(f"no {what} node counts given; the data has {_listed(known)}")
+            missing = [n for n in asked if n not in known]
+            if missing:
+                raise SplitError(
+                    f"{what} node counts {_listed(missing)} are not in the data,"
+                    f" which has {_listed(known)}"
+                )
+        both = sorted(set(self.train_nodes) & set(self.test_nodes))
+        if both:
+            raise SplitError(f"node counts {_listed(both)} are in both training and test; drop one")
+
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return the one fold."""
+        train, test = np.isin(cells.nodes, self.train_nodes), np.isin(cells.nodes, self.test_nodes)
+        return [Mask(f"nodes {_listed(self.test_nodes)}", train, test)]
+
+
+@dataclass(frozen=True)
+class LeaveNodesOut(MaskSplit):
+    """Leave each node count of a collective out once, trained on its others."""
+
+    name: ClassVar[str] = "leave-nodes-out"
+    needs: ClassVar[str] = "a collective measured on at least 3 node counts"
+
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return a fold per node count."""
+        counts = _distinct(cells.nodes)
+        if len(counts) < _LEAST_COUNTS:
+            return []
+        return [Mask(f"nodes {n}", cells.nodes != n, cells.nodes == n) for n in counts]
+
+
+@dataclass(frozen=True)
+class LeavePpnOut(MaskSplit):
+    """Leave each ppn (or each of ``ppn``) out once, trained on the others."""
+
+    name: ClassVar[str] = "leave-ppn-out"
+    needs: ClassVar[str] = "a collective measured with at least 2 different ppn"
+    ppn: tuple[int, ...] | None = None
+
+    def check(self, source: Source) -> None:
+        """Raise `SplitError` if a ppn was asked for that is not in the data.
+
+        Raises
+        ------
+        SplitError
+            Naming it, and those that are.
+        """
+        known = _distinct(source.dataset.frame["ppn"])
+        missing = [p for p in self.ppn or () if p not in known]
+        if missing:
+            raise SplitError(
+                f"ppn {_listed(missing)} of --ppn is not in the data, which has {_listed(known)}"
+            )
+
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return a fold per ppn."""
+        counts = _distinct(cells.ppn)
+        if len(counts) < 2:
+            return []
+        asked = [p for p in counts if self.ppn is None or p in self.ppn]
+        return [Mask(f"ppn {p}", cells.ppn != p, cells.ppn == p) for p in asked]
+
+
+@dataclass(frozen=True)
+class Extrapolation(MaskSplit):
+    """Train on the smaller node counts of a collective, test on the larger ones.
+
+    Tested is the upper third of a collective's node counts (rounded down, at least one), or the
+    ``largest`` so many, or all ``above`` so many nodes. At least two are left to train on: what
+    grows with nodes cannot be seen on one.
+    """
+
+    name: ClassVar[str] = "extrapolation"
+    needs: ClassVar[str] = (
+        "a collective measured on at least 2 smaller node counts and a larger one"
+    )
+    largest: int | None = None
+    above: int | None = None
+
+    def check(self, source: Source) -> None:
+        """Raise `SplitError` if the options contradict each other.
+
+        Raises
+        ------
+        SplitError
+            Naming them.
+        """
+        if self.largest is not None and self.above is not None:
+            raise SplitError("--largest and --above both say which node counts to test; give one")
+        if self.largest is not None and self.largest < 1:
+            raise SplitError(f"--largest {self.largest} must be at least 1")
+
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return the one fold."""
+        counts = _distinct(cells.nodes)
+        largest = max(1, len(counts) // 3) if self.largest is None else self.largest
+        tested = counts[-largest:]
+        if self.above is not None:
+            tested = [n for n in counts if n > self.above]
+        if not tested or len(counts) - len(tested) < 2:
+            return []
+        test = np.isin(cells.nodes, tested)
+        return [Mask(f"nodes {_listed(tested)}", ~test, test)]
+
+
+@dataclass(frozen=True)
+class MessageSizes(MaskSplit):
+    """Two random halves of the message sizes, each tested once.
+
+    ``seed`` decides which sizes are left out.
+    """
+
+    name: ClassVar[str] = "message-sizes"
+    needs: ClassVar[str] = "a collective measured with at least 4 message sizes"
+    seed: int = 0
+
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return the two folds."""
+        sizes = np.unique(cells.msize_bytes)
+        if len(sizes) < 4:
+            return []
+        drawn = np.random.default_rng(self.seed).permutation(sizes)
+        half = np.isin(cells.msize_bytes, drawn[: len(drawn) // 2])
+        return [Mask("sizes, half 1", ~half, half), Mask("sizes, half 2", half, ~half)]
+
+
+def _distinct(numbers: Iterable[Any]) -> list[int]:
+    return sorted({int(n) for n in numbers})
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
+
+
+def _described(source: Source) -> str:
+    """Return what each collective was measured on."""
+    parts = [
+        f"{collective} on {_listed(_distinct(cells.nodes))} nodes with ppn"
+        f" {_listed(_distinct(cells.ppn))}"
+        + ("" if cells.default_column is not None else " but never its default")
+        for collective, cells in source.matrices.items()
+    ]
+    return "; ".join(parts) or "no measurement that is ok"

@@ -1,0 +1,192 @@
+"""Task times in a file: what was measured, so that composing can be done again without measuring.
+
+Version 1: text, one JSON object a line. The first names format, version and context; each further
+one is a series, appended when it was measured. A last line that a kill cut off is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from colltune.domain import Configuration, Context, RunStatus, Shape
+from colltune.errors import DataError, OutputError
+from colltune.files import whole
+from colltune.files.reading import json_of, text_of
+from colltune.han.series import Manner, Measured, together
+
+FORMAT, VERSION = "colltune-han-tasks", 1
+_KEYS = ("shape", "setup", "segments", "manner", "status", "message", "wall_s", "times_s")
+
+
+@dataclass(frozen=True)
+class TaskTimes:
+    """All series of one machine, in the order in which they were measured."""
+
+    context: Context
+    series: tuple[Measured, ...] = ()
+    _index: dict[tuple[Shape, Configuration], list[Measured]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        for one in self.series:
+            self._index.setdefault((one.shape, one.setup), []).append(one)
+
+    def covers(self, shape: Shape, setup: Configuration, segments: int) -> bool:
+        """Tell whether nothing is to be measured for so many segments."""
+        return any(s.covers(segments) for s in self._index.get((shape, setup), ()))
+
+    def of(self, shape: Shape, setup: Configuration, segments: int) -> Measured | None:
+        """Return the repetitions that tell the time of so many segments; None if there are none."""
+        found = self._index.get((shape, setup), ())
+        fine = [s for s in found if s.times_s]
+        longest = max((s.segments for s in fine if s.covers(segments)), default=None)
+        return together([s for s in fine if s.segments == longest])
+
+    def with_series(self, series: Iterable[Measured]) -> TaskTimes:
+        """Return these and further series."""
+        return TaskTimes(self.context, (*self.series, *series))
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds that measuring all series took."""
+        return sum(one.wall_s for one in self.series)
+
+
+def read(path: Path) -> TaskTimes:
+    """Return what a file holds.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, is of another version, or a line makes no sense.
+    """
+    text = text_of(path, DataError, "name a file of task times")
+    # what follows the last end of line was cut off by a kill
+    lines = text.split("\n")[:-1]
+    if not lines:
+        raise DataError(f"{path}: empty; name a file that `colltune han measure` wrote")
+    context = _context(path, _object(path, 1, lines[0]))
+    series = (_series(path, n, _object(path, n, line)) for n, line in enumerate(lines[1:], 2))
+    return TaskTimes(context, tuple(series))
+
+
+def begin(path: Path, context: Context) -> TaskTimes:
+    """Return what is in the file, which is made if there is none.
+
+    Raises
+    ------
+    DataError
+        If it holds task times of another context, or none.
+    OutputError
+        If it cannot be written.
+    """
+    if not path.exists():
+        head = {"format": FORMAT, "version": VERSION, "context": _context_dict(context)}
+        with whole(path) as temporary:
+            temporary.write_text(json.dumps(head) + "\n", encoding="utf-8")
+        return TaskTimes(context)
+    found = read(path)
+    if found.context != context:
+        raise DataError(
+            f"{path} holds task times of {found.context}, not of {context}; name another file"
+        )
+    _cut_last_line(path)
+    return found
+
+
+def append(path: Path, series: Iterable[Measured]) -> None:
+    """Append series, each safe on disk when this returns.
+
+    Raises
+    ------
+    OutputError
+        If they cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            for one in series:
+                stream.write(json.dumps(_as_dict(one)) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _cut_last_line(path: Path) -> None:
+    """Remove what a kill left of a line, so that the next one begins on its own."""
+    data = path.read_bytes()
+    if not data.endswith(b"\n"):
+        with whole(path) as temporary:
+            temporary.write_bytes(data[: data.rfind(b"\n") + 1])
+
+
+def _context_dict(context: Context) -> dict[str, str]:
+    names = ("machine", "library", "library_version", "fabric")
+    return {name: str(getattr(context, name)) for name in names}
+
+
+def _as_dict(series: Measured) -> dict[str, Any]:
+    return {
+        "shape": str(series.shape),
+        "setup": series.setup.id,
+        "segments": series.segments,
+        "manner": series.manner.value,
+        "status": series.status.value,
+        "message": series.message,
+        "wall_s": round(series.wall_s, 6),
+        "times_s": series.times_s,
+    }
+
+
+def _object(path: Path, number: int, line: str) -> Mapping[str, Any]:
+    try:
+        found = json_of(line)
+    except ValueError as error:
+        raise DataError(f"{path}: line {number} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: line {number} is no JSON object")
+    return found
+
+
+def _context(path: Path, head: Mapping[str, Any]) -> Context:
+    if head.get("format") != FORMAT:
+        raise DataError(f"{path}: line 1: no file of task times ({FORMAT})")
+    if head.get("version") != VERSION:
+        raise DataError(
+            f"{path}: line 1: version {head.get('version')!r}; this colltune reads {VERSION}"
+        )
+    found = head.get("context")
+    if not isinstance(found, dict) or not {"machine", "library", "library_version"} <= set(found):
+        raise DataError(f"{path}: line 1: no context with machine, library and library_version")
+    return Context(**{name: str(value) for name, value in found.items()})
+
+
+def _series(path: Path, number: int, line: Mapping[str, Any]) -> Measured:
+    missing = [key for key in _KEYS if key not in line]
+    if missing:
+        raise DataError(f"{path}: line {number} has no {missing[0]!r}")
+    try:
+        nodes, _, ppn = str(line["shape"]).partition("x")
+        return Measured(
+            Shape(int(nodes), int(ppn)),
+            Configuration.parse(str(line["setup"])),
+            int(line["segments"]),
+            Manner(line["manner"]),
+            tuple(_repetitions(line["times_s"])),
+            float(line["wall_s"]),
+            RunStatus(line["status"]),
+            str(line["message"]),
+        )
+    except (DataError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: line {number}: {error}") from error
+
+
+def _repetitions(times: Any) -> Iterator[tuple[tuple[float, ...], ...]]:
+    for repetition in times:
+        yield tuple(tuple(float(t) for t in leader) for leader in repetition)

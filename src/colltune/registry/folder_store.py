@@ -1,0 +1,326 @@
+"""A registry in a folder: on a local file system, or on NFS and its like, without locks.
+
+Nothing here asks a server for locks, or expects that a lock of one host is seen on another.
+
+- A file that must be made once (an event of the history) is written under a temporary name, forced
+  to disk, and given its name by link(2), which fails if the name is taken. On NFS it is the server
+  that does so, at once. Its answer can get lost and the request be repeated, which then fails
+  although it was done; the temporary file has two links in that case, and that counts.
+- A bundle is written into a temporary folder, forced to disk, and renamed. Whoever comes second
+  finds a folder there and is content, since equal names mean equal content.
+- ``current/<slot>`` is made under a temporary name and renamed.
+- An NFS client remembers listings and absent names for as long as its attributes live, 30 to 60 s
+  unless mounted otherwise (``acdirmin``, ``acdirmax``, ``lookupcache=positive``). Readers see a
+  promotion after that time at most. Writers make and remove a file in a folder before they list it,
+  upon which the client asks the server.
+- Ages are told by the clock that sets the files' times, which is the server's.
+
+Of the file system it needs link(2) within a folder, and rename(2).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from colltune.errors import BundleError, OutputError
+from colltune.models.bundle import Bundle, load
+
+_CURRENT = "current"
+_BUNDLES = "bundles"
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
+_WRITTEN = ("bundles/.*", "current/.*", "history/.*", "reports/*/.*", "work/.*", ".clock.*")
+"""Where names of `_temporary_beside` can be."""
+_MOST_BYTES = 1 << 24
+
+
+class FolderStore:
+    """See `colltune.registry.store.Store`.
+
+    Parameters
+    ----------
+    root
+        The registry's folder; made by the first write.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.where = str(root)
+        self.lists_late = True
+
+    def names(self, folder: str, *, fresh: bool = False) -> list[str]:
+        """Return the names in `folder`.
+
+        Raises
+        ------
+        BundleError
+            If the folder cannot be read.
+        """
+        path = self.root / folder
+        if fresh:
+            with suppress(OSError):
+                probe = _temporary_beside(path / "fresh")
+                probe.touch(exist_ok=False)
+                probe.unlink()
+        try:
+            # servers list the history each second, and Path objects cost ten times as much
+            found = sorted(os.listdir(path))  # noqa: PTH208
+        except FileNotFoundError:
+            self._check_root()
+            return []
+        except OSError as error:
+            raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+        return [name for name in found if not name.startswith(".")]
+
+    def _check_root(self) -> None:
+        if not self.root.is_dir():
+            what = "is no folder" if self.root.exists() else "no such registry"
+            raise BundleError(f"{self.root}: {what}; make one with `colltune bundles add BUNDLE`")
+
+    def read(self, key: str) -> bytes | None:
+        """Return the content of a file.
+
+        Raises
+        ------
+        BundleError
+            If it is there, but cannot be read.
+        """
+        path = self.root / key
+        try:
+            return _plain_content(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Make a file unless there is one."""
+        target = self.root / key
+        temporary = _temporary_beside(target)
+        with _writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _write_synced(temporary, content)
+                made = _linked(temporary, target)
+            finally:
+                temporary.unlink(missing_ok=True)
+            if made:
+                _sync_folder(target.parent)
+            return made
+
+    def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
+        """Make a folder unless there is one.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        """
+        del last
+        target = self.root / folder
+        temporary = _temporary_beside(target)
+        with _writing(target):
+            try:
+                temporary.mkdir(parents=True)
+                for name, content in files.items():
+                    _write_synced(temporary / name, content)
+                try:
+                    temporary.rename(target)
+                except OSError:
+                    if not target.is_dir():
+                        raise
+                _sync_folder(target.parent)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+
+    def remove(self, key: str) -> None:
+        """Remove a file or folder."""
+        target = self.root / key
+        with _writing(target):
+            if target.is_symlink() or not target.is_dir():
+                target.unlink(missing_ok=True)
+                return
+            doomed = _temporary_beside(target)
+            with suppress(FileNotFoundError):
+                target.rename(doomed)
+                shutil.rmtree(doomed)
+
+    def described(self, folder: str) -> Bundle:
+        """Return a bundle without its models."""
+        return load(self.local(folder), ())
+
+    def local(self, folder: str, *, fresh: bool = False) -> Path:
+        """Return the folder itself, if it is plain.
+
+        Raises
+        ------
+        BundleError
+            If there is no such bundle, or it is not plain.
+        """
+        del fresh
+        try:
+            return plain_folder(self.root / folder)
+        except FileNotFoundError:
+            self._check_root()
+            raise BundleError(
+                f"{self.root / folder}: no such bundle in the registry; `colltune bundles list`"
+                " shows them"
+            ) from None
+
+    def forget_local(self, folder: str) -> bool:
+        """Return that there is no copy."""
+        del folder
+        return False
+
+    def size_bytes(self, folder: str) -> int:
+        """Return how much the files of `folder` hold."""
+        with os.scandir(self.root / folder) as entries:
+            return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+
+    def age_s(self, key: str) -> float | None:
+        """Return for how long a file has been as it is."""
+        try:
+            then_s = (self.root / key).lstat().st_mtime
+        except OSError:
+            return None
+        return self._now_s() - then_s
+
+    def _now_s(self) -> float:
+        probe = _temporary_beside(self.root / "clock")
+        try:
+            probe.touch(exist_ok=False)
+        except OSError:
+            # nothing can be written, so nothing will be removed either
+            return time.time()
+        now_s = probe.stat().st_mtime
+        probe.unlink()
+        return now_s
+
+    def leftovers(self) -> list[str]:
+        """Return what was written under temporary names."""
+        found = (path for pattern in _WRITTEN for path in self.root.glob(pattern))
+        written = (path for path in found if _TEMPORARY.fullmatch(path.name))
+        return sorted(path.relative_to(self.root).as_posix() for path in written)
+
+    def touch(self, key: str) -> None:
+        """Make the age of a file 0."""
+        with suppress(OSError):
+            os.utime(self.root / key)
+
+    def point(self, name: str, bundle_id: str) -> None:
+        """Switch the symbolic link ``current/<name>``."""
+        link = self.root / _CURRENT / name
+        temporary = _temporary_beside(link)
+        with _writing(link):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                temporary.symlink_to(Path("..", _BUNDLES, bundle_id))
+                temporary.replace(link)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def pointed(self, name: str) -> str | None:
+        """Return what the symbolic link ``current/<name>`` points to."""
+        try:
+            return (self.root / _CURRENT / name).readlink().name
+        except OSError:
+            return None
+
+
+def plain_folder(path: Path) -> Path:
+    """Return `path`, which must be a folder of plain files and no symbolic link.
+
+    Raises
+    ------
+    BundleError
+        If it is anything else.
+    FileNotFoundError
+        If there is nothing.
+    """
+    try:
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise BundleError(
+                f"{path}: a symbolic link or no folder; a registry holds bundles themselves,"
+                " add it with `colltune bundles add`"
+            )
+        with os.scandir(path) as entries:
+            strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+    if strange:
+        raise BundleError(f"{path / strange[0]}: no plain file; remove it")
+    return path
+
+
+def _temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path}: {error.strerror or error}; make room, or see to the permissions"
+        ) from error
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("xb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _linked(temporary: Path, target: Path) -> bool:
+    try:
+        os.link(temporary, target)
+    except OSError as error:
+        if temporary.stat().st_nlink == 2:
+            return True
+        if isinstance(error, FileExistsError):
+            return False
+        if error.errno in _NO_LINKS:
+            raise OSError(error.errno, "this file system makes no hard links") from error
+        raise
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make names last through a power cut, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _plain_content(path: Path) -> bytes:
+    """Read a file that must not be a symbolic link, a device or a pipe.
+
+    Raises
+    ------
+    OSError
+        If it is one of these, or too large.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "no plain file")
+        if found.st_size > _MOST_BYTES:
+            raise OSError(errno.EFBIG, f"{found.st_size} bytes are too many for such a file")
+        return stream.read()

@@ -1,0 +1,368 @@
+"""The registry itself: adding bundles, bringing them into force, going back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from colltune.domain import Collective
+from colltune.errors import BundleError, RegistryConflict
+from colltune.files.remote import local_path, opened, url_of
+from colltune.models.bundle import Bundle, load
+from colltune.registry import bundle_folder, reports
+from colltune.registry.bundle_folder import Entry
+from colltune.registry.events import Action, Event, in_force, standing, unnumbered
+from colltune.registry.folder_store import FolderStore
+from colltune.registry.history import History
+from colltune.registry.object_store import ObjectStore
+from colltune.registry.slots import checked_id, checked_prefix, checked_slot, is_id, slot_of
+from colltune.registry.store import Store
+
+NOTHING = ""
+"""As what is expected to be in force: no bundle at all."""
+_LIST = "`colltune bundles list` shows them"
+
+
+class Registry:
+    """The bundles of one machine; see `colltune.registry`.
+
+    An instance remembers the events that it has read, so that asking it again and again what is in
+    force costs a listing of one folder. It may be used by several threads.
+
+    A `bundle_id` is the whole one, of 64 hexadecimal digits; a `slot` is a library with its
+    release, ``openmpi-4.1.4``; a `kind` of report is one of ``reports.KINDS``.
+
+    Parameters
+    ----------
+    root
+        The registry's folder, or the URL of an object store, ``s3://bucket/prefix``.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.store: Store = _store(root)
+        self._history = History(self.store)
+        self._entries: dict[str, Entry] = {}
+
+    def __str__(self) -> str:
+        return self.store.where
+
+    def add(self, bundle: Bundle | Path) -> str:
+        """Put a bundle, or the one in a folder, into the registry and return its id.
+
+        One that is there stays; if it is damaged, it is replaced.
+
+        A `bundle` that is a path is that of its folder.
+
+        Raises
+        ------
+        BundleError
+            If it is not whole, or its release makes no name of a slot.
+        RegistryConflict
+            If it is being removed at this moment.
+        OutputError
+            If it cannot be written.
+        """
+        whole, files = bundle_folder.checked(bundle)
+        slot_of(whole.context)
+        folder = _folder(whole.id)
+        with self._using(whole.id):
+            if not self._is_whole(whole.id):
+                self.store.remove(folder)
+                self.store.put_folder(folder, files, bundle_folder.MANIFEST)
+            else:
+                self.store.touch(f"{folder}/{bundle_folder.MANIFEST}")
+        return whole.id
+
+    def _is_whole(self, bundle_id: str) -> bool:
+        try:
+            self._loaded(bundle_id, fresh=True)
+        except BundleError:
+            return False
+        return True
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of all bundles, sorted, damaged ones included."""
+        return tuple(name for name in self.store.names("bundles") if is_id(name))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all bundles that can be read, the oldest first; `entry` says why others cannot.
+
+        What was read once is remembered, since a bundle never changes.
+        """
+        entries: dict[str, Entry] = {}
+        for bundle_id in self.ids():
+            with suppress(BundleError):
+                entries[bundle_id] = self._entries.get(bundle_id) or self.entry(bundle_id)
+        self._entries = entries
+        return tuple(sorted(entries.values(), key=lambda e: (e.created_utc, e.id)))
+
+    def entry(self, bundle_id: str) -> Entry:
+        """Return what there is to be told of one bundle; only its manifest is read.
+
+        Raises
+        ------
+        BundleError
+            If it is not there, damaged, or of a newer format.
+        """
+        bundle = self.store.described(_folder(checked_id(bundle_id)))
+        self._check_name(bundle, bundle_id)
+        return Entry(
+            bundle.id,
+            bundle.context,
+            bundle.collectives,
+            bundle.objective,
+            bundle.created_utc,
+            self.store.size_bytes(_folder(bundle.id)),
+            slot_of(bundle.context),
+        )
+
+    def find(self, prefix: str) -> str:
+        """Return the id that begins with `prefix` (at least 4 digits).
+
+        Raises
+        ------
+        BundleError
+            If none does, or several do.
+        """
+        found = [i for i in self.ids() if i.startswith(checked_prefix(prefix))]
+        if not found:
+            raise BundleError(f"{self}: no bundle's id begins with {prefix}; {_LIST}")
+        if len(found) > 1:
+            raise BundleError(
+                f"{self}: the ids of {len(found)} bundles begin with {prefix}; give more digits"
+            )
+        return found[0]
+
+    def path(self, bundle_id: str) -> Path:
+        """Return a local folder with the bundle: its own, or a copy of an object store's.
+
+        Raises
+        ------
+        BundleError
+            If it is not there, or not a plain folder of plain files.
+        """
+        return self.store.local(_folder(checked_id(bundle_id)))
+
+    def load(self, bundle_id: str, collectives: Collection[Collective] | None = None) -> Bundle:
+        """Read a bundle (only the models of `collectives`, by default all) and check its hashes.
+
+        Raises
+        ------
+        BundleError
+            If it is not there, damaged, of a newer format, or not what its name says.
+        """
+        return self._loaded(checked_id(bundle_id), collectives)
+
+    def _loaded(
+        self,
+        bundle_id: str,
+        collectives: Collection[Collective] | None = None,
+        *,
+        fresh: bool = False,
+    ) -> Bundle:
+        try:
+            return self._read(bundle_id, collectives, fresh=fresh)
+        except BundleError:
+            if not self.store.forget_local(_folder(bundle_id)):
+                raise
+        return self._read(bundle_id, collectives, fresh=fresh)
+
+    def _read(
+        self, bundle_id: str, collectives: Collection[Collective] | None, *, fresh: bool
+    ) -> Bundle:
+        bundle = load(self.store.local(_folder(bundle_id), fresh=fresh), collectives)
+        self._check_name(bundle, bundle_id)
+        return bundle
+
+    def _check_name(self, bundle: Bundle, bundle_id: str) -> None:
+        if bundle.id != bundle_id:
+            raise BundleError(
+                f"{self}/{_folder(bundle_id)}: holds the bundle {bundle.id}, which is not what its"
+                " name says; remove it"
+            )
+
+    def history(self, slot: str | None = None) -> tuple[Event, ...]:
+        """Return what happened, to one slot or to all, the oldest first.
+
+        Raises
+        ------
+        BundleError
+            If it cannot be read.
+        """
+        if slot is not None:
+            checked_slot(slot)
+        return tuple(e for e in self._history.events() if slot in (None, e.slot))
+
+    def fresh_history(self) -> tuple[Event, ...]:
+        """Return what happened up to now, past what caches of a shared file system remember."""
+        return self._history.events(fresh=True)
+
+    def current(self) -> dict[str, Event]:
+        """Return what is in force: of each slot its latest event.
+
+        Raises
+        ------
+        BundleError
+            If the history cannot be read; what was in force before goes on being so.
+        """
+        return in_force(self._history.events())
+
+    def promote(
+        self, bundle_id: str, *, by: str, note: str = "", expected: str | None = None
+    ) -> Event:
+        """Bring a bundle into force in its slot, after checking all of it; return the event.
+
+        If it is in force already, nothing happens and the event that brought it is returned.
+
+        Parameters
+        ----------
+        bundle_id
+            Which.
+        by, note
+            Who does it and why, for the history.
+        expected
+            The id of the bundle that must be in force now, `NOTHING` for none; by default any.
+
+        Raises
+        ------
+        BundleError
+            If the bundle is not there, damaged, or the history cannot be read.
+        RegistryConflict
+            If another bundle is in force than expected; nothing was done.
+        OutputError
+            If it cannot be written.
+        """
+        if expected not in (None, NOTHING):
+            checked_id(expected or "")
+        self.find(checked_id(bundle_id))
+        with self._using(bundle_id):
+            slot = slot_of(self._loaded(bundle_id, fresh=True).context)
+
+            def draft(events: tuple[Event, ...]) -> Event:
+                now = in_force(events).get(slot)
+                _refuse_other(slot, now, expected)
+                if now is not None and now.bundle_id == bundle_id:
+                    return now
+                return unnumbered(slot, bundle_id, now, Action.PROMOTE, by, note)
+
+            return self._history.append(draft)
+
+    def rollback(self, slot: str, *, by: str, note: str = "", expected: str | None = None) -> Event:
+        """Bring back what was in force before the latest event that is not itself undone.
+
+        Parameters
+        ----------
+        slot
+            Where.
+        by, note, expected
+            As for `promote`. If somebody else changes the slot in the meantime, that is a conflict,
+            too, so that two who undo the same promotion do not undo two.
+
+        Raises
+        ------
+        BundleError
+            As `promote`; also if there is nothing to go back to.
+        RegistryConflict
+            As `promote`.
+        OutputError
+            As `promote`.
+        """
+        seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
+        if seen is None:
+            raise BundleError(f"{self}: nothing is in force in {slot}, so nothing to roll back")
+        _refuse_other(slot, seen, expected)
+        before = standing(self._history.events(), slot)[:-1]
+        if not before:
+            raise BundleError(
+                f"{self}: {seen.bundle_id[:12]} is the first in {slot}; nothing was in force before"
+            )
+        with self._using(before[-1]):
+            self._loaded(before[-1], fresh=True)
+
+            def draft(events: tuple[Event, ...]) -> Event:
+                now = in_force(events).get(slot)
+                if now != seen:
+                    _refuse_other(slot, now, seen.bundle_id)
+                    raise RegistryConflict(f"{slot}: somebody else changed it; look and try again")
+                return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
+
+            return self._history.append(draft)
+
+    def repoint(self) -> tuple[str, ...]:
+        """Put ``current/<slot>`` right where its promoter did not come to it; return which slots.
+
+        Raises
+        ------
+        OutputError
+            If one cannot be written.
+        """
+        return self._history.repoint()
+
+    def put_report(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Keep a report of one of `reports.KINDS`; `content` is JSON-able.
+
+        Raises
+        ------
+        BundleError
+            If there is no such kind, or it is not JSON-able.
+        OutputError
+            If it cannot be written.
+        """
+        reports.put(self.store, kind, content)
+
+    def latest_report(self, kind: str) -> dict[str, Any] | None:
+        """Return the latest report of a kind that can be read, None if there is none.
+
+        Raises
+        ------
+        BundleError
+            If there is no such kind, or the folder cannot be read.
+        """
+        return reports.latest(self.store, kind)
+
+    @contextmanager
+    def _using(self, bundle_id: str) -> Iterator[None]:
+        """Keep a bundle from being removed; see `colltune.registry.garbage`.
+
+        Raises
+        ------
+        RegistryConflict
+            If it is being removed.
+        """
+        key = f"work/using-{bundle_id}-{secrets.token_hex(6)}"
+        self.store.create(key, secrets.token_bytes(6))
+        try:
+            if f"removing-{bundle_id}" in self.store.names("work", fresh=True):
+                raise RegistryConflict(
+                    f"{self}: the bundle {bundle_id[:12]} is being removed; add it again in a while"
+                )
+            yield
+        finally:
+            self.store.remove(key)
+
+
+def _store(root: str | Path) -> Store:
+    if not str(root):
+        raise BundleError("no registry is named; give its folder or URL with --registry")
+    url = url_of(root)
+    folder = Path(root) if url is None else local_path(url)
+    if folder is not None:
+        return FolderStore(folder)
+    return ObjectStore(opened(url or "", BundleError))
+
+
+def _folder(bundle_id: str) -> str:
+    return f"bundles/{bundle_id}"
+
+
+def _refuse_other(slot: str, now: Event | None, expected: str | None) -> None:
+    found = NOTHING if now is None else now.bundle_id
+    if expected not in (None, found):
+        there = f"{found[:12]} by {now.by}" if now else "nothing"
+        raise RegistryConflict(
+            f"{slot}: {expected or 'nothing'} was expected to be in force, but it is {there};"
+            " nothing was done"
+        )

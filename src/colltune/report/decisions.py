@@ -1,0 +1,200 @@
+"""What a selector decides over a grid of shapes and message sizes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.domain import Collective, Configuration, Shape
+from colltune.models.confirmations import Confirmation
+from colltune.report.grid import Grid
+from colltune.selector.argmin import Decisions, ModelSelector
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Why(StrEnum):
+    """Why a configuration is used, or the default kept."""
+
+    GAIN = "replaced: predicted faster, beyond doubt and noise"
+    CONFIRMED = "replaced: measured faster than the default"
+    NO_DEFAULT = "fastest predicted; the default was not measured"
+    FASTEST = "kept: the default is predicted fastest"
+    WITHDRAWN = "kept: nothing proved faster when it was measured beside the default"
+    ERROR = "kept: the predicted gain is too small to be sure of"
+    OUTSIDE = "kept: a gain is predicted outside the measured range, too small to trust there"
+    NOTHING = "kept: nothing else is known to run here"
+    FAR = "kept: too far from everything measured"
+    WITHHELD = "kept: held-out decisions for this collective did too much harm"
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether something else than the default is used."""
+        return self in (Why.GAIN, Why.CONFIRMED, Why.NO_DEFAULT)
+
+
+REASONS = tuple(Why)
+
+
+class Run(NamedTuple):
+    """Sizes of one shape, as indices from ``first`` to ``last``, for which the same holds."""
+
+    shape: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionMap:
+    """Decisions on S shapes and M sizes of one collective; all fields but the first (S, M).
+
+    ``chosen`` are columns of ``portfolio``; ``why`` indices of `REASONS`; ``default_s``,
+    ``chosen_s``, ``lower_s``, ``upper_s``, ``best_s`` predicted seconds of the default, of what is
+    chosen, with the 90 % interval, and of the fastest candidate, NaN where there is none; ``bound``
+    the lower bound of the `considered` gain, NaN where none is stated.
+    """
+
+    collective: Collective
+    portfolio: tuple[Configuration, ...]
+    grid: Grid
+    chosen: Integers
+    why: Integers
+    extrapolated: Flags
+    default_s: Numbers
+    chosen_s: Numbers
+    lower_s: Numbers
+    upper_s: Numbers
+    best_s: Numbers
+    bound: Numbers
+
+    @property
+    def gain(self) -> Numbers:
+        """Predicted ratio of default to chosen, 1 where the default is kept."""
+        gain = self.default_s / self.chosen_s
+        return np.where(self.replaced & np.isfinite(gain), gain, 1.0)
+
+    @property
+    def considered(self) -> Numbers:
+        """Gain where the default is replaced, else that of the fastest candidate, at least 1."""
+        return np.where(self.replaced, self.gain, np.fmax(self.default_s / self.best_s, 1.0))
+
+    @property
+    def replaced(self) -> Flags:
+        """Where something else than the default is used."""
+        return np.array([reason.is_replaced for reason in REASONS])[self.why]
+
+    @property
+    def inside(self) -> Flags:
+        """Which fields were measured: a measured size on a measured shape."""
+        return self.grid.known[:, None] & self.grid.known_size[None, :]
+
+    def configuration(self, shape: int, size: int) -> Configuration:
+        """Return what is used for a field."""
+        return self.portfolio[int(self.chosen[shape, size])]
+
+    def runs(self, codes: NDArray[np.int64]) -> Iterator[Run]:
+        """Yield the runs of equal `codes` (S, M) over message size, shape by shape."""
+        for shape, row in enumerate(codes):
+            starts = np.flatnonzero(np.diff(row, prepend=row[0] - 1))
+            ends = np.append(starts[1:], len(row)) - 1
+            for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
+                yield Run(shape, first, last)
+
+
+def decision_map(
+    selector: ModelSelector, collective: Collective, shapes: Sequence[Shape] = ()
+) -> DecisionMap:
+    """Return the decisions of `selector` on `shapes`, else on and around what was measured.
+
+    Raises
+    ------
+    BundleError
+        As `ModelSelector.decide`.
+    """
+    model = selector.bundle.model(collective)
+    grid = Grid.of(model.coverage, shapes)
+    shape = (len(grid.nodes), len(grid.msize_bytes))
+    decisions = selector.decide(collective, *grid.vectors())
+    why = reasons(decisions, model.default_column).reshape(shape)
+    forecast = decisions.forecast
+    rows = np.arange(len(decisions.chosen))
+    unknown = np.full((len(rows), 1), np.nan)
+    times, lower, upper = (
+        np.hstack([t, unknown]) for t in (forecast.time_s, forecast.lower_s, forecast.upper_s)
+    )
+    best_s = np.where(forecast.candidate, forecast.time_s, np.inf).min(axis=1)
+    default = -1 if model.default_column is None else model.default_column
+    return DecisionMap(
+        collective,
+        selector.portfolio(collective),
+        grid,
+        decisions.chosen.reshape(shape),
+        why,
+        forecast.extrapolated.reshape(shape),
+        times[:, default].reshape(shape),
+        times[rows, decisions.chosen].reshape(shape),
+        lower[rows, decisions.chosen].reshape(shape),
+        upper[rows, decisions.chosen].reshape(shape),
+        np.where(np.isfinite(best_s), best_s, np.nan).reshape(shape),
+        bounds(decisions, model.default_column, selector.bundle.confirmations).reshape(shape),
+    )
+
+
+def reasons(decisions: Decisions, default_column: int | None) -> Integers:
+    """Return why each of n decisions fell as it did, as indices of `REASONS`."""
+    chosen, fastest = decisions.chosen, decisions.fastest
+    candidate, measured = decisions.forecast.candidate, decisions.confirmation >= 0
+    if default_column is None:
+        n_configurations = candidate.shape[1]
+        cases = [
+            (decisions.beyond, Why.FAR),
+            (chosen == n_configurations, Why.NOTHING),
+            (np.ones(len(chosen), np.bool_), Why.NO_DEFAULT),
+        ]
+    else:
+        rivals = candidate.sum(axis=1) > candidate[:, default_column]
+        cases = [
+            (measured & (chosen != default_column), Why.CONFIRMED),
+            (measured, Why.WITHDRAWN),
+            (np.full(len(chosen), decisions.withheld), Why.WITHHELD),
+            (decisions.beyond, Why.FAR),
+            (chosen != default_column, Why.GAIN),
+            (~rivals, Why.NOTHING),
+            (fastest == default_column, Why.FASTEST),
+            (decisions.forecast.extrapolated, Why.OUTSIDE),
+            (np.ones(len(chosen), np.bool_), Why.ERROR),
+        ]
+    conditions, kinds = zip(*cases, strict=True)
+    return np.select(conditions, [REASONS.index(kind) for kind in kinds]).astype(np.int64)
+
+
+def bounds(
+    decisions: Decisions, default_column: int | None, confirmations: Sequence[Confirmation]
+) -> Numbers:
+    """Return the lower bounds of n gains: of what is chosen, or would be without a guard.
+
+    As `Selection.gain_bound`; NaN where no gain is predicted. Of the bundle's `confirmations` it is
+    that of the measured gain.
+    """
+    if default_column is None:
+        return np.full(len(decisions.chosen), np.nan)
+    kept = decisions.chosen == default_column
+    column = np.where(kept, decisions.fastest, decisions.chosen)
+    rows = np.arange(len(column))
+    time_s = decisions.forecast.time_s
+    with np.errstate(over="ignore"):
+        told = (
+            time_s[:, default_column] / time_s[rows, column] / np.exp(decisions.doubt[rows, column])
+        )
+    told = np.where((column == default_column) | (column < 0), np.nan, told)
+    for k in set(decisions.confirmation.tolist()) - {-1}:
+        lower = confirmations[k].lower
+        told[decisions.confirmation == k] = np.nan if lower is None else lower
+    return told

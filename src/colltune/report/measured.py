@@ -1,0 +1,166 @@
+"""Decisions and predictions beside measured times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.domain import Collective, Configuration
+from colltune.models.cells import CellMatrix
+from colltune.models.guard import HARM
+from colltune.report.decisions import REASONS, bounds, reasons
+from colltune.selector.argmin import Decisions, ModelSelector
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Decisions of one collective on n measured instances; all fields but the first two (n).
+
+    ``chosen`` are columns of ``portfolio``. ``default_s``, ``selected_s``, ``best_s`` are measured
+    seconds, NaN where not measured; ``gain`` is predicted, 1 where the default is kept, ``bound``
+    its lower bound, NaN where none is stated. ``trained`` tells which shapes the models were fitted
+    to.
+    """
+
+    collective: Collective
+    portfolio: tuple[Configuration, ...]
+    nodes: Integers
+    ppn: Integers
+    msize_bytes: Integers
+    chosen: Integers
+    why: Integers
+    default_s: Numbers
+    selected_s: Numbers
+    best_s: Numbers
+    gain: Numbers
+    bound: Numbers
+    extrapolated: Flags
+    trained: Flags
+
+    @property
+    def replaced(self) -> Flags:
+        """Where something else than the default is used."""
+        return np.array([reason.is_replaced for reason in REASONS])[self.why]
+
+    @property
+    def measured_gain(self) -> Numbers:
+        """Measured t_default / t_selected, NaN where one is unknown."""
+        return self.default_s / self.selected_s
+
+    def rows(self, mask: NDArray[Any]) -> Comparison:
+        """Keep the instances of `mask`."""
+        kept = {f.name: getattr(self, f.name)[mask] for f in fields(self)[2:]}
+        return Comparison(self.collective, self.portfolio, **kept)
+
+    def merged(self, other: Comparison) -> Comparison:
+        """Return the instances of both, whose portfolios may differ."""
+        union = tuple(sorted({*self.portfolio, *other.portfolio}))
+        both = {}
+        for name in (f.name for f in fields(self)[2:]):
+            parts = [getattr(self, name), getattr(other, name)]
+            if name == "chosen":
+                parts = [c._columns_in(union) for c in (self, other)]
+            both[name] = np.concatenate(parts)
+        return Comparison(self.collective, union, **both)
+
+    def _columns_in(self, portfolio: tuple[Configuration, ...]) -> Integers:
+        at = np.array([portfolio.index(c) for c in self.portfolio], np.int64)
+        return at[self.chosen]
+
+    def summary(self) -> Summary:
+        """Return the figures over all instances whose default and choice were measured."""
+        known = np.isfinite(self.default_s) & np.isfinite(self.selected_s)
+        default, selected, best = (t[known] for t in (self.default_s, self.selected_s, self.best_s))
+        if not known.any():
+            return Summary(len(known), 0, *[None] * 7)
+        gained = float(np.log(default / selected).mean())
+        possible = float(np.log(default / best).mean())
+        return Summary(
+            len(known),
+            int(known.sum()),
+            float(np.exp(gained)),
+            float(np.exp(possible)),
+            gained / possible if possible > 0 else None,
+            _geometric_mean(self.gain[known]),
+            _geometric_mean(np.where(self.replaced, self.bound, 1.0)[known]),
+            float((selected > HARM * default).mean()),
+            float((selected / best).mean()),
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of measured decisions, None where nothing could be told.
+
+    Of ``instances`` the default and the choice were measured on ``compared``. ``speedup`` and
+    ``oracle_speedup`` are geometric means over the default, ``log_gain_share`` the ratio of their
+    logs, ``predicted`` and ``predicted_bound`` the predicted gain and its lower bound (None if one
+    is not stated), ``slower_share`` the share of decisions more than 5 % slower than the default,
+    ``mean_regret`` the mean of t_selected / t_best.
+    """
+
+    instances: int
+    compared: int
+    speedup: float | None
+    oracle_speedup: float | None
+    log_gain_share: float | None
+    predicted: float | None
+    predicted_bound: float | None
+    slower_share: float | None
+    mean_regret: float | None
+
+
+def _gains(decisions: Decisions, default_column: int | None) -> Numbers:
+    """Return the predicted gain of n choices, 1 where the default is kept or unknown."""
+    if default_column is None:
+        return np.ones(len(decisions.chosen))
+    time_s = decisions.forecast.time_s
+    rows = np.arange(len(time_s))
+    return np.asarray(time_s[:, default_column] / time_s[rows, decisions.chosen])
+
+
+def _geometric_mean(values: Numbers) -> float | None:
+    mean = float(np.exp(np.log(values).mean()))
+    return mean if np.isfinite(mean) else None
+
+
+def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
+    """Return what `selector` decides on the instances of `cells`, with what was measured there.
+
+    Raises
+    ------
+    BundleError
+        As `ModelSelector.decide`.
+    """
+    collective, model = cells.collective, selector.bundle.model(cells.collective)
+    portfolio = selector.portfolio(collective)
+    decisions = selector.decide(collective, cells.nodes, cells.ppn, cells.msize_bytes)
+    columns = {c: i for i, c in enumerate(cells.configurations)}
+    times = np.hstack([cells.time_s, np.full((len(cells), 1), np.nan)])
+    chosen = [columns.get(portfolio[c], -1) for c in decisions.chosen.tolist()]
+    default = cells.default_column
+    shapes = {(int(n), int(p)) for n, p in model.coverage.shapes}
+    pairs = zip(cells.nodes.tolist(), cells.ppn.tolist(), strict=True)
+    return Comparison(
+        collective,
+        portfolio,
+        cells.nodes,
+        cells.ppn,
+        cells.msize_bytes,
+        decisions.chosen,
+        reasons(decisions, model.default_column),
+        times[:, -1 if default is None else default],
+        times[np.arange(len(cells)), chosen],
+        np.nanmin(cells.time_s, axis=1),
+        _gains(decisions, model.default_column),
+        bounds(decisions, model.default_column, selector.bundle.confirmations),
+        decisions.forecast.extrapolated,
+        np.array([pair in shapes for pair in pairs], np.bool_),
+    )

@@ -1,0 +1,293 @@
+"""Starts the canary by the user's launcher and reads what it tells (see native/canary.c)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import unquote
+
+from colltune import process
+from colltune.bench.launchers import Start
+from colltune.domain import Collective, Shape
+from colltune.errors import CampaignError, ProgramError
+from colltune.mpi import trace
+from colltune.mpi.trace import Function
+from colltune.verify.user_line import UserLine
+
+_TOLD = re.compile(r"\bCANARY (?P<kind>[a-z]+)(?P<rest>(?: \S+)*)")
+_SHOWN = re.compile(
+    r"^\[[^\]]*\] (?P<name>coll\w*)=(?P<value>.*?) \((?P<source>[^()]+(?:\([^()]*\))?)\)$"
+)
+_ANY_SHAPE = Shape(1, 1)
+
+
+class Ending(StrEnum):
+    """What became of one call.
+
+    ``refused``: the library returned an error; ``crash`` and ``hang``: the program ended within it,
+    or did not come back; ``not_run``: an earlier one ended the program.
+    """
+
+    OK = "ok"
+    WRONG = "wrong"
+    REFUSED = "refused"
+    CRASH = "crash"
+    HANG = "hang"
+    NOT_RUN = "not_run"
+
+
+@dataclass(frozen=True, order=True)
+class CanaryCall:
+    """A call for the canary: on `comm_size` processes that lie evenly on the first `nodes` nodes.
+
+    ``is_whole`` stands for all processes of the job as they are.
+    """
+
+    collective: Collective
+    msize_bytes: int
+    comm_size: int
+    nodes: int
+    is_whole: bool = False
+
+    @property
+    def word(self) -> str:
+        """The call on the canary's command line."""
+        size = 0 if self.is_whole else self.comm_size
+        return f"{self.collective}:{self.msize_bytes}:{size}:{self.nodes}"
+
+
+@dataclass(frozen=True)
+class FileSeen:
+    """What one process made of one file: ``why`` it cannot read it, or its length and checksum."""
+
+    rank: int
+    host: str
+    index: int
+    why: str = ""
+    size_bytes: int = 0
+    crc: int = 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a launch without MPI found: each process's view of the files, and of the settings.
+
+    ``settings`` are the variables of MPI libraries that rank 0 sees; ``differing_ranks`` those that
+    see others among those that concern collectives.
+    """
+
+    files: tuple[FileSeen, ...]
+    nprocs: int
+    settings: Mapping[str, str]
+    differing_ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CallSeen:
+    """What became of a call, and the functions behind it where they can be traced."""
+
+    ending: Ending
+    why: str = ""
+    functions: tuple[Function, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a launch with MPI found.
+
+    ``nprocs`` is 0 if MPI_Init never came back; ``nodes`` are pairs of host and processes;
+    ``settings`` as in `Look`; ``shown`` are parameters, with their source, that the library itself
+    showed; ``finished`` tells whether all calls were made.
+    """
+
+    outcome: process.Outcome
+    nprocs: int = 0
+    starts: int = 0
+    library: str = ""
+    libmpi: str = ""
+    nodes: tuple[tuple[str, int], ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    calls: Mapping[CanaryCall, CallSeen] = field(default_factory=dict)
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Canary:
+    """The compiled canary behind the user's launcher line.
+
+    ``limit_s`` is the longest that one launch may take.
+    """
+
+    line: UserLine
+    program: Path
+    limit_s: float
+
+    def look(self, paths: Sequence[Path]) -> Look:
+        """Return which processes can read `paths`, without starting MPI.
+
+        Raises
+        ------
+        ProgramError
+            If the launcher fails, takes too long, or not every process is heard.
+        """
+        for _ in range(2):
+            outcome = self._launch(["look", *map(str, paths)], {})
+            seen = read_look(f"{outcome.stderr}\n{outcome.stdout}")
+            heard = {file.rank for file in seen.files}
+            # a launcher that does not notice the end has told everything all the same
+            if heard and len(heard) >= max(1, seen.nprocs) and (outcome.ok or outcome.timed_out):
+                return seen
+            if not outcome.ok:
+                raise ProgramError(self._explained(outcome))
+        raise ProgramError(
+            f"only {len(heard)} of {seen.nprocs or 'all'} processes were heard; does an option of"
+            f" the launcher send their output elsewhere?\n{outcome.explain()}"
+        )
+
+    def run(
+        self, calls: Sequence[CanaryCall], wanted: Mapping[str, str], tracer: Path | None = None
+    ) -> Run:
+        """Make `calls` within one launch under the settings `wanted` that the user has not set."""
+        words = ["run"] if tracer is None else ["traced", str(tracer)]
+        outcome = self._launch([*words, *(call.word for call in calls)], wanted)
+        return read_run(outcome, calls)
+
+    def start(self, wanted: Mapping[str, str]) -> Run:
+        """Start MPI without any call, and insist that it comes up as one job.
+
+        Raises
+        ------
+        CampaignError
+            If it has a single process.
+        ProgramError
+            If it does not.
+        """
+        run = self.run([], wanted)
+        if run.outcome.timed_out or not run.nprocs:
+            raise ProgramError(self._explained(run.outcome))
+        if run.starts > 1:
+            raise ProgramError(
+                f"the launcher started {run.starts} jobs of {run.nprocs} process each in place of"
+                f" one: {self.line.text} does not fit this MPI ({run.library.partition(',')[0]});"
+                " use the launcher that belongs to it, or name the MPI with --mpi"
+            )
+        if run.nprocs == 1:
+            raise CampaignError(
+                f"{self.line.text} starts a job of one process, which has no collectives to prove;"
+                " ask the launcher for more"
+            )
+        return run
+
+    def _launch(self, words: Sequence[str], wanted: Mapping[str, str]) -> process.Outcome:
+        start = Start(_ANY_SHAPE, (self.program, *words), cores=1)
+        environment = self.line.environment({}, wanted, _ANY_SHAPE)
+        return process.run(self.line.command(start), timeout_s=self.limit_s, env=environment)
+
+    def _explained(self, outcome: process.Outcome) -> str:
+        if outcome.timed_out:
+            what = f"the job did not end within {self.limit_s:g} s and was stopped"
+        else:
+            what = "the launcher failed before the canary could tell anything"
+        return (
+            f"{what}; is {self.program.parent} visible on all nodes (--work names another folder)?"
+            f"\n{outcome.explain()}"
+        )
+
+
+def read_look(text: str) -> Look:
+    """Return what a canary told in the mode ``look``."""
+    files, settings, sums, nprocs = [], {}, {}, 0
+    for kind, words in _told(text):
+        if kind in ("file", "unreadable") and len(words) >= 5:
+            nprocs = max(nprocs, int(words[1]))
+            files.append(_file_seen(kind, words))
+        elif kind == "set" and words:
+            name, _, value = words[0].partition("=")
+            settings[name] = value
+        elif kind == "settings" and len(words) == 2:
+            sums[int(words[0])] = words[1]
+    differing = tuple(sorted(rank for rank, crc in sums.items() if crc != sums.get(0, crc)))
+    unique = tuple(sorted(set(files), key=lambda seen: (seen.rank, seen.index)))
+    return Look(unique, nprocs, settings, differing)
+
+
+def _file_seen(kind: str, words: Sequence[str]) -> FileSeen:
+    rank, _, host, index = words[:4]
+    if kind == "unreadable":
+        return FileSeen(int(rank), host, int(index), why=words[4])
+    return FileSeen(int(rank), host, int(index), size_bytes=int(words[4]), crc=int(words[5], 16))
+
+
+def read_run(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> Run:
+    """Return what a canary told in the mode ``run``."""
+    text = f"{outcome.stderr}\n{outcome.stdout}"
+    told = list(_told(text))
+    started = [int(words[0]) for kind, words in told if kind == "started" and words]
+    first = {kind: words[0] for kind, words in reversed(told) if words}
+    nodes = {int(words[0]): (words[2], int(words[1])) for k, words in told if k == "node"}
+    pairs = [words[0].partition("=") for kind, words in told if kind == "set" and words]
+    return Run(
+        outcome,
+        nprocs=started[0] if started else 0,
+        starts=len(started),
+        library=first.get("library", ""),
+        libmpi=first.get("libmpi", ""),
+        nodes=tuple(nodes[index] for index in sorted(nodes)),
+        settings={name: value for name, _, value in pairs},
+        shown=_shown(text),
+        calls=_calls(outcome, calls),
+        finished=any(kind == "end" for kind, _ in told),
+    )
+
+
+def _told(text: str) -> Iterator[tuple[str, list[str]]]:
+    for line in text.splitlines():
+        if found := _TOLD.search(line):
+            yield found["kind"], [unquote(word) for word in found["rest"].split()]
+
+
+def _shown(text: str) -> dict[str, tuple[str, str]]:
+    """Return the parameters that Open MPI was asked to show, but for those at their default."""
+    found = (_SHOWN.match(line.strip()) for line in text.splitlines())
+    return {
+        match["name"]: (match["value"], match["source"])
+        for match in found
+        if match and match["source"] != "default"
+    }
+
+
+def _calls(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> dict[CanaryCall, CallSeen]:
+    by_word = {call.word: call for call in calls}
+    seen: dict[CanaryCall, CallSeen] = {}
+    current: CanaryCall | None = None
+    traced: list[str] = []
+    for line in outcome.stderr.splitlines():
+        found = _TOLD.search(line)
+        words = found["rest"].split() if found else []
+        if found and words and found["kind"] == "begin":
+            current, traced = by_word.get(words[0]), []
+        elif found and len(words) > 1 and found["kind"] == "done" and current:
+            why = unquote(words[2]) if len(words) > 2 else ""
+            seen[current] = CallSeen(Ending(words[1]), why, _functions(traced))
+            current = None
+        else:
+            traced.append(line)
+    if current is not None:
+        ending = Ending.HANG if outcome.timed_out else Ending.CRASH
+        seen[current] = CallSeen(ending, _last_words(traced), _functions(traced))
+    return seen | {call: CallSeen(Ending.NOT_RUN) for call in calls if call not in seen}
+
+
+def _functions(lines: Sequence[str]) -> tuple[Function, ...]:
+    marked = trace.marked("\n".join(lines))
+    return marked[0].functions if marked else ()
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    """Return the first line of what a library said in its last call."""
+    said = (line.strip() for line in lines if "TRACE " not in line and "MARK " not in line)
+    return next((line for line in said if any(map(str.isalnum, line))), "")

@@ -1,0 +1,264 @@
+"""Judges what became of a rule: applied, overridden, ignored, unreachable, harmful."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from colltune.mpi.file_format import Fault, Outcome, ParsedFile, Rule
+from colltune.verify.canary import CallSeen, Ending
+from colltune.verify.communicators import Layout
+from colltune.verify.observing import Observer
+from colltune.verify.settings import JobSettings, culprits, same_decision
+from colltune.verify.witnesses import Witness, reached_elsewhere
+
+_UNMADE = "the call was not made"
+
+_FAILED = {
+    Ending.WRONG: "the call computes wrong numbers",
+    Ending.REFUSED: "the library refuses the call",
+    Ending.CRASH: "the program ends within the call",
+    Ending.HANG: "the call does not come back",
+}
+# what keeps a rule from ever deciding anything
+_NEVER = (
+    Fault.FILE_DROPPED,
+    Fault.RULE_DROPPED,
+    Fault.DEAD_RULE,
+    Fault.UNSORTED,
+    Fault.UNKNOWN,
+    Fault.OUTRANKED,
+    Fault.NOT_EVERYWHERE,
+    Fault.MALFORMED,
+)
+
+
+class Status(StrEnum):
+    """What became of a rule in the user's job.
+
+    ``applied``: what ran is what the rule says; ``overridden``: something else has the say;
+    ``ignored``: the library makes nothing of it; ``harmful``: it breaks programs; ``unreachable``:
+    no call of this job is one of its; ``unobserved``: nothing speaks against it, but which
+    algorithm ran cannot be seen in this library.
+    """
+
+    APPLIED = "applied"
+    OVERRIDDEN = "overridden"
+    IGNORED = "ignored"
+    HARMFUL = "harmful"
+    UNREACHABLE = "unreachable"
+    UNOBSERVED = "unobserved"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it makes the verification fail."""
+        return self in (Status.OVERRIDDEN, Status.IGNORED, Status.HARMFUL)
+
+
+# the first of them that any call of the same size shows is the rule's
+_ORDER = (
+    Status.HARMFUL,
+    Status.APPLIED,
+    Status.UNOBSERVED,
+    Status.OVERRIDDEN,
+    Status.IGNORED,
+    Status.UNREACHABLE,
+)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Status and reason; ``ran`` is what was seen to run, empty where nothing could be seen."""
+
+    status: Status
+    why: str = ""
+    ran: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen of a witness's call with the file, and without it (None: not tried)."""
+
+    witness: Witness
+    with_file: CallSeen
+    without: CallSeen | None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Knows the file, the job's settings and how calls are observed."""
+
+    parsed: ParsedFile
+    settings: JobSettings
+    observer: Observer
+    layout: Layout
+    complete: bool = True
+
+    def judge(self, rule: Rule, evidence: Sequence[Evidence]) -> tuple[Judgement, Evidence | None]:
+        """Return what became of `rule`, and the call that shows it best.
+
+        The largest communicator that it decides on counts; the others are told of.
+        """
+        if self.parsed.dropped:
+            return Judgement(Status.IGNORED, self.parsed.dropped), None
+        if not evidence:
+            return self._without_witness(rule), None
+        judged = [(self._one(rule, seen), seen) for seen in evidence]
+        harmful = [pair for pair in judged if pair[0].status is Status.HARMFUL]
+        if harmful:
+            return harmful[0]
+        largest = max(seen.witness.size for seen in evidence)
+        principal = [pair for pair in judged if pair[1].witness.size == largest]
+        best = min(principal, key=self._rank)
+        return self._with_others(best, judged), best[1]
+
+    def _rank(self, pair: tuple[Judgement, Evidence]) -> tuple[int, bool, bool, bool]:
+        """Order best first: a call of the rule's own, with data, that runs otherwise without it."""
+        judgement, seen = pair
+        alike = seen.without is not None and self.observer.same(seen.with_file, seen.without)
+        empty = seen.witness.call.msize_bytes == 0
+        return _ORDER.index(judgement.status), seen.witness.is_inner, alike, empty
+
+    def _with_others(
+        self, best: tuple[Judgement, Evidence], judged: Sequence[tuple[Judgement, Evidence]]
+    ) -> Judgement:
+        judgement, chosen = best
+        others: dict[str, str] = {}
+        for other, seen in judged:
+            where = _where(seen.witness)
+            if other.status is not judgement.status and where != _where(chosen.witness):
+                others[where] = f"{where}: {other.status} {other.why.partition(':')[0]}".rstrip()
+        why = "; ".join(filter(None, [judgement.why, *others.values()]))
+        return Judgement(judgement.status, why, judgement.ran)
+
+    def _without_witness(self, rule: Rule) -> Judgement:
+        if not self.complete:
+            return Judgement(
+                Status.UNREACHABLE, "the file is too large: not all was looked through"
+            )
+        if rule.configuration is not None and rule.configuration.is_default:
+            why = "no call of this job; it leaves the decision to the library anyway"
+            return Judgement(Status.UNREACHABLE, why)
+        elsewhere = reached_elsewhere(self.parsed, rule, self.layout, self.settings.activation)
+        if elsewhere:
+            return Judgement(Status.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
+        findings = [
+            finding
+            for finding in self.parsed.findings
+            if finding.line == rule.line and finding.fault in _NEVER
+        ]
+        findings.sort(key=lambda finding: _NEVER.index(finding.fault))
+        if findings:
+            return Judgement(Status.IGNORED, findings[0].message)
+        return Judgement(Status.IGNORED, "no call of any size reaches it")
+
+    def _one(self, rule: Rule, seen: Evidence) -> Judgement:
+        ending = seen.with_file.ending
+        planned, expected = seen.witness.planned, seen.witness.expected
+        if seen.witness.is_inner:
+            planned = _inner_of(planned, rule) or planned
+            expected = _inner_of(expected, rule) or expected
+        if ending in _FAILED:
+            return self._failed(seen)
+        if ending is Ending.NOT_RUN:
+            ends = planned.ends_program
+            return (
+                Judgement(Status.HARMFUL, ends) if ends else Judgement(Status.UNOBSERVED, _UNMADE)
+            )
+        ran = self.observer.name(seen.with_file)
+        by = _taken_over(planned)
+        if not same_decision(planned, expected):
+            by = self._blamed(seen.witness, expected)
+        if by and self._obeyed_all_the_same(planned, expected, seen):
+            return Judgement(Status.APPLIED, f"though one would think it overridden {by}", ran)
+        if by:
+            return Judgement(Status.OVERRIDDEN, by, ran)
+        if planned.configuration != planned.chosen:
+            return Judgement(Status.IGNORED, _fallback(planned), ran)
+        return self._compared(planned, seen, ran)
+
+    def _obeyed_all_the_same(self, planned: Outcome, expected: Outcome, seen: Evidence) -> bool:
+        """Tell whether the rule was seen to act where it should have no say."""
+        said, other = planned.chosen, expected.configuration
+        if self.observer.unavailable or said.is_default or said == other:
+            return False
+        if self.observer.differing(said, seen.with_file):
+            return False
+        if other.is_default:
+            return seen.without is not None and not self.observer.same(seen.with_file, seen.without)
+        return bool(self.observer.differing(other, seen.with_file))
+
+    def _failed(self, seen: Evidence) -> Judgement:
+        ending, why = seen.with_file.ending, seen.with_file.why
+        call = seen.witness.canary
+        text = f"{call.collective} of {call.msize_bytes} bytes on {seen.witness.communicator.text}:"
+        text += f" {_FAILED[ending]}" + (f": {why}" if why else "")
+        if seen.without is not None and seen.without.ending is ending:
+            return Judgement(Status.UNOBSERVED, f"{text}, and so it is without the file")
+        return Judgement(Status.HARMFUL, text)
+
+    def _blamed(self, witness: Witness, expected: Outcome) -> str:
+        """Return which setting of the user has the say in place of the rule."""
+        blamed = culprits(self.parsed, witness.call, self.settings)
+        if blamed:
+            return f"by {blamed}"
+        return f"by the job's settings: {' '.join(expected.reasons[-2:])}"
+
+    def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Judgement:
+        wanted = planned.configuration
+        if self.observer.unavailable:
+            left = "left to the library" if wanted.is_default else ""
+            return Judgement(Status.UNOBSERVED, left or self.observer.unavailable)
+        if wanted.is_default:
+            without = seen.without
+            if without is None or self.observer.same(seen.with_file, without, first_only=True):
+                return Judgement(Status.APPLIED, "left to the library", ran)
+            usual = self.observer.name(without) or "nothing that can be traced"
+            return Judgement(Status.OVERRIDDEN, f"left to the library, which runs {usual}", ran)
+        if untraced := self.observer.untraceable(wanted, seen.with_file):
+            return Judgement(Status.UNOBSERVED, untraced)
+        inside, handed_on = seen.witness.is_inner, _is_handed_on(planned)
+        differing = self.observer.differing(
+            wanted, seen.with_file, inside=inside, handed_on=handed_on
+        )
+        if not differing:
+            where = "inside of coll/han" if inside else ""
+            name = self.observer.name(seen.with_file, handed_on=inside or handed_on)
+            return Judgement(Status.APPLIED, where, name)
+        return Judgement(Status.OVERRIDDEN, f"by something unknown: {differing}", ran)
+
+
+def _where(witness: Witness) -> str:
+    within = "inside of " if witness.is_inner else "on "
+    return within + witness.communicator.text
+
+
+def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
+    """Return what a part of a hierarchical call makes of `rule`; None where it is not asked."""
+    for _, inner in outcome.inner:
+        if inner.rule == rule:
+            return inner
+        if (found := _inner_of(inner, rule)) is not None:
+            return found
+    return None
+
+
+def _is_handed_on(outcome: Outcome) -> bool:
+    """Tell whether coll/han gets the call first and hands it on as it is."""
+    return any("coll/han hands the call on" in reason for reason in outcome.reasons)
+
+
+def _taken_over(outcome: Outcome) -> str:
+    """Return which component decides in place of the rule; empty if none does."""
+    if not outcome.component or not outcome.configuration.is_default or outcome.chosen.is_default:
+        return ""
+    by = outcome.component
+    if outcome.configuration.library == "openmpi":
+        by = f"coll/{by}"
+    return f"by {by}: {outcome.reasons[0] if outcome.reasons else 'it decides first'}"
+
+
+def _fallback(outcome: Outcome) -> str:
+    told = [reason for reason in outcome.reasons if "instead" in reason or "falls back" in reason]
+    return " ".join(told or outcome.reasons[-1:]) or f"{outcome.configuration.id} runs instead"

@@ -1,0 +1,151 @@
+"""What can be seen of a call: which function of the library ran, and with which parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from colltune.domain import Collective, Configuration
+from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
+from colltune.mpi.interposed.beside import beside
+from colltune.mpi.trace import Function
+from colltune.verify.canary import CallSeen
+
+_BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
+_COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
+_UNTRACED = ("self", "libnbc", "adapt", "xhc")
+# which of the words after the sixth argument are parameters of the algorithm
+_PLACES: dict[str, dict[str, int]] = {
+    "bcast_intra_chain": {"segsize": 0, "fanout": 1},
+    "bcast_intra_pipeline": {"segsize": 0},
+    "bcast_intra_split_bintree": {"segsize": 0},
+    "bcast_intra_bintree": {"segsize": 0},
+    "bcast_intra_binomial": {"segsize": 0},
+    "bcast_intra_knomial": {"segsize": 0},
+    "reduce_intra_chain": {"segsize": 2, "fanout": 3, "requests": 4},
+    "reduce_intra_pipeline": {"segsize": 2, "requests": 3},
+    "reduce_intra_binary": {"segsize": 2, "requests": 3},
+    "reduce_intra_binomial": {"segsize": 2, "requests": 3},
+    "reduce_intra_in_order_binary": {"segsize": 2, "requests": 3},
+    "allreduce_intra_ring_segmented": {"segsize": 1},
+    "gather_intra_linear_sync": {"segsize": 3},
+    "alltoall_intra_linear_sync": {"requests": 2},
+}
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Reads what was seen of calls in one release of a library.
+
+    ``unavailable`` tells why nothing can be seen; empty if calls are traced.
+    """
+
+    library: str
+    release: str
+    unavailable: str = ""
+
+    def name(self, seen: CallSeen, *, handed_on: bool = False) -> str:
+        """Return what ran, for people: an algorithm with its parameters, or a component.
+
+        With `handed_on` a component that only hands the call on is left out.
+        """
+        functions = _behind(seen) if handed_on else seen.functions
+        if not functions:
+            return ""
+        first = functions[0]
+        if found := _COMPONENT.fullmatch(first.symbol):
+            return f"coll/{found['component']} {found['what']}"
+        name = self._names.get(first.symbol, first.symbol.removeprefix(_BASE))
+        values = ",".join(f"{key}={value}" for key, value in sorted(parameters(first).items()))
+        return f"{name}:{values}" if values else name
+
+    def same(self, one: CallSeen, other: CallSeen, *, first_only: bool = False) -> bool:
+        """Tell whether the same functions ran, with the same parameters."""
+        end = 1 if first_only else None
+        return _signature(one.functions[:end]) == _signature(other.functions[:end])
+
+    def differing(
+        self,
+        wanted: Configuration,
+        seen: CallSeen,
+        *,
+        inside: bool = False,
+        handed_on: bool = False,
+    ) -> str:
+        """Return in what the call differs from `wanted`; empty if that is what ran.
+
+        With `inside` it may have run as a part of the call; with `handed_on` a component that only
+        hands the call on came before.
+        """
+        functions = _behind(seen) if handed_on else seen.functions
+        looked_at = functions if inside else functions[:1]
+        ran = [function for function in looked_at if self._is_of(wanted, function.symbol)]
+        if not ran:
+            other = self.name(seen, handed_on=handed_on)
+            if not other:
+                return "no function that can be traced ran; another component serves the call"
+            return f"{other} ran"
+        asked = dict(wanted.parameters)
+        for function in ran:
+            values = parameters(function)
+            wrong = {key: value for key, value in values.items() if asked.get(key, value) != value}
+            if not wrong:
+                return ""
+        text = ", ".join(f"{key}={value} in place of {asked[key]}" for key, value in wrong.items())
+        return f"it ran with {text}"
+
+    def untraceable(self, wanted: Configuration, seen: CallSeen) -> str:
+        """Return why a call leaves no trace of `wanted`; empty if it would, or left another one."""
+        if wanted.algorithm in _UNTRACED and not seen.functions:
+            return f"coll/{wanted.algorithm} cannot be traced; nothing else ran"
+        return ""
+
+    def _is_of(self, wanted: Configuration, symbol: str) -> bool:
+        """Tell whether a function runs `wanted`, an algorithm or a component with one."""
+        if symbol == wanted.id:
+            return True
+        if symbols := self.symbols(wanted):
+            return symbol in symbols
+        component, _, algorithm = wanted.algorithm.partition("_")
+        if component == "tuned":
+            return symbol.startswith(f"{_BASE}{wanted.collective}_")
+        what = rf"(intra_)?{re.escape(algorithm)}" if algorithm else r"\w+"
+        pattern = rf"mca_coll_{re.escape(component)}_{wanted.collective}_{what}"
+        return re.fullmatch(pattern, symbol) is not None
+
+    def symbols(self, configuration: Configuration) -> frozenset[str]:
+        """Return the functions that can run `configuration`; none where it is unknown."""
+        try:
+            known = beside(LIBRARIES[self.library])
+            return known.expected_symbols(self.release, configuration)
+        except LibraryError:
+            return frozenset()
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Return the algorithm's name for each function."""
+        library = LIBRARIES[self.library]
+        return {
+            symbol: configuration.algorithm
+            for collective in Collective
+            for configuration in library.portfolio(self.release, collective).configurations
+            for symbol in library.expected_symbols(self.release, configuration)
+        }
+
+
+def _behind(seen: CallSeen) -> tuple[Function, ...]:
+    """Return the functions behind those of coll/han that come first."""
+    hans = [function.symbol.startswith(_HAN) for function in seen.functions]
+    return seen.functions[hans.index(False) :] if False in hans else seen.functions
+
+
+def _signature(functions: tuple[Function, ...]) -> list[tuple[str, dict[str, int]]]:
+    return [(function.symbol, parameters(function)) for function in functions]
+
+
+def parameters(function: Function) -> dict[str, int]:
+    """Return those parameters of an algorithm that can be seen in its call."""
+    places = _PLACES.get(function.symbol.removeprefix(_BASE), {})
+    return {key: function.words[at] for key, at in places.items() if at < len(function.words)}

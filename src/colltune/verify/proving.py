@@ -1,0 +1,353 @@
+"""Proves one file in the user's own job, from its readability to its speed-up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from colltune.domain import Instance
+from colltune.errors import ColltuneError, LibraryError
+from colltune.mpi import LIBRARIES, formats, trace
+from colltune.mpi.file_format import Format, ParsedFile
+from colltune.mpi.installation import Installation
+from colltune.mpi.interposed.beside import PRELOAD
+from colltune.verify import timing, witnesses
+from colltune.verify.beside import with_others
+from colltune.verify.canary import CallSeen, Canary, Ending, Run
+from colltune.verify.communicators import Layout
+from colltune.verify.executing import Executed, execute
+from colltune.verify.gains import Gains, Measuring
+from colltune.verify.judging import Evidence, Judge, Judgement, Status
+from colltune.verify.messages import TALKATIVE, said
+from colltune.verify.observing import Observer
+from colltune.verify.preloading import Preloaded, preloaded, reaches, without_preload
+from colltune.verify.readability import (
+    Readability,
+    Request,
+    canary_of,
+    companions,
+    readability,
+)
+from colltune.verify.settings import JobSettings, gathered
+from colltune.verify.timing import Forced
+from colltune.verify.verdicts import Proof, Verdict
+from colltune.verify.witnesses import Witness
+
+# parameters that Open MPI shows at the start are the only trace of its parameter files
+_SHOW = {"openmpi": {"OMPI_MCA_mpi_show_mca_params": "all"}}
+_UNTRACED = "which algorithm ran cannot be seen in this library"
+_MEASURED = (Status.APPLIED, Status.UNOBSERVED)
+Progress = Callable[[str, float], None]
+
+
+def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -> Proof:
+    """Prove the file in the job; see `colltune verify`.
+
+    Raises
+    ------
+    CampaignError, LibraryError, OutputError, ProgramError
+        If there is no such launcher, file, format or release, or no job comes up.
+    """
+    started = time.monotonic()
+    progress("compiling the canary", 0.0)
+    canary, installation = canary_of(request)
+    progress("reading the file everywhere", 0.0)
+    read, look = readability(request, canary)
+    if read.problems:
+        return Proof(read)
+    proving = _Proving(request, canary, installation, progress, started)
+    proving.notes += filter(None, [installation.root_note()])
+    if look.differing_ranks:
+        ranks = ", ".join(map(str, look.differing_ranks[:8]))
+        proving.notes.append(f"ranks {ranks} see other settings of collectives than rank 0")
+    return proving.run(read)
+
+
+def identified(text: str) -> tuple[str, str]:
+    """Return library and release of what MPI_Get_library_version says.
+
+    Raises
+    ------
+    LibraryError
+        If it is none that colltune knows.
+    """
+    for mpi in reversed(LIBRARIES.values()):
+        if release := mpi.vendor.program_release(text):
+            return mpi.name, release
+    first = text.strip().partition("\n")[0]
+    raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")
+
+
+@dataclass
+class _Proving:
+    """The stages behind the check of readability."""
+
+    request: Request
+    canary: Canary
+    installation: Installation
+    progress: Progress
+    started: float
+    notes: list[str] = field(default_factory=list)
+    launch_s: float = 1.0
+    preloaded: Preloaded | None = None
+
+    def run(self, read: Readability) -> Proof:
+        text = formats.read_text(self.request.path)
+        job = self._start()
+        library, release = identified(job.library)
+        kind = self._format(text, library)
+        self._insist(kind, library, release)
+        proof = Proof(read, kind.name, release, job.library, job.nodes)
+        if reason := kind.unreadable_by(release):
+            return replace(proof, dropped=reason, notes=tuple(self.notes))
+        parsed = kind.parse(text, str(self.request.path), release)
+        layout = Layout(tuple(n for _, n in job.nodes))
+        settings = self._settings(kind, release, job, layout)
+        parsed = with_others(parsed, settings.environment, settings.activation)
+        verdicts = self._verdicts(parsed, layout, settings)
+        return replace(
+            proof,
+            settings=settings,
+            dropped=parsed.dropped,
+            verdicts=verdicts,
+            notes=tuple(self.notes),
+        )
+
+    def _tell(self, what: str) -> None:
+        self.progress(what, time.monotonic() - self.started)
+
+    def _format(self, text: str, library: str) -> Format:
+        """Return the format of the file, preferably one of the job's library.
+
+        Raises
+        ------
+        LibraryError
+            If it looks like no format, or like several.
+        """
+        source, named = str(self.request.path), self.request.format
+        try:
+            return formats.format_of(text, source, named, library)
+        except LibraryError as error:
+            try:
+                return formats.format_of(text, source, named)  # to be told whose file it is
+            except LibraryError:
+                raise error from None
+
+    def _start(self) -> Run:
+        self._tell("starting MPI")
+        began = time.monotonic()
+        job = self.canary.start(_SHOW.get(self.installation.library, {}))
+        self.launch_s = time.monotonic() - began
+        return job
+
+    def _insist(self, kind: Format, library: str, release: str) -> None:
+        asked = self.request.release
+        if kind.library != library:
+            raise LibraryError(
+                f"{self.request.path} is a file of {kind.library} ({kind.title}), but the job runs"
+                f" {library} {release}"
+            )
+        if asked is not None and asked != release:
+            raise LibraryError(f"the job runs {library} {release}, not {asked} as --release says")
+
+    def _settings(self, kind: Format, release: str, job: Run, layout: Layout) -> JobSettings:
+        """Return the job's settings; from now on launches leave out what activates the file."""
+        paths = {"": str(self.request.path)}
+        paths |= {end: str(file) for end, file in companions(self.request.path).items()}
+        line, told = self.canary.line, dict(job.settings)
+        if kind.interposed:
+            self.preloaded = preloaded(line.user, self.installation, self.request.work)
+            paths["library"] = self.preloaded.together
+            line, told = without_preload(line), {n: v for n, v in told.items() if n != PRELOAD}
+        shape = layout.regular if layout.is_regular else None
+        activation = kind.activation(release, paths, shape)
+        shown = _SHOW.get(self.installation.library, {})
+        seen = {n: v for n, v in told.items() if n in line.user or n not in shown}
+        user, origins = gathered(seen, job.shown, line.user, line.words)
+        left_out = {n: v for n, v in activation.items() if line.user.get(n) == v}
+        self.canary = replace(self.canary, line=replace(line, left_out=left_out))
+        return JobSettings(user, activation, origins)
+
+    def _verdicts(
+        self, parsed: ParsedFile, layout: Layout, settings: JobSettings
+    ) -> tuple[Verdict, ...]:
+        if parsed.dropped:
+            why = Judgement(Status.IGNORED, f"the whole file is dropped: {parsed.dropped}")
+            return tuple(Verdict(rule, why) for rule in parsed.rules)
+        search = witnesses.find(parsed, layout, settings.activation, settings.environment)
+        seen = self._watch(parsed, search.witnesses, settings)
+        judge = Judge(parsed, settings, seen.observer, layout, search.complete)
+        judged = []
+        for number, rule in enumerate(parsed.rules):
+            evidence = [seen.of(witness) for witness in search.witnesses.get(number, ())]
+            judgement, best = judge.judge(rule, evidence)
+            judged.append((Verdict(rule, seen.spoilt or judgement if best else judgement), best))
+        return self._measured(judged, seen, layout, settings)
+
+    def _watch(
+        self,
+        parsed: ParsedFile,
+        found: Mapping[int, tuple[Witness, ...]],
+        settings: JobSettings,
+    ) -> _Seen:
+        """Have the calls made with and without the file; those known to break are left alone."""
+        calls = [
+            witness.canary
+            for of_rule in found.values()
+            for witness in of_rule
+            if not (witness.planned.ends_program or witness.expected.ends_program)
+        ]
+        tracer, observer = self._observer(parsed)
+        self._tell("calling with the file")
+        talkative = dict(settings.activation) | TALKATIVE.get(self.installation.library, {})
+        with_file = execute(self.canary, calls, talkative, tracer)
+        if with_file.broken and tracer is not None:
+            # it may be the tracer that the job does not stand
+            untraced = execute(self.canary, calls, settings.activation, None)
+            if not untraced.broken:
+                with_file, tracer = untraced, None
+                observer = replace(observer, unavailable="the job does not start with the tracer")
+        if with_file.first is not None:
+            self.notes += said(with_file.first, self.request.path)
+        self._tell("calling without the file")
+        plain = {} if self.preloaded is None else self.preloaded.without
+        without = execute(self.canary, calls, plain, tracer)
+        return _Seen(with_file, without, observer, _spoilt(with_file, settings))
+
+    def _observer(self, parsed: ParsedFile) -> tuple[Path | None, Observer]:
+        """Return the call tracer for the job's library, or None and why there is none."""
+        found = self.installation
+        observer = Observer(found.library, parsed.release)
+        told = self.preloaded is not None  # libcolltune itself tells what it chose
+        if found.library != "openmpi":
+            return None, replace(observer, unavailable="" if told else _UNTRACED)
+        if found.release != parsed.release:
+            why = f"the tracer would be one for {found.mpirun}, which is {found.release}"
+            return None, replace(observer, unavailable="" if told else why)
+        try:
+            return trace.build(found, self.request.work), observer
+        except ColltuneError as error:
+            return None, replace(observer, unavailable="" if told else str(error))
+
+    def _measured(
+        self,
+        judged: Sequence[tuple[Verdict, Evidence | None]],
+        seen: _Seen,
+        layout: Layout,
+        settings: JobSettings,
+    ) -> tuple[Verdict, ...]:
+        line = self.canary.line
+        measuring = Measuring(self.installation, line, layout, self.request.work, self.launch_s)
+        instances = [
+            measuring.instance_of(best) if best and _is_worth(verdict, best, seen) else None
+            for verdict, best in judged
+        ]
+        wanted = [
+            (instance, best.witness.planned.configuration)
+            for (verdict, best), instance in zip(judged, instances, strict=True)
+            if best and instance and verdict.judgement.status is Status.UNOBSERVED
+        ]
+        observer = seen.observer
+        forced = Forced.of(observer.library, observer.release, wanted)
+        gains = self._gains(measuring, [i for i in instances if i is not None], forced, settings)
+        self.notes += gains.notes
+        return tuple(
+            _completed(verdict, best, instance, seen, gains)
+            for (verdict, best), instance in zip(judged, instances, strict=True)
+        )
+
+    def _gains(
+        self,
+        measuring: Measuring,
+        instances: Sequence[Instance],
+        forced: Forced,
+        settings: JobSettings,
+    ) -> Gains:
+        if not self.request.measure:
+            return Gains()
+        always = [
+            name
+            for name, value in settings.activation.items()
+            if settings.user.get(name) == value and name not in self.canary.line.user
+        ]
+        if always:
+            why = f"nothing was measured: {always[0]} is set by the launcher's options or a"
+            return Gains(notes=(f"{why} parameter file, so that there is no job without the file",))
+        self._tell("measuring")
+        spent_s = time.monotonic() - self.started
+        return measuring.measure(
+            instances,
+            settings.activation,
+            forced,
+            self.request.budget_s - spent_s,
+            lambda s: self.progress("measuring", spent_s + s),
+        )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was seen with and without the file; ``spoilt`` is what became of all of its rules."""
+
+    with_file: Executed
+    without: Executed
+    observer: Observer
+    spoilt: Judgement | None
+
+    def of(self, witness: Witness) -> Evidence:
+        """Return what was seen of one call."""
+        call = witness.canary
+        unmade = CallSeen(Ending.NOT_RUN)
+        without = self.without.calls.get(call, unmade)
+        known = without if without.ending is not Ending.NOT_RUN else None
+        return Evidence(witness, self.with_file.calls.get(call, unmade), known)
+
+
+def _completed(
+    verdict: Verdict,
+    best: Evidence | None,
+    instance: Instance | None,
+    seen: _Seen,
+    gains: Gains,
+) -> Verdict:
+    """Return the verdict with the call that shows it and what was measured of it."""
+    if best is None:
+        return verdict
+    without = seen.observer.name(best.without) if best.without else ""
+    told = replace(verdict, call=best.witness.canary, default_ran=without)
+    if instance is None:
+        return told
+    if verdict.judgement.status is Status.UNOBSERVED and instance in gains.timed:
+        told = replace(told, judgement=timing.judged(gains.timed[instance]))
+    slower = instance in gains.regressions
+    return replace(told, gain=gains.gains.get(instance), is_regression=slower)
+
+
+def _spoilt(executed: Executed, settings: JobSettings) -> Judgement | None:
+    """Return what keeps the file as a whole from deciding anything; None if nothing does."""
+    if executed.broken:
+        return Judgement(Status.HARMFUL, f"with the file {executed.broken}")
+    if executed.first is None:
+        return None
+    told = executed.first.settings
+    for name in settings.activation:
+        wanted, got = settings.environment[name], told.get(name)
+        if got is None:
+            why = f"{name} does not reach the processes: the launcher does not hand it on"
+            return Judgement(Status.IGNORED, f"not activated: {why}")
+        arrives = reaches(wanted, got) if name == PRELOAD else got == wanted
+        if not arrives:
+            return Judgement(Status.OVERRIDDEN, f"by {name}={got}, which the processes see")
+    return None
+
+
+def _is_worth(verdict: Verdict, evidence: Evidence, seen: _Seen) -> bool:
+    """Tell whether a rule is to be measured: it works, and runs something else than the default."""
+    planned = evidence.witness.planned
+    if verdict.judgement.status not in _MEASURED or planned.configuration.is_default:
+        return False
+    if evidence.with_file.ending is not Ending.OK or evidence.without is None:
+        return False
+    traced = not seen.observer.unavailable
+    return not (traced and seen.observer.same(evidence.with_file, evidence.without))

@@ -1,0 +1,213 @@
+"""Finds, for every rule of a file, calls in a job that the rule should decide."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from colltune.domain import Collective
+from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
+from colltune.verify.canary import CanaryCall
+from colltune.verify.communicators import Communicator, Layout
+
+MOST_BYTES = 64 << 20
+"""Largest buffer of a call that is tried, per process."""
+_SMALL_BYTES = 64
+_AFTER_LAST_BYTES = 4096
+_PER_COMMUNICATOR = 2
+_COMMUNICATORS_PER_RULE = 4
+_SEARCH_S = 20.0
+_REDUCING = frozenset(
+    {
+        Collective.ALLREDUCE,
+        Collective.EXSCAN,
+        Collective.REDUCE,
+        Collective.REDUCE_SCATTER,
+        Collective.REDUCE_SCATTER_BLOCK,
+        Collective.SCAN,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A call that a rule should decide.
+
+    ``planned`` is what the file alone would have run, ``expected`` what the release is to run
+    under the job's settings; ``is_inner`` tells that the rule is reached only by a call on a part
+    of the communicator, of ``size`` processes, that a hierarchical component makes.
+    """
+
+    communicator: Communicator
+    call: Call
+    planned: Outcome
+    expected: Outcome
+    size: int
+    is_inner: bool = False
+
+    @property
+    def canary(self) -> CanaryCall:
+        """The call for the canary."""
+        where = self.communicator
+        return CanaryCall(
+            self.call.collective, self.call.msize_bytes, where.size, where.nodes, where.is_whole
+        )
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was found: witnesses by the number of their rule; whether all was looked through."""
+
+    witnesses: Mapping[int, tuple[Witness, ...]]
+    complete: bool
+
+
+def find(
+    parsed: ParsedFile,
+    layout: Layout,
+    activation: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> Search:
+    """Return witnesses for the rules of `parsed`, those on the largest communicators first.
+
+    `activation` puts the file into effect; `environment` are all settings of the job with it. The
+    search ends after some seconds, however large the file is.
+    """
+    ends = time.monotonic() + _SEARCH_S
+    numbers: dict[Rule, list[int]] = defaultdict(list)
+    for number, rule in enumerate(parsed.rules):
+        numbers[rule].append(number)
+    found: dict[int, _Places] = defaultdict(dict)
+    for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
+        for witness, rule in _decided(parsed, layout, collective, (activation, environment)):
+            for number in numbers.get(rule, ()):
+                _keep(found[number], witness)
+            if time.monotonic() > ends:
+                return Search(_ordered(found), complete=False)
+    return Search(_ordered(found), complete=True)
+
+
+_Places = dict[tuple[Communicator, bool], list[Witness]]
+
+
+def _keep(places: _Places, witness: Witness) -> None:
+    where = witness.communicator, witness.is_inner
+    if where not in places and len(places) >= _COMMUNICATORS_PER_RULE:
+        return
+    kept = places.setdefault(where, [])
+    if len(kept) < _PER_COMMUNICATOR:
+        kept.append(witness)
+    else:
+        kept[-1] = witness  # the ends of the range tell most
+
+
+def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[Witness, ...]]:
+    return {
+        number: tuple(witness for kept in places.values() for witness in kept)
+        for number, places in found.items()
+    }
+
+
+def _decided(
+    parsed: ParsedFile,
+    layout: Layout,
+    collective: Collective,
+    environments: tuple[Mapping[str, str], Mapping[str, str]],
+) -> Iterator[tuple[Witness, Rule]]:
+    told = parsed.comm_sizes(collective)
+    for communicator in layout.communicators({*told, *(size - 1 for size in told)}):
+        for msize_bytes in _msizes(parsed, collective, communicator):
+            call = call_on(communicator, collective, msize_bytes)
+            planned, expected = (parsed.decide(call, variables) for variables in environments)
+            witness = Witness(communicator, call, planned, expected, communicator.size)
+            if planned.rule is not None:
+                yield witness, planned.rule
+            for size, rule in _inner_rules(planned):
+                yield replace(witness, size=size, is_inner=True), rule
+
+
+def call_on(communicator: Communicator, collective: Collective, msize_bytes: int) -> Call:
+    """Return the call as the canary makes it."""
+    as_int = collective in _REDUCING and msize_bytes % 4 == 0
+    return Call(
+        collective,
+        communicator.size,
+        msize_bytes,
+        communicator.nodes,
+        is_world=False,
+        element_bytes=4 if as_int else 1,
+    )
+
+
+def _inner_rules(outcome: Outcome) -> Iterator[tuple[int, Rule]]:
+    for call, inner in outcome.inner:
+        if inner.rule is not None:
+            yield call.comm_size, inner.rule
+        yield from _inner_rules(inner)
+
+
+def _msizes(
+    parsed: ParsedFile, collective: Collective, communicator: Communicator
+) -> Iterator[int]:
+    """Yield both ends of each range of message sizes that fits into memory."""
+    most = largest_msize(collective, communicator.size)
+    points = [
+        point
+        for point in parsed.switch_points(collective, communicator.size, communicator.nodes)
+        if point <= most
+    ] or [0]
+    for first, following in zip(points, [*points[1:], None], strict=True):
+        last = most if following is None else following - 1
+        if following is None:
+            last = min(most, max(2 * first, _AFTER_LAST_BYTES))
+        # a library may leave without doing anything where there is nothing to send
+        lower = first or min(last, _SMALL_BYTES)
+        yield from dict.fromkeys((lower, last))
+
+
+def largest_msize(collective: Collective, comm_size: int) -> int:
+    """Return the largest message size that is tried, in the unit of `colltune.domain`."""
+    if collective is Collective.BARRIER:
+        return 0
+    return MOST_BYTES // comm_size if collective.has_block_per_rank else MOST_BYTES
+
+
+def reached_elsewhere(
+    parsed: ParsedFile, rule: Rule, layout: Layout, activation: Mapping[str, str]
+) -> str:
+    """Return what a call would need beyond those of the job, for `rule` to decide it.
+
+    Empty if no call was found that reaches it.
+    """
+    sizes = parsed.comm_sizes(rule.collective)
+    for size in sorted({*sizes, *(s - 1 for s in sizes), *(s + 1 for s in sizes)}):
+        for nodes in dict.fromkeys((1, 2, size)):
+            if size < 2 or nodes > size:
+                continue
+            need = f"a communicator of {size} processes"
+            need += f" over {nodes} nodes" if nodes > 1 else ""
+            for msize_bytes in parsed.switch_points(rule.collective, size, nodes):
+                call = call_on(Communicator(size, nodes), rule.collective, msize_bytes)
+                if parsed.decide(call, activation).rule == rule:
+                    fits = layout.holds(size, nodes)
+                    return f"messages of {msize_bytes} bytes or more" if fits else need
+                if found := _unusual(parsed, rule, call, activation):
+                    return f"{found} on {need}"
+    return ""
+
+
+def _unusual(parsed: ParsedFile, rule: Rule, call: Call, activation: Mapping[str, str]) -> str:
+    variants = {
+        "MPI_COMM_WORLD itself": replace(call, is_world=True),
+        "calls in place": replace(call, in_place=True),
+        "an operation that does not commute": replace(
+            call, commutative=False, builtin_operation=False
+        ),
+        "an operation of the program's own": replace(call, builtin_operation=False),
+    }
+    for text, variant in variants.items():
+        if parsed.decide(variant, activation).rule == rule:
+            return text
+    return ""

@@ -1,0 +1,148 @@
+"""Which instances a split trains on and tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from colltune.domain import Collective, Instance
+from colltune.evaluation.folds import Fold, Source, SplitError, digest
+from colltune.evaluation.splits import (
+    Extrapolation,
+    LeaveNodesOut,
+    LeavePpnOut,
+    MaskSplit,
+    MessageSizes,
+    NodeCounts,
+)
+from tests.models.machines import measured
+
+NODES = (2, 3, 4, 8, 16, 32)
+
+
+def folds(split: MaskSplit, **changes: Any) -> list[Fold]:
+    """Return the folds of the made-up machine."""
+    return split.folds(Source(measured(**({"nodes": NODES} | changes))))
+
+
+def counts(found: list[Fold], axis: str = "nodes") -> list[tuple[list[int], list[int]]]:
+    """Return the values trained on and tested of each fold."""
+    return [
+        tuple(sorted({int(n) for n in getattr(cells, axis)}) for cells in (f.training, f.testing))  # type: ignore[misc]
+        for f in found
+    ]
+
+
+def test_every_node_count_is_left_out_once() -> None:
+    """Each fold tests one node count and trains on all others; instances are tested once."""
+    found = folds(LeaveNodesOut())
+    assert counts(found) == [([m for m in NODES if m != n], [n]) for n in NODES]
+    assert sum(len(f.testing) for f in found) == len(NODES) * 2 * 6
+
+
+def test_every_ppn_is_left_out_once_or_those_asked_for() -> None:
+    """Leaving ppn out tests each ppn, or only the ones named."""
+    every = counts(folds(LeavePpnOut(), ppn=(1, 4, 8)), "ppn")
+    assert every == [([4, 8], [1]), ([1, 8], [4]), ([1, 4], [8])]
+    assert counts(folds(LeavePpnOut((8,)), ppn=(1, 4, 8)), "ppn") == [([1, 4], [8])]
+
+
+@pytest.mark.parametrize(
+    ("split", "tested"),
+    [
+        (Extrapolation(), [16, 32]),
+        (Extrapolation(largest=1), [32]),
+        (Extrapolation(above=4), [8, 16, 32]),
+    ],
+)
+def test_extrapolation_tests_the_larger_node_counts(
+    split: Extrapolation, tested: list[int]
+) -> None:
+    """The upper third, so many, or all above a number are tested; the smaller ones are trained."""
+    assert counts(folds(split)) == [([n for n in NODES if n not in tested], tested)]
+
+
+def test_halves_of_message_sizes_are_tested_once_each() -> None:
+    """Every size is tested in one fold and trained on in the other, by the seed alone."""
+    first, second = counts(folds(MessageSizes(seed=3)), "msize_bytes")
+    assert first == second[::-1]
+    assert len(first[0]) == len(first[1]) == 3
+    assert [first, second] == counts(folds(MessageSizes(seed=3)), "msize_bytes")
+
+
+def test_only_instances_with_a_choice_are_tested() -> None:
+    """Without a measured default, or with nothing else, an instance tests nothing."""
+
+    def left_out(algorithm: str, instance: Instance) -> bool:
+        if instance.msize_bytes == 1:
+            return algorithm == "default"
+        return instance.msize_bytes == 64 and algorithm != "default"
+
+    found = folds(LeaveNodesOut(), left_out=left_out)
+    assert {int(m) for f in found for m in f.testing.msize_bytes} == {1024, 16384, 262144, 4194304}
+    assert {int(m) for f in found for m in f.training.msize_bytes} >= {1, 64}
+
+
+def test_noise_is_on_what_is_learned_alone_and_the_same_in_all_folds() -> None:
+    """Training times are noisy by the seed, one draw per cell; tested times are as measured."""
+    source = Source(measured(nodes=NODES), train_noise=0.1, seed=5)
+    first, second, *_ = LeaveNodesOut().folds(source)
+    clean, _, *_ = LeaveNodesOut().folds(Source(measured(nodes=NODES)))
+    np.testing.assert_array_equal(first.testing.time_s, clean.testing.time_s)
+    assert 0.05 < np.log(first.training.time_s / clean.training.time_s).std() < 0.2
+    both = [f.training.rows(np.isin(f.training.nodes, NODES[2:])) for f in (first, second)]
+    np.testing.assert_array_equal(both[0].time_s, both[1].time_s)
+
+
+def test_processes_can_be_limited() -> None:
+    """Instances of more processes are neither trained on nor tested."""
+    source = Source(measured(nodes=NODES), max_nprocs=16)
+    found = LeaveNodesOut().folds(source)
+    assert max(int(f.training.nprocs.max()) for f in found) == 16
+    assert max(int(f.testing.nprocs.max()) for f in found) == 16
+
+
+@pytest.mark.parametrize(
+    ("split", "changes", "message"),
+    [
+        (LeaveNodesOut(), {"nodes": (4,)}, "leave-nodes-out.*at least 3.*bcast on 4 nodes"),
+        (Extrapolation(), {"nodes": (4, 8)}, "extrapolation.*at least 2 smaller"),
+        (Extrapolation(above=32), {}, "extrapolation leaves nothing"),
+        (Extrapolation(largest=1, above=3), {}, "--largest and --above"),
+        (Extrapolation(largest=0), {}, "--largest 0 must be at least 1"),
+        (LeavePpnOut(), {"ppn": (4,)}, "leave-ppn-out.*2 different ppn"),
+        (LeavePpnOut((9,)), {}, "ppn 9 of --ppn is not in the data, which has 1, 4"),
+        (MessageSizes(), {"msizes": (1, 2, 3)}, "message-sizes.*at least 4"),
+        (LeaveNodesOut(), {"algorithms": ("linear", "binomial")}, "but never its default"),
+        (LeaveNodesOut(), {"algorithms": ("default",)}, "another configuration were measured"),
+        (NodeCounts((2,), (2, 3)), {}, "2 are in both"),
+    ],
+)
+def test_data_that_do_not_allow_a_split_are_described(
+    split: MaskSplit, changes: dict[str, Any], message: str
+) -> None:
+    """The error names the split, what it needs, and what the data has."""
+    with pytest.raises(SplitError, match=message):
+        folds(split, **changes)
+
+
+def test_collectives_without_enough_node_counts_take_no_part() -> None:
+    """A collective on two node counts is passed over; the other is evaluated."""
+
+    def left_out(algorithm: str, instance: Instance) -> bool:
+        return instance.collective is Collective.BCAST and instance.shape.nodes > 3
+
+    both = (Collective.ALLREDUCE, Collective.BCAST)
+    found = folds(LeaveNodesOut(), collectives=both, left_out=left_out)
+    assert {f.collective for f in found} == {Collective.ALLREDUCE}
+
+
+def test_digest_is_of_content_not_of_order() -> None:
+    """Reordered rows have the same digest, another time has another."""
+    data = measured()
+    shuffled = replace(data, frame=data.frame.sort_values("time_s"))
+    other = measured(noise=0.01)
+    assert digest(shuffled) == digest(data) != digest(other)

@@ -1,0 +1,103 @@
+"""The file of task times: written, read again, cut off by a kill, refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Configuration, Context, RunStatus, Shape
+from colltune.errors import DataError
+from colltune.han import tasks_file
+from colltune.han.series import Manner, Measured
+
+CONTEXT = Context("bed", "openmpi", "5.0.11")
+SETUP = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=1024,up=libnbc")
+TIMES = (((0.001, 0.002, 0.003), (0.001, 0.002, 0.0015)),)
+SERIES = Measured(Shape(2, 2), SETUP, 2, Manner.BOUNDED, TIMES, 0.25)
+FAILED = replace(SERIES, times_s=(), status=RunStatus.CRASH, message="ended its launch")
+
+
+def test_series_come_back_as_they_were(tmp_path: Path) -> None:
+    """What is appended, failures included, is read again; a second begin finds it."""
+    path = tmp_path / "tasks.jsonl"
+    assert tasks_file.begin(path, CONTEXT).series == ()
+    tasks_file.append(path, [SERIES, FAILED])
+    assert tasks_file.read(path).series == (SERIES, FAILED)
+    assert tasks_file.begin(path, CONTEXT).wall_s == 0.5
+
+
+def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    """After a kill within a write the file is read without it, and goes on in a new line."""
+    path = tmp_path / "tasks.jsonl"
+    tasks_file.begin(path, CONTEXT)
+    tasks_file.append(path, [SERIES])
+    whole = path.read_text()
+    path.write_text(whole + whole.splitlines()[1][:40])
+    assert tasks_file.read(path).series == (SERIES,)
+    tasks_file.begin(path, CONTEXT)
+    tasks_file.append(path, [FAILED])
+    assert tasks_file.read(path).series == (SERIES, FAILED)
+
+
+def test_another_context_is_refused(tmp_path: Path) -> None:
+    """Task times of two machines are never joined."""
+    path = tmp_path / "tasks.jsonl"
+    tasks_file.begin(path, CONTEXT)
+    with pytest.raises(DataError, match=r"task times of bed, openmpi 5\.0\.11, not of"):
+        tasks_file.begin(path, replace(CONTEXT, machine="other"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "x"}, "line 1: no file of task times"),
+        ({"version": 9}, "line 1: version 9; this colltune reads 1"),
+        ({"context": {}}, "line 1: no context"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    """A file of another kind or version is told by its first line."""
+    path = tmp_path / "tasks.jsonl"
+    tasks_file.begin(path, CONTEXT)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change) + "\n")
+    with pytest.raises(DataError, match=message):
+        tasks_file.read(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("manner", "odd", "line 2: 'odd' is not a valid Manner"),
+        ("times_s", [[[1.0]]], "line 2: openmpi.bcast.han_intra"),
+        ("shape", "2", "line 2: invalid literal"),
+        ("setup", "x", "line 2: 'x' is not a configuration id"),
+        ("segments", None, "line 2: int"),
+    ],
+)
+def test_a_bad_series_is_told_by_its_line(
+    tmp_path: Path, key: str, value: object, message: str
+) -> None:
+    """Whatever is wrong with a series, the message names file and line."""
+    path = tmp_path / "tasks.jsonl"
+    tasks_file.begin(path, CONTEXT)
+    tasks_file.append(path, [SERIES])
+    head, line = path.read_text().splitlines()
+    path.write_text(f"{head}\n{json.dumps(json.loads(line) | {key: value})}\n")
+    with pytest.raises(DataError, match=message):
+        tasks_file.read(path)
+
+
+def test_repetitions_of_two_visits_count_together(tmp_path: Path) -> None:
+    """Series of the same tasks and length are one, those of another length are kept apart."""
+    path = tmp_path / "tasks.jsonl"
+    tasks_file.begin(path, CONTEXT)
+    longer = replace(SERIES, segments=3, times_s=((((1.0,) * 4),) * 2,))
+    tasks_file.append(path, [SERIES, longer, SERIES, FAILED])
+    tasks = tasks_file.read(path)
+    found = tasks.of(SERIES.shape, SETUP, 2)
+    assert found is not None
+    assert (found.segments, len(found.times_s)) == (3, 1)
+    assert tasks.of(Shape(4, 4), SETUP, 2) is None

@@ -1,0 +1,98 @@
+"""Reading what the canary tells."""
+
+from __future__ import annotations
+
+from colltune import process
+from colltune.domain import Collective
+from colltune.verify.canary import CanaryCall, Ending, FileSeen, read_look, read_run
+
+LOOK = """CANARY file 1 3 nb 0 1321 a9209aca
+[1,0]<stderr>: CANARY file 0 3 na 0 1321 a9209aca
+CANARY unreadable 2 3 nc 0 No%20such%20file%20or%20directory
+some warning of the launcher
+CANARY set OMPI_MCA_coll_tuned_dynamic_rules_filename=/a%20b/100%25
+CANARY settings 0 0000000a
+CANARY settings 1 0000000a
+CANARY settings 2 0000000b
+"""
+BCAST = CanaryCall(Collective.BCAST, 1024, 4, 2)
+WHOLE = CanaryCall(Collective.ALLREDUCE, 64, 5, 2, is_whole=True)
+LATER = CanaryCall(Collective.SCAN, 8, 2, 1)
+RUN = """CANARY started 5
+CANARY library Open%20MPI%20v5.0.11,%20package
+CANARY libmpi /opt/lib/libmpi.so.40
+CANARY set OMPI_MCA_coll_han_priority=3
+[na:77] coll_tuned_bcast_algorithm=pipeline (file (/home/me/.openmpi/mca-params.conf))
+[na:77] coll_tuned_priority=30 (default)
+[na:77] btl_tcp_if_include=lo (environment)
+CANARY settings 0 7a91d970
+CANARY node 1 2 nb
+CANARY node 0 3 na
+CANARY begin bcast:1024:4:2
+TRACE MPI_Bcast 5 6
+TRACE ompi_coll_base_bcast_intra_chain 4096 3
+TRACE ompi_coll_base_bcast_intra_generic_part
+MARK bcast 4 1024
+CANARY done bcast:1024:4:2 ok
+CANARY begin allreduce:64:0:2
+MARK allreduce 5 64
+CANARY done allreduce:64:0:2 refused MPI_ERR_ARG:%20invalid
+"""
+
+
+def _outcome(stderr: str, returncode: int | None = 0) -> process.Outcome:
+    return process.Outcome(("mpirun",), returncode, "", stderr, 1.0)
+
+
+def test_every_process_is_heard_in_whatever_order() -> None:
+    """Lines of several processes, prefixes of the launcher and its warnings are told apart."""
+    look = read_look(LOOK)
+    assert look.files == (
+        FileSeen(0, "na", 0, size_bytes=1321, crc=0xA9209ACA),
+        FileSeen(1, "nb", 0, size_bytes=1321, crc=0xA9209ACA),
+        FileSeen(2, "nc", 0, why="No such file or directory"),
+    )
+    assert look.nprocs == 3
+    assert look.settings == {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "/a b/100%"}
+    assert look.differing_ranks == (2,)
+
+
+def test_a_job_is_described() -> None:
+    """Library, nodes in order, settings, and what Open MPI showed that is not at its default."""
+    run = read_run(_outcome(RUN), [BCAST, WHOLE])
+    assert (run.nprocs, run.starts) == (5, 1)
+    assert run.library == "Open MPI v5.0.11, package"
+    assert run.libmpi == "/opt/lib/libmpi.so.40"
+    assert run.nodes == (("na", 3), ("nb", 2))
+    assert run.settings == {"OMPI_MCA_coll_han_priority": "3"}
+    source = "file (/home/me/.openmpi/mca-params.conf)"
+    assert run.shown == {"coll_tuned_bcast_algorithm": ("pipeline", source)}
+    assert not run.finished
+
+
+def test_calls_have_their_functions_and_errors() -> None:
+    """What is traced between the begin of a call and its mark belongs to it."""
+    calls = read_run(_outcome(RUN), [BCAST, WHOLE, LATER]).calls
+    assert calls[BCAST].ending is Ending.OK
+    assert [f.symbol for f in calls[BCAST].functions] == [
+        "ompi_coll_base_bcast_intra_chain",
+        "ompi_coll_base_bcast_intra_generic_part",
+    ]
+    assert calls[BCAST].functions[0].words[:2] == (4096, 3)
+    assert (calls[WHOLE].ending, calls[WHOLE].why) == (Ending.REFUSED, "MPI_ERR_ARG: invalid")
+    assert calls[WHOLE].functions == ()
+    assert calls[LATER].ending is Ending.NOT_RUN
+
+
+def test_the_call_under_way_is_to_blame() -> None:
+    """Where the program ends within a call it is a crash, where it was stopped a hang."""
+    text = f"{RUN}CANARY begin scan:8:2:1\nTRACE MPI_Scan\nAssertion failed in file x.c\n"
+    crashed = read_run(_outcome(text, 134), [BCAST, LATER]).calls[LATER]
+    assert (crashed.ending, crashed.why) == (Ending.CRASH, "Assertion failed in file x.c")
+    assert read_run(_outcome(text, None), [LATER]).calls[LATER].ending is Ending.HANG
+
+
+def test_several_jobs_of_one_process_are_seen() -> None:
+    """A launcher of another MPI starts as many jobs as processes."""
+    run = read_run(_outcome("CANARY started 1\nCANARY end\n" * 3), [])
+    assert (run.nprocs, run.starts, run.finished) == (1, 3, True)

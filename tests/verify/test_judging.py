@@ -1,0 +1,159 @@
+"""What became of a rule, from what was seen and what the release decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from colltune.mpi.trace import Function
+from colltune.verify import witnesses
+from colltune.verify.canary import CallSeen, Ending
+from colltune.verify.communicators import Layout
+from colltune.verify.judging import Evidence, Judge, Judgement, Status
+from colltune.verify.observing import Observer
+from colltune.verify.settings import JobSettings
+from tests.verify.fake_format import FakeFile, FakeFormat
+
+RELEASE = "5.0.11"
+PIPELINE = Function("ompi_coll_base_bcast_intra_pipeline", (4096, 4, 0, 0, 0, 0))
+BINOMIAL = Function("ompi_coll_base_bcast_intra_binomial", (0, 0, 0, 0, 0, 0))
+HAN = Function("mca_coll_han_bcast_intra")
+OBSERVER = Observer("openmpi", RELEASE)
+ONE_NODE, TWO_NODES = Layout((4,)), Layout((2, 2))
+
+
+def _file(text: str) -> FakeFile:
+    parsed = FakeFormat().parse(text, "my.rules", RELEASE)
+    assert isinstance(parsed, FakeFile)
+    return parsed
+
+
+FILE = _file("fake\nbcast pipeline:segsize=4096\n")
+
+
+def _judged(
+    ran: Function | None,
+    *,
+    parsed: FakeFile = FILE,
+    layout: Layout = ONE_NODE,
+    user: dict[str, str] | None = None,
+    ending: Ending = Ending.OK,
+    observer: Observer = OBSERVER,
+    activation: dict[str, str] | None = None,
+) -> Judgement:
+    """Return what becomes of the first rule where all its calls run `ran` and end so."""
+    given = parsed.activation() if activation is None else activation
+    settings = JobSettings(user or {}, given, {})
+    search = witnesses.find(parsed, layout, given, settings.environment)
+    seen = CallSeen(ending, "", (ran,) if ran else ())
+    without = CallSeen(Ending.OK, "", (BINOMIAL,))
+    evidence = [Evidence(witness, seen, without) for witness in search.witnesses.get(0, ())]
+    judge = Judge(parsed, settings, observer, layout, search.complete)
+    return judge.judge(parsed.rules[0], evidence)[0]
+
+
+def test_what_the_rule_says_ran() -> None:
+    """The algorithm and its segment size were seen: applied."""
+    assert _judged(PIPELINE) == Judgement(Status.APPLIED, "", "pipeline:segsize=4096")
+
+
+def test_another_segment_size_is_not_what_the_rule_says() -> None:
+    """The right function with a wrong parameter is not enough."""
+    other = PIPELINE._replace(words=(1024, 4, 0, 0, 0, 0))
+    judged = _judged(other)
+    assert judged.status is Status.OVERRIDDEN
+    assert "segsize=1024 in place of 4096" in judged.why
+
+
+def test_a_variable_of_the_user_is_named() -> None:
+    """Of all his settings, the one that makes the difference is blamed."""
+    name = "OMPI_MCA_coll_tuned_bcast_algorithm"
+    user = {
+        name: "6",
+        "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "0",
+        "OMPI_MCA_coll_x": "1",
+    }
+    judged = _judged(BINOMIAL, user=user)
+    assert judged.status is Status.OVERRIDDEN
+    assert judged.why.startswith(f"by {name}=6 (")
+    assert "OMPI_MCA_coll_x" not in judged.why
+
+
+def test_something_unknown_is_told_as_such() -> None:
+    """Where the settings explain nothing, what ran is told, and nobody is accused."""
+    judged = _judged(BINOMIAL)
+    assert judged == Judgement(
+        Status.OVERRIDDEN, "by something unknown: binomial:segsize=0 ran", "binomial:segsize=0"
+    )
+    unseen = _judged(None)
+    assert "no function that can be traced ran" in unseen.why
+
+
+def test_han_outranks_tuned_across_nodes() -> None:
+    """On two nodes coll/han has the say unless it is turned off; within a node the rule applies."""
+    activation = {n: v for n, v in FILE.activation().items() if "han" not in n}
+
+    class Untold(FakeFile):
+        """A file that leaves coll/han on."""
+
+        def activation(self) -> dict[str, str]:
+            return activation
+
+    parsed = Untold(**{f: getattr(FILE, f) for f in ("release", "source", "rules")})
+    judged = _judged(HAN, parsed=parsed, layout=TWO_NODES)
+    assert judged.status is Status.OVERRIDDEN
+    assert judged.why.startswith("by coll/han: ")
+    assert judged.ran == "coll/han bcast_intra"
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        (Ending.WRONG, "computes wrong numbers"),
+        (Ending.REFUSED, "refuses the call"),
+        (Ending.CRASH, "ends within the call"),
+        (Ending.HANG, "does not come back"),
+    ],
+)
+def test_a_call_that_breaks_is_harmful(ending: Ending, text: str) -> None:
+    """Whatever goes wrong with the file and not without it is told, with the call."""
+    judged = _judged(PIPELINE, ending=ending)
+    assert judged.status is Status.HARMFUL
+    assert text in judged.why
+    assert judged.why.startswith("bcast of ")
+
+
+def test_nothing_is_claimed_that_cannot_be_seen() -> None:
+    """Without a tracer a rule that nothing speaks against is unobserved, with the reason."""
+    blind = replace(OBSERVER, unavailable="no x86-64")
+    assert _judged(None, observer=blind) == Judgement(Status.UNOBSERVED, "no x86-64")
+
+
+def test_a_dropped_file_ignores_all_rules() -> None:
+    """What the release drops is ignored for that reason, whatever ran."""
+    dropped = replace(FILE, dropped="its first size is not 0")
+    judged = _judged(PIPELINE, parsed=dropped)
+    assert judged == Judgement(Status.IGNORED, "its first size is not 0")
+
+
+def test_a_larger_communicator_is_out_of_reach() -> None:
+    """A rule for more processes than the job has says how many it needs."""
+    judged = _judged(None, parsed=replace(FILE, least=16))
+    assert judged.status is Status.UNREACHABLE
+    assert "takes a communicator of 16 processes" in judged.why
+
+
+def test_a_dead_rule_is_ignored_for_the_reason_that_the_lint_gives() -> None:
+    """What nothing reaches is no matter of the job's size."""
+    judged = _judged(None, parsed=_file("fake\nreduce dead\n"))
+    assert judged == Judgement(Status.IGNORED, "nothing reaches it")
+
+
+def test_a_rule_that_leaves_the_decision_runs_what_runs_without_it() -> None:
+    """The default is applied if the same function ran in the launch without the file."""
+    parsed = _file("fake\nbcast default\n")
+    assert _judged(BINOMIAL, parsed=parsed).status is Status.APPLIED
+    judged = _judged(PIPELINE, parsed=parsed)
+    assert judged.status is Status.OVERRIDDEN
+    assert "which runs binomial" in judged.why

@@ -1,0 +1,34 @@
+"""The canary of a user's launcher."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from colltune.bench import build
+from colltune.mpi import vendors
+from colltune.mpi.installation import Installation
+from colltune.verify import readability
+from colltune.verify.readability import Request, canary_of
+
+NOWHERE = Path("/nowhere/bin/mpirun")
+
+
+@pytest.mark.parametrize(("euid", "value"), [(0, "1"), (1000, None)])
+def test_the_users_launcher_serves_root_as_all_of_ours_do(
+    monkeypatch: pytest.MonkeyPatch, euid: int, value: str | None
+) -> None:
+    """As root the line gets what Open MPI wants to see, and nothing else that the user lacks."""
+    for name in vendors.root_allowance(0):
+        monkeypatch.delenv(name, raising=False)
+    found = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    monkeypatch.setattr(readability, "installation_of", lambda *_: found)
+    monkeypatch.setattr(build, "canary", lambda *_: NOWHERE)
+    request = Request(NOWHERE, ("true",), None, None, None, NOWHERE, 60.0, 60.0, measure=False)
+    canary, _ = canary_of(request)
+    assert canary.line.user.get("OMPI_ALLOW_RUN_AS_ROOT") == value
+    own = {n: v for n, v in canary.line.user.items() if n not in vendors.root_allowance(0)}
+    assert own == dict(os.environ)
