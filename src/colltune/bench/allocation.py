@@ -113,7 +113,7 @@ def counts(text: str) -> tuple[int, ...]:
     ------
     ValueError
         If the text is not of that form.
-    """  # noqa: DOC501 (by another name)
+    """
     numbers: list[int] = []
     for part in text.split(","):
         match = _COUNT.fullmatch(part)
@@ -131,7 +131,7 @@ def host_names(text: str) -> tuple[str, ...]:
     ------
     ValueError
         If the text is not of that form.
-    """  # noqa: DOC501 (by another name)
+    """
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+|[,\[\]]", text):
         if part == ",":
@@ -153,7 +153,7 @@ def _expanded(pattern: str, most: int) -> list[str]:
 
 
 def _numbers(text: str) -> list[str]:
-    """Return the numbers of ``08-10,12``, with their leading zeros; see `host_names`."""  # noqa: DOC501
+    """Return the numbers of ``08-10,12``, with their leading zeros; see `host_names`."""
     numbers: list[str] = []
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -175,7 +175,7 @@ def duration_s(text: str) -> float:
     ------
     ValueError
         If the text is not of one of these forms.
-    """  # noqa: DOC501 (by another name)
+    """
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return math.inf
     match = _DURATION.fullmatch(text)

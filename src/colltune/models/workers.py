@@ -167,7 +167,7 @@ def slurm_cluster(slurm: Slurm) -> Any:
     ------
     ProgramError
         If dask-jobqueue is not installed or Slurm takes no job.
-    """  # noqa: DOC501 (by another name)
+    """
     try:
         with handlers_kept():  # its import makes Ctrl-C a silent exit
             dask_jobqueue: Any = importlib.import_module("dask_jobqueue")

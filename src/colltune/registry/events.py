@@ -81,7 +81,7 @@ def parsed(content: bytes, sequence: int, where: str) -> Event:
     ------
     BundleError
         If the file is cut, damaged or of a newer format.
-    """  # noqa: DOC501 (ValueError becomes one)
+    """
     try:
         found = json_of(content)
         if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
