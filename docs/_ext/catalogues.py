@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from colltune.mpi import relatives
 from colltune.mpi.reference import REFERENCES, AlgorithmFacts, CollectiveFacts, Reference
 from docs._ext.markdown import code, heading, table, text
 
@@ -12,9 +11,7 @@ _HEAD = ("number", "algorithm", "parameters", "needs", "otherwise", "never used,
 
 
 def markdown(library: str) -> str:
-    """Return the catalogues of a library, the newest series first; of ``relatives`` all of them."""
-    if library == "relatives":
-        return "".join(_relative(relatives.load(name)) for name in relatives.names())
+    """Return the catalogues of a library, the newest series first."""
     reference = REFERENCES[library]
     return "".join(_series(reference, series) for series in reversed(reference.series))
 
@@ -68,26 +65,3 @@ def _algorithm(algorithm: AlgorithmFacts) -> tuple[str, ...]:
         text("; ".join(otherwise)),
         text(algorithm.wrong),
     )
-
-
-def _relative(found: relatives.Relative) -> str:
-    of = f"A relative of {code(found.relative_of)}; {relatives.UNTRIED}."
-    own = (
-        (found_of.collective, code(found_of.variable), _values(found_of.values))
-        for found_of in found.algorithms
-    )
-    switches = (
-        (code(s.name), text(s.values), text(s.default), ", ".join(s.collectives), text(s.meaning))
-        for s in found.variables
-    )
-    return (
-        heading(2, f"{found.title} {found.releases}")
-        + f"{of} {text(found.summary)}\n\n"
-        + (table(("collective", "variable", "values"), own) if found.algorithms else "")
-        + table(("variable", "values", "default", "collectives", "meaning"), switches)
-        + f"Sources: {text('; '.join(found.sources))}\n\n"
-    )
-
-
-def _values(values: Sequence[str]) -> str:
-    return ", ".join(map(code, values))

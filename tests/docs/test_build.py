@@ -21,7 +21,6 @@ from colltune.dataset.importers import IMPORTERS
 from colltune.errors import EXIT_STATUSES
 from colltune.features import FEATURE_SETS
 from colltune.models.learners import LEARNERS
-from colltune.mpi import relatives
 from colltune.mpi.catalogue import load
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.reference import REFERENCES
@@ -152,8 +151,6 @@ def test_every_format_and_catalogue_is_there(built: Path) -> None:
                     a.name for a in entry.algorithms if f"{a.number} {a.name}" not in section
                 ]
                 assert missing == [], f"{library} {series} {collective}"
-    page = text_of(built / "reference/catalogues/relatives.html")
-    assert [n for n in relatives.names() if relatives.load(n).title not in page] == []
 
 
 def functions_that_draw(module: Path) -> Iterator[str]:

@@ -18,7 +18,7 @@ def catalog(
         str | None,
         typer.Argument(
             metavar="LIBRARY[@RELEASE]",
-            help="openmpi@5.0.8, mpich@4.3, intelmpi, cray-mpich; without a release: the newest.",
+            help="openmpi@5.0.8, mpich@4.3, intelmpi; without a release: the newest.",
         ),
     ] = None,
     collective: Annotated[
@@ -61,20 +61,14 @@ def catalog(
 def _show(library: str | None, collective: str | None, as_json: bool) -> None:
     from colltune.cli import catalog_text
     from colltune.cli.console import show, show_json
-    from colltune.mpi import relatives
     from colltune.mpi.reference import REFERENCES, collective_named
 
     if library is None:
         references = tuple(REFERENCES.values())
-        names = [name for name in relatives.names() if name not in REFERENCES]
-        others = [relatives.load(name) for name in names]
         if as_json:
-            show_json(catalog_text.libraries_json(references, others))
+            show_json(catalog_text.libraries_json(references))
         else:
-            show(catalog_text.libraries(references, others))
-        return
-    if library in relatives.names() and library not in REFERENCES:
-        _show_relative(library, collective, as_json)
+            show(catalog_text.libraries(references))
         return
     reference, asked = _named(library)
     release, found = reference.at(asked)
@@ -89,34 +83,18 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
         show(catalog_text.release(reference, shown, found, facts, reference.formats(release)))
 
 
-def _show_relative(name: str, collective: str | None, as_json: bool) -> None:
-    from colltune.cli import catalog_relatives
-    from colltune.cli.console import show, show_json
-    from colltune.mpi import relatives
-    from colltune.mpi.reference import collective_named
-
-    known = relatives.load(name)
-    wanted = None if collective is None else collective_named(collective)
-    if as_json:
-        show_json(catalog_relatives.relative_json(known, wanted))
-    else:
-        show(catalog_relatives.relative(known, wanted))
-
-
 def _named(library: str) -> tuple[Reference, str | None]:
     """Return the library and release of ``openmpi@5.0.8``."""
     from colltune.errors import LibraryError
-    from colltune.mpi import relatives
+    from colltune.mpi.derivatives import check_no_derivative
     from colltune.mpi.reference import REFERENCES, similar
 
     name, at, release = library.partition("@")
     if name not in REFERENCES:
-        if name in relatives.names():
-            raise LibraryError(f"{library}: {relatives.why_not_written(name)}")
-        known = (*REFERENCES, *relatives.names())
+        check_no_derivative(name)
         raise LibraryError(
-            f"no catalogue of the MPI library {name!r}{similar(name, known)};"
-            f" known: {', '.join(known)}"
+            f"no catalogue of the MPI library {name!r}{similar(name, REFERENCES)};"
+            f" known: {', '.join(REFERENCES)}"
         )
     reference = REFERENCES[name]
     if at and not release:

@@ -12,7 +12,6 @@ from colltune.cli.console import columns
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installed import Check, Kind
 from colltune.mpi.reference import REFERENCES, AlgorithmFacts, CollectiveFacts, Reference
-from colltune.mpi.relatives import Relative
 
 _WIDTH = 100
 _LABEL = 10
@@ -34,14 +33,11 @@ TIED = "\N{NO-BREAK SPACE}"
 _ONE_RULE = "one only, for all message sizes"
 
 
-def libraries(references: Sequence[Reference], relatives: Sequence[Relative]) -> str:
-    """Return all libraries and their series, and the relatives."""
+def libraries(references: Sequence[Reference]) -> str:
+    """Return all libraries and their series."""
     lines = [
         labelled(each.library, f"{each.title}: {', '.join(each.series)}", _LABEL)
         for each in references
-    ]
-    lines += [
-        labelled(r.name, f"{r.title} {r.releases}: for reading only", _LABEL) for r in relatives
     ]
     example = f"{references[0].library}@{references[0].series[-1]}"
     return "\n".join(
@@ -53,11 +49,9 @@ def libraries(references: Sequence[Reference], relatives: Sequence[Relative]) ->
     )
 
 
-def libraries_json(
-    references: Sequence[Reference], relatives: Sequence[Relative]
-) -> list[dict[str, Any]]:
-    """Return all libraries and their series, and the relatives, for machines."""
-    known: list[dict[str, Any]] = [
+def libraries_json(references: Sequence[Reference]) -> list[dict[str, Any]]:
+    """Return all libraries and their series, for machines."""
+    return [
         {
             "library": reference.library,
             "title": reference.title,
@@ -67,10 +61,6 @@ def libraries_json(
             ],
         }
         for reference in references
-    ]
-    return known + [
-        {"library": r.name, "title": r.title, "relative_of": r.relative_of, "series": []}
-        for r in relatives
     ]
 
 

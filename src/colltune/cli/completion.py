@@ -68,12 +68,10 @@ def releases(_context: click.Context, begun: str) -> list[str]:
 
 
 def described(context: click.Context, begun: str) -> list[str]:
-    """Return what `catalog` describes: libraries, with @ also their releases, and relatives."""
+    """Return what `catalog` describes: libraries, with @ also their releases."""
     if "@" in begun:
         return releases(context, begun)
-    from colltune.mpi import relatives
-
-    return [*libraries(context, begun), *relatives.names()]
+    return libraries(context, begun)
 
 
 def installed(_context: click.Context, _begun: str) -> list[str]:

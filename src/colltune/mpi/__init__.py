@@ -8,7 +8,7 @@ that derives from another one stands behind it. `formats.FORMATS` are those of a
 from __future__ import annotations
 
 from colltune.errors import LibraryError
-from colltune.mpi import relatives
+from colltune.mpi.derivatives import check_no_derivative
 from colltune.mpi.intelmpi import IntelMpi
 from colltune.mpi.mpich import Mpich
 from colltune.mpi.openmpi import OpenMpi
@@ -32,8 +32,7 @@ def library(name: str) -> MpiLibrary:
     try:
         return LIBRARIES[name]
     except KeyError:
-        if name in relatives.names():
-            raise LibraryError(relatives.why_not_written(name)) from None
+        check_no_derivative(name)
         known = ", ".join(LIBRARIES)
         raise LibraryError(
             f"no catalogue of the MPI library {name!r}; its algorithms are not known to colltune;"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.files.reading import opened
-from colltune.mpi import LIBRARIES, relatives
+from colltune.mpi import LIBRARIES
+from colltune.mpi.derivatives import check_no_derivative
 from colltune.mpi.file_format import Format
 from colltune.mpi.of_libraries import OfLibraries
 
@@ -73,8 +74,7 @@ def format_for(name: str, release: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     if name not in LIBRARIES:
-        if name in relatives.names():
-            raise LibraryError(relatives.why_not_written(name))
+        check_no_derivative(name)
         known = ", ".join((*LIBRARIES, *FORMATS))
         raise LibraryError(f"no library or format {name!r}; known: {known}")
     mpi = LIBRARIES[name]
