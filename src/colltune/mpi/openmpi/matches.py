@@ -37,9 +37,7 @@ class TunedRules(Protocol):
         ...
 
     @property
-    def dropped(self) -> str:
-        """Why the release ignores the file as a whole; empty if it reads it."""
-        ...
+    def dropped(self) -> str: ...
 
     def match(self, call: Call) -> TunedMatch | None:
         """Return the rule that the release looks at for `call`; None if there is none.
@@ -82,9 +80,7 @@ class HanRules(Protocol):
         ...
 
     @property
-    def dropped(self) -> str:
-        """Why the release ignores the file as a whole; empty if it reads it."""
-        ...
+    def dropped(self) -> str: ...
 
     def match(
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int

@@ -80,13 +80,7 @@ class _Reader:
         self.reading = Reading()
 
     def file(self) -> None:
-        """Read the whole file.
-
-        Raises
-        ------
-        _StopError
-            Where coll/han stops reading.
-        """
+        """Read the whole file."""
         count = self.count("the number of collectives")
         if not count:
             raise _StopError(self.scanner.line, "it holds no collective", "write how many follow")
@@ -160,13 +154,7 @@ class _Reader:
     def communicator(
         self, name: str, known: Collective | None, *, first: bool
     ) -> CommunicatorRules:
-        """Read the rules for one size of communicators.
-
-        Raises
-        ------
-        _StopError
-            Where coll/han stops reading.
-        """
+        """Read the rules for one size of communicators."""
         size = self.number("a communicator size")
         line = self.scanner.line
         if size < 1 or (first and size > 1):
@@ -180,13 +168,7 @@ class _Reader:
         return CommunicatorRules(line, as_int(size), tuple(rules))
 
     def rule(self, name: str, known: Collective | None, *, first: bool) -> SizeRule:
-        """Read one rule.
-
-        Raises
-        ------
-        _StopError
-            Where coll/han stops reading.
-        """
+        """Read one rule."""
         size = self.scanner.size()
         if size is None:
             raise self.ended("a message size")
@@ -217,13 +199,7 @@ class _Reader:
         return SizeRule(rule, size, component, algorithm)
 
     def algorithm(self, name: str, known: Collective | None) -> str:
-        """Return the algorithm after ``@`` by its name.
-
-        Raises
-        ------
-        _StopError
-            If coll/han has none of that name.
-        """
+        """Return the algorithm after ``@`` by its name."""
         word = self.word("an algorithm")
         if word == DEFAULT:
             return DEFAULT

@@ -70,13 +70,7 @@ def _only_for_two(release: str, choice: Configuration) -> bool:
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
-    """Return what `parsed` says in all cases alike, or its parameters, for `release`.
-
-    Raises
-    ------
-    LibraryError
-        If it has no rules for coll/tuned and is no parameter file.
-    """
+    """Return what `parsed` says in all cases alike, or its parameters, for `release`."""
     if isinstance(parsed, ParameterFile):
         return _parameters(parsed, release)
     if not isinstance(parsed, RangedFile):
