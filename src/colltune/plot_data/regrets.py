@@ -137,8 +137,8 @@ def held_out(  # noqa: PLR0913
 ) -> Regrets:
     """Return regrets of default, single best configuration and learners on held-out instances.
 
-    Learned is from all instances, `pick` says which are shown. Without `split` the first of `SPLITS`
-    that the data allow is taken.
+    Learned is from all instances; `pick` says which are shown. Without `split` it is the first of
+    `SPLITS` that the data allow.
     """
     kept = pick.of_collectives(dataset.collectives)
     part = dataset.where(dataset.frame["collective"].isin([c.value for c in kept]))
