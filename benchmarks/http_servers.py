@@ -16,7 +16,7 @@ CONNECTIONS = 64
 _PATIENCE_S = 30.0
 _EMPTY = (
     "import socket, sys, uvicorn\n"
-    "from colltune.server.running import uvicorn_config\n"
+    "from colltune.server.supervisor import uvicorn_config\n"
     "listening = socket.socket(fileno=int(sys.argv[1]))\n"
     "config = uvicorn_config('benchmarks.http_empty:empty_app')\n"
     "uvicorn.Server(config).run([listening])\n"

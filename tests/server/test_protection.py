@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -84,24 +83,6 @@ def test_unforeseen_errors_are_protected(bundle_path: Path) -> None:
     answer = TestClient(app, raise_server_exceptions=False).get("/fails")
     assert answer.status_code == 500
     insist(answer.headers, NOTHING)
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [b"no HTTP at all\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 70000 + b"\r\n\r\n"],
-)
-def test_what_the_protocol_itself_refuses_is_protected(
-    bundle_path: Path, request_bytes: bytes
-) -> None:
-    """Before there is a request that an application could answer."""
-    with Server("--bundle", bundle_path) as server:
-        host, port = server.address.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), 30) as stream:
-            stream.sendall(request_bytes)
-            answer = b"".join(iter(lambda: stream.recv(4096), b""))
-    assert answer.startswith(b"HTTP/1.1 4")
-    for name, value in CLOSED:
-        assert answer.count(b"%b: %b\r\n" % (name, value)) == 1
 
 
 def asked(host: bytes | None, over: object = ("10.0.0.1", 80)) -> dict[str, object]:

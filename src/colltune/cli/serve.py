@@ -117,7 +117,7 @@ def serve(
         "log_level": log_level if log_level != "INFO" else None,
     }
     _check_installed()
-    from colltune.server.surroundings import settle_in
+    from colltune.server.supervisor import settle_in
 
     settle_in()
     settings = _settings({name: value for name, value in given.items() if value is not None})
@@ -195,10 +195,10 @@ def _check_tls(files: dict[str, Path | None]) -> None:
 
 @contextmanager
 def _listening(host: str, port: int, uds: Path | None, mode: str) -> Iterator[socket.socket]:
-    from colltune.server import listening
+    from colltune.server.supervisor import tcp_socket, unix_socket
 
     if uds is None:
-        found = listening.tcp(host, port)
+        found = tcp_socket(host, port)
     else:
         try:
             permissions = int(mode, 8)
@@ -206,7 +206,7 @@ def _listening(host: str, port: int, uds: Path | None, mode: str) -> Iterator[so
             permissions = -1
         if not 0 <= permissions <= 0o777:
             raise typer.BadParameter(f"--uds-mode {mode!r} is not an octal mode such as 660")
-        found = listening.unix(uds, permissions)
+        found = unix_socket(uds, permissions)
     with found:
         try:
             yield found
@@ -235,8 +235,7 @@ def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[s
     from uvicorn.supervisors import Multiprocess
 
     from colltune.server import logs
-    from colltune.server.listening import address
-    from colltune.server.running import uvicorn_config
+    from colltune.server.supervisor import address, uvicorn_config
 
     if tls.get("ssl_ca_certs"):
         import ssl

@@ -35,11 +35,6 @@ def checked(bundle: Bundle | Path) -> tuple[Bundle, dict[str, bytes]]:
     """Return a bundle, or the one in a folder, as it is read back from its files, and these.
 
     The files are copied first and the copy is checked, so that nothing can change in between.
-
-    Raises
-    ------
-    BundleError
-        If it is not whole.
     """
     with tempfile.TemporaryDirectory(prefix="colltune-") as name:
         copy = Path(name, "bundle")
@@ -68,13 +63,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _refuse_pipes(folder: Path) -> None:
-    """Refuse what would be waited for without end; symbolic links to files are the user's own.
-
-    Raises
-    ------
-    BundleError
-        If there is anything but plain files.
-    """
+    """Refuse what would be waited for without end; symbolic links to files are the user's own."""
     try:
         strange = [file for file in folder.iterdir() if file.exists() and not file.is_file()]
     except OSError:

@@ -55,13 +55,7 @@ class Event:
 def unnumbered(
     slot: str, bundle_id: str, now: Event | None, action: Action, by: str, note: str
 ) -> Event:
-    """Return an event that follows `now` in `slot` and has no number yet: 0.
-
-    Raises
-    ------
-    BundleError
-        If a text is too long.
-    """
+    """Return an event that follows `now` in `slot` and has no number yet: 0."""
     if max(len(by), len(note)) > LONGEST_TEXT:
         raise BundleError(f"who did it and why may have {LONGEST_TEXT} characters each")
     at_utc = datetime.now(UTC).isoformat(timespec="seconds")
@@ -75,13 +69,7 @@ def as_bytes(event: Event) -> bytes:
 
 
 def parsed(content: bytes, sequence: int, where: str) -> Event:
-    """Return the event in the file `where`, the one numbered `sequence`.
-
-    Raises
-    ------
-    BundleError
-        If the file is cut, damaged or of a newer format.
-    """
+    """Return the event in the file `where`, the one numbered `sequence`."""
     try:
         found = json_of(content)
         if not isinstance(found, dict) or found.pop("format", None) != FORMAT:

@@ -44,27 +44,13 @@ _MOST_BYTES = 1 << 24
 
 
 class FolderStore:
-    """See `colltune.registry.store.Store`.
-
-    Parameters
-    ----------
-    root
-        The registry's folder; made by the first write.
-    """
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.where = str(root)
         self.lists_late = True
 
     def names(self, folder: str, *, fresh: bool = False) -> list[str]:
-        """Return the names in `folder`.
-
-        Raises
-        ------
-        BundleError
-            If the folder cannot be read.
-        """
+        """Return the names in `folder`."""
         path = self.root / folder
         if fresh:
             with suppress(OSError):
@@ -87,13 +73,7 @@ class FolderStore:
             raise BundleError(f"{self.root}: {what}; make one with `colltune bundles add BUNDLE`")
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of a file.
-
-        Raises
-        ------
-        BundleError
-            If it is there, but cannot be read.
-        """
+        """Return the content of a file."""
         path = self.root / key
         try:
             return _plain_content(path)
@@ -118,13 +98,7 @@ class FolderStore:
             return made
 
     def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
-        """Make a folder unless there is one.
-
-        Raises
-        ------
-        OSError
-            If it cannot be made.
-        """
+        """Make a folder unless there is one."""
         del last
         target = self.root / folder
         temporary = _temporary_beside(target)
@@ -159,13 +133,7 @@ class FolderStore:
         return load(self.local(folder), ())
 
     def local(self, folder: str, *, fresh: bool = False) -> Path:
-        """Return the folder itself, if it is plain.
-
-        Raises
-        ------
-        BundleError
-            If there is no such bundle, or it is not plain.
-        """
+        """Return the folder itself, if it is plain."""
         del fresh
         try:
             return plain_folder(self.root / folder)
@@ -237,15 +205,7 @@ class FolderStore:
 
 
 def plain_folder(path: Path) -> Path:
-    """Return `path`, which must be a folder of plain files and no symbolic link.
-
-    Raises
-    ------
-    BundleError
-        If it is anything else.
-    FileNotFoundError
-        If there is nothing.
-    """
+    """Return `path`, which must be a folder of plain files and no symbolic link."""
     try:
         if not stat.S_ISDIR(path.lstat().st_mode):
             raise BundleError(
@@ -309,13 +269,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _plain_content(path: Path) -> bytes:
-    """Read a file that must not be a symbolic link, a device or a pipe.
-
-    Raises
-    ------
-    OSError
-        If it is one of these, or too large.
-    """
+    """Read a file that must not be a symbolic link, a device or a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
         found = os.fstat(descriptor)

@@ -48,18 +48,7 @@ class Plan:
 
 
 class Collection:
-    """Finds and removes what nobody needs.
-
-    Parameters
-    ----------
-    registry
-        Where.
-    keep_events
-        Of each slot, how many of the latest events keep their bundles; what can be rolled back to
-        is kept as deep.
-    min_age_s
-        Bundles added since are kept.
-    """
+    """Finds and removes what nobody needs."""
 
     def __init__(self, registry: Registry, *, keep_events: int = 5, min_age_s: float) -> None:
         self._registry = registry
@@ -68,15 +57,7 @@ class Collection:
         self._min_age_s = max(min_age_s, LEAST_AGE_S)
 
     def plan(self) -> Plan:
-        """Return what would stay and go.
-
-        Raises
-        ------
-        BundleError
-            If the registry or its history cannot be read: then nothing can be removed.
-        OutputError
-            If nothing can be written, as even asking for the store's clock takes a file.
-        """
+        """Return what would stay and go."""
         kept: list[Item] = []
         doomed: list[Item] = []
         needed = self._needed()
@@ -92,13 +73,7 @@ class Collection:
         return Plan(tuple(kept), (*doomed, *self._leftovers()))
 
     def remove(self, items: Iterable[Item]) -> tuple[Item, ...]:
-        """Remove those of `items` that are still not needed, and return them.
-
-        Raises
-        ------
-        BundleError, OutputError
-            As `plan`.
-        """
+        """Remove those of `items` that are still not needed, and return them."""
         removed = []
         for item in items:
             if item.bundle_id is None:

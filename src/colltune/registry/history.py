@@ -17,13 +17,7 @@ _FILE = re.compile(r"(\d{8})\.json")
 
 
 class History:
-    """Reads events, each once, and appends them.
-
-    Parameters
-    ----------
-    store
-        Where they lie.
-    """
+    """Reads events, each once, and appends them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,13 +26,7 @@ class History:
         self._in_order: tuple[Event, ...] = ()
 
     def events(self, *, fresh: bool = False) -> tuple[Event, ...]:
-        """Return what happened, the oldest first; `fresh` as for `Store.names`.
-
-        Raises
-        ------
-        BundleError
-            If the folder or a new event cannot be read.
-        """
+        """Return what happened, the oldest first; `fresh` as for `Store.names`."""
         names = self._store.names("history", fresh=fresh)
         self._forget_what_was_replaced()
         if names != self._listed:
@@ -56,15 +44,7 @@ class History:
         return self._in_order
 
     def append(self, draft: Draft) -> Event:
-        """Append what `draft` makes of the history as it is, however many others append, too.
-
-        Raises
-        ------
-        BundleError
-            As `events`, and whatever `draft` raises.
-        OutputError
-            If it cannot be written.
-        """
+        """Append what `draft` makes of the history as it is, however many others append, too."""
         while True:
             events = self.events(fresh=True)
             event = draft(events)
@@ -79,13 +59,7 @@ class History:
         return event
 
     def repoint(self) -> tuple[str, ...]:
-        """Put ``current/<slot>`` right where its promoter did not come to it; return which slots.
-
-        Raises
-        ------
-        BundleError, OutputError
-            As `append`.
-        """
+        """Put ``current/<slot>`` right where its promoter did not; return which slots."""
         wrong = [
             event
             for slot, event in in_force(self.events(fresh=True)).items()
@@ -127,11 +101,6 @@ class History:
 
         Everybody looks at the history again after switching, so that whoever switches last leaves
         what the history says.
-
-        Raises
-        ------
-        OutputError
-            If it cannot be switched; the event counts all the same.
         """
         try:
             while True:

@@ -40,16 +40,6 @@ _MANIFEST = "manifest.json"
 
 
 class ObjectStore:
-    """See `colltune.registry.store.Store`.
-
-    Parameters
-    ----------
-    remote
-        Where.
-    cache
-        Folder for copies of bundles; by default `colltune.files.cache_folder`.
-    """
-
     def __init__(self, remote: Remote, cache: Path | None = None) -> None:
         self._remote = remote
         self._system = remote.system
@@ -116,13 +106,7 @@ class ObjectStore:
         ) from refused
 
     def _check_exclusive(self, key: str) -> None:
-        """Refuse to write where two writers could both believe that they made a file.
-
-        Raises
-        ------
-        OutputError
-            If they could.
-        """
+        """Refuse to write where two writers could both believe that they made a file."""
         if self._is_exclusive:
             return
         kind = self._remote.kind
@@ -174,13 +158,7 @@ class ObjectStore:
             return self._loaded(folder, Path(name), ())
 
     def local(self, folder: str, *, fresh: bool = False) -> Path:
-        """Return this machine's checked copy of a bundle.
-
-        Raises
-        ------
-        OutputError
-            If the copy cannot be written.
-        """
+        """Return this machine's checked copy of a bundle."""
         copy = self._copy(folder)
         if fresh or not (copy.exists() or copy.is_symlink()):
             try:
@@ -223,13 +201,7 @@ class ObjectStore:
     def _loaded(
         self, folder: str, copy: Path, collectives: Collection[Collective] | None = None
     ) -> Bundle:
-        """Return the bundle in `copy`, or blame the store's folder for what is wrong with it.
-
-        Raises
-        ------
-        BundleError
-            If it is damaged, or another one than its name says.
-        """
+        """Return the bundle in `copy`, or blame the store's folder for what is wrong with it."""
         try:
             bundle = load(copy, collectives)
         except BundleError as error:

@@ -19,13 +19,7 @@ _FILE = re.compile(r"(\d{8})\.json")
 
 
 def put(store: Store, kind: str, content: Mapping[str, Any]) -> None:
-    """Keep a report.
-
-    Raises
-    ------
-    BundleError
-        If the report is no JSON.
-    """
+    """Keep a report."""
     report = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -51,13 +45,7 @@ def latest(store: Store, kind: str) -> dict[str, Any] | None:
 
 
 def numbers(store: Store, kind: str, *, fresh: bool = False) -> list[int]:
-    """Return the numbers of the reports of a kind.
-
-    Raises
-    ------
-    BundleError
-        If there is no such kind.
-    """
+    """Return the numbers of the reports of a kind."""
     if kind not in KINDS:
         raise BundleError(f"there is no report on {kind[:80]!a}; known: {', '.join(KINDS)}")
     matches = (_FILE.fullmatch(name) for name in store.names(f"reports/{kind}", fresh=fresh))

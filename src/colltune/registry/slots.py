@@ -13,13 +13,7 @@ _SLOT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,120}")
 
 
 def slot_of(context: Context) -> str:
-    """Return the slot of bundles that were measured in `context`, ``openmpi-4.1.4``.
-
-    Raises
-    ------
-    BundleError
-        If library and release make no name of a file.
-    """
+    """Return the slot of bundles that were measured in `context`, ``openmpi-4.1.4``."""
     return checked_slot(f"{context.library}-{context.library_version}")
 
 
@@ -34,26 +28,14 @@ def is_slot(name: str) -> bool:
 
 
 def checked_id(bundle_id: str) -> str:
-    """Return `bundle_id`, or raise `BundleError` if it is none.
-
-    Raises
-    ------
-    BundleError
-        If it is none.
-    """
+    """Return `bundle_id`, or raise `BundleError` if it is none."""
     if not is_id(bundle_id):
         raise BundleError(f"{_shown(bundle_id)} is not a bundle's id: 64 digits of 0-9 and a-f")
     return bundle_id
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return `prefix`, or raise `BundleError` if no id can begin with it.
-
-    Raises
-    ------
-    BundleError
-        If none can.
-    """
+    """Return `prefix`, or raise `BundleError` if no id can begin with it."""
     if not _PREFIX.fullmatch(prefix):
         raise BundleError(
             f"{_shown(prefix)} is not the beginning of a bundle's id: 4 to 64 digits of 0-9 and a-f"
@@ -62,13 +44,7 @@ def checked_prefix(prefix: str) -> str:
 
 
 def checked_slot(slot: str) -> str:
-    """Return `slot`, or raise `BundleError` if it is none.
-
-    Raises
-    ------
-    BundleError
-        If it is none.
-    """
+    """Return `slot`, or raise `BundleError` if it is none."""
     if not is_slot(slot):
         raise BundleError(
             f"{_shown(slot)} cannot name a slot: a library and its release, such as openmpi-4.1.4,"

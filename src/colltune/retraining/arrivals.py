@@ -106,11 +106,6 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
 
     Files of other machines or fabrics, and damaged ones among a folder's, are left out and named: a
     file that was cut must not keep the others from being learned.
-
-    Raises
-    ------
-    DataError
-        If a place does not exist, nothing is left, or measurements contradict each other.
     """
     left_out: list[str] = []
     pieces: dict[Context, list[_Piece]] = {}

@@ -229,15 +229,7 @@ def _campaign(
 
 
 def write(campaign: Campaign, path: Path) -> Path:
-    """Write the campaign file and return its path.
-
-    Raises
-    ------
-    CampaignError
-        If this colltune cannot measure it, because it does not know the library.
-    OutputError
-        If it cannot be written.
-    """
+    """Write the campaign file and return its path."""
     text = "\n".join([_FIRST_LINE, *_lines(campaign)]) + "\n"
     campaign_file.parse(text, str(path))
     with whole(path) as temporary:

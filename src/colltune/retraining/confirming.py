@@ -27,13 +27,7 @@ from colltune.verify.confirm import (
 
 
 def confirmed(bundle: Bundle, wishes: Backfill) -> tuple[Bundle, dict[str, Any]]:
-    """Return `bundle` as it decides by what is measured now, and what came of it, JSON-able.
-
-    Raises
-    ------
-    ColltuneError
-        If the MPI is not there or not that of the bundle, or nothing could be measured.
-    """
+    """Return `bundle` as it decides by what is measured now, and what came of it, JSON-able."""
     asked = unconfirmed(bundle, asked_by_jobs(bundle, read_demand(wishes.demand)))
     if not any(one.msizes_bytes for one in asked):
         return bundle, {}

@@ -133,13 +133,7 @@ class Contestants:
 def contest(
     of: Contestants, in_force: Judged | None, how: str, progress: Progress | None = None
 ) -> Contest:
-    """Let the candidate's learner and the bundle in force decide what is held out.
-
-    Raises
-    ------
-    DataError
-        If nothing can be held out, or a learner cannot be fitted to a part.
-    """
+    """Let the candidate's learner and the bundle in force decide what is held out."""
     folds = of.parts.folds(of.source)
     recipes: list[Recipe] = [Learned(of.learner, of.guard)]
     if in_force is not None:
@@ -149,13 +143,7 @@ def contest(
 
 
 def judged(bundle: Bundle, arrived: Arrived, known: frozenset[str], guard: Guard) -> Judged:
-    """Return how `bundle` is judged, which was fitted to the launches `known`.
-
-    Raises
-    ------
-    DataError
-        If these measurements lack the statistic that it was fitted to.
-    """
+    """Return how `bundle` is judged, which was fitted to the launches `known`."""
     if not _can_be_made_again(bundle) or not known:
         return Judged(bundle, None, guard)
     cells = cell_matrices(arrived.of(known), objective_of(bundle))

@@ -120,23 +120,7 @@ def drift(
     order: Sequence[str],
     limits: DriftLimits,
 ) -> Drift:
-    """Compare new launches with what `bundle` predicts.
-
-    Parameters
-    ----------
-    bundle
-        The one in force, fitted to the launches `known`.
-    measured
-        All measurements.
-    allocation_of
-        The allocation of each launch.
-    known
-        Launches that the bundle was fitted to.
-    order
-        All launches as they came in, the latest last.
-    limits
-        What is an alarm.
-    """
+    """Compare new launches with what `bundle` predicts."""
     table, unjudged = _residuals(bundle, measured)
     launches = table["launch"].astype(str)
     table = table.assign(allocation=launches.map(allocation_of))

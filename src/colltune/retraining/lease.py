@@ -55,13 +55,7 @@ class Lease:
     took_over: str | None = None
 
     def check(self) -> None:
-        """Make sure that it is still held.
-
-        Raises
-        ------
-        LeaseLostError
-            If another process has taken over.
-        """
+        """Make sure that it is still held."""
         if _highest(self.store) != self.number:
             raise LeaseLostError(
                 "another retraining has taken over, since this one was not heard of for too long;"
@@ -76,24 +70,7 @@ def held(
     patience_s: float = PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Lease]:
-    """Hold the lease of the registry in `store`.
-
-    Parameters
-    ----------
-    store
-        Where the registry lies.
-    patience_s
-        For how long a holder may be silent.
-    sleep
-        Waits; for tests.
-
-    Raises
-    ------
-    LeaseTakenError
-        If someone else holds it.
-    OutputError
-        If the registry cannot be written.
-    """
+    """Hold the lease of the registry in `store`."""
     me = _me()
     ended = threading.Event()
     beat = None
@@ -136,13 +113,7 @@ def _taken(
 def _dead_holder(
     store: Store, number: int, patience_s: float, sleep: Callable[[float], None]
 ) -> str:
-    """Return who holds the lease `number`, if they are dead; raise `LeaseTakenError` if not.
-
-    Raises
-    ------
-    LeaseTakenError
-        If they live, or may live.
-    """
+    """Return who holds the lease `number`, if they are dead; raise `LeaseTakenError` if not."""
     holder = _holder(store, number)
     shown = f"process {holder.get('pid', '?')} on {holder.get('host', 'an unknown host')}"
     if _is_gone(holder):

@@ -79,25 +79,7 @@ class Night:
 
 
 def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -> Night:
-    """Retrain `site` and tell its hooks.
-
-    Parameters
-    ----------
-    site
-        What to do.
-    phase
-        Shows progress: called with what begins, gives a context with a function of (done, total,
-        next).
-    lines
-        Puts what happened into words, for hooks.
-
-    Raises
-    ------
-    LeaseTakenError
-        If another process is at it; nothing was done, and nobody is told.
-    ColltuneError
-        If data, registry or workers cannot be used; what was in force stays in force.
-    """
+    """Retrain `site` and tell its hooks."""
     try:
         night = _run(site, phase)
     except LeaseTakenError:

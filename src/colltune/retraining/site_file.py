@@ -77,7 +77,7 @@ _Section = TypeVar("_Section")
 
 @dataclass(frozen=True)
 class Thresholds:
-    """By how much a candidate may be worse than what is in force; see the module."""
+    """By how much a candidate may be worse than what is in force."""
 
     shadow: bool = False
     regret_worse_by: float = 0.02
@@ -88,7 +88,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Examination:
-    """How candidates are evaluated; see the module."""
+    """How candidates are evaluated."""
 
     held_out: str = "nodes"
     folds: int = 4
@@ -97,7 +97,7 @@ class Examination:
 
 @dataclass(frozen=True)
 class DriftLimits:
-    """What counts as a change of the machine; see the module."""
+    """What counts as a change of the machine."""
 
     ratio: float = 1.15
     launch_noise: float = 0.1
@@ -288,13 +288,7 @@ _NEEDED_IN = {
 
 
 def load(path: Path) -> Site:
-    """Read a site file.
-
-    Raises
-    ------
-    SiteError
-        Naming the file, and the line and key that are wrong.
-    """
+    """Read a site file."""
     text = text_of(path, SiteError, "name a site file")
     return parse(text, str(path), path.absolute().parent)
 

@@ -16,13 +16,7 @@ UNITS: dict[str, str] = {
 
 
 def unit(kind: str) -> str:
-    """Return the text of the file for `kind`, a key of `UNITS`.
-
-    Raises
-    ------
-    SiteError
-        If there is none.
-    """
+    """Return the text of the file for `kind`, a key of `UNITS`."""
     if kind not in UNITS:
         raise SiteError(f"no unit {kind!r}; there are {', '.join(UNITS)}")
     file = resources.files("colltune.retraining") / "deploy" / UNITS[kind]

@@ -45,17 +45,7 @@ Recipe = tuple[Callable[..., Document], tuple[object, ...]]
 
 
 class Answer:
-    """A document with its headers made, and how often it went out since that was last counted.
-
-    Parameters
-    ----------
-    document
-        What it is.
-    route
-        Under which name it is counted.
-    recipe
-        By which another state's answer to the same is made.
-    """
+    """A document with its headers made, and how often it went out since that was last counted."""
 
     __slots__ = ("body", "document", "etag", "headers", "hits", "recipe", "route", "short_headers")
 

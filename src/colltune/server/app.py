@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import structlog
 from fastapi import FastAPI
@@ -17,7 +16,6 @@ from colltune.server import errors, logs
 from colltune.server.auth.configured import gate
 from colltune.server.auth.dependency import Gatekeeper
 from colltune.server.bodies import Uploads
-from colltune.server.connection_limits import STATE_KEY, connection_limits
 from colltune.server.endpoints import (
     bundles,
     config,
@@ -35,7 +33,7 @@ from colltune.server.offload import Offload
 from colltune.server.protection import Protected
 from colltune.server.service import Service
 from colltune.server.settings import Settings
-from colltune.server.surroundings import end_with_supervisor
+from colltune.server.supervisor import end_with_supervisor
 from colltune.server.views.pages import Pages
 from colltune.server.writing import Writing
 
@@ -105,12 +103,12 @@ def worker_app() -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     service.watcher.start()
     counting = asyncio.create_task(_count(service))
     try:
-        yield {STATE_KEY: connection_limits(service.settings.header_timeout_s)}
+        yield
     finally:
         counting.cancel()
         await asyncio.to_thread(service.watcher.stop)

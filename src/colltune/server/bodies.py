@@ -61,13 +61,7 @@ class Spooled:
 
 
 class Uploads:
-    """Takes bodies in, a few at a time.
-
-    Parameters
-    ----------
-    max_body_bytes
-        Of each.
-    """
+    """Takes bodies in, a few at a time."""
 
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
@@ -79,15 +73,6 @@ class Uploads:
         """Yield the body of `request`, which is in `folder` until the end.
 
         Nobody else sees it there, and the system removes it with this process.
-
-        Raises
-        ------
-        TooLargeError, CutShortError
-            As soon as that is seen.
-        BusyError
-            If enough others are sending.
-        OutputError
-            If it cannot be written.
         """
         if self._under_way >= _MOST_AT_ONCE:
             raise BusyError("others are sending already; try again in a moment")
@@ -125,13 +110,7 @@ class Uploads:
 
 
 def refuse_other_types(request: Request) -> None:
-    """Refuse what is packed, in parts, or of another type.
-
-    Raises
-    ------
-    OtherTypeError
-        If it is.
-    """
+    """Refuse what is packed, in parts, or of another type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in _TYPES or packed != "identity":
@@ -142,15 +121,7 @@ def refuse_other_types(request: Request) -> None:
 
 
 async def chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body.
-
-    Raises
-    ------
-    TooLargeError
-        As soon as more than `most_bytes` came.
-    CutShortError
-        If the client went away.
-    """
+    """Yield the body."""
     received = 0
     try:
         async for chunk in request.stream():

@@ -19,13 +19,7 @@ _PROGRAM = "/opt/colltune/bin/colltune"
 
 
 def example(name: str) -> str:
-    """Return the text of an example, in which the program is this installation's.
-
-    Raises
-    ------
-    ColltuneError
-        If there is none called `name`.
-    """
+    """Return the text of an example, in which the program is this installation's."""
     if name not in EXAMPLES:
         raise ColltuneError(f"no example {name!r}; there are {', '.join(EXAMPLES)}")
     text = (Path(__file__).parent / "deploy" / EXAMPLES[name]).read_text(encoding="utf-8")

@@ -131,20 +131,7 @@ def _shown(content: Mapping[str, Any], description: Mapping[str, Any]) -> list[A
 
 
 def sample(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Return an example of what a JSON schema describes, put together from those of its parts.
-
-    Parameters
-    ----------
-    schema
-        What is described.
-    named
-        The schemas that it may refer to.
-
-    Returns
-    -------
-    Any
-        None if a part has no example, or it is null.
-    """
+    """Return an example of what a JSON schema describes, put together from those of its parts."""
     for examples in (schema.get("examples"), [schema["const"]] if "const" in schema else None):
         if examples:
             return examples[0]

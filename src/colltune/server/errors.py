@@ -100,19 +100,7 @@ def status_of(error: Exception) -> int:
 def problem(
     status: int, detail: str, headers: Mapping[str, str] | None = None, **more: Any
 ) -> Response:
-    """Return a problem (RFC 9457).
-
-    Parameters
-    ----------
-    status
-        Of HTTP.
-    detail
-        What is wrong, and the mend.
-    headers
-        Beside the usual ones.
-    more
-        Further members.
-    """
+    """Return a problem (RFC 9457)."""
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,

@@ -21,15 +21,7 @@ Render = Callable[[State, Demand], object]
 
 
 class Foresight:
-    """Renders one shape after the other, while nobody needs the thread for anything else.
-
-    Parameters
-    ----------
-    folder
-        Of what jobs asked for so far; None where it is not counted.
-    render
-        Renders one shape and keeps it.
-    """
+    """Renders one shape after the other, while nobody needs the thread for anything else."""
 
     def __init__(self, folder: Path | None, render: Render) -> None:
         self._folder = folder

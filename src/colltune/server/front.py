@@ -22,15 +22,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"
 
 
 class Front:
-    """ASGI middleware; a warm answer goes no further than this.
-
-    Parameters
-    ----------
-    app
-        What answers everything else.
-    service
-        Holds the answers that are kept.
-    """
+    """ASGI middleware; a warm answer goes no further than this."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
@@ -40,7 +32,6 @@ class Front:
         self._access = structlog.get_logger("access") if service.settings.access_log else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -26,19 +26,7 @@ MAIN = "rules"
 def job_file(
     bundle_id: str, mpi: MpiLibrary, release: str, folder: str, sections: Sequence[Rendering]
 ) -> str:
-    """Return the job file.
-
-    Parameters
-    ----------
-    bundle_id
-        Of the bundle that decided.
-    mpi, release
-        What the files are for.
-    folder
-        Absolute path under which the files will lie.
-    sections
-        One per shape.
-    """
+    """Return the job file."""
     patterns = mpi.user_patterns()
     lines = [f"colltune-job {VERSION}", f"bundle {bundle_id}", f"library {mpi.name} {release}"]
     lines += [f"user {pattern}" for pattern in patterns.deciding]

@@ -59,21 +59,7 @@ class RateLimit:
 
 
 class Limits:
-    """The middleware.
-
-    Parameters
-    ----------
-    app
-        What it stands before.
-    max_body_bytes
-        Of a request, whether it tells its length or not.
-    writes
-        Limit of requests that may change something; of the others there is none, since their
-        answers are kept ready, and what is not ready waits in a queue with a bound of its own.
-
-    A client is its address, that of an IPv6 client without the part that it may choose; who comes
-    through a Unix socket has none and is not limited in rate: the socket's mode says who may.
-    """
+    """The middleware."""
 
     def __init__(self, app: ASGIApp, max_body_bytes: int, writes: RateLimit) -> None:
         self._app = app

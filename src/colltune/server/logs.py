@@ -32,13 +32,7 @@ def _without_colours(_logger: Any, _method: str, event: Event) -> Event:
 
 
 def configure(level: str) -> None:
-    """Make structlog and the standard library's loggers write JSON to standard error.
-
-    Parameters
-    ----------
-    level
-        The name of the least level that is written.
-    """
+    """Make structlog and the standard library's loggers write JSON to standard error."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -12,17 +12,7 @@ Value = TypeVar("Value")
 
 
 class Lru(Generic[Key, Value]):
-    """Keeps at most so many entries of at most so many bytes in all; safe among threads.
-
-    Parameters
-    ----------
-    max_entries, max_bytes
-        The bounds.
-    size_bytes
-        Returns what an entry weighs; one that weighs more than a quarter of all is not kept.
-    dropped
-        Is called with every value that leaves.
-    """
+    """Keeps at most so many entries of at most so many bytes in all; safe among threads."""
 
     def __init__(
         self,

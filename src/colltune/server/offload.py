@@ -13,15 +13,7 @@ Result = TypeVar("Result")
 
 
 class Offload:
-    """A few threads, and a bound on what may wait for them.
-
-    Parameters
-    ----------
-    threads
-        How many.
-    max_pending
-        Computations under way or waiting, at most.
-    """
+    """A few threads, and a bound on what may wait for them."""
 
     def __init__(self, threads: int, max_pending: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answers")
@@ -29,13 +21,7 @@ class Offload:
         self._pending: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """Return what `compute` returns; who asks for the same meanwhile gets the same.
-
-        Raises
-        ------
-        BusyError
-            If too much is waiting.
-        """
+        """Return what `compute` returns; who asks for the same meanwhile gets the same."""
         task = self._pending.get(key)
         if task is None:
             if len(self._pending) >= self._max_pending:

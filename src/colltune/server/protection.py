@@ -41,7 +41,6 @@ class Protected:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -63,11 +62,6 @@ class Hosts:
     it were its own (DNS rebinding); but the browser goes on to tell that name. Names that nobody
     else can have are addresses, names of one word, ``….localhost`` and this machine's own. Over a
     unix socket, which browsers do not reach, all are good unless some are configured.
-
-    Parameters
-    ----------
-    names
-        Further names; ``*.example.org`` for all below one, ``*`` for any.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -47,24 +47,7 @@ def _size_bytes(_key: object, found: Rendering) -> int:
 def rendering(
     bundle: Bundle, kept: Renderings, shape: Shape, target: Target, guard: Guard
 ) -> Rendering:
-    """Return the configuration of a job of `shape` that `bundle` gives.
-
-    Parameters
-    ----------
-    bundle
-        Decides.
-    kept
-        What was rendered from it already.
-    shape, target
-        What for.
-    guard
-        With which limits.
-
-    Raises
-    ------
-    LibraryError
-        As `render` and `selector_for`.
-    """
+    """Return the configuration of a job of `shape` that `bundle` gives."""
     key = (target.form.name, target.release, str(shape))
     found = kept.get(key)
     if found is None:

@@ -46,11 +46,6 @@ class Service:
 
     Methods that compute take the state that they answer from, so that one answer never comes from
     two of them; they may be called in any thread.
-
-    Parameters
-    ----------
-    settings
-        What it was told.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -111,13 +106,7 @@ class Service:
                 self.demand.note(asked.library, asked.release, asked.shape, times)
 
     def select(self, state: State, query: SelectQuery) -> Document:
-        """Return decisions as JSON: one instance's, or all intervals of message sizes.
-
-        Raises
-        ------
-        ServiceError, BundleError
-            If there is no bundle for it, or it has no models of the collective.
-        """
+        """Return decisions as JSON: one instance's, or all intervals of message sizes."""
         loaded = self.pick(state, query.bundle, query.library, query.release)
         bundle, shape = loaded.bundle, Shape(query.nodes, query.ppn)
         asked = (Collective(query.collective),) if query.collective else bundle.collectives
@@ -146,13 +135,7 @@ class Service:
     def configuration(
         self, state: State, library: str, release: str, query: ConfigQuery
     ) -> Document:
-        """Return one of the files of a job's configuration.
-
-        Raises
-        ------
-        ServiceError, ColltuneError
-            If there is no bundle for it, or no such file.
-        """
+        """Return one of the files of a job's configuration."""
         loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
         target = _target(library, release, query.format)
@@ -177,13 +160,7 @@ class Service:
         )
 
     def job(self, state: State, library: str, release: str, query: JobQuery) -> Document:
-        """Return the job file of one or several shapes; see `colltune.server.job_file`.
-
-        Raises
-        ------
-        ServiceError, ColltuneError
-            If there is no bundle for it.
-        """
+        """Return the job file of one or several shapes."""
         loaded = self.pick(state, query.bundle, library, release)
         target = _target(library, release, query.format)
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
@@ -227,13 +204,7 @@ class Service:
         return document
 
     def report(self, state: State, prefix: str) -> Document:
-        """Return the report of a bundle as a page; it is made once.
-
-        Raises
-        ------
-        ServiceError, BundleError
-            If there is no such bundle.
-        """
+        """Return the report of a bundle as a page; it is made once."""
         loaded = self.pick(state, prefix, None, None)
         bundle = loaded.bundle
         content = self._reports.get(bundle.id)
@@ -276,17 +247,7 @@ class Service:
 
 
 def _target(library: str, release: str, format_name: str | None) -> Target:
-    """Return what is written for.
-
-    Raises
-    ------
-    NotThereError
-        If nothing is known of the library or release.
-    UnclearError
-        If the format is not one of the library's.
-    LibraryError
-        If the release does not read the format.
-    """
+    """Return what is written for."""
     try:
         found = Target.named(format_name or library, release)
     except LibraryError as error:
@@ -300,15 +261,7 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
 
 
 def _part(found: Rendering, part: str | None, folder: str | None) -> str:
-    """Return the text of a file, named by the end of its name.
-
-    Raises
-    ------
-    NotThereError
-        If the configuration has no such file.
-    UnclearError
-        If the folder is not named.
-    """
+    """Return the text of a file, named by the end of its name."""
     texts = found.rendered.written.texts
     if part is None:
         return texts[""]

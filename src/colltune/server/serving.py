@@ -82,25 +82,12 @@ def _offload(request: Request) -> Offload:
 
 
 class OnceEach:
-    """Refuses a parameter that is given twice, of which only one would count.
-
-    Parameters
-    ----------
-    but
-        Parameters that may be given several times.
-    """
+    """Refuses a parameter that is given twice, of which only one would count."""
 
     def __init__(self, *but: str) -> None:
         self._but = but
 
     async def __call__(self, request: Request) -> None:
-        """See the class.
-
-        Raises
-        ------
-        UnclearError
-            If a parameter stands twice.
-        """
         seen = set()
         for name, _ in request.query_params.multi_items():
             if name in seen:

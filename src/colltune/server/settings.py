@@ -51,8 +51,6 @@ class Settings(BaseSettings):
         Of a request.
     rate_per_s, burst
         Requests that write, per client.
-    header_timeout_s
-        In which a client must have sent the head of its request.
     caution
         Of the guard; see `colltune.models.guard`.
     poll_s
@@ -84,7 +82,6 @@ class Settings(BaseSettings):
     max_body_bytes: Count = 64 << 20
     rate_per_s: Annotated[float, Field(gt=0)] = 10.0
     burst: Count = 20
-    header_timeout_s: Seconds = 10.0
     caution: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     poll_s: Seconds = 1.0
     threads: Count = 2

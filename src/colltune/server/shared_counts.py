@@ -30,11 +30,6 @@ def folder_to_count_in(workers: int) -> Iterator[Path]:
     """Make a folder with room for so many workers: among temporary files, else in memory.
 
     It is removed at the end; those of services that were killed are removed, too.
-
-    Raises
-    ------
-    OutputError
-        If there is no place for it.
     """
     folder = _made(workers)
     try:
@@ -83,13 +78,7 @@ def _sweep(parent: Path) -> None:
 
 
 def reserve(folder: Path) -> None:
-    """Take the room for what this process will count.
-
-    Raises
-    ------
-    OSError
-        If there is none.
-    """
+    """Take the room for what this process will count."""
     for kind in _KINDS:
         _allocate(folder / f"{kind}_{os.getpid()}.db", _RESERVED_BYTES)
 

@@ -50,19 +50,12 @@ class Source(Protocol):
 
 
 class BundleFolder:
-    """One bundle's folder; a bundle that is put in its place is taken up.
-
-    Parameters
-    ----------
-    path
-        The folder.
-    """
+    """One bundle's folder; a bundle that is put in its place is taken up."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def current(self) -> Mapping[str, InForce]:
-        """See `Source.current`."""
         manifest = self._path / "manifest.json"
         try:
             told = json_of(manifest.read_bytes())
@@ -74,40 +67,24 @@ class BundleFolder:
             return {slot_of(bundle.context): InForce(bundle.id, bundle.created_utc)}
 
     def load(self, bundle_id: str) -> Bundle:
-        """See `Source.load`.
-
-        Raises
-        ------
-        BundleError
-            If it is another one.
-        """
         bundle = load(self._path)
         if bundle.id != bundle_id:
             raise BundleError(f"{self._path}: holds the bundle {bundle.id}, not {bundle_id}")
         return bundle
 
     def find(self, prefix: str) -> str:
-        """See `Source.find`.
-
-        Raises
-        ------
-        BundleError
-            If it is none.
-        """
         for in_force in self.current().values():
             if in_force.bundle_id.startswith(prefix):
                 return in_force.bundle_id
         raise BundleError(f"no bundle {prefix}; this service has one bundle and no registry")
 
     def entries(self) -> tuple[Entry, ...]:
-        """See `Source.entries`."""
         bundle = load(self._path, ())
         size = sum(f.stat().st_size for f in self._path.iterdir() if f.is_file())
         facts = (bundle.context, bundle.collectives, bundle.objective, bundle.created_utc)
         return (Entry(bundle.id, *facts, size, slot_of(bundle.context)),)
 
     def history(self) -> tuple[Event, ...]:
-        """See `Source.history`."""
         return ()
 
     def report(self, kind: str) -> dict[str, Any] | None:
@@ -116,40 +93,28 @@ class BundleFolder:
 
 
 class BundleRegistry:
-    """The bundles that are promoted in a registry.
-
-    Parameters
-    ----------
-    registry
-        The registry.
-    """
+    """The bundles that are promoted in a registry."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def current(self) -> Mapping[str, InForce]:
-        """See `Source.current`."""
         found = self._registry.current()
         return {slot: InForce(event.bundle_id, event.at_utc) for slot, event in found.items()}
 
     def load(self, bundle_id: str) -> Bundle:
-        """See `Source.load`."""
         return self._registry.load(bundle_id)
 
     def find(self, prefix: str) -> str:
-        """See `Source.find`."""
         return self._registry.find(prefix)
 
     def entries(self) -> tuple[Entry, ...]:
-        """See `Source.entries`."""
         return self._registry.entries()
 
     def history(self) -> tuple[Event, ...]:
-        """See `Source.history`."""
         return self._registry.history()
 
     def report(self, kind: str) -> dict[str, Any] | None:
-        """See `Source.report`."""
         return self._registry.latest_report(kind)
 
 

@@ -42,22 +42,7 @@ class State:
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def pick(self, library: str | None, release: str | None) -> Loaded:
-        """Return what is in force for a library's release, or the nearest of its series.
-
-        Parameters
-        ----------
-        library, release
-            None where the client did not say; then there must be one only.
-
-        Raises
-        ------
-        NotThereError
-            If there is nothing for it.
-        UnclearError
-            If there are several.
-        NotReadyError
-            If there is nothing at all yet.
-        """
+        """Return what is in force for a library's release, or the nearest of its series."""
         if not self.loaded:
             raise NotReadyError("no bundle is loaded yet; see /health/ready")
         known = ", ".join(sorted(self.loaded))

@@ -30,21 +30,7 @@ _AGAIN_S = 30.0
 
 
 class Watcher:
-    """Looks at a source of bundles from time to time, in a thread of its own.
-
-    Parameters
-    ----------
-    source
-        Of bundles.
-    settings
-        How often, and how much is kept.
-    metrics
-        Where loads and refusals are counted.
-    dropped
-        Is called with every answer that is no longer kept.
-    ahead
-        Prepares something for the state in force, and tells whether there was anything to prepare.
-    """
+    """Looks at a source of bundles from time to time, in a thread of its own."""
 
     def __init__(
         self,

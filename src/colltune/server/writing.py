@@ -46,15 +46,7 @@ class StoredFile:
 
 
 class Writing:
-    """Writes for those who may.
-
-    Parameters
-    ----------
-    settings
-        Where to.
-    changed
-        Is called when another bundle came into force, so that it is taken up at once.
-    """
+    """Writes for those who may."""
 
     def __init__(self, settings: Settings, changed: Callable[[], None]) -> None:
         self._data = settings.data
@@ -64,13 +56,7 @@ class Writing:
         self._log = structlog.get_logger("colltune.server.writing")
 
     def dataset_folder(self) -> Path:
-        """Return the dataset's folder.
-
-        Raises
-        ------
-        ForbiddenError
-            If this service takes no measurements.
-        """
+        """Return the dataset's folder."""
         if self._data is None:
             raise ForbiddenError(
                 "this service takes no measurements; its administrator can start it with --data"
@@ -80,26 +66,7 @@ class Writing:
     def store(
         self, stream: BinaryIO, path: Path, sha256: str, launch: str, by: Principal
     ) -> StoredFile:
-        """Add measurements to the dataset, unless the same were sent before.
-
-        Parameters
-        ----------
-        stream, path
-            Of what was sent, see `read_received`.
-        sha256
-            Of what was sent.
-        launch
-            The launch's name, where the sender gives one; see `read_received`.
-        by
-            Who sent it.
-
-        Raises
-        ------
-        DataError
-            If it is no dataset, or does not fit the one that is there.
-        OutputError
-            If it cannot be written; nothing of it is left.
-        """
+        """Add measurements to the dataset, unless the same were sent before."""
         # pandas and Arrow take a lot of memory, which a service that only answers does not need
         from colltune.dataset.contributions import add_once  # noqa: PLC0415
         from colltune.dataset.received import read_received  # noqa: PLC0415
@@ -125,19 +92,7 @@ class Writing:
         return StoredFile(is_new, rows, file.name, sha256, received.dataset.context)
 
     def promote(self, prefix: str, why: Why, by: Principal) -> Event:
-        """Bring the bundle whose id begins with `prefix` into force.
-
-        Raises
-        ------
-        NotThereError
-            If there is none.
-        RefusedError
-            If it is damaged, or this colltune cannot read it; the old one stays.
-        RegistryConflict
-            If another one is in force than expected.
-        OutputError
-            If it cannot be written.
-        """
+        """Bring the bundle whose id begins with `prefix` into force."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
         try:
@@ -151,17 +106,7 @@ class Writing:
         return self._done(event, by)
 
     def rollback(self, prefix: str, why: Why, by: Principal) -> Event:
-        """Bring back what was in force before the bundle whose id begins with `prefix`.
-
-        Raises
-        ------
-        NotThereError, OutputError
-            As `promote`.
-        ClashError
-            If it is not in force, or nothing was before it.
-        RegistryConflict
-            If somebody else changed that in the meantime.
-        """
+        """Bring back what was in force before the bundle whose id begins with `prefix`."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
         slots = [s for s, event in registry.current().items() if event.bundle_id == bundle_id]
@@ -198,15 +143,7 @@ class Writing:
 
 
 def _found(registry: Registry, prefix: str) -> str:
-    """Return the whole id; only a failure of the search is a 404.
-
-    Raises
-    ------
-    NotThereError
-        If there is none.
-    ClashError
-        If several begin so.
-    """
+    """Return the whole id; only a failure of the search is a 404."""
     found = [i for i in registry.ids() if i.startswith(prefix)]
     if not found:
         raise NotThereError(f"no bundle {prefix}; see /v1/bundles")

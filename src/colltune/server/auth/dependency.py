@@ -52,15 +52,7 @@ class Gatekeeper:
         self._waiting = 0
 
     async def admit(self, request: Request, scope: Scope) -> Admission:
-        """Return who asks, if he may; see `Gate.admit`.
-
-        Raises
-        ------
-        AccessError
-            If not.
-        BusyError
-            If too many are asking.
-        """
+        """Return who asks, if he may."""
         if self._waiting >= _MOST_WAITING:
             raise BusyError("too many callers are being checked; try again in a moment")
         try:
@@ -91,13 +83,7 @@ class Gatekeeper:
 
 
 class Admitted:
-    """The dependency of an endpoint that takes a body and checks it itself.
-
-    Parameters
-    ----------
-    scope
-        What the caller must be allowed to do.
-    """
+    """The dependency of an endpoint that takes a body and checks it itself."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -108,7 +94,7 @@ class Admitted:
         _token: Annotated[object, Security(_TOKEN)],
         _munge: Annotated[object, Security(_MUNGE)],
     ) -> Admission:
-        """Return who asks; see `Gatekeeper.admit`."""
+        """Return who asks."""
         keeper: Gatekeeper = request.app.state.gatekeeper
         return await keeper.admit(request, self._scope)
 

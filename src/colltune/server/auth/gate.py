@@ -25,7 +25,7 @@ class MungeRules:
     """Whose MUNGE credentials count.
 
     ``users`` has per scope user names or uids, ``@group`` for a group's members, ``*`` for every
-    user. With ``bound`` a credential without payload does not do, see `Admission.check_body`.
+    user. With ``bound`` a credential without payload does not do,.
     """
 
     users: Mapping[Scope, frozenset[str]]
@@ -46,11 +46,6 @@ class Admission:
 
         It is the method, the path with its query, and the SHA-256 of the body in hexadecimal digits
         (that of nothing where there is none), separated by single blanks; a line feed may follow.
-
-        Raises
-        ------
-        UnauthenticatedError
-            If they differ: the credential was made for another request.
         """
         if self._payload is None:
             return
@@ -63,13 +58,7 @@ class Admission:
 
 
 def munge_rules(users: Iterable[str], socket: Path | None = None, *, bound: bool) -> MungeRules:
-    """Return the rules for `users`: ``alice``, or ``alice:measurements`` where not all is allowed.
-
-    Raises
-    ------
-    ValueError
-        If a scope is unknown.
-    """
+    """Return the rules for `users`: ``alice``, or ``alice:measurements`` for one scope."""
     allowed: dict[Scope, set[str]] = {scope: set() for scope in Scope}
     for entry in users:
         name, colon, scope = entry.partition(":")
@@ -90,26 +79,7 @@ class Gate:
     def admit(
         self, authorizations: Sequence[str], scope: Scope, method: str, target: str
     ) -> Admission:
-        """Return the caller, who may do what `scope` stands for.
-
-        Parameters
-        ----------
-        authorizations
-            The values of all Authorization headers.
-        scope
-            What is asked for.
-        method, target
-            Of the request: ``POST``, and the path with its query as it was sent.
-
-        Raises
-        ------
-        UnauthenticatedError
-            If nobody is named, or not provably.
-        ForbiddenError
-            If he may not, or nobody may: neither tokens nor MUNGE are configured.
-        CannotTellError
-            If that cannot be found out now.
-        """
+        """Return the caller, who may do what `scope` stands for."""
         if self._tokens is None and self._rules is None:
             raise ForbiddenError(
                 "this service is read-only; its administrator can start it with --tokens FILE"

@@ -58,22 +58,7 @@ class Caller:
 
 
 def decode(credential: str, socket: Path | None = None) -> Caller:
-    """Return who made `credential`, which is thereby used up.
-
-    Parameters
-    ----------
-    credential
-        What the program ``munge`` prints: ``MUNGE:`` … ``:``.
-    socket
-        The daemon's, where it is not the usual one.
-
-    Raises
-    ------
-    UnauthenticatedError
-        If it is malformed, of another realm (key), expired, from the future, or used before.
-    CannotTellError
-        If the library or the daemon is missing or does not answer.
-    """
+    """Return who made `credential`, which is thereby used up."""
     if not _CREDENTIAL.fullmatch(credential):
         raise UnauthenticatedError(f"this is no MUNGE credential; {_HOW}")
     library = _library()
@@ -116,13 +101,7 @@ def _refuse(error: int, library: ctypes.CDLL) -> None:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """Load the library, with the types of what is called; ``free`` is the C library's.
-
-    Raises
-    ------
-    CannotTellError
-        If there is no libmunge.
-    """
+    """Load the library, with the types of what is called; ``free`` is the C library's."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

@@ -73,13 +73,7 @@ def matching(tokens: Iterable[Token], secret: str) -> Token | None:
 
 
 def check_name(name: str) -> str:
-    """Return `name` if a token may have it.
-
-    Raises
-    ------
-    TokenFileError
-        Otherwise.
-    """
+    """Return `name` if a token may have it."""
     if not _NAME.fullmatch(name):
         raise TokenFileError(
             f"{name!r} cannot name a token: use up to 64 letters, digits, '.', '_', '@' and '-'"
@@ -88,14 +82,7 @@ def check_name(name: str) -> str:
 
 
 def read(path: Path) -> tuple[Token, ...]:
-    """Return the tokens of the file `path`.
-
-    Raises
-    ------
-    TokenFileError
-        If it is no plain file, others than its owner may write it or everybody read it, it belongs
-        to another user, or a line is damaged, which is named.
-    """
+    """Return the tokens of the file `path`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -115,13 +102,7 @@ def read(path: Path) -> tuple[Token, ...]:
 
 
 def write(path: Path, tokens: Sequence[Token]) -> None:
-    """Write the file whole, readable by its owner only, or as narrowly as it was before.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written; the old one stays.
-    """
+    """Write the file whole, readable by its owner only, or as narrowly as it was before."""
     target = path.resolve()
     lines = [_FIRST_LINE, "# name scopes sha256 expires", *map(_line, tokens)]
     with whole(target) as temporary:
@@ -184,13 +165,7 @@ def _parsed(text: str, path: Path) -> tuple[Token, ...]:
 
 
 def _parsed_line(line: str, where: str) -> Token:
-    """Return what a line says; an error never quotes it, lest a token stand there by mistake.
-
-    Raises
-    ------
-    TokenFileError
-        If a word of it is malformed.
-    """
+    """Return what a line says; an error never quotes it, lest a token stand there by mistake."""
     fields = line.split()
     if len(fields) != _FIELDS:
         raise TokenFileError(

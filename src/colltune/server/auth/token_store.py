@@ -26,15 +26,7 @@ class TokenStore:
         self._tokens: tuple[Token, ...] | TokenFileError = ()
 
     def token(self, secret: str) -> Token:
-        """Return the valid token that `secret` is.
-
-        Raises
-        ------
-        UnauthenticatedError
-            If there is none, or it expired.
-        CannotTellError
-            If the file is unusable, which is logged once.
-        """
+        """Return the valid token that `secret` is."""
         found = token_file.matching(self._current(), secret)
         if found is None:
             raise UnauthenticatedError(

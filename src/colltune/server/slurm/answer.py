@@ -32,24 +32,7 @@ class AnswerError(ProgramError):
 def parse(
     answer: bytes, library: str, release: str, shapes: Collection[Shape], folder: PurePath
 ) -> JobPart:
-    """Return what the service says for a release of a library.
-
-    Parameters
-    ----------
-    answer
-        What came.
-    library, release
-        What was asked for.
-    shapes
-        Those asked for.
-    folder
-        The folder below which the files will lie, as the service was told.
-
-    Raises
-    ------
-    AnswerError
-        If anything in it is not as expected.
-    """
+    """Return what the service says for a release of a library."""
     if len(answer) > LARGEST_BYTES:
         raise AnswerError("the service's answer: more than 4 MB")
     try:

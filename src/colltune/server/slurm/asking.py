@@ -32,22 +32,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def ask(url: str, path: str, limit_s: float) -> bytes:
-    """Return what the service at `url` answers to a GET of `path`.
-
-    Parameters
-    ----------
-    url
-        ``http://host:port``, ``https://…``, or ``unix:/path/of/a/socket``.
-    path
-        With its query.
-    limit_s
-        Seconds that all of it may take, name look-up included.
-
-    Raises
-    ------
-    AnswerError
-        If there is no answer in time, or it is no good one.
-    """
+    """Return what the service at `url` answers to a GET of `path`."""
     connection = _connection(url, limit_s)
     found: list[bytes] = []
     failed: list[BaseException] = []

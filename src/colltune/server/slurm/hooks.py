@@ -37,22 +37,7 @@ class Installed:
 
 
 def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Installed:
-    """Write the hooks into `folder`; a site file that is there stays as it is.
-
-    Parameters
-    ----------
-    folder
-        Where to.
-    programs
-        The folder of colltune's program, for the module file.
-    settings
-        Values for the new site file, by the names of its variables.
-
-    Raises
-    ------
-    OutputError
-        If a file cannot be written, or others could change it afterwards: Slurm runs them as root.
-    """
+    """Write the hooks into `folder`; a site file that is there stays as it is."""
     where = _safe(folder.absolute())
     texts = {name: text_of(name) for name in (*SCRIPTS, *DATA)}
     texts[MODULE] = text_of(MODULE).replace(_PLACE, str(programs))

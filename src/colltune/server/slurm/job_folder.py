@@ -16,13 +16,7 @@ _THERE_ALREADY = (errno.EEXIST, errno.ENOTEMPTY)
 
 
 def write(part: JobPart, job_folder: Path) -> None:
-    """Write `part` into a job's folder; what is there already, and the same, stays.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written, or something else is there: it could be in use.
-    """
+    """Write `part` into a job's folder; what is there already, and the same, stays."""
     check_plain(job_folder)
     folder = job_folder / part.name
     try:

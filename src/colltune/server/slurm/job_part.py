@@ -64,13 +64,7 @@ def part_of(
 
 
 def check_plain(folder: PurePath) -> None:
-    """Insist on a path that can stand in variables and lists as it is.
-
-    Raises
-    ------
-    OutputError
-        If it has characters that a shell or an MPI library could take for something else.
-    """
+    """Insist on a path that can stand in variables and lists as it is."""
     if not _PLAIN.fullmatch(str(folder)):
         raise OutputError(
             f"{str(folder)!r} is no absolute path of letters, digits and _./+@~%=- alone; name"

@@ -31,13 +31,7 @@ _CODES = {
 
 
 def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapView:
-    """Return what `selector` decides on and around what was measured of `collective`.
-
-    Raises
-    ------
-    BundleError
-        If the bundle has no models of `collective`, or one predicts no number.
-    """
+    """Return what `selector` decides on and around what was measured of `collective`."""
     found = decision_map(selector, collective)
     uses = np.bincount(found.chosen.ravel(), minlength=len(found.portfolio)).tolist()
     holds = np.bincount(found.why.ravel(), minlength=len(REASONS)).tolist()

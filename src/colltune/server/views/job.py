@@ -24,19 +24,7 @@ _MCA = "OMPI_MCA_"
 def job_view(
     selector: ModelSelector, slot: str, rendered: Rendered, asked: Mapping[str, str]
 ) -> JobView:
-    """Return what the page shows of a job's configuration.
-
-    Parameters
-    ----------
-    selector
-        What decided.
-    slot
-        Whose bundle it has.
-    rendered
-        The configuration.
-    asked
-        What else was asked for by parameters of the address: format, bundle.
-    """
+    """Return what the page shows of a job's configuration."""
     target, shape = rendered.target, rendered.table.shape
     library, release = target.form.library, target.release
     main = f"colltune-{library}-{release}-{shape}.rules"

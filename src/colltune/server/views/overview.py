@@ -29,19 +29,7 @@ def overview_view(
     warnings: Iterable[str],
     looked_at: Loaded | None = None,
 ) -> OverviewView:
-    """Return what is in force, how it came there, and what is wrong.
-
-    Parameters
-    ----------
-    in_force
-        What is loaded.
-    events
-        Of the registry, the oldest first; none where there is no registry.
-    warnings
-        What is wrong although requests are answered.
-    looked_at
-        A bundle that was asked for.
-    """
+    """Return what is in force, how it came there, and what is wrong."""
     loaded = {one.slot: one for one in in_force}
     return OverviewView(
         colltune_version=__version__,

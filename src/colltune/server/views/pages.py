@@ -28,27 +28,13 @@ from colltune.server.views.schemas import (
 
 
 class Pages:
-    """Makes the page's documents; see `Service` for states and threads.
-
-    Parameters
-    ----------
-    service
-        Knows what is in force.
-    """
+    """Makes the page's documents; see `Service` for states and threads."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def overview(self, query: OverviewQuery) -> Document:
-        """Return what is in force, and how it came there.
-
-        Raises
-        ------
-        NotReadyError
-            If nothing is.
-        BundleError
-            If the registry's history cannot be read, or the bundle asked for is not there.
-        """
+        """Return what is in force, and how it came there."""
         why_not = self._service.why_not_ready()
         if why_not:
             raise NotReadyError("; ".join(why_not))
@@ -61,13 +47,7 @@ class Pages:
         return Document(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
     def decision_map(self, state: State, query: MapQuery) -> Document:
-        """Return a collective's decision map.
-
-        Raises
-        ------
-        ServiceError, BundleError
-            If there is no bundle for it, or it has no models of the collective.
-        """
+        """Return a collective's decision map."""
         loaded = self._pick(state, query)
         selector, _ = self._selector(loaded)
         return self._document(
@@ -85,15 +65,7 @@ class Pages:
         )
 
     def job(self, state: State, query: JobViewQuery) -> Document:
-        """Return a job's configuration and what to know about it.
-
-        Raises
-        ------
-        ServiceError
-            If there is no bundle for it.
-        LibraryError
-            If no file can be written for the release.
-        """
+        """Return a job's configuration and what to know about it."""
         loaded = self._pick(state, query)
         context = loaded.bundle.context
         target = Target.named(

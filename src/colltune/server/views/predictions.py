@@ -18,24 +18,7 @@ _NOT_NEAR = "not measured near enough to this shape and size"
 def prediction_view(
     selector: ModelSelector, slot: str, instance: Instance, target: Target | None = None
 ) -> PredictionView:
-    """Return the predictions of all configurations for `instance`, the fastest first.
-
-    Parameters
-    ----------
-    selector
-        Decides.
-    slot
-        Whose bundle it has.
-    instance
-        What is asked about.
-    target
-        What files are written for; it tells why a configuration cannot stand in one.
-
-    Raises
-    ------
-    BundleError
-        If the bundle has no models of the collective, or one predicts no number.
-    """
+    """Return the predictions of all configurations for `instance`, the fastest first."""
     selection = selector.select(instance)
     shape = instance.shape
     decisions = selector.decide(instance.collective, shape.nodes, shape.ppn, instance.msize_bytes)

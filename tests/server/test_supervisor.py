@@ -1,9 +1,11 @@
-"""A service copes with whoever starts it, and its workers with losing who started them."""
+"""A service copes with whoever starts it, its workers with losing who started them; its sockets."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import stat
 import sys
 import time
 from pathlib import Path
@@ -11,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from colltune import process
+from colltune.errors import OutputError
+from colltune.server.supervisor import address, tcp_socket, unix_socket
 from tests.server.serving_process import COMMAND, PATIENCE_S, Server
 
 SETTLE = """
 import os, sys
-from colltune.server.surroundings import settle_in
+from colltune.server.supervisor import settle_in
 settle_in()
 kinds = [os.fstat(n).st_rdev == os.stat(os.devnull).st_rdev for n in range(3)]
 taken = os.open(os.devnull, os.O_RDONLY)
@@ -74,3 +78,51 @@ def test_workers_end_with_who_started_them(bundle_path: Path, tmp_path: Path) ->
             time.sleep(0.02)
         with pytest.raises(ConnectionRefusedError):
             server.get("/health/live")
+
+
+def test_a_free_port_is_told() -> None:
+    """Port 0 takes a free one, which the address names; it cannot be taken twice."""
+    with tcp_socket("127.0.0.1", 0) as one:
+        port = one.getsockname()[1]
+        assert address(one, tls=False) == f"http://127.0.0.1:{port}"
+        assert address(one, tls=True) == f"https://127.0.0.1:{port}"
+        one.listen()
+        with pytest.raises(OutputError, match=f"port {port}.*--port"):
+            tcp_socket("127.0.0.1", port)
+
+
+def test_an_address_of_nobody_is_an_error() -> None:
+    """An address that this machine does not have, or that is none, is named."""
+    for host in ("192.0.2.1", "no host"):
+        with pytest.raises(OutputError, match=host):
+            tcp_socket(host, 0)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_unix_socket_has_its_permissions(tmp_path: Path, mode: int) -> None:
+    """The socket's file has the mode that was asked for."""
+    path = tmp_path / "s"
+    with unix_socket(path, mode) as one:
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+        assert address(one, tls=False) == f"unix:{path}"
+
+
+def test_only_a_socket_that_nobody_uses_is_replaced(tmp_path: Path) -> None:
+    """What a dead service left is replaced; a living one's socket and any other file are not."""
+    path = tmp_path / "s"
+    unix_socket(path, 0o600).close()
+    with unix_socket(path, 0o600) as alive:
+        alive.listen()
+        with pytest.raises(OutputError, match="another service"):
+            unix_socket(path, 0o600)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    file = tmp_path / "f"
+    file.write_text("mine")
+    with pytest.raises(OutputError, match="no socket"):
+        unix_socket(file, 0o600)
+    assert file.read_text() == "mine"
+    with pytest.raises(OutputError, match="--uds"):
+        unix_socket(tmp_path / ("x" * 200), 0o600)
+    with pytest.raises(OutputError, match="--uds"):
+        unix_socket(tmp_path / "no" / "s", 0o600)

@@ -1,0 +1,140 @@
+"""What stands around a worker: its socket, how uvicorn runs it, and who started it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from colltune.errors import OutputError
+from colltune.process import end_with_parent
+
+APP = "colltune.server.app:worker_app"
+_GRACE_S = 10
+_KEEP_ALIVE_S = 30
+_MOST_CONNECTIONS = 4096
+_FILES_FOR_OTHERS = 128
+_CONNECT_S = 1.0
+
+
+def uvicorn_config(app: str = APP, *, workers: int = 1, **tls: Any) -> uvicorn.Config:
+    """Return how uvicorn runs `app`, ``module:factory``; `tls` are its options ``ssl_…``."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else files - _FILES_FOR_OTHERS
+    return uvicorn.Config(
+        app,
+        factory=True,
+        http="httptools",
+        ws="none",
+        workers=workers,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=max(64, min(_MOST_CONNECTIONS, room)),
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+        **tls,
+    )
+
+
+def settle_in() -> None:
+    """Take a working folder that exists, and open the standard streams that are closed.
+
+    A socket that took the number of a standard stream would be written to, and libuv would not
+    close it; a removed folder is one in which no worker can be started.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        os.chdir("/")
+
+
+def end_with_supervisor() -> None:
+    """End when the process that started this worker does, which would otherwise keep the socket.
+
+    Where there is no such process, nothing happens: a service goes on without the shell that it
+    was started from.
+    """
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+    end_with_parent()
+    if os.getppid() != supervisor.pid:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def tcp_socket(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(
+            f"cannot listen on {host} port {port}: {why}; choose another --host or --port"
+        ) from error
+    found.set_inheritable(True)
+    return found
+
+
+def unix_socket(path: Path, mode: int) -> socket.socket:
+    """Return a unix socket bound to `path`, with permissions `mode`.
+
+    A socket on which nobody listens any more is replaced; nothing else is.
+    """
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_stale(path)
+        # nobody may connect before the permissions are right
+        mask = os.umask(0o777 & ~mode)
+        try:
+            found.bind(str(path))
+        finally:
+            os.umask(mask)
+        path.chmod(mode)
+    except (OSError, ValueError) as error:
+        found.close()
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot listen on {path}: {why}; choose another --uds") from error
+    found.set_inheritable(True)
+    return found
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise OSError(None, "exists and is no socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_CONNECT_S)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise OSError(None, "another service listens there")
+
+
+def address(found: socket.socket, *, tls: bool) -> str:
+    """Return where a socket is reached, for people."""
+    if found.family == socket.AF_UNIX:
+        return f"unix:{found.getsockname()}"
+    host, port = found.getsockname()[:2]
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
