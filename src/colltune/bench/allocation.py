@@ -57,13 +57,7 @@ class Allocation:
         return None if self.ends_s is None else max(0.0, self.ends_s - time.monotonic())
 
     def check(self, shapes: Iterable[Shape]) -> None:
-        """Insist that every shape fits into the job.
-
-        Raises
-        ------
-        CampaignError
-            Naming the largest shape that does not fit, and the mend.
-        """
+        """Insist that every shape fits into the job."""
         for shape in sorted(shapes, reverse=True):
             if shape.nodes > self.nodes:
                 raise CampaignError(
@@ -88,11 +82,6 @@ def allocation(environment: Mapping[str, str] | None = None) -> Allocation | Non
     """Return the Slurm job that this process runs in, or None outside of one.
 
     Where the environment does not tell when the job ends, squeue is asked.
-
-    Raises
-    ------
-    ProgramError
-        If a variable of Slurm's cannot be understood.
     """
     variables = os.environ if environment is None else environment
     job = variables.get("SLURM_JOB_ID", "")
@@ -107,13 +96,7 @@ def allocation(environment: Mapping[str, str] | None = None) -> Allocation | Non
 
 
 def counts(text: str) -> tuple[int, ...]:
-    """Return the numbers of ``2(x3),1``.
-
-    Raises
-    ------
-    ValueError
-        If the text is not of that form.
-    """
+    """Return the numbers of ``2(x3),1``."""
     numbers: list[int] = []
     for part in text.split(","):
         match = _COUNT.fullmatch(part)
@@ -125,13 +108,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 
 def host_names(text: str) -> tuple[str, ...]:
-    """Return the names of ``n[08-10,12],gpu1``; a name may have several brackets.
-
-    Raises
-    ------
-    ValueError
-        If the text is not of that form.
-    """
+    """Return the names of ``n[08-10,12],gpu1``; a name may have several brackets."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+|[,\[\]]", text):
         if part == ",":
@@ -153,7 +130,7 @@ def _expanded(pattern: str, most: int) -> list[str]:
 
 
 def _numbers(text: str) -> list[str]:
-    """Return the numbers of ``08-10,12``, with their leading zeros; see `host_names`."""
+    """Return the numbers of ``08-10,12``, with their leading zeros."""
     numbers: list[str] = []
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -170,11 +147,6 @@ def duration_s(text: str) -> float:
     """Return the seconds of a wall time as Slurm writes it; one number alone is minutes.
 
     ``90``, ``1:30``, ``2:00:00``, ``1-12``, ``1-12:30``, ``1-12:30:00``, ``UNLIMITED``.
-
-    Raises
-    ------
-    ValueError
-        If the text is not of one of these forms.
     """
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return math.inf

@@ -44,18 +44,7 @@ def native_benchmark(
     cache: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`.
-
-    `identity` tells MPIs apart (library, release, wrapper's flags); `environment` is what the
-    wrapper needs beside the caller's own. See `made_once` for the folder.
-
-    Raises
-    ------
-    ProgramError
-        If the compiler is missing or fails.
-    OutputError
-        If the cache folder cannot be written, or others can write it.
-    """
+    """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`."""
     texts = _sources("colltune.bench") | _cvar_numbers()
     return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
 
@@ -66,11 +55,7 @@ def han_tasks(
     cache: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the compiled program that times the tasks of coll/han.
-
-    It shares clocks, layouts and control variables with the benchmark. See `native_benchmark` for
-    parameters and errors.
-    """
+    """Return the compiled program that times the tasks of coll/han."""
     shared = {n: text for n, text in _sources("colltune.bench").items() if n in _SHARED_WITH_TASKS}
     texts = shared | _sources("colltune.han") | _cvar_numbers()
     return _compiled("hantasks", _PROGRAM, texts, mpicc, identity, cache, environment)
@@ -82,10 +67,7 @@ def canary(
     cache: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the compiled canary, which shares its collectives with the benchmark.
-
-    See `native_benchmark` for parameters and errors.
-    """
+    """Return the compiled canary, which shares its collectives with the benchmark."""
     bench = resources.files("colltune.bench")
     shared = [bench / "native" / name for name in ("collectives.c", "collectives.h")]
     files = [resources.files("colltune.verify") / "native" / "canary.c", *shared]
@@ -99,10 +81,7 @@ def interposed_library(
     cache: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the compiled ``libcolltune``, to be preloaded in all processes of a job.
-
-    See `native_benchmark` for parameters and errors.
-    """
+    """Return the compiled ``libcolltune``, to be preloaded in all processes of a job."""
     texts = _sources("colltune.mpi.interposed")
     return _compiled("libcolltune", _LIBRARY, texts, mpicc, identity, cache, environment)
 
@@ -110,11 +89,7 @@ def interposed_library(
 def simulated_benchmark(
     smpicc: Path, identity: str, cache: Path | None = None, *, own: bool
 ) -> Path:
-    """Return the compiled benchmark for SimGrid's compiler wrapper `smpicc`.
-
-    `own`: with ``libcolltune`` in it, since nothing can be preloaded. See `native_benchmark` for
-    the other parameters and the errors.
-    """
+    """Return the compiled benchmark for SimGrid's compiler wrapper `smpicc`."""
     texts = _sources("colltune.bench.simulated")
     shared = resources.files("colltune.bench") / "native"
     for name in ("collectives.c", "collectives.h"):

@@ -172,24 +172,12 @@ def laptop() -> Campaign:
 
 
 def load(path: Path) -> Campaign:
-    """Read a campaign file.
-
-    Raises
-    ------
-    CampaignError
-        Naming the file, and the line and key that are wrong.
-    """
+    """Read a campaign file."""
     return parse(text_of(path, CampaignError, "name a campaign file"), str(path))
 
 
 def parse(text: str, source: str) -> Campaign:
-    """Return the campaign in TOML `text`; `source` names it in errors.
-
-    Raises
-    ------
-    CampaignError
-        If a key or value is wrong; the message names it.
-    """
+    """Return the campaign in TOML `text`; `source` names it in errors."""
     given = CampaignFile.parse(text, source)
     file, values = given.file, dict(given.values)
     values["collectives"] = tuple(
@@ -216,13 +204,7 @@ def parse(text: str, source: str) -> Campaign:
 def _size_weights(
     file: TomlFile, campaign: Campaign, given: Mapping[str, Any]
 ) -> tuple[SizeWeight, ...]:
-    """Return the weights in the table ``[weights]``.
-
-    Raises
-    ------
-    CampaignError
-        If one is of no message that the campaign measures, or two are of the same.
-    """
+    """Return the weights in the table ``[weights]``."""
     found: list[SizeWeight] = []
     for name, value in given.items():
         collective, path = Collective(name), f"{_WEIGHTS}{name}"
@@ -260,12 +242,6 @@ class CampaignFile:
 
     @classmethod
     def parse(cls, text: str, source: str) -> CampaignFile:
-        """Check `text`; `source` names it in errors.
-
-        Raises
-        ------
-        CampaignError
-            Naming file, line and key.
-        """
+        """Check `text`; `source` names it in errors."""
         file = TomlFile(text, source, CampaignError)
         return cls(file, file.values(KEYS, _NEEDED))

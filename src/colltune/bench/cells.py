@@ -34,13 +34,7 @@ def _contested(contests: Iterable[Contest], backend: Backend, shape: Shape) -> t
 
 
 def check_globs(campaign: Campaign, backend: Backend) -> None:
-    """Refuse a glob of the campaign that matches no configuration.
-
-    Raises
-    ------
-    CampaignError
-        Naming the glob and what there is.
-    """
+    """Refuse a glob of the campaign that matches no configuration."""
     everything = campaign.changed(only=(), skip=())
     known = [
         configuration

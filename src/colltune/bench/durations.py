@@ -12,13 +12,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)\s*")
 
 
 def seconds(text: str | float) -> float:
-    """Return the seconds that `text` stands for; a bare number is seconds.
-
-    Raises
-    ------
-    CampaignError
-        If it is no positive wall time.
-    """
+    """Return the seconds that `text` stands for; a bare number is seconds."""
     if not isinstance(text, str):
         return _positive(float(text), repr(text))
     parts = _PART.findall(text.strip().lower())

@@ -90,15 +90,7 @@ def job() -> str:
 
 @contextmanager
 def opened(dataset: Path, campaign: Campaign, *, resume: bool = True) -> Iterator[Journal]:
-    """Yield the journal of a killed run of `campaign`, or a new one.
-
-    With ``resume=False`` it is always a new one.
-
-    Raises
-    ------
-    OutputError
-        If the dataset's folder cannot be written.
-    """
+    """Yield the journal of a killed run of `campaign`, or a new one."""
     folder = dataset / "campaigns"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -28,13 +28,7 @@ _DONE, _LOCK, _FACTS = "done", "lock", "launch.json"
 def new_launch(
     dataset: Path, context: Context, provenance: Mapping[str, str]
 ) -> Iterator[tuple[str, Path]]:
-    """Make and own a new launch folder; yield the launch's name and the folder.
-
-    Raises
-    ------
-    OutputError
-        If the dataset's folder cannot be written.
-    """
+    """Make and own a new launch folder; yield the launch's name and the folder."""
     launch = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
     folder = dataset / "raw" / launch
     try:

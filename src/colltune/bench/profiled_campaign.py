@@ -24,13 +24,7 @@ _NEAREST = 2
 
 
 def focused(campaign: Campaign, profile: Profile) -> Campaign:
-    """Return `campaign` with the budget where the application's time is.
-
-    Raises
-    ------
-    CampaignError
-        If the application uses nothing that the campaign measures.
-    """
+    """Return `campaign` with the budget where the application's time is."""
     total_s = max(profile.collectives_s, 1e-300)
     spent: dict[tuple[Collective, Shape, int], float] = {}
     for use in profile.uses:

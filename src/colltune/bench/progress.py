@@ -143,13 +143,7 @@ class Measured:
                 yield index
 
     def recall(self, dataset: Path, launches: Container[str]) -> None:
-        """Add what the named launches left in the dataset.
-
-        Raises
-        ------
-        DataError
-            If there are files that cannot be read.
-        """
+        """Add what the named launches left in the dataset."""
         try:
             known = read_parquet(dataset).measurements()
         except DataError:

@@ -87,17 +87,7 @@ def rehearse(
     seed: int = 0,
     progress: Progress = lambda _standing: None,
 ) -> Rehearsal:
-    """Go through `campaign` as its strategy would, if every cell took what `time_s` says.
-
-    `launch_s` are the seconds that a launch costs beside its steps; `progress` is called
-    after each launch, with the seconds that it would have taken. Nothing is run, and nothing is
-    abandoned by racing, so that the real campaign is through with slow cells earlier.
-
-    Raises
-    ------
-    CampaignError
-        If a glob of the campaign matches no configuration.
-    """
+    """Go through `campaign` as its strategy would, if every cell took what `time_s` says."""
     check_globs(campaign, backend)
     run = _RehearsalRun(campaign, backend, time_s, launch_s, seed)
     run.progress = progress

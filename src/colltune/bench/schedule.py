@@ -50,10 +50,7 @@ def survey(
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[Step, ...]:
-    """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`.
-
-    Those of more `weight` than 1 have their turns first.
-    """
+    """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
     fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
     return rounds(cells, indices, _SURVEY_ROUNDS, (SURVEY_REPS, fair_s), rng, weight)
 
@@ -66,12 +63,7 @@ def refine(
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[Step, ...]:
-    """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance.
-
-    `times_s` holds the median time of every cell measured so far, by its index. Fast cells use less
-    than their share; spare rounds spend what they leave, until the launch's budget ends it. Shares
-    go by `weight` of a cell's index.
-    """
+    """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance."""
     by_instance: dict[Instance, list[int]] = {}
     for index in sorted(times_s):
         by_instance.setdefault(cells[index].instance, []).append(index)
@@ -104,10 +96,7 @@ def rounds(
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[Step, ...]:
-    """Visit the cells `indices` once per round, each time in a new random order.
-
-    `limits` are the most repetitions and seconds of one visit; see `shuffled` for `weight`.
-    """
+    """Visit the cells `indices` once per round, each time in a new random order."""
     return tuple(
         Step(index, *limits)
         for _ in range(n_rounds)

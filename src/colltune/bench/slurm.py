@@ -141,13 +141,7 @@ class BatchJob:
         return 2 * max(1, math.ceil(self.task_s / turn_s)) + 1
 
     def script(self) -> str:
-        """Return the batch script, POSIX sh.
-
-        Raises
-        ------
-        CampaignError
-            If a word that goes into it has a line break.
-        """
+        """Return the batch script, POSIX sh."""
         return "\n".join(
             [
                 "#!/bin/sh",
@@ -194,15 +188,7 @@ def folder_of(dataset: Path) -> Path:
 
 
 def submit(job: BatchJob) -> str:
-    """Write the script into the dataset's folder, give it to sbatch, return the array's number.
-
-    Raises
-    ------
-    ProgramError
-        If there is no sbatch, or it refuses the script.
-    OutputError
-        If the dataset's folder cannot be written.
-    """
+    """Write the script into the dataset's folder, give it to sbatch, return the array's number."""
     script = job.script()
     sbatch = process.find("sbatch", _MEND)
     path = job.folder / f"{job_name(job.name)}.sh"
@@ -232,13 +218,7 @@ def job_name(text: str) -> str:
 
 
 def directive_word(word: str) -> str:
-    """Return `word` for an ``#SBATCH`` line, quoted as in sh, which is how sbatch reads it.
-
-    Raises
-    ------
-    CampaignError
-        If it has a line break or a backslash, which such a line cannot hold.
-    """
+    """Return `word` for an ``#SBATCH`` line, quoted as in sh, which is how sbatch reads it."""
     _check_one_line(word)
     if "\\" in word:
         raise CampaignError(

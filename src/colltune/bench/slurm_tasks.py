@@ -38,13 +38,7 @@ class Task:
 
 
 def tasks(dataset: Path) -> tuple[Task, ...]:
-    """Return the tasks that measure, or have measured, into the folder `dataset`.
-
-    Raises
-    ------
-    ProgramError
-        If there is no squeue.
-    """
+    """Return the tasks that measure, or have measured, into the folder `dataset`."""
     folder = folder_of(dataset)
     queued = _queue(file.stem for file in folder.glob("*.job"))
     logs = {file.stem: file for file in folder.glob("*.log") if _NAME.fullmatch(file.stem)}

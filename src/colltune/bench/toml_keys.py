@@ -78,26 +78,14 @@ class TomlFile:
     error: type[ColltuneError]
 
     def parsed(self) -> dict[str, Any]:
-        """Return the tables as they are written.
-
-        Raises
-        ------
-        ColltuneError
-            Of the kind ``error``, if it is not TOML.
-        """
+        """Return the tables as they are written."""
         try:
             return toml_of(self.text)
         except ValueError as error:
             raise self.error(f"{self.source}: not valid TOML: {error}") from error
 
     def values(self, known: Tables, needed: Iterable[str] = ()) -> dict[str, Any]:
-        """Return the values by field, lists as tuples; `needed` are keys that must be there.
-
-        Raises
-        ------
-        ColltuneError
-            Of the kind ``error``, naming line and key.
-        """
+        """Return the values by field, lists as tuples; `needed` are keys that must be there."""
         values: dict[str, Any] = {}
         tables = self.parsed()
         for name, table in tables.items():

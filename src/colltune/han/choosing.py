@@ -54,13 +54,7 @@ def runtimes_s(
 
 
 def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) -> Pick:
-    """Return the fastest setup for an instance (sec. III-C, step 1); of equals the first.
-
-    Raises
-    ------
-    DataError
-        If no tasks of it were measured.
-    """
+    """Return the fastest setup for an instance (sec. III-C, step 1); of equals the first."""
     times = runtimes_s(tasks, setups, instance)
     if not times:
         raise DataError(
@@ -81,11 +75,6 @@ def for_job(
 
     Segment sizes and modules are per collective, but coll/adapt's broadcast is the same in all
     of them: setups that ask for two different ones are not put together.
-
-    Raises
-    ------
-    DataError
-        If no setup of a collective is known for all messages.
     """
     ratios = {c: _ratios(tasks, found, shape, c, msizes_bytes) for c, found in setups.items()}
     for collective, found in ratios.items():

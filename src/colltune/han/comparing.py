@@ -64,13 +64,7 @@ def compare(
     setups: Mapping[Collective, Sequence[Configuration]],
     exhaustive: Exhaustive,
 ) -> tuple[Compared, ...]:
-    """Return the comparison of every instance of the exhaustive search that the tasks tell.
-
-    Raises
-    ------
-    DataError
-        If they tell none of them.
-    """
+    """Return the comparison of every instance of the exhaustive search that the tasks tell."""
     found = []
     for instance in sorted(exhaustive, key=lambda i: (i.collective, i.shape, i.msize_bytes)):
         compared = _compared(tasks, setups.get(instance.collective, ()), instance, exhaustive)

@@ -19,11 +19,6 @@ def runtime_s(series: Measured, segments: int) -> float:
 
     The lower median over repetitions of the slowest leader's total. The tasks in the middle that
     were run count as they were (eq. 1), all further ones as the steady task (eq. 3, eq. 4).
-
-    Raises
-    ------
-    DataError
-        If the series does not tell it.
     """
     if not series.covers(segments) or not series.times_s:
         raise DataError(
@@ -38,11 +33,6 @@ def steady_s(series: Measured) -> Numbers:
     """Return the cost of the steady task on each leader: the mean of those behind the first third.
 
     Shape (leaders). Costs may come in bursts, of which a median would know nothing.
-
-    Raises
-    ------
-    DataError
-        If no such task was run.
     """
     middle = series.array[:, :, _middle(series)]
     if not middle.shape[2]:

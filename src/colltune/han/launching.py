@@ -57,13 +57,6 @@ class TaskBench:
         Folder for the compiled program; default: the user's cache folder.
     launcher
         What starts the program; default: the library's own.
-
-    Raises
-    ------
-    ProgramError
-        If it is another library.
-    LibraryError
-        If coll/han of that release does not outrank coll/tuned.
     """
 
     def __init__(
@@ -91,17 +84,6 @@ class TaskBench:
         folder: Path,
         progress: Callable[[int, float], None],
     ) -> Ended:
-        """Time `wanted` in one launch on `launched`.
-
-        `progress` is called with the number of series that ended and the seconds since the start.
-
-        Raises
-        ------
-        CampaignError
-            If the user's environment decides what runs.
-        ProgramError
-            If the program did not even start.
-        """
         self._insist_on_free_hand()
         settings = [settings_of(self.release, one.setup) for one in wanted]
         owner = f"{socket.gethostname()} {os.getpid()}"
@@ -154,13 +136,7 @@ def settings_of(release: str, setup: Configuration) -> dict[str, int | str]:
 
 
 def left_behind(folder: Path) -> tuple[raw.RawOutput, tuple[Wanted, ...]] | None:
-    """Return what a launch measured that was killed together with its owner; None of none.
-
-    Raises
-    ------
-    DataError
-        If it was left by another version of colltune.
-    """
+    """Return what a launch measured that was killed together with its owner; None of none."""
     if not (folder / _WANTED).exists():
         return None
     wanted = _load_wanted(folder / _WANTED)

@@ -64,17 +64,7 @@ def measure(
     budget_s: float,
     progress: Progress = lambda _: None,
 ) -> Done:
-    """Measure what `request` needs and the file `path` lacks; append it there.
-
-    Raises
-    ------
-    BudgetError
-        If the budget ended before anything was measured and the file holds nothing.
-    DataError
-        If the file is of another context.
-    ProgramError
-        If the program fails.
-    """
+    """Measure what `request` needs and the file `path` lacks; append it there."""
     folder = path.with_name(f"{path.name}.launch")
     tasks = tasks_file.begin(path, context)
     left = launching.left_behind(folder)
@@ -147,13 +137,7 @@ class _Work:
 
 
 def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, Setups]:
-    """Return the setups to be compared on a shape, by collective.
-
-    Raises
-    ------
-    LibraryError
-        If the release has none.
-    """
+    """Return the setups to be compared on a shape, by collective."""
     inputs = request.inputs
     found = {c: tuple(request.space.setups(release, c)) for c in inputs.collectives}
     if not request.heuristics:

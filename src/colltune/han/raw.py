@@ -37,10 +37,7 @@ def plan_text(
     budget_s: float,
     owner: str = "",
 ) -> str:
-    """Return the plan; ``settings[i]`` are the control variables of ``wanted[i]``.
-
-    `owner` is host and process id of who wants the results.
-    """
+    """Return the plan; ``settings[i]`` are the control variables of ``wanted[i]``."""
     distinct: dict[str, int] = {}
     words = [" ".join(f"{k}={v}" for k, v in sorted(s.items())) for s in settings]
     for word in words:
@@ -59,13 +56,7 @@ def plan_text(
 
 
 def read_raw(path: Path, wanted: Sequence[Wanted]) -> RawOutput:
-    """Read raw output of a plan of `wanted`, whole or cut off by a kill.
-
-    Raises
-    ------
-    DataError
-        If it is of another version, or a line makes no sense.
-    """
+    """Read raw output of a plan of `wanted`, whole or cut off by a kill."""
     try:
         text = path.read_text(errors="replace")
     except OSError:

@@ -22,11 +22,6 @@ class Space:
     "When it is possible to specify the algorithm, we select the same algorithm with the same root
     to perform ir and ib" (sec. III-B.1). ``segsizes_bytes`` are those of coll/han (fs),
     ``inner_bytes`` those of coll/adapt (ibs, irs), ``trees`` its algorithms.
-
-    Raises
-    ------
-    CampaignError
-        If a value is none that the library has, or a size is not a multiple of 4.
     """
 
     segsizes_bytes: tuple[int, ...] = SEGSIZES_BYTES
@@ -51,13 +46,7 @@ class Space:
             raise CampaignError(f"segments of {odd[0]} bytes: a multiple of 4 above 0 is needed")
 
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
-        """Yield the setups of a collective, each in its one spelling.
-
-        Raises
-        ------
-        LibraryError
-            If the release has no such setups.
-        """
+        """Yield the setups of a collective, each in its one spelling."""
         for segsize in sorted(set(self.segsizes_bytes)):
             for up in self.ups:
                 for low in self.lows:
@@ -96,13 +85,7 @@ def pipeline(release: str, setup: Configuration, msize_bytes: int) -> tuple[Conf
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the tuning (table I): collectives, shapes (n, p) and message sizes m.
-
-    Raises
-    ------
-    CampaignError
-        If there are none, or coll/han does not serve a shape.
-    """
+    """The inputs of the tuning (table I): collectives, shapes (n, p) and message sizes m."""
 
     collectives: tuple[Collective, ...]
     shapes: tuple[Shape, ...]

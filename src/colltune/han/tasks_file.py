@@ -42,7 +42,6 @@ class TaskTimes:
         return any(s.covers(segments) for s in self._index.get((shape, setup), ()))
 
     def of(self, shape: Shape, setup: Configuration, segments: int) -> Measured | None:
-        """Return the repetitions that tell the time of so many segments; None if there are none."""
         found = self._index.get((shape, setup), ())
         fine = [s for s in found if s.times_s]
         longest = max((s.segments for s in fine if s.covers(segments)), default=None)
@@ -59,13 +58,7 @@ class TaskTimes:
 
 
 def read(path: Path) -> TaskTimes:
-    """Return what a file holds.
-
-    Raises
-    ------
-    DataError
-        If it cannot be read, is of another version, or a line makes no sense.
-    """
+    """Return what a file holds."""
     text = text_of(path, DataError, "name a file of task times")
     # what follows the last end of line was cut off by a kill
     lines = text.split("\n")[:-1]
@@ -77,15 +70,7 @@ def read(path: Path) -> TaskTimes:
 
 
 def begin(path: Path, context: Context) -> TaskTimes:
-    """Return what is in the file, which is made if there is none.
-
-    Raises
-    ------
-    DataError
-        If it holds task times of another context, or none.
-    OutputError
-        If it cannot be written.
-    """
+    """Return what is in the file, which is made if there is none."""
     if not path.exists():
         head = {"format": FORMAT, "version": VERSION, "context": _context_dict(context)}
         with whole(path) as temporary:
@@ -101,13 +86,7 @@ def begin(path: Path, context: Context) -> TaskTimes:
 
 
 def append(path: Path, series: Iterable[Measured]) -> None:
-    """Append series, each safe on disk when this returns.
-
-    Raises
-    ------
-    OutputError
-        If they cannot be written.
-    """
+    """Append series, each safe on disk when this returns."""
     try:
         with path.open("a", encoding="utf-8") as stream:
             for one in series:

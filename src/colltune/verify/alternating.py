@@ -50,7 +50,6 @@ class Gain:
 
     @classmethod
     def of(cls, log_ratios: Sequence[float]) -> Gain:
-        """Summarise one log ratio per pair of launches (at least one)."""
         ordered = sorted(log_ratios)
         n = len(ordered)
         # P(fewer than k of n pairs on one side of the median); bdtr is the binomial distribution
@@ -126,10 +125,7 @@ class Turns:
         budget_s: float,
         progress: Callable[[float], None] = lambda _: None,
     ) -> Rounds:
-        """Measure `instances` in rounds of one launch under each environment of `sides`.
-
-        Every round begins with another side. Stops after some rounds or at `budget_s`.
-        """
+        """Measure `instances` in rounds of one launch under each environment of `sides`."""
         ends = time.monotonic() + budget_s
         found: list[tuple[Mapping[Instance, float], ...]] = []
         timed_s, launches = 0.0, 0

@@ -32,32 +32,26 @@ class BesideHanRules:
 
     @property
     def format(self) -> str:
-        """See `file_format.ParsedFile`."""
         return self._tuned.format
 
     @property
     def release(self) -> str:
-        """See `file_format.ParsedFile`."""
         return self._tuned.release
 
     @property
     def source(self) -> str:
-        """See `file_format.ParsedFile`."""
         return self._tuned.source
 
     @property
     def dropped(self) -> str:
-        """See `file_format.ParsedFile`."""
         return self._tuned.dropped
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """See `file_format.ParsedFile`."""
         return self._tuned.rules
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """See `file_format.ParsedFile`."""
         return self._tuned.findings
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
@@ -67,13 +61,11 @@ class BesideHanRules:
         return setup.decide(self.release, call, variables, tuned, han)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`."""
         return self._tuned.comm_sizes(collective)
 
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`: those of both files."""
         ours = self._tuned.switch_points(collective, comm_size, nodes)
         return tuple(sorted({*ours, *self._han.switch_points(collective, comm_size, nodes)}))
 

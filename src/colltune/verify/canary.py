@@ -127,13 +127,7 @@ class Canary:
     limit_s: float
 
     def look(self, paths: Sequence[Path]) -> Look:
-        """Return which processes can read `paths`, without starting MPI.
-
-        Raises
-        ------
-        ProgramError
-            If the launcher fails, takes too long, or not every process is heard.
-        """
+        """Return which processes can read `paths`, without starting MPI."""
         for _ in range(2):
             outcome = self._launch(["look", *map(str, paths)], {})
             seen = read_look(f"{outcome.stderr}\n{outcome.stdout}")
@@ -151,21 +145,12 @@ class Canary:
     def run(
         self, calls: Sequence[CanaryCall], wanted: Mapping[str, str], tracer: Path | None = None
     ) -> Run:
-        """Make `calls` within one launch under the settings `wanted` that the user has not set."""
         words = ["run"] if tracer is None else ["traced", str(tracer)]
         outcome = self._launch([*words, *(call.word for call in calls)], wanted)
         return read_run(outcome, calls)
 
     def start(self, wanted: Mapping[str, str]) -> Run:
-        """Start MPI without any call, and insist that it comes up as one job.
-
-        Raises
-        ------
-        CampaignError
-            If it has a single process.
-        ProgramError
-            If it does not.
-        """
+        """Start MPI without any call, and insist that it comes up as one job."""
         run = self.run([], wanted)
         if run.outcome.timed_out or not run.nprocs:
             raise ProgramError(self._explained(run.outcome))

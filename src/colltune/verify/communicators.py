@@ -58,10 +58,9 @@ class Layout:
         return Shape(nodes, size // nodes) if regular else None
 
     def communicators(self, sizes: Iterable[int]) -> tuple[Communicator, ...]:
-        """Return those worth trying, the largest first, and of one size those on more nodes first.
+        """Return those worth trying, by descending size and number of nodes.
 
-        They are the whole job, one process per node, one node, halves, powers of two, and whatever
-        is needed for `sizes`, which a file tells apart; never a single process.
+        The whole job, one process per node, one node, halves, powers of two, and `sizes`.
         """
         found = {Communicator(self.nprocs, len(self.processes), is_whole=True)}
         for size in {*self._usual(), *sizes}:

@@ -47,10 +47,7 @@ class Observer:
     unavailable: str = ""
 
     def name(self, seen: CallSeen, *, handed_on: bool = False) -> str:
-        """Return what ran, for people: an algorithm with its parameters, or a component.
-
-        With `handed_on` a component that only hands the call on is left out.
-        """
+        """Return what ran, for people: an algorithm with its parameters, or a component."""
         functions = _behind(seen) if handed_on else seen.functions
         if not functions:
             return ""
@@ -74,11 +71,7 @@ class Observer:
         inside: bool = False,
         handed_on: bool = False,
     ) -> str:
-        """Return in what the call differs from `wanted`; empty if that is what ran.
-
-        With `inside` it may have run as a part of the call; with `handed_on` a component that only
-        hands the call on came before.
-        """
+        """Return in what the call differs from `wanted`; empty if that is what ran."""
         functions = _behind(seen) if handed_on else seen.functions
         looked_at = functions if inside else functions[:1]
         ran = [function for function in looked_at if self._is_of(wanted, function.symbol)]

@@ -29,20 +29,11 @@ class Preloaded:
 
     @property
     def together(self) -> str:
-        """The variable's value in a job that has it."""
         return ":".join((*self.users, self.library))
 
 
 def preloaded(user: Mapping[str, str], installation: Installation, cache: Path) -> Preloaded:
-    """Return what `user` preloads; libcolltune is compiled in `cache` where that is not of it.
-
-    Raises
-    ------
-    ProgramError
-        If the compiler is missing or fails.
-    OutputError
-        If the folder cannot be written.
-    """
+    """Return what `user` preloads; libcolltune is compiled in `cache` where that is not of it."""
     words = words_of(user.get(PRELOAD, ""))
     ours = [word for word in words if PurePath(word).name.startswith(FILE_STEM)]
     if not ours:

@@ -43,13 +43,7 @@ Progress = Callable[[str, float], None]
 
 
 def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -> Proof:
-    """Prove the file in the job; see `colltune verify`.
-
-    Raises
-    ------
-    CampaignError, LibraryError, OutputError, ProgramError
-        If there is no such launcher, file, format or release, or no job comes up.
-    """
+    """Prove the file in the job."""
     started = time.monotonic()
     progress("compiling the canary", 0.0)
     canary, installation = canary_of(request)
@@ -66,13 +60,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
 
 
 def identified(text: str) -> tuple[str, str]:
-    """Return library and release of what MPI_Get_library_version says.
-
-    Raises
-    ------
-    LibraryError
-        If it is none that colltune knows.
-    """
+    """Return library and release of what MPI_Get_library_version says."""
     for mpi in reversed(LIBRARIES.values()):
         if release := mpi.vendor.program_release(text):
             return mpi.name, release
@@ -119,13 +107,7 @@ class _Proving:
         self.progress(what, time.monotonic() - self.started)
 
     def _format(self, text: str, library: str) -> Format:
-        """Return the format of the file, preferably one of the job's library.
-
-        Raises
-        ------
-        LibraryError
-            If it looks like no format, or like several.
-        """
+        """Return the format of the file, preferably one of the job's library."""
         source, named = str(self.request.path), self.request.format
         try:
             return formats.format_of(text, source, named, library)
@@ -296,7 +278,6 @@ class _Seen:
     spoilt: Judgement | None
 
     def of(self, witness: Witness) -> Evidence:
-        """Return what was seen of one call."""
         call = witness.canary
         unmade = CallSeen(Ending.NOT_RUN)
         without = self.without.calls.get(call, unmade)

@@ -52,15 +52,7 @@ class Readability:
 
 
 def readability(request: Request, canary: Canary) -> tuple[Readability, Look]:
-    """Ask every process of the job for the file, without starting MPI.
-
-    Raises
-    ------
-    LibraryError
-        If the file cannot be read here.
-    ProgramError
-        If the launcher fails.
-    """
+    """Ask every process of the job for the file, without starting MPI."""
     paths = [request.path, *companions(request.path).values()]
     here = [_here(path) for path in paths]
     look = canary.look(paths)
@@ -78,15 +70,7 @@ def readability(request: Request, canary: Canary) -> tuple[Readability, Look]:
 
 
 def canary_of(request: Request) -> tuple[Canary, Installation]:
-    """Return the canary, compiled for the MPI of the user's launcher.
-
-    Raises
-    ------
-    CampaignError, ProgramError
-        If the launcher, its MPI or a compiler is missing, or the launcher is not known.
-    OutputError
-        If the working folder cannot be written.
-    """
+    """Return the canary, compiled for the MPI of the user's launcher."""
     check_line(request.words)
     installation = installation_of(request.words, request.mpi)
     program = build.canary(

@@ -25,7 +25,6 @@ class JobSettings:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Everything, with the user's own winning."""
         return dict(self.activation) | dict(self.user)
 
     def against(self) -> tuple[str, ...]:
@@ -55,17 +54,7 @@ def gathered(
     user: Mapping[str, str],
     words: Sequence[str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings of a job without the file, and where each comes from.
-
-    Parameters
-    ----------
-    seen
-        Variables that its processes see.
-    shown
-        Parameters that Open MPI showed, with the source it names.
-    user, words
-        The environment that the launcher was started in, and its command line.
-    """
+    """Return the settings of a job without the file, and where each comes from."""
     settings, origins = dict(seen), {}
     for name, value in seen.items():
         if user.get(name) == value:

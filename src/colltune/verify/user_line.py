@@ -39,7 +39,6 @@ class UserLine:
     left_out: Mapping[str, str]
 
     def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line; shape, nodes and options of the start are the user's own."""
         return (*self.words, *start.words)
 
     def environment(
@@ -48,7 +47,6 @@ class UserLine:
         wanted: Mapping[str, str],
         shape: Shape,
     ) -> dict[str, str]:
-        """Return the user's environment, and of `wanted` what he has not set."""
         own = {n: v for n, v in self.user.items() if self.left_out.get(n) != v}
         return dict(wanted) | own
 
@@ -59,15 +57,7 @@ class UserLine:
 
 
 def check_line(words: Sequence[str]) -> None:
-    """Insist on a launcher with options, and without a program of several parts.
-
-    Raises
-    ------
-    CampaignError
-        If there are no words, or they start several programs.
-    ProgramError
-        If the launcher is not there.
-    """
+    """Insist on a launcher with options, and without a program of several parts."""
     if not words:
         raise CampaignError(f"no launcher was named; {_MEND}")
     if ":" in words[1:]:
@@ -82,13 +72,6 @@ def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
     """Return the MPI that the launcher in `words` belongs to, or that `mpi` names.
 
     srun belongs to none: there it is the first one that is found.
-
-    Raises
-    ------
-    CampaignError
-        If the launcher is none that is known, and `mpi` does not say whose programs it starts.
-    ProgramError
-        If that MPI, its compiler wrapper or the compiler is missing.
     """
     if mpi is not None:
         return installation.find(mpi)

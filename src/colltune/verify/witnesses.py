@@ -70,11 +70,7 @@ def find(
     activation: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Search:
-    """Return witnesses for the rules of `parsed`, those on the largest communicators first.
-
-    `activation` puts the file into effect; `environment` are all settings of the job with it. The
-    search ends after some seconds, however large the file is.
-    """
+    """Return witnesses for the rules of `parsed`, those on the largest communicators first."""
     ends = time.monotonic() + _SEARCH_S
     numbers: dict[Rule, list[int]] = defaultdict(list)
     for number, rule in enumerate(parsed.rules):

@@ -84,32 +84,21 @@ class NativeBackend:
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
-        """Return the backend for the campaign's MPI and launcher."""
         installation = means.installation()
         return cls(installation, launcher=means.launcher(installation))
 
     @property
     def launch_s(self) -> float:
-        """Seconds that a launch takes beside its plan's budget, as the last one did."""
         return self.around_s
 
     def context(self, machine: str) -> Context:
-        """Return this machine's name with library and release."""
         return Context(machine, self._mpi.library, self._mpi.release)
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        """Return what the catalogue offers, within the campaign's parameter values and globs."""
         portfolio = campaign.offered(self._library.mpi, self._mpi.release, collective)
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def feasible(self, cell: Cell) -> bool:
-        """Tell whether the configuration runs there, and as no smaller configuration would.
-
-        Raises
-        ------
-        CampaignError
-            If the user's environment keeps the configuration from being measured.
-        """
         configuration, instance = cell.configuration, cell.instance
         feasible = instance.shape.nprocs * instance.msize_bytes <= _MOST_BYTES and (
             configuration.is_default or self._runs_as_itself(configuration, instance)
@@ -129,7 +118,6 @@ class NativeBackend:
         return self._library.effective(release, configuration, *where) == configuration
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        """Group `cells`: one launch for all that can be switched inside it, one for each other."""
         groups: dict[Hashable, list[Cell]] = {}
         for cell in cells:
             groups.setdefault(self._forcing.launch_of(cell.configuration), []).append(cell)
@@ -137,12 +125,10 @@ class NativeBackend:
 
     @property
     def begun(self) -> Sequence[int]:
-        """See `FollowsVisits`."""
         begun = () if self._watcher is None else self._watcher.begun
         return [self._visited[cell] for cell in begun]
 
     def provenance(self) -> Mapping[str, str]:
-        """Return the MPI's paths; a launch itself tells its hosts, clock and synchronisation."""
         return {"backend": "native", "mpirun": str(self._mpi.mpirun)}
 
     def program(self) -> Path:
@@ -166,7 +152,6 @@ class NativeBackend:
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        """Start one mpirun that executes the plan; see `Backend.run`."""
         started = time.monotonic()
         self._visited = sorted({step.cell for step in plan.steps})
         plan = _used(plan)
@@ -210,11 +195,7 @@ class NativeBackend:
         progress: Callable[[float], None] = lambda _: None,
         options: Sequence[str] = (),
     ) -> process.Outcome:
-        """Start the benchmark once with `settings` per cell and the environment `wanted`.
-
-        `options` are passed to the launcher. Raw output goes into ``folder / "raw.txt"``. What
-        `wanted` preloads stands behind what the user does.
-        """
+        """Start the benchmark once with `settings` per cell and the environment `wanted`."""
         watcher = Watcher(folder / "raw.txt", plan, progress, self.around_s)
         return self._launch(plan, settings, launch, folder, wanted, watcher, options)
 
@@ -255,14 +236,12 @@ class NativeBackend:
         )
 
     def answers(self, shape: Shape, within_s: float) -> bool:
-        """Start a program that does nothing on all processes of `shape`."""
         user = os.environ | self._mpi.launch_environment()
         environment = self._launcher.environment(user, {}, _started(shape))
         command = self._launcher.command(Start(_started(shape), ("true",), cores=usable_cores()))
         return process.run(command, timeout_s=within_s, env=environment).ok
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
-        """Return what a killed launch left in `folder`."""
         cells, launch = raw.load_cells(folder / "cells.json")
         return raw.measurements(raw.read_raw(folder / "raw.txt"), cells, launch)
 
@@ -294,14 +273,6 @@ class _Forcing:
         return configuration if found is None else frozenset(found.items())
 
     def environment(self, configurations: Iterable[Configuration]) -> dict[str, str]:
-        """Return the environment of a launch that measures `configurations`.
-
-        Raises
-        ------
-        CampaignError
-            If the user's own environment says otherwise, which always wins: the configurations
-            would be measured under false names.
-        """
         wanted: dict[str, str] = {}
         for configuration in set(configurations):
             wanted |= self._wanted(configuration)
@@ -356,15 +327,7 @@ def _started(shape: Shape) -> Shape:
 def _ending(
     outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher, *, forced: bool
 ) -> Ending:
-    """Return why a launch ended; one that is `forced` may die of its algorithm in MPI_Init.
-
-    Raises
-    ------
-    OutputError
-        If the disk is full.
-    ProgramError
-        If the program did not even start.
-    """
+    """Return why a launch ended; one that is `forced` may die of its algorithm in MPI_Init."""
     if output.ended:
         return Ending(output.ended)
     if outcome.timed_out:

@@ -53,10 +53,7 @@ class RawOutput:
 def plan_text(
     plan: LaunchPlan, settings: Sequence[Mapping[str, int | str]], owner: str = ""
 ) -> str:
-    """Return the plan file; ``settings[i]`` are the control variables of ``plan.cells[i]``.
-
-    `owner` is host and process id of who wants the results; the program ends itself without him.
-    """
+    """Return the plan file; ``settings[i]`` are the control variables of ``plan.cells[i]``."""
     distinct: dict[str, int] = {}
     words = [" ".join(f"{k}={v}" for k, v in sorted(s.items())) for s in settings]
     for word in words:
@@ -97,11 +94,6 @@ def read_raw(path: Path) -> RawOutput:
 
     An unfinished last line is left out; repetitions of the step under way are taken from the live
     file unless the text has them already.
-
-    Raises
-    ------
-    DataError
-        If it is of a version that this colltune does not know.
     """
     read = [_Part.of(file) for file in parts(path)]
     times: dict[int, tuple[float, ...]] = {}
@@ -217,13 +209,7 @@ def save_cells(path: Path, cells: Sequence[Cell], launch: str) -> None:
 
 
 def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
-    """Return the cells and the launch name that `save_cells` stored.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, cut, or of another version.
-    """
+    """Return the cells and the launch name that `save_cells` stored."""
     try:
         stored = json_of(path.read_text())
         if stored["version"] != _SALVAGE_VERSION:

@@ -88,51 +88,35 @@ class ReplayBackend:
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
-        """Return the backend that replays the dataset of `means`.
-
-        Raises
-        ------
-        CampaignError
-            If there is none.
-        DataError
-            If it cannot be read.
-        """
         if means.recorded is None:
             raise CampaignError("backend replay needs --replay DATASET")
         return cls(read([means.recorded]))
 
     @property
     def launch_s(self) -> float:
-        """Seconds that each launch costs beside its timed loops."""
         return self._launch_s
 
     def context(self, machine: str) -> Context:
-        """Return the recorded context; `machine` is told by the record."""
         return self._dataset.context
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        """Return the recorded configurations, within the campaign's globs."""
         context = self._dataset.context
         configurations = self._dataset.configurations(collective)
         portfolio = Portfolio(context.library, context.library_version, collective, configurations)
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def feasible(self, cell: Cell) -> bool:
-        """Tell whether the cell was recorded."""
         return cell in self._recorded
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        """Return one group: a replayed launch measures everything."""
         return (tuple(cells),)
 
     def provenance(self) -> Mapping[str, str]:
-        """Return that this was replayed."""
         return {"backend": "replay"}
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        """Replay the plan: as many repetitions as the runtimes let fit, at least one a step."""
         again = _Again(self._noise, launch)
         times: dict[int, list[float]] = {}
         timed_s, ending = 0.0, Ending.PLAN
@@ -156,11 +140,9 @@ class ReplayBackend:
         return LaunchResult(measured, ending, timed_s, self._launch_s + timed_s)
 
     def answers(self, shape: Shape, within_s: float) -> bool:
-        """Return True: a record does not go away."""
         return True
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
-        """Return nothing: a replay leaves nothing behind."""
         return ()
 
     def _measurement(self, cell: Cell, launch: str, times_s: list[float]) -> Measurement:

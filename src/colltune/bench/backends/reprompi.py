@@ -60,11 +60,6 @@ class ReproMpiBackend:
     ----------
     launch_s
         Seconds that a launch takes beside its jobs, as the last one did.
-
-    Raises
-    ------
-    ProgramError
-        If there is no such program.
     """
 
     measures_subshapes = False
@@ -89,13 +84,6 @@ class ReproMpiBackend:
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
-        """Return the backend for the campaign's MPI, launcher and program.
-
-        Raises
-        ------
-        CampaignError
-            If libcolltune's algorithms are asked for.
-        """
         if campaign.interposed:
             raise CampaignError(
                 "backend reprompi cannot choose the algorithms of libcolltune; use backend native,"
@@ -107,29 +95,15 @@ class ReproMpiBackend:
         return cls(installation, launcher, program, campaign.cores_per_node)
 
     def context(self, machine: str) -> Context:
-        """Return this machine's name with library and release."""
         return Context(machine, self._mpi.library, self._mpi.release)
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        """Return what the catalogue offers, within the campaign's parameter values and globs.
-
-        Raises
-        ------
-        CampaignError
-            If the user's environment decides which algorithm runs.
-        """
         portfolio = campaign.offered(self._library, self._mpi.release, collective)
         self._refuse_user_settings(portfolio)
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def _refuse_user_settings(self, portfolio: Portfolio) -> None:
-        """Refuse where the user's variables, which always win, choose the algorithm.
-
-        Raises
-        ------
-        CampaignError
-            If one of them says otherwise than a configuration needs.
-        """
+        """Refuse where the user's variables, which always win, choose the algorithm."""
         values: dict[str, set[str]] = {}
         for configuration in portfolio.configurations:
             forced = self._library.forced_environment(portfolio.release, configuration)
@@ -144,7 +118,6 @@ class ReproMpiBackend:
                 )
 
     def feasible(self, cell: Cell) -> bool:
-        """Tell whether mpibenchmark has the cell, and its configuration runs there as itself."""
         configuration, instance = cell.configuration, cell.instance
         where = (instance.shape.nprocs, instance.msize_bytes)
         release = self._mpi.release
@@ -158,14 +131,12 @@ class ReproMpiBackend:
         )
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        """Return one group per configuration, shape and datatype; all defaults go together."""
         groups: dict[object, list[Cell]] = {}
         for cell in cells:
             groups.setdefault(_group(cell), []).append(cell)
         return tuple(tuple(group) for group in groups.values())
 
     def provenance(self) -> Mapping[str, str]:
-        """Return the paths of the programs, and how repetitions are timed."""
         return {
             "backend": "reprompi",
             "mpirun": str(self._mpi.mpirun),
@@ -176,13 +147,7 @@ class ReproMpiBackend:
         }
 
     def program(self) -> reprompi_program.Program:
-        """Return what mpibenchmark has proved to be; it is asked once.
-
-        Raises
-        ------
-        ProgramError
-            If it does not work.
-        """
+        """Return what mpibenchmark has proved to be; it is asked once."""
         if self._program is None:
             started = time.monotonic()
             try:
@@ -209,18 +174,6 @@ class ReproMpiBackend:
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        """Start mpibenchmark for the plan's steps, all of one group of `together`.
-
-        Where synchronised clocks prove of no use, the time that is left goes to a second start
-        without them. See `Backend.run`.
-
-        Raises
-        ------
-        OutputError, ProgramError, DataError
-            If the output cannot be written, or is not what was asked for.
-        ValueError
-            If the steps are not of one group.
-        """
         started = time.monotonic()
         self.program()
         # asking it what it is may have taken a part of the time that was granted
@@ -313,12 +266,10 @@ class ReproMpiBackend:
         return attempt
 
     def answers(self, shape: Shape, within_s: float) -> bool:
-        """Start a program that does nothing on all processes of `shape`."""
         command, environment = self._command(shape, ["true"], {})
         return process.run(command, timeout_s=within_s, env=environment).ok
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
-        """Return what a killed launch left in `folder`: the jobs that it had finished."""
         cells, launch = raw.load_cells(folder / "cells.json")
         outputs = (reprompi_run.read(_output_path(folder, mode)) for mode in Mode)
         return tuple(m for o in outputs for m in reprompi_run.salvaged(o, cells, launch))

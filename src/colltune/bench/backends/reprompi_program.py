@@ -46,24 +46,12 @@ class Program:
 
 
 def find(named: str | None) -> Path:
-    """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH.
-
-    Raises
-    ------
-    ProgramError
-        If it is not there.
-    """
+    """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH."""
     return process.find(named or os.environ.get(VARIABLE) or _NAME, _MEND)
 
 
 def probe(path: Path, start: Start) -> Program:
-    """Run `path` briefly on two processes and return what it proved to be.
-
-    Raises
-    ------
-    ProgramError
-        If it does not start, is not mpibenchmark, or was built for another MPI.
-    """
+    """Run `path` briefly on two processes and return what it proved to be."""
     for mode in (Mode.TIMED, Mode.COUNTED):
         what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_NREP}")
         outcome = start([path, *what, *_options(mode)], mode)
@@ -82,13 +70,7 @@ def _options(mode: Mode) -> list[str]:
 
 
 def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
-    """Return what mpibenchmark said; None if it is one but refuses the options.
-
-    Raises
-    ------
-    ProgramError
-        If it does not start or end, is another program, or was built for another MPI.
-    """
+    """Return what mpibenchmark said; None if it is one but refuses the options."""
     if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
         raise ProgramError(
             f"{path} does not start, as a library of its is not found (libmpits is installed"

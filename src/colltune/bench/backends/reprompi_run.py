@@ -143,17 +143,7 @@ class Attempt:
 
 
 def judged(request: Request, outcome: process.Outcome, output_path: Path, watch: Watch) -> Attempt:
-    """Return how a start went.
-
-    Raises
-    ------
-    OutputError
-        If its output could not be written.
-    ProgramError
-        If it did not begin, or did otherwise than asked.
-    DataError
-        If its output is damaged.
-    """
+    """Return how a start went."""
     output = read(output_path)
     if output is not None:
         _check(request, output, output_path)
@@ -166,13 +156,7 @@ def judged(request: Request, outcome: process.Outcome, output_path: Path, watch:
 
 
 def keep(path: Path, text: str) -> None:
-    """Write `text` beside a launch's output.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write `text` beside a launch's output."""
     try:
         path.write_text(text)
     except OSError as error:
@@ -206,13 +190,7 @@ def _times_s(output: ReproMpiOutput | None, cell: Cell) -> tuple[float, ...]:
 
 
 def _check(request: Request, output: ReproMpiOutput, path: Path) -> None:
-    """Hold a run against its request: mpibenchmark ignores what it does not understand.
-
-    Raises
-    ------
-    ProgramError
-        If it did otherwise than asked.
-    """
+    """Hold a run against its request: mpibenchmark ignores what it does not understand."""
     asked = {reprompi_jobs.key_of(cell) for cell in request.cells}
     wrong = reprompi_jobs.contradictions(
         output, request.mode, request.elements, request.shape.nprocs

@@ -64,23 +64,19 @@ class SmpiBackend:
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
-        """Return the backend that simulates the cluster of the campaign's table ``[smpi]``."""
         simulation = campaign.smpi or Simulation()
         simulation.hosts(max(campaign.nodes))
         return cls(simulation, None if means.imagined else SimGrid.find())
 
     @property
     def launch_s(self) -> float:
-        """Seconds that a start of smpirun costs beside what it simulates."""
         return _LAUNCH_S
 
     def context(self, machine: str) -> Context:
-        """Return the machine's name, SimGrid's release, and what sets the platform apart."""
         release = simgrid.TESTED if self._installed is None else self._installed.release
         return Context(machine, LIBRARY, release, self._simulation.name)
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        """Return SimGrid's algorithms; the default is Open MPI's decision as SimGrid carries it."""
         if collective not in self._algorithms:
             self._algorithms[collective] = self._ask(collective)
         default = Configuration.default(LIBRARY, collective)
@@ -98,7 +94,6 @@ class SmpiBackend:
         return self._installed.algorithms(collective)
 
     def feasible(self, cell: Cell) -> bool:
-        """Tell whether it can be simulated at all; whether its result is right turns out there."""
         instance = cell.instance
         sized = instance.msize_bytes > 0 or instance.collective is Collective.BARRIER
         total_bytes = instance.shape.nprocs * instance.msize_bytes
@@ -107,14 +102,12 @@ class SmpiBackend:
         return fits and (not own.is_own(cell.configuration) or _as_itself(cell))
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        """Return one group for each shape."""
         groups: dict[Shape, list[Cell]] = {}
         for cell in cells:
             groups.setdefault(cell.instance.shape, []).append(cell)
         return tuple(tuple(group) for group in groups.values())
 
     def provenance(self) -> Mapping[str, str]:
-        """Return what simulated, on which platform, and what a repetition is."""
         smpirun = "" if self._installed is None else str(self._installed.smpirun)
         return {
             "backend": "smpi",
@@ -131,11 +124,6 @@ class SmpiBackend:
 
         A configuration that crashes, or takes longer than the simulation's limit, costs its own
         cells only; see `Backend.run`.
-
-        Raises
-        ------
-        ProgramError
-            If SimGrid is not there, or simulates nothing at all.
         """
         if self._installed is None:
             raise ProgramError("the campaign is only planned; nothing can be simulated")
@@ -169,11 +157,9 @@ class SmpiBackend:
         return [sorted(indices, key=by_size) for indices in found.values()]
 
     def answers(self, shape: Shape, within_s: float) -> bool:
-        """Return True: simulated nodes do not go away."""
         return True
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
-        """Return what the simulations of a killed launch left in `folder`."""
         cells, launch = raw.load_cells(folder / "cells.json")
         outputs = [raw.read_raw(file) for file in sorted(folder.glob("raw-*.txt"))]
         times = {i: t[0] for output in outputs for i, t in output.times_s.items()}
@@ -222,13 +208,7 @@ class _Launch:
     def _blame(
         self, outcome: process.Outcome, output: raw.RawOutput, indices: Sequence[int]
     ) -> None:
-        """Say which cell crashed or hung; larger messages would take longer still.
-
-        Raises
-        ------
-        ProgramError
-            If not even SimGrid's default begins.
-        """
+        """Say which cell crashed or hung; larger messages would take longer still."""
         configuration = self.plan.cells[indices[0]].configuration
         if not output.began and configuration.is_default:
             raise ProgramError(f"the simulation did not start\n{outcome.explain()}")

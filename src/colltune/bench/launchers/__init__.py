@@ -17,15 +17,7 @@ LAUNCHERS: dict[str, type[KnownLauncher]] = {
 
 
 def launcher_of(installation: Installation, name: str | None = None) -> KnownLauncher:
-    """Return the launcher `name`, by default the library's own, for programs of `installation`.
-
-    Raises
-    ------
-    CampaignError
-        If there is no such launcher, or it cannot start programs of that library.
-    ProgramError
-        If its program is missing.
-    """
+    """Return the launcher `name`, by default the library's own, for programs of `installation`."""
     library = installation.library
     vendor = LIBRARIES[library].vendor
     name = vendor.launcher if name is None else name

@@ -24,16 +24,13 @@ class Mpiexec:
 
     @classmethod
     def starts(cls, vendor: Vendor) -> bool:
-        """Tell whether Hydra is the library's own launcher."""
         return vendor.launcher == "mpiexec"
 
     @classmethod
     def of(cls, installation: Installation) -> Self:
-        """Return the mpiexec of `installation`."""
         return cls(installation.mpirun)
 
     def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line."""
         shape = start.shape
         command = [str(self.program), "-n", str(shape.nprocs)]
         if start.hostfile is not None:
@@ -47,7 +44,6 @@ class Mpiexec:
     def environment(
         self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
     ) -> dict[str, str]:
-        """Return the environment of the launch."""
         added = dict(wanted)
         if shape.nodes > 1:
             added = _PLACEMENT | added

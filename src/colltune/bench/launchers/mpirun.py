@@ -21,12 +21,10 @@ class Mpirun:
 
     @classmethod
     def starts(cls, vendor: Vendor) -> bool:
-        """Tell whether it is the library's own launcher."""
         return vendor.launcher == "mpirun"
 
     @classmethod
     def of(cls, installation: Installation) -> Self:
-        """Return the mpirun of `installation`."""
         return cls(installation.mpirun)
 
     def command(self, start: Start) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ class Placed:
     options: tuple[str, ...] = ()
 
     def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line."""
         placed = replace(
             start,
             cores=self.cores or start.cores,
@@ -35,5 +34,4 @@ class Placed:
     def environment(
         self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
     ) -> dict[str, str]:
-        """Return the environment of the launch."""
         return self.launcher.environment(user, wanted, shape)

@@ -30,12 +30,10 @@ class Srun:
 
     @classmethod
     def starts(cls, vendor: Vendor) -> bool:
-        """Tell whether a plugin is known that the library talks to."""
         return bool(vendor.slurm_mpi_type)
 
     @classmethod
     def of(cls, installation: Installation) -> Self:
-        """Return the srun on PATH, with the plugin that the installation's library talks to."""
         vendor = LIBRARIES[installation.library].vendor
         return cls(process.find("srun", _MEND), vendor.slurm_mpi_type)
 
@@ -59,6 +57,5 @@ class Srun:
     def environment(
         self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
     ) -> dict[str, str]:
-        """Return the environment of the launch."""
         ours = {"SLURM_MPI_TYPE": self.mpi_type, "SLURM_DISTRIBUTION": "block"}
         return ours | dict(wanted) | dict(user)

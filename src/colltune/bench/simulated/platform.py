@@ -143,11 +143,6 @@ class Simulation:
         """Return the platform's XML; its own, or one that is made.
 
         A flat one has the hosts that `hosts` names, and no more.
-
-        Raises
-        ------
-        CampaignError
-            If the file cannot be read.
         """
         if self.platform is None:
             return self._made(max(1, self._made_hosts))
@@ -178,13 +173,7 @@ class Simulation:
         )
 
     def hosts(self, nodes: int) -> tuple[str, ...]:
-        """Return the names of the first `nodes` hosts.
-
-        Raises
-        ------
-        CampaignError
-            If the platform has fewer.
-        """
+        """Return the names of the first `nodes` hosts."""
         names = host_names(self.description_for(nodes), self.platform or "smpi")
         if len(names) < nodes:
             raise CampaignError(
@@ -215,13 +204,7 @@ class Simulation:
 
 
 def host_names(description: str, source: str) -> tuple[str, ...]:
-    """Return the names of the hosts in a platform's XML, in its order.
-
-    Raises
-    ------
-    CampaignError
-        If it is not one, naming its `source`.
-    """
+    """Return the names of the hosts in a platform's XML, in its order."""
     try:
         root = ET.fromstring(description)  # noqa: S314 - the user's own file
         names: list[str] = []

@@ -100,13 +100,7 @@ class SimGrid:
 
     @classmethod
     def find(cls) -> SimGrid:
-        """Return the one on PATH.
-
-        Raises
-        ------
-        ProgramError
-            If there is none, or its release cannot be told.
-        """
+        """Return the one on PATH."""
         smpirun, smpicc = process.find("smpirun", _MEND), process.find("smpicc", _MEND)
         told = process.run([smpirun, "-version"], timeout_s=_ASK_S)
         match = _VERSION.search(told.stdout)
@@ -120,11 +114,6 @@ class SimGrid:
         """Return the names of the algorithms of a collective, selectors left out.
 
         A wrong name makes smpirun tell the right ones.
-
-        Raises
-        ------
-        ProgramError
-            If it does not.
         """
         with TemporaryDirectory() as temporary:
             folder = Path(temporary)
@@ -158,10 +147,6 @@ class SimGrid:
         folder: Path,
         words: Sequence[str | Path],
     ) -> list[str | Path]:
-        """Return the command line that simulates `words`, the benchmark's, under `configuration`.
-
-        `files` are the platform's description and the hostfile; temporary files go into `folder`.
-        """
         own = configuration.library == INTERPOSED
         # libcolltune has variables that each process must have for itself
         private = () if own else ("-no-privatize",)

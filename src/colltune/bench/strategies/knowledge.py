@@ -54,7 +54,6 @@ class Knowledge:
 
     @classmethod
     def of(cls, state: State, collective: Collective, rng: np.random.Generator) -> Knowledge:
-        """Read what `state` tells of `collective`."""
         mine = [i for i, c in enumerate(state.cells) if c.instance.collective is collective]
         rows = {i: n for n, i in enumerate(dict.fromkeys(state.cells[i].instance for i in mine))}
         names = dict.fromkeys(state.cells[i].configuration for i in mine)

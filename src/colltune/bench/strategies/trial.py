@@ -58,11 +58,6 @@ class Trial:
         """Split `dataset` by node counts, leaving out instances of more than `max_nprocs`.
 
         Collectives without a measured default on the test nodes are measured, but not judged.
-
-        Raises
-        ------
-        DataError
-            If the split leaves nothing to measure or nothing to judge.
         """
         frame = dataset.frame
         small = frame["nodes"] * frame["ppn"] <= (max_nprocs or np.inf)
@@ -111,7 +106,7 @@ class Trial:
 
     @cached_property
     def full(self) -> dict[Collective, float]:
-        """Log gain of the full training grid; see `gained`."""
+        """Log gain of the full training grid."""
         return self._gained(cell_matrices(self.train))
 
     @cached_property
@@ -128,12 +123,7 @@ class Trial:
         return {collective: len(cells) for collective, cells in self.tested.items()}
 
     def gained(self, measurements: Sequence[Measurement]) -> dict[Collective, float]:
-        """Return the log of t_default / t_selected, summed over the test instances.
-
-        Decisions are those of `learner` fitted to `measurements`, the guard included. Where nothing
-        was measured, or too little to fit anything, the default is kept; a choice without a
-        recorded time counts as the default's.
-        """
+        """Return the log of t_default / t_selected, summed over the test instances."""
         return self._gained(
             cell_matrices(PerformanceDataset.of(self.train.context, measurements))
             if measurements
