@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.figure import Figure
 from colltune.bench.backends import LaunchPlan, NativeBackend
 from colltune.bench.campaign import Campaign
-from colltune.bench.cells import cells_of
+from colltune.bench.progress import cells_of
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration
 from colltune.mpi import installation

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import campaign_file
-from colltune.bench.campaign import Campaign, Part
+from colltune.bench.campaign import Campaign, Part, SizeWeight
 from colltune.bench.campaign_file import KEYS
-from colltune.bench.focus import SizeWeight
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError

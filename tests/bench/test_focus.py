@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from colltune.bench.backends.replay import ReplayBackend
-from colltune.bench.campaign import Campaign
-from colltune.bench.focus import Focus, SizeWeight, Spent, weighed
+from colltune.bench.campaign import Campaign, Focus, SizeWeight, Spent, weighed
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.schedule import Cell, survey
 from colltune.dataset import PerformanceDataset

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.bench.forecast import Forecast, guessed_s, too_slow
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, Forecast, Step, guessed_s, too_slow
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 

@@ -10,8 +10,8 @@ import pytest
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
-from colltune.bench.cells import cells_of
 from colltune.bench.launchers import Mpirun
+from colltune.bench.progress import cells_of
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset

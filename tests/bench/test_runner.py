@@ -20,9 +20,8 @@ from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign
-from colltune.bench.cells import cells_of
-from colltune.bench.launch_folder import new_launch, salvage_all
-from colltune.bench.progress import Standing
+from colltune.bench.journal import new_launch, salvage_all
+from colltune.bench.progress import Standing, cells_of
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset, append, read_parquet
 from colltune.dataset.parquet import read_provenance

@@ -10,9 +10,8 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Rule
 from colltune.registry import Registry
 from colltune.verify import proving
-from colltune.verify.judging import Judgement, Status
 from colltune.verify.readability import Readability
-from colltune.verify.verdicts import Proof, Verdict
+from colltune.verify.rule_status import Judgement, Proof, Status, Verdict
 from tests.cli.conftest import Verb
 
 RULES = "1\n7\n1\n0 1\n0 6 0 0\n"

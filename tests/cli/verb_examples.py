@@ -25,9 +25,8 @@ from colltune.registry import Registry
 from colltune.server.auth import token_file
 from colltune.server.auth.scopes import Scope
 from colltune.verify import proving
-from colltune.verify.judging import Judgement, Status
 from colltune.verify.readability import Readability
-from colltune.verify.verdicts import Proof, Verdict
+from colltune.verify.rule_status import Judgement, Proof, Status, Verdict
 from tests.dataset.profiles import profile_text, row
 from tests.han.samples import replace_measuring, write_tasks, write_whole
 from tests.models.test_confirmations import WON

@@ -36,10 +36,9 @@ def made(name: str) -> KnownBackend:
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_take_what_the_protocol_says(name: str, method: str) -> None:
-    """Callers may name the arguments; each backend documents the method."""
+    """Callers may name the arguments."""
     found, wanted = getattr(BACKENDS[name], method), getattr(Backend, method)
     assert list(inspect.signature(found).parameters) == list(inspect.signature(wanted).parameters)
-    assert found.__doc__
 
 
 @pytest.mark.parametrize("name", BACKENDS)

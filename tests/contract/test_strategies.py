@@ -11,7 +11,7 @@ import pytest
 from colltune.bench.backends.replay import Noise, ReplayBackend
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import STRATEGIES, State, Visited
-from colltune.bench.strategies.simulation import Reached, Terms, simulate
+from colltune.bench.strategies.trial import Reached, Terms, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import (
     Collective,

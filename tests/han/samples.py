@@ -17,7 +17,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.han import launching, measuring, tasks_file
-from colltune.han.series import Manner, Measured
+from colltune.han.tasks_file import Manner, Measured
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 

@@ -18,8 +18,7 @@ from colltune.domain import (
 from colltune.errors import DataError
 from colltune.han.choosing import for_job, pick, runtimes_s
 from colltune.han.comparing import compare, exhaustive_of, mean_regret
-from colltune.han.series import Manner, Measured
-from colltune.han.tasks_file import TaskTimes
+from colltune.han.tasks_file import Manner, Measured, TaskTimes
 
 SHAPE = Shape(2, 2)
 CONTEXT = Context("bed", "openmpi", "5.0.11")

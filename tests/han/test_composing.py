@@ -7,8 +7,8 @@ import pytest
 
 from colltune.domain import Configuration, RunStatus, Shape
 from colltune.errors import DataError
-from colltune.han.composing import runtime_s, steady_s
-from colltune.han.series import Manner, Measured
+from colltune.han.choosing import runtime_s, steady_s
+from colltune.han.tasks_file import Manner, Measured
 
 SHAPE = Shape(2, 2)
 BCAST = Configuration.parse("openmpi.bcast.han_intra:low=tuned,segsize=1024,up=libnbc")

@@ -8,10 +8,10 @@ import pytest
 
 from colltune.domain import Collective, Configuration, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
-from colltune.han import heuristics, raw
+from colltune.han import launching
 from colltune.han.measuring import Request, needed, setups_of
-from colltune.han.series import Manner, Wanted
-from colltune.han.space import Inputs, Space, pipeline, segments_of
+from colltune.han.space import Inputs, Space, edges, pipeline, segments_of
+from colltune.han.tasks_file import Manner, Wanted
 from colltune.models.costs.han import ALLREDUCE_TASKS, BCAST_TASKS, Grid, effort
 
 RELEASE, SHAPE = "5.0.11", Shape(4, 2)
@@ -112,7 +112,7 @@ def test_heuristics_keep_something() -> None:
 )
 def test_trees_are_those_of_the_library(tree: str, parents: tuple[int, ...]) -> None:
     """Parents on eight nodes, as coll_base_topo.c gives them."""
-    assert heuristics.edges(tree, 8) == parents
+    assert edges(tree, 8) == parents
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ e 1 none 0.1
 def test_the_plan_names_segments_and_modules() -> None:
     """Golden: one configuration per distinct set of control variables, one line per series."""
     settings: list[dict[str, int | str]] = [{}, {"coll_adapt_bcast_algorithm": 6}]
-    assert raw.plan_text(Shape(4, 2), WANTED, settings, 10.0, "h 1") == (
+    assert launching.plan_text(Shape(4, 2), WANTED, settings, 10.0, "h 1") == (
         "colltune-han-plan 1\nlayout 4 2\nbudget 10.000\nowner h 1\nconfig\n"
         "config coll_adapt_bcast_algorithm=6\n"
         "series 0 bcast 2 2 1024 libnbc sm 1 1 2 0.15\n"
@@ -179,9 +179,9 @@ def test_the_plan_names_segments_and_modules() -> None:
 
 def test_raw_output_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     """Series that ended are kept with their repetitions, failures with their reason."""
-    path = tmp_path / "raw.txt"
+    path = tmp_path / "launching.txt"
     path.write_text(f"{RAW}end plan 1.0\n")
-    output = raw.read_raw(path, WANTED)
+    output = launching.read_raw(path, WANTED)
     first, second = output.series
     assert first.times_s == (((0.001, 0.002), (0.003, 0.002)), ((0.001, 0.001),) * 2)
     assert (first.manner, first.wall_s) == (Manner.EXACT, 0.5)
@@ -198,17 +198,17 @@ def test_raw_output_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 def test_raw_output_of_a_killed_program_tells_what_was_under_way(tmp_path: Path) -> None:
     """Without its end, the series that had begun is in flight, and a torn line is left out."""
-    path = tmp_path / "raw.txt"
+    path = tmp_path / "launching.txt"
     path.write_text(RAW[: RAW.index("x 1")] + "t 1 5 0 0 0.0")
-    output = raw.read_raw(path, WANTED)
+    output = launching.read_raw(path, WANTED)
     assert (len(output.series), output.in_flight, output.ended) == (1, 1, "")
-    assert raw.read_raw(tmp_path / "none.txt", WANTED).series == ()
+    assert launching.read_raw(tmp_path / "none.txt", WANTED).series == ()
 
 
 @pytest.mark.parametrize("text", ["colltune-raw 2\n", "colltune-han-raw 1\nt x\n"])
 def test_other_raw_output_is_refused(tmp_path: Path, text: str) -> None:
     """Another program's output, and lines that make no sense, are told."""
-    path = tmp_path / "raw.txt"
+    path = tmp_path / "launching.txt"
     path.write_text(text)
     with pytest.raises(DataError, match=r"line [12]"):
-        raw.read_raw(path, WANTED)
+        launching.read_raw(path, WANTED)

@@ -11,7 +11,7 @@ import pytest
 from colltune.domain import Configuration, Context, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.han import tasks_file
-from colltune.han.series import Manner, Measured
+from colltune.han.tasks_file import Manner, Measured
 
 CONTEXT = Context("bed", "openmpi", "5.0.11")
 SETUP = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=1024,up=libnbc")

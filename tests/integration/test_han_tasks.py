@@ -12,8 +12,8 @@ from colltune.han import tasks_file
 from colltune.han.choosing import pick
 from colltune.han.launching import TaskBench
 from colltune.han.measuring import Request, measure, needed, setups_of
-from colltune.han.series import Manner, Wanted
 from colltune.han.space import Inputs, Space
+from colltune.han.tasks_file import Manner, Wanted
 from colltune.mpi import installation
 
 pytestmark = pytest.mark.mpi

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import pytest
 
 from colltune.bench import runner
-from colltune.bench.backends import Ending, LaunchPlan, NativeBackend, watching
+from colltune.bench.backends import Ending, LaunchPlan, NativeBackend, raw
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell, Step
@@ -205,7 +205,7 @@ def test_a_bad_algorithm_costs_only_its_cell(
     status: RunStatus,
 ) -> None:
     """A rank that dies in a call, or never comes back, is a status of the cell that was called."""
-    monkeypatch.setattr(watching, "_SILENCE_S", 4.0)
+    monkeypatch.setattr(raw, "_SILENCE_S", 4.0)
     found = installation.find()
     variables = (f"LD_PRELOAD={corrupt}", "COLLTUNE_CORRUPT=3", f"COLLTUNE_TROUBLE={trouble}")
     options = tuple(word for variable in variables for word in ("-x", variable))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Shape
-from colltune.verify.communicators import Communicator, Layout
+from colltune.verify.probe_calls import Communicator, Layout
 
 
 def test_a_regular_job_forms_the_usual_ones() -> None:

@@ -9,8 +9,7 @@ from typing import cast
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.verify.canary import Canary, CanaryCall, Ending, Run, read_run
-from colltune.verify.executing import execute
+from colltune.verify.canary import Canary, CanaryCall, Ending, Run, execute, read_run
 
 CALLS = [CanaryCall(Collective.BCAST, size, 4, 1) for size in (1, 2, 3, 4)]
 

@@ -8,9 +8,8 @@ import pytest
 
 from colltune.domain import Collective, Instance, Shape
 from colltune.mpi.installation import Installation
-from colltune.verify.communicators import Layout
-from colltune.verify.gains import Measuring, affordable_rounds
-from colltune.verify.timing import Forced
+from colltune.verify.gains import Forced, Measuring, affordable_rounds
+from colltune.verify.probe_calls import Layout
 from colltune.verify.user_line import UserLine
 
 NOWHERE = Path("/nowhere")

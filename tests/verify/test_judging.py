@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from colltune.mpi.trace import Function
-from colltune.verify import witnesses
+from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Ending
-from colltune.verify.communicators import Layout
-from colltune.verify.judging import Evidence, Judge, Judgement, Status
 from colltune.verify.observing import Observer
+from colltune.verify.probe_calls import Layout
+from colltune.verify.rule_status import Evidence, Judge, Judgement, Status
 from colltune.verify.settings import JobSettings
 from tests.verify.fake_format import FakeFile, FakeFormat
 
@@ -45,7 +45,7 @@ def _judged(
     """Return what becomes of the first rule where all its calls run `ran` and end so."""
     given = parsed.activation() if activation is None else activation
     settings = JobSettings(user or {}, given, {})
-    search = witnesses.find(parsed, layout, given, settings.environment)
+    search = probe_calls.find(parsed, layout, given, settings.environment)
     seen = CallSeen(ending, "", (ran,) if ran else ())
     without = CallSeen(Ending.OK, "", (BINOMIAL,))
     evidence = [Evidence(witness, seen, without) for witness in search.witnesses.get(0, ())]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from colltune import process
 from colltune.verify.canary import read_run
-from colltune.verify.messages import said
+from colltune.verify.observing import said
 
 FILE = Path("/home/me/my.json")
 

@@ -8,8 +8,8 @@ import pytest
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.verify.alternating import Gain
-from colltune.verify.judging import Status
-from colltune.verify.timing import Forced, Timed, judged
+from colltune.verify.gains import Forced, Timed, judged
+from colltune.verify.rule_status import Status
 
 SHAPE = Shape(1, 4)
 

@@ -54,12 +54,14 @@ from typing import Any
 
 from colltune.bench import durations
 from colltune.bench.backends import BACKENDS
-from colltune.bench.campaign import Campaign
-from colltune.bench.focus import LEAST, MOST, SizeWeight
+from colltune.bench.campaign import LEAST, MOST, Campaign, SizeWeight
 from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.simulated.platform import TOPOLOGIES, Simulation
 from colltune.bench.strategies import STRATEGIES
-from colltune.bench.toml_keys import (
+from colltune.domain import Collective, Synchronisation, parse_collective
+from colltune.errors import CampaignError
+from colltune.files.reading import text_of
+from colltune.files.toml_schema import (
     Key,
     TomlFile,
     choice,
@@ -71,9 +73,6 @@ from colltune.bench.toml_keys import (
     string,
     strings,
 )
-from colltune.domain import Collective, Synchronisation, parse_collective
-from colltune.errors import CampaignError
-from colltune.files.reading import text_of
 from colltune.mpi import LIBRARIES
 
 

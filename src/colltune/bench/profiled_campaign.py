@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from colltune.bench.campaign import Campaign
-from colltune.bench.focus import Focus, Spent
+from colltune.bench.campaign import Campaign, Focus, Spent
 from colltune.dataset.profile import Profile, Use
 from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError

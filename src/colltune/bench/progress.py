@@ -1,4 +1,4 @@
-"""How far a campaign has got: what is known of each of its cells, and what goes on."""
+"""The cells of a campaign, what is known of each, and how far it has got."""
 
 from __future__ import annotations
 
@@ -7,13 +7,54 @@ from collections.abc import Callable, Container, Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
-from colltune.bench.forecast import Forecast
-from colltune.bench.schedule import Cell
+from colltune.bench.schedule import Cell, Forecast
 from colltune.bench.strategies.protocol import State, Visited, by_shape
 from colltune.dataset import read_parquet
-from colltune.domain import Measurement, RunStatus, Shape
-from colltune.errors import DataError
+from colltune.domain import Instance, Measurement, RunStatus, Shape
+from colltune.errors import CampaignError, DataError
+from colltune.selector.confirming import Contest
+
+
+def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
+    """Return the feasible cells of the campaign on `shape`."""
+    if campaign.contests:
+        return _contested(campaign.contests, backend, shape)
+    cells: list[Cell] = []
+    for collective in campaign.collectives:
+        blocks = shape.nprocs if collective.has_block_per_rank else 1
+        sizes = campaign.msizes_of(collective)
+        fitting = [m for m in sizes if m * blocks <= campaign.max_buffer_bytes]
+        for configuration in backend.portfolio(campaign, collective).configurations:
+            instances = (Instance(collective, shape, msize_bytes) for msize_bytes in fitting)
+            cells += [Cell(configuration, instance) for instance in instances]
+    return tuple(cell for cell in cells if backend.feasible(cell))
+
+
+def _contested(contests: Iterable[Contest], backend: Backend, shape: Shape) -> tuple[Cell, ...]:
+    """Return the feasible cells of what is to be confirmed on `shape`."""
+    cells = (Cell(*cell) for one in contests if one.shape == shape for cell in one.cells)
+    return tuple(cell for cell in dict.fromkeys(cells) if backend.feasible(cell))
+
+
+def check_globs(campaign: Campaign, backend: Backend) -> None:
+    """Refuse a glob of the campaign that matches no configuration."""
+    everything = campaign.changed(only=(), skip=())
+    known = [
+        configuration
+        for collective in campaign.collectives
+        for configuration in backend.portfolio(everything, collective).configurations
+    ]
+    for key in ("only", "skip"):
+        for pattern in getattr(campaign, key):
+            if not any(configuration.matches(pattern) for configuration in known):
+                names = sorted({f"{c.library}.{c.collective}.{c.algorithm}" for c in known})
+                raise CampaignError(
+                    f"space.{key}: {pattern!r} matches no configuration that can be measured here;"
+                    f" there are {', '.join(names)}"
+                )
+
 
 _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
-from colltune.bench.cells import check_globs
 from colltune.bench.journal import Journal
-from colltune.bench.progress import Progress
+from colltune.bench.progress import Progress, check_globs
 from colltune.bench.runner import CampaignRun
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import Visited

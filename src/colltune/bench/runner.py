@@ -20,14 +20,10 @@ from colltune.bench.backends.protocol import (
     LaunchPlan,
     LaunchResult,
 )
-from colltune.bench.campaign import Campaign
-from colltune.bench.cells import cells_of, check_globs
-from colltune.bench.focus import weighed
-from colltune.bench.forecast import too_slow
-from colltune.bench.journal import Journal
-from colltune.bench.launch_folder import mark_done, new_launch, salvage_all
-from colltune.bench.progress import Measured, Progress, Standing
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.campaign import Campaign, weighed
+from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
+from colltune.bench.progress import Measured, Progress, Standing, cells_of, check_globs
+from colltune.bench.schedule import Cell, Step, too_slow
 from colltune.bench.strategies import STRATEGIES, Strategy, Visit, Visited, WithSecondLaunch
 from colltune.bench.strategies.confirm import Confirm, judged
 from colltune.dataset import append

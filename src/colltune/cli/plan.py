@@ -112,8 +112,7 @@ def _runtimes(
     data: Path | None, backend: Backend, campaign: Campaign
 ) -> tuple[str, Callable[[Cell], float]]:
     """Return where the runtimes come from, and the runtime of a cell in seconds."""
-    from colltune.bench.forecast import Forecast, guessed_s
-    from colltune.bench.schedule import Cell
+    from colltune.bench.schedule import Cell, Forecast, guessed_s
     from colltune.dataset import read
     from colltune.domain import RunStatus
     from colltune.errors import DataError

@@ -179,7 +179,7 @@ def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
 
 
 def _show_status(dataset: Path, *, as_json: bool) -> None:
-    from colltune.bench.slurm_tasks import tasks
+    from colltune.bench.slurm import tasks
     from colltune.cli.console import columns, show, show_json
 
     found = tasks(dataset)

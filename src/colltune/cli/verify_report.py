@@ -9,9 +9,8 @@ from colltune.cli import console
 from colltune.cli.console import Mark
 from colltune.mpi.formats import FORMATS
 from colltune.verify.alternating import Gain
-from colltune.verify.judging import Status
 from colltune.verify.readability import Readability
-from colltune.verify.verdicts import Proof, Verdict
+from colltune.verify.rule_status import Proof, Status, Verdict
 
 _LONGEST_TEXT = 44
 _MARKS = {

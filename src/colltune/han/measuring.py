@@ -11,11 +11,10 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
 from colltune.errors import BudgetError
-from colltune.han import heuristics, launching, raw, tasks_file
+from colltune.han import launching, tasks_file
 from colltune.han.launching import TaskBench
-from colltune.han.series import Wanted, wanted_for
-from colltune.han.space import Inputs, Space, pipeline
-from colltune.han.tasks_file import TaskTimes
+from colltune.han.space import Inputs, Space, pipeline, repetitions, worth_measuring
+from colltune.han.tasks_file import TaskTimes, Wanted, wanted_for
 
 REPS = 5
 Setups = tuple[Configuration, ...]
@@ -129,7 +128,9 @@ class _Work:
         found = list(result.output.series)
         if result.crashed and result.output.in_flight is not None:
             status = RunStatus.TIMEOUT if result.timed_out else RunStatus.CRASH
-            found.append(raw.blamed(open_[result.output.in_flight], status, "ended its launch"))
+            found.append(
+                launching.blamed(open_[result.output.in_flight], status, "ended its launch")
+            )
         tasks_file.append(self._path, found)
         launching.clear(self._folder)
         self.tasks = self.tasks.with_series(found)
@@ -143,7 +144,7 @@ def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, 
     if not request.heuristics:
         return found
     msizes = inputs.msizes_bytes
-    return {c: heuristics.worth_measuring(setups, shape, msizes) for c, setups in found.items()}
+    return {c: worth_measuring(setups, shape, msizes) for c, setups in found.items()}
 
 
 def needed(request: Request, release: str) -> tuple[Wanted, ...]:
@@ -151,7 +152,7 @@ def needed(request: Request, release: str) -> tuple[Wanted, ...]:
 
     Setups and messages with the same tasks share them; shapes follow each other, the largest first.
     """
-    reps = heuristics.repetitions(request.reps) if request.heuristics else request.reps
+    reps = repetitions(request.reps) if request.heuristics else request.reps
     found: list[Wanted] = []
     for shape in sorted(request.inputs.shapes, reverse=True):
         segments: dict[Configuration, set[int]] = defaultdict(set)

@@ -53,7 +53,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from colltune.bench import durations
-from colltune.bench.toml_keys import (
+from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
+from colltune.errors import SiteError
+from colltune.files.reading import text_of
+from colltune.files.toml_schema import (
     Key,
     Tables,
     TomlFile,
@@ -64,9 +67,6 @@ from colltune.bench.toml_keys import (
     string,
     strings,
 )
-from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
-from colltune.errors import SiteError
-from colltune.files.reading import text_of
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
 from colltune.retraining.held_out import HELD_OUT

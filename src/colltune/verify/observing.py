@@ -1,17 +1,19 @@
-"""What can be seen of a call: which function of the library ran, and with which parameters."""
+"""What can be seen of a call: which function ran, with which parameters, and what libraries say."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.interposed.beside import beside
 from colltune.mpi.trace import Function
-from colltune.verify.canary import CallSeen
+from colltune.verify.canary import CallSeen, Run
 
 _BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
 _COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
@@ -142,3 +144,25 @@ def parameters(function: Function) -> dict[str, int]:
     """Return those parameters of an algorithm that can be seen in its call."""
     places = _PLACES.get(function.symbol.removeprefix(_BASE), {})
     return {key: function.words[at] for key, at in places.items() if at < len(function.words)}
+
+
+TALKATIVE: dict[str, dict[str, str]] = {"mpich": {"MPIR_CVAR_DEBUG_SUMMARY": "1"}}
+"""Settings under which a library tells more; releases that do not know them ignore them."""
+
+_TAKEN = re.compile(r"^MPIR: (?P<what>\S+)$", re.MULTILINE)
+_REFUSED = re.compile(r"Incorrect (?:algorithm|adjust value)\b.*")
+
+
+def said(run: Run, file: Path) -> Iterator[str]:
+    """Yield in sentences what the library said in a launch with `file`.
+
+    MPICH 5 tells which selection file it took, Intel MPI which values it takes for others.
+    """
+    text = f"{run.outcome.stdout}\n{run.outcome.stderr}"
+    for taken in dict.fromkeys(match["what"] for match in _TAKEN.finditer(text)):
+        if taken == str(file):
+            yield f"MPICH itself says that it took {file.name}"
+        else:
+            yield f"MPICH itself says that its selection comes from {taken}"
+    for refused in dict.fromkeys(match[0].strip() for match in _REFUSED.finditer(text)):
+        yield f"the library says: {refused}"

@@ -13,16 +13,12 @@ from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Format, ParsedFile
 from colltune.mpi.installation import Installation
 from colltune.mpi.interposed.beside import PRELOAD
-from colltune.verify import timing, witnesses
-from colltune.verify.beside import with_others
-from colltune.verify.canary import CallSeen, Canary, Ending, Run
-from colltune.verify.communicators import Layout
-from colltune.verify.executing import Executed, execute
-from colltune.verify.gains import Gains, Measuring
-from colltune.verify.judging import Evidence, Judge, Judgement, Status
-from colltune.verify.messages import TALKATIVE, said
-from colltune.verify.observing import Observer
-from colltune.verify.preloading import Preloaded, preloaded, reaches, without_preload
+from colltune.verify import gains as gaining
+from colltune.verify import probe_calls
+from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
+from colltune.verify.gains import Forced, Gains, Measuring
+from colltune.verify.observing import TALKATIVE, Observer, said
+from colltune.verify.probe_calls import Layout, Witness
 from colltune.verify.readability import (
     Readability,
     Request,
@@ -30,10 +26,9 @@ from colltune.verify.readability import (
     companions,
     readability,
 )
-from colltune.verify.settings import JobSettings, gathered
-from colltune.verify.timing import Forced
-from colltune.verify.verdicts import Proof, Verdict
-from colltune.verify.witnesses import Witness
+from colltune.verify.rule_status import Evidence, Judge, Judgement, Proof, Status, Verdict
+from colltune.verify.settings import JobSettings, gathered, with_others
+from colltune.verify.user_line import Preloaded, preloaded, reaches, without_preload
 
 # parameters that Open MPI shows at the start are the only trace of its parameter files
 _SHOW = {"openmpi": {"OMPI_MCA_mpi_show_mca_params": "all"}}
@@ -158,7 +153,7 @@ class _Proving:
         if parsed.dropped:
             why = Judgement(Status.IGNORED, f"the whole file is dropped: {parsed.dropped}")
             return tuple(Verdict(rule, why) for rule in parsed.rules)
-        search = witnesses.find(parsed, layout, settings.activation, settings.environment)
+        search = probe_calls.find(parsed, layout, settings.activation, settings.environment)
         seen = self._watch(parsed, search.witnesses, settings)
         judge = Judge(parsed, settings, seen.observer, layout, search.complete)
         judged = []
@@ -300,7 +295,7 @@ def _completed(
     if instance is None:
         return told
     if verdict.judgement.status is Status.UNOBSERVED and instance in gains.timed:
-        told = replace(told, judgement=timing.judged(gains.timed[instance]))
+        told = replace(told, judgement=gaining.judged(gains.timed[instance]))
     slower = instance in gains.regressions
     return replace(told, gain=gains.gains.get(instance), is_regression=slower)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import reprompi_jobs
-from colltune.bench.backends.reprompi_jobs import BYTES, INTEGERS, Job, Mode
+from colltune.bench.backends import reprompi_run
+from colltune.bench.backends.reprompi_run import BYTES, INTEGERS, Job, Mode
 from colltune.bench.schedule import Cell
 from colltune.dataset.importers.reprompi import ReproMpiCell, ReproMpiOutput
 from colltune.domain import Collective, Configuration, Instance, Shape
@@ -26,14 +26,14 @@ def _cell(collective: Collective, msize_bytes: int) -> Cell:
 def _output(visits: dict[Cell, int]) -> ReproMpiOutput:
     rows = {}
     for cell, n in visits.items():
-        key = reprompi_jobs.key_of(cell)
+        key = reprompi_run.key_of(cell)
         rows[key] = ReproMpiCell(*key, n, n, (1e-6,) * n, None, tuple(range(n)))
     return ReproMpiOutput({}, 4, complete=False, rows=rows)
 
 
 def test_options_of_a_timed_run() -> None:
     """Jobs end by their time, and a barrier starts a repetition whatever the size."""
-    assert reprompi_jobs.options(Mode.TIMED, INTEGERS, 0.05, Path("/j"), Path("/o")) == (
+    assert reprompi_run.options(Mode.TIMED, INTEGERS, 0.05, Path("/j"), Path("/o")) == (
         "--input-file=/j",
         "--output-file=/o",
         "--datatype=MPI_INT",
@@ -44,12 +44,12 @@ def test_options_of_a_timed_run() -> None:
         "--rt-barrier-count=0",
         "--runtime-type=local",
     )
-    assert reprompi_jobs.environment(Mode.TIMED) == {"MPITS_PARAMS": "--clock-sync=None"}
+    assert reprompi_run.environment(Mode.TIMED) == {"MPITS_PARAMS": "--clock-sync=None"}
 
 
 def test_options_of_a_run_on_synchronised_clocks() -> None:
     """Releases before 2025 are told how to synchronise; later ones do it by themselves."""
-    assert reprompi_jobs.options(Mode.CLOCKS, BYTES, 1.0, Path("/j"), Path("/o")) == (
+    assert reprompi_run.options(Mode.CLOCKS, BYTES, 1.0, Path("/j"), Path("/o")) == (
         "--input-file=/j",
         "--output-file=/o",
         "--datatype=MPI_BYTE",
@@ -60,12 +60,12 @@ def test_options_of_a_run_on_synchronised_clocks() -> None:
         "--params=alg:skampi@skampi_offset@5@20",
         "--runtime-type=local",
     )
-    assert reprompi_jobs.environment(Mode.CLOCKS) == {}
+    assert reprompi_run.environment(Mode.CLOCKS) == {}
 
 
 def test_options_of_a_counted_run() -> None:
     """Jobs end by their count alone."""
-    assert reprompi_jobs.options(Mode.COUNTED, BYTES, 1.0, Path("/j"), Path("/o")) == (
+    assert reprompi_run.options(Mode.COUNTED, BYTES, 1.0, Path("/j"), Path("/o")) == (
         "--input-file=/j",
         "--output-file=/o",
         "--datatype=MPI_BYTE",
@@ -84,7 +84,7 @@ def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
         _cell(Collective.REDUCE_SCATTER_BLOCK, 4096),
         _cell(Collective.BARRIER, 0),
     )
-    assert reprompi_jobs.job_file(Job(cell, 7) for cell in cells) == (
+    assert reprompi_run.job_file(Job(cell, 7) for cell in cells) == (
         "MPI_Bcast 5 7\n"
         "MPI_Reduce_scatter 1024 7\n"
         "MPI_Reduce_scatter_block 4096 7\n"
@@ -103,10 +103,10 @@ def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
     ],
 )
 def test_elements_are_those_of_the_native_benchmark(
-    collective: Collective, msize_bytes: int, elements: reprompi_jobs.Elements
+    collective: Collective, msize_bytes: int, elements: reprompi_run.Elements
 ) -> None:
     """Reductions of whole integers add integers; everything else moves bytes."""
-    assert reprompi_jobs.elements_of(_instance(collective, msize_bytes)) == elements
+    assert reprompi_run.elements_of(_instance(collective, msize_bytes)) == elements
 
 
 @pytest.mark.parametrize(
@@ -123,45 +123,45 @@ def test_elements_are_those_of_the_native_benchmark(
 )
 def test_what_mpibenchmark_cannot_measure(instance: Instance, reason: str) -> None:
     """Each refusal says why."""
-    assert reason in reprompi_jobs.why_not(instance)
+    assert reason in reprompi_run.why_not(instance)
 
 
 def test_what_mpibenchmark_can_measure() -> None:
     """Every collective but the two vector ones, of sizes above 0."""
-    able = {c for c in Collective if not reprompi_jobs.why_not(_instance(c, 64 * (c != "barrier")))}
+    able = {c for c in Collective if not reprompi_run.why_not(_instance(c, 64 * (c != "barrier")))}
     assert able == set(Collective) - {Collective.ALLTOALLV, Collective.ALLGATHERV}
-    assert not reprompi_jobs.why_not(_instance(Collective.BCAST, (1 << 31) - 2))
+    assert not reprompi_run.why_not(_instance(Collective.BCAST, (1 << 31) - 2))
 
 
 def test_the_first_repetition_of_a_visit_is_left_out() -> None:
     """It is cold; a visit's only repetition is kept all the same."""
     times = (9.0, 1.0, 2.0, 8.0, 9.0, 3.0)
     row = ReproMpiCell(Collective.BCAST, 8, 6, 6, times, None, (0, 3, 4))
-    assert reprompi_jobs.warm_times_s(row) == (1.0, 2.0, 8.0, 3.0)
+    assert reprompi_run.warm_times_s(row) == (1.0, 2.0, 8.0, 3.0)
 
 
 def test_a_row_without_a_valid_repetition_has_no_times() -> None:
     """Visits all of whose repetitions were invalid leave nothing."""
     row = ReproMpiCell(Collective.BCAST, 8, 0, 5, (), None, (0, 0))
-    assert reprompi_jobs.warm_times_s(row) == ()
+    assert reprompi_run.warm_times_s(row) == ()
 
 
 def test_the_job_in_flight_follows_the_last_one_that_was_written() -> None:
     """Visits are counted, so that a cell that is visited again is not taken for its first visit."""
     a, b = _cell(Collective.BCAST, 8), _cell(Collective.BCAST, 16)
     jobs = [Job(a, 1), Job(b, 1), Job(a, 1), Job(b, 1)]
-    assert reprompi_jobs.in_flight(jobs, None) == 0
-    assert reprompi_jobs.in_flight(jobs, _output({a: 1})) == 1
-    assert reprompi_jobs.in_flight(jobs, _output({a: 1, b: 1})) == 2
-    assert reprompi_jobs.in_flight(jobs, _output({a: 2, b: 1})) == 3
-    assert reprompi_jobs.in_flight(jobs, _output({a: 2, b: 2})) is None
+    assert reprompi_run.in_flight(jobs, None) == 0
+    assert reprompi_run.in_flight(jobs, _output({a: 1})) == 1
+    assert reprompi_run.in_flight(jobs, _output({a: 1, b: 1})) == 2
+    assert reprompi_run.in_flight(jobs, _output({a: 2, b: 1})) == 3
+    assert reprompi_run.in_flight(jobs, _output({a: 2, b: 2})) is None
 
 
 def test_contradictions_are_what_was_done_otherwise() -> None:
     """An option that was ignored shows in the header; a header that was lost does not."""
     facts = {"nprocs": "4", "datatype": "MPI_BYTE", "procsync": "roundtime"}
     output = ReproMpiOutput(facts, 4, complete=True, rows={})
-    assert reprompi_jobs.contradictions(output, Mode.TIMED, BYTES, 4) == ""
-    assert reprompi_jobs.contradictions(output, Mode.COUNTED, INTEGERS, 4) == (
+    assert reprompi_run.contradictions(output, Mode.TIMED, BYTES, 4) == ""
+    assert reprompi_run.contradictions(output, Mode.COUNTED, INTEGERS, 4) == (
         "datatype is MPI_BYTE instead of MPI_INT, procsync is roundtime instead of dissem_barrier"
     )

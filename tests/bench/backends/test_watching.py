@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.bench.backends import LaunchPlan, raw, watching
-from colltune.bench.backends.watching import Stop, Watcher
+from colltune.bench.backends import LaunchPlan, raw
+from colltune.bench.backends.raw import Stop, Watcher
 from colltune.bench.schedule import Step
 from colltune.domain import Shape
 
@@ -28,7 +28,7 @@ class _Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     """Return the watcher's clock."""
     found = _Clock()
-    monkeypatch.setattr(watching, "time", found)
+    monkeypatch.setattr(raw, "time", found)
     return found
 
 

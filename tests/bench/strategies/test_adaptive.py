@@ -10,8 +10,8 @@ import numpy as np
 
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import State, Visit, Visited
+from colltune.bench.strategies.acquisition import Knowledge
 from colltune.bench.strategies.adaptive import Adaptive
-from colltune.bench.strategies.knowledge import Knowledge
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 NODES, PPN, MSIZES = (2, 4, 6, 8, 16), (1, 4), tuple(16**k for k in range(6))

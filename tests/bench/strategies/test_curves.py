@@ -11,8 +11,7 @@ import pytest
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.strategies import STRATEGIES
 from colltune.bench.strategies.curves import Curve, Point, Reference, alternate_nodes, curves
-from colltune.bench.strategies.simulation import Terms, simulate
-from colltune.bench.strategies.trial import Trial
+from colltune.bench.strategies.trial import Terms, Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError

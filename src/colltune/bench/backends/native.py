@@ -14,7 +14,7 @@ from colltune import process
 from colltune.bench import build
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
-from colltune.bench.backends.watching import Stop, Watcher
+from colltune.bench.backends.raw import Stop, Watcher
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell

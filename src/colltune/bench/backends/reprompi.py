@@ -10,18 +10,19 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Self
 
 from colltune import process
-from colltune.bench.backends import raw, reprompi_jobs, reprompi_program, reprompi_run
+from colltune.bench.backends import raw, reprompi_run
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
-from colltune.bench.backends.reprompi_jobs import Elements, Job, Mode
-from colltune.bench.backends.reprompi_run import Attempt, Request, Watch
+from colltune.bench.backends.reprompi_run import Attempt, Elements, Job, Mode, Request, Watch
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.bench.schedule import Cell, Step
+from colltune.dataset.importers.reprompi import ReproMpiOutput, parse
 from colltune.domain import (
     Collective,
     Context,
@@ -31,10 +32,85 @@ from colltune.domain import (
     Shape,
     Synchronisation,
 )
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, DataError, ProgramError
 from colltune.mpi import library
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
+
+VARIABLE = "COLLTUNE_REPROMPI"
+_NAME = "mpibenchmark"
+_MEND = (
+    "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI to be measured, and put its"
+    f" mpibenchmark on PATH or name it in the variable {VARIABLE}"
+)
+_NPROCS = 2
+_NREP = 3
+_SLOT_S = 1.0
+_NOT_STARTED = 127
+_NO_LIBRARY = "error while loading shared libraries"
+
+Probe = Callable[[Sequence[str | Path], Mode], process.Outcome]
+"""Starts a program on two processes of one node, with the environment of the mode."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """An mpibenchmark that works.
+
+    ``timed`` tells that a job can be bounded in time (all releases since 2019). ``commit`` is that
+    of its source where the build knew it.
+    """
+
+    path: Path
+    timed: bool
+    commit: str
+
+
+def find(named: str | None) -> Path:
+    """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH."""
+    return process.find(named or os.environ.get(VARIABLE) or _NAME, _MEND)
+
+
+def probe(path: Path, start: Probe) -> Program:
+    """Run `path` briefly on two processes and return what it proved to be."""
+    for mode in (Mode.TIMED, Mode.COUNTED):
+        what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_NREP}")
+        outcome = start([path, *what, *_options(mode)], mode)
+        output = _answer(path, outcome)
+        rows = output.rows.values() if output else ()
+        if output and outcome.ok and output.complete and any(row.n_valid == _NREP for row in rows):
+            commit = output.facts.get("reproMPIcommitSHA1", "unknown")
+            return Program(path, mode is Mode.TIMED, commit)
+    raise ProgramError(f"{path} does not measure; {_MEND}\n{outcome.explain()}")
+
+
+def _options(mode: Mode) -> list[str]:
+    """Return the options of `mode` for a run that prints to its standard output."""
+    words = reprompi_run.options(mode, reprompi_run.BYTES, _SLOT_S, Path(), Path())
+    return [word for word in words if not word.startswith(("--input-file=", "--output-file="))]
+
+
+def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
+    """Return what mpibenchmark said; None if it is one but refuses the options."""
+    if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
+        raise ProgramError(
+            f"{path} does not start, as a library of its is not found (libmpits is installed"
+            f" beside it: name its folder in LD_LIBRARY_PATH)\n{outcome.explain()}"
+        )
+    if outcome.timed_out:
+        raise ProgramError(f"{path} does not come to an end; {_MEND}\n{outcome.explain()}")
+    if "#@nprocs=1\n" in outcome.stdout:
+        raise ProgramError(
+            f"{path} was built for another MPI than that which starts it: its {_NPROCS} processes"
+            f" do not find each other; {_MEND}"
+        )
+    if "#command-line arguments:" not in outcome.stdout.lower():
+        raise ProgramError(f"{path} is not ReproMPI's mpibenchmark; {_MEND}\n{outcome.explain()}")
+    try:
+        return parse(outcome.stdout, str(path))
+    except DataError:
+        return None
+
 
 _LAUNCH_S = 1.0
 _PROBE_TIMEOUT_S = 60.0
@@ -75,8 +151,8 @@ class ReproMpiBackend:
         self._library = library(installation.library)
         self._launcher = launcher or launcher_of(installation)
         self._cores = cores or usable_cores()
-        self._path = program if isinstance(program, Path) else reprompi_program.find(program)
-        self._program: reprompi_program.Program | None = None
+        self._path = program if isinstance(program, Path) else find(program)
+        self._program: Program | None = None
         self._owed_s = 0.0
         self._clocks_fail = False
         self._time_s: dict[Cell, float] = {}
@@ -121,7 +197,7 @@ class ReproMpiBackend:
         configuration, instance = cell.configuration, cell.instance
         where = (instance.shape.nprocs, instance.msize_bytes)
         release = self._mpi.release
-        return not reprompi_jobs.why_not(instance) and (
+        return not reprompi_run.why_not(instance) and (
             configuration.is_default
             or (
                 self._library.feasible(release, configuration, *where)
@@ -146,19 +222,19 @@ class ReproMpiBackend:
             "left_out": "the first repetition of each visit, unless it is the only one",
         }
 
-    def program(self) -> reprompi_program.Program:
+    def program(self) -> Program:
         """Return what mpibenchmark has proved to be; it is asked once."""
         if self._program is None:
             started = time.monotonic()
             try:
-                self._program = reprompi_program.probe(self._path, self._start_probe)
+                self._program = probe(self._path, self._start_probe)
             finally:
                 self._owed_s += time.monotonic() - started
         return self._program
 
     def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
         shape = Shape(1, 2)
-        command, environment = self._command(shape, words, reprompi_jobs.environment(mode))
+        command, environment = self._command(shape, words, reprompi_run.environment(mode))
         return process.run(command, timeout_s=_PROBE_TIMEOUT_S, env=environment)
 
     def _command(
@@ -214,7 +290,7 @@ class ReproMpiBackend:
         jobs = tuple(Job(cell, self._nrep(mode, cell, step)) for cell, step in visits)
         # one number for all jobs: none may take longer than it was granted
         slot_s = min(step.max_seconds for _, step in visits)
-        elements = reprompi_jobs.elements_of(instance)
+        elements = reprompi_run.elements_of(instance)
         return Request(mode, elements, instance.shape, jobs, slot_s)
 
     def _mode(self, instance: Instance, synchronisation: Synchronisation) -> Mode:
@@ -244,13 +320,13 @@ class ReproMpiBackend:
         """Start mpibenchmark once; what it was asked and what it said stays in `folder`."""
         mode = request.mode
         jobs_path, output_path = _jobs_path(folder, mode), _output_path(folder, mode)
-        reprompi_run.keep(jobs_path, reprompi_jobs.job_file(request.jobs))
-        options = reprompi_jobs.options(
+        reprompi_run.keep(jobs_path, reprompi_run.job_file(request.jobs))
+        options = reprompi_run.options(
             mode, request.elements, request.slot_s, jobs_path, output_path
         )
         configuration = request.jobs[0].cell.configuration
         wanted = self._library.forced_environment(self._mpi.release, configuration)
-        wanted |= reprompi_jobs.environment(mode)
+        wanted |= reprompi_run.environment(mode)
         command, environment = self._command(request.shape, [self._path, *options], wanted)
         settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
         line = shlex.join(["env", *settings, *command])
@@ -280,7 +356,7 @@ def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
     instance, configuration = cell.instance, cell.configuration
     forced = "" if configuration.is_default else configuration.id
     is_barrier = instance.collective is Collective.BARRIER
-    return forced, instance.shape, reprompi_jobs.elements_of(instance), is_barrier
+    return forced, instance.shape, reprompi_run.elements_of(instance), is_barrier
 
 
 def _jobs_path(folder: Path, mode: Mode) -> Path:

@@ -23,9 +23,8 @@ import numpy as np
 
 from colltune.bench import schedule
 from colltune.bench.schedule import Step
-from colltune.bench.strategies.knowledge import Knowledge
+from colltune.bench.strategies.acquisition import Knowledge, Picks, Worth
 from colltune.bench.strategies.protocol import State, Visit
-from colltune.bench.strategies.worth import Picks, Worth
 from colltune.domain import Shape
 
 _FIRST_LAUNCH = 0.25

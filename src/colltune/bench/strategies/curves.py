@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
 from colltune.bench.strategies import STRATEGIES
-from colltune.bench.strategies.simulation import Terms, simulate
-from colltune.bench.strategies.trial import Trial
+from colltune.bench.strategies.trial import Terms, Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective
 from colltune.errors import DataError

@@ -1,4 +1,4 @@
-"""Judges what became of a rule: applied, overridden, ignored, unreachable, harmful."""
+"""What became of a rule: applied, overridden, ignored, unreachable, harmful; and of the file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from colltune.mpi.file_format import Fault, Outcome, ParsedFile, Rule
-from colltune.verify.canary import CallSeen, Ending
-from colltune.verify.communicators import Layout
+from colltune.verify.alternating import Gain
+from colltune.verify.canary import CallSeen, CanaryCall, Ending
 from colltune.verify.observing import Observer
+from colltune.verify.probe_calls import Layout, Witness, reached_elsewhere
+from colltune.verify.readability import Readability
 from colltune.verify.settings import JobSettings, culprits, same_decision
-from colltune.verify.witnesses import Witness, reached_elsewhere
 
 _UNMADE = "the call was not made"
 
@@ -262,3 +263,43 @@ def _taken_over(outcome: Outcome) -> str:
 def _fallback(outcome: Outcome) -> str:
     told = [reason for reason in outcome.reasons if "instead" in reason or "falls back" in reason]
     return " ".join(told or outcome.reasons[-1:]) or f"{outcome.configuration.id} runs instead"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one rule, and what it brings.
+
+    ``call`` is the call that shows it; ``default_ran`` what the library runs there by itself.
+    """
+
+    rule: Rule
+    judgement: Judgement
+    call: CanaryCall | None = None
+    default_ran: str = ""
+    gain: Gain | None = None
+    is_regression: bool = False
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Everything that was found out about a file in a job."""
+
+    readability: Readability
+    format: str = ""
+    release: str = ""
+    library: str = ""
+    nodes: tuple[tuple[str, int], ...] = ()
+    settings: JobSettings | None = None
+    dropped: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether all rules that this job can reach are applied, and none makes it slower."""
+        failed = any(v.judgement.status.is_failure or v.is_regression for v in self.verdicts)
+        return not (self.readability.problems or self.dropped or failed)
+
+    def count(self, status: Status) -> int:
+        """Return how many rules are of that status."""
+        return sum(verdict.judgement.status is status for verdict in self.verdicts)

@@ -1,0 +1,274 @@
+"""Launchers of MPI programs: command lines and environments, as pure functions.
+
+The registry stands at the end. What a user has set himself always wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
+
+from colltune import process
+from colltune.domain import Shape
+from colltune.errors import CampaignError
+from colltune.mpi import LIBRARIES
+from colltune.mpi.installation import Installation
+from colltune.mpi.vendors import Vendor
+
+# under a batch system Intel MPI would take the job's processes per node in place of ours
+_PLACEMENT = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"}
+_SRUN_MEND = "install Slurm's client programs, or name another launcher"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of `program` on all processes of `shape`.
+
+    Attributes
+    ----------
+    cores
+        Processors per node; more processes than that are allowed only where they are asked for.
+    exported
+        Environment variables, with their values, that processes on other nodes are to get too.
+    hostfile
+        File that names the nodes, in the launcher's own format; None: the launcher knows them.
+    options
+        The user's own options of the launcher, passed on behind ours.
+    """
+
+    shape: Shape
+    program: tuple[str | Path, ...]
+    cores: int
+    exported: Mapping[str, str] = field(default_factory=dict)
+    hostfile: Path | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program's own words."""
+        return tuple(str(word) for word in self.program)
+
+
+class Launcher(Protocol):
+    """Starts MPI programs."""
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line; rank r runs on node ``r // start.shape.ppn``."""
+        ...
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return the user's environment, and of `wanted` and our own what he has not set.
+
+        `user` is the user's environment.
+        """
+        ...
+
+
+class KnownLauncher(Launcher, Protocol):
+    """A launcher of the registry."""
+
+    @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether it can start programs of the MPI libraries of `vendor`."""
+        ...
+
+    @classmethod
+    def of(cls, installation: Installation) -> Self:
+        """Return the launcher that starts programs of `installation`.
+
+        Raises
+        ------
+        ProgramError
+            If the launcher's program is missing.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _OwnLauncher:
+    """A launcher that belongs to an MPI installation."""
+
+    program: Path
+    key: ClassVar[str]
+
+    @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether it is the library's own launcher."""
+        return vendor.launcher == cls.key
+
+    @classmethod
+    def of(cls, installation: Installation) -> Self:
+        """Return the launcher of `installation`."""
+        return cls(installation.mpirun)
+
+
+class Mpirun(_OwnLauncher):
+    """Open MPI's mpirun, in the spelling that both the 4.1 and the 5.0 series understand.
+
+    Within a Slurm job it starts its daemons by srun. `program` is its path.
+    """
+
+    key = "mpirun"
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line.
+
+        Oversubscription is asked for only where it is needed: it changes how processes wait.
+        """
+        shape = start.shape
+        command = [str(self.program), "-np", str(shape.nprocs)]
+        if start.hostfile is not None:
+            command += ["--hostfile", str(start.hostfile)]
+        if shape.nodes > 1:
+            command += ["--map-by", f"ppr:{shape.ppn}:node"]
+        if shape.ppn > start.cores:
+            command.append("--oversubscribe")
+        for name in sorted(start.exported):
+            command += ["-x", name]
+        return (*command, *start.options, *start.words)
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return `wanted` and the environment of the `user`, which wins.
+
+        On a single node the one-sided ofi transport, which no collective uses there, is left out:
+        its search for adapters costs a second per launch.
+        """
+        quick = {"OMPI_MCA_btl": "^ofi"} if shape.nodes == 1 else {}
+        return quick | dict(wanted) | dict(user)
+
+
+class Mpiexec(_OwnLauncher):
+    """Hydra's mpiexec, of MPICH and Intel MPI; it oversubscribes without being asked.
+
+    `program` is its path.
+    """
+
+    key = "mpiexec"
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line."""
+        shape = start.shape
+        command = [str(self.program), "-n", str(shape.nprocs)]
+        if start.hostfile is not None:
+            command += ["-f", str(start.hostfile)]
+        if shape.nodes > 1:
+            command += ["-ppn", str(shape.ppn)]
+        for name, value in sorted(start.exported.items()):
+            command += ["-genv", name, value]
+        return (*command, *start.options, *start.words)
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return `wanted` and the environment of the `user`, which wins."""
+        placed = _PLACEMENT if shape.nodes > 1 else {}
+        return placed | dict(wanted) | dict(user)
+
+
+@dataclass(frozen=True)
+class Srun:
+    """Slurm's own launcher, within an allocation or for one of its own.
+
+    `mpi_type` names the plugin by which processes find each other. What the user may want otherwise
+    is asked for by srun's environment variables, so that his own variables and his options both
+    win. `program` is its path.
+    """
+
+    program: Path
+    mpi_type: str
+
+    @classmethod
+    def starts(cls, vendor: Vendor) -> bool:
+        """Tell whether a plugin is known that the library talks to."""
+        return bool(vendor.slurm_mpi_type)
+
+    @classmethod
+    def of(cls, installation: Installation) -> Self:
+        """Return the srun on PATH, with the plugin that the installation's library talks to."""
+        vendor = LIBRARIES[installation.library].vendor
+        return cls(process.find("srun", _SRUN_MEND), vendor.slurm_mpi_type)
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line.
+
+        A step shares its nodes with others of the job, and ends when one process dies, as with
+        every other launcher.
+        """
+        shape = start.shape
+        command = [str(self.program), f"--nodes={shape.nodes}", f"--ntasks={shape.nprocs}"]
+        command += [f"--ntasks-per-node={shape.ppn}", "--overlap", "--kill-on-bad-exit=1"]
+        command.append("--export=ALL")
+        if start.hostfile is not None:
+            # srun takes a word for a file by its slash
+            command.append(f"--nodelist={start.hostfile.absolute()}")
+        if shape.ppn > start.cores:
+            command.append("--overcommit")
+        return (*command, *start.options, *start.words)
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return `wanted` and the environment of the `user`, which wins."""
+        ours = {"SLURM_MPI_TYPE": self.mpi_type, "SLURM_DISTRIBUTION": "block"}
+        return ours | dict(wanted) | dict(user)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Starts by `launcher` on the nodes of `hostfile`, each with `cores` processors.
+
+    ``options`` are the user's own of the launcher; None for the others keeps what a start says.
+    """
+
+    launcher: Launcher
+    cores: int | None = None
+    hostfile: Path | None = None
+    options: tuple[str, ...] = ()
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line."""
+        placed = replace(
+            start,
+            cores=self.cores or start.cores,
+            hostfile=self.hostfile or start.hostfile,
+            options=(*self.options, *start.options),
+        )
+        return self.launcher.command(placed)
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return `wanted` and the environment of the `user`, which wins."""
+        return self.launcher.environment(user, wanted, shape)
+
+
+LAUNCHERS: dict[str, type[KnownLauncher]] = {"mpirun": Mpirun, "mpiexec": Mpiexec, "srun": Srun}
+
+
+def launcher_of(installation: Installation, name: str | None = None) -> KnownLauncher:
+    """Return the launcher `name`, by default the library's own, for programs of `installation`.
+
+    Raises
+    ------
+    CampaignError
+        If there is no such launcher, or it cannot start programs of that library.
+    ProgramError
+        If its program is missing.
+    """
+    library = installation.library
+    vendor = LIBRARIES[library].vendor
+    name = vendor.launcher if name is None else name
+    if name not in LAUNCHERS:
+        raise CampaignError(f"unknown launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+    if not LAUNCHERS[name].starts(vendor):
+        able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(vendor)]
+        raise CampaignError(
+            f"launcher {name!r} cannot start programs of {library}; name {' or '.join(able)}"
+        )
+    return LAUNCHERS[name].of(installation)
