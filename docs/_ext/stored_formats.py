@@ -54,8 +54,8 @@ STORED = (
         "Configuration of an application",
         "<folder>/manifest.json",
         "pack",
-        "colltune.cli.packing",
-        "colltune.cli.packing:FORMAT_VERSION",
+        "colltune.selector.packing",
+        "colltune.selector.packing:FORMAT_VERSION",
     ),
     Stored("Campaign", "campaign.toml", "", "colltune.bench.campaign_file"),
     Stored(

@@ -11,10 +11,10 @@ import click
 import pytest
 import typer
 
+from colltune.bench import libcolltune
 from colltune.bench.runner import CampaignReport
-from colltune.cli import backends, interposed_library, tune_pipeline
+from colltune.cli import backends
 from colltune.cli.app import app
-from colltune.cli.configuration import write_configuration
 from colltune.decisions import Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.bundle import load
@@ -22,8 +22,13 @@ from colltune.mpi import installation
 from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
 from colltune.registry import Registry
+from colltune.selector.configuration import Target, render, selector_for
+from colltune.selector.job_files import write_rendered
 from colltune.server.auth import token_file
 from colltune.server.auth.scopes import Scope
+from colltune.tune import pipeline
+from colltune.tune.job import Row
+from colltune.tune.pipeline import TuneResult
 from colltune.verify import proving
 from colltune.verify.readability import Readability
 from colltune.verify.rule_status import Judgement, Proof, Status, Verdict
@@ -94,10 +99,10 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = Path("mpirun")
     imagined = Installation("openmpi", "4.1.4", nowhere, nowhere, nowhere, "")
     monkeypatch.setattr(backends, "installation_of", lambda _campaign, _mpi: imagined)
-    monkeypatch.setattr(tune_pipeline, "run", lambda *_: _tuned(place))
+    monkeypatch.setattr(pipeline, "tune", lambda *_: _tuned(place))
     monkeypatch.setattr(installation, "find", lambda *_: imagined)
     library = place.written("libcolltune.so", "")
-    monkeypatch.setattr(interposed_library, "compiled", lambda _: library)
+    monkeypatch.setattr(libcolltune, "compiled", lambda _: library)
     replace_measuring(monkeypatch)
 
 
@@ -111,19 +116,14 @@ def _proof(path: Path) -> Proof:
     )
 
 
-def _tuned(place: Place) -> tune_pipeline.TuneResult:
+def _tuned(place: Place) -> TuneResult:
     shape = Shape(1, 4)
-    written = write_configuration(
-        load(place.bundle),
-        shape,
-        format_name="openmpi",
-        release=None,
-        path=place.folder / "rules",
-        builtin_operations_only=False,
-    )
+    target = Target.named("openmpi", "4.1.4")
+    found = render(selector_for(load(place.bundle), target), shape, target)
+    written = write_rendered(found, place.folder / "rules")
     chain = Configuration("openmpi", Collective.BCAST, "chain")
-    row = tune_pipeline.Row(Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, WON, True)
-    return tune_pipeline.TuneResult(
+    row = Row(Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, WON, True)
+    return TuneResult(
         shape=shape,
         context="µ × …",
         rows=(row, replace(row, in_effect=False), replace(row, measured=None)),

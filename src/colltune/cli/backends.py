@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune.errors import CampaignError, ProgramError
+
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
     from colltune.bench.campaign import Campaign
@@ -40,7 +42,6 @@ def campaign_of(
     from colltune.bench import campaign_file, durations
     from colltune.bench.backends import BACKENDS
     from colltune.bench.strategies import STRATEGIES
-    from colltune.errors import CampaignError
 
     for what, name, known in (("backend", backend, BACKENDS), ("strategy", strategy, STRATEGIES)):
         if name is not None and name not in known:
@@ -72,7 +73,6 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     ProgramError
         If it is not of the library that the campaign asks for, or not complete.
     """
-    from colltune.errors import CampaignError
     from colltune.mpi import installation
 
     # whoever names an MPI need not write a campaign file for its library
@@ -128,7 +128,6 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
     """
     from colltune.bench.backends import BACKENDS, Means
     from colltune.bench.launchers import Mpirun
-    from colltune.errors import ProgramError
     from colltune.mpi.installation import Installation
 
     simulated = campaign.backend == "smpi"

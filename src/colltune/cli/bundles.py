@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json
 from colltune.cli.options import Json, Quiet
+from colltune.cli.shapes import parse_shape
+from colltune.domain import parse_collective
+from colltune.errors import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +63,6 @@ def list_(registry: RegistryAt, quiet: Quiet = False, json: Json = False) -> Non
     Example: colltune bundles list --registry /shared/colltune
     """
     from colltune.cli.bundles_report import listing, listing_json
-    from colltune.cli.console import progress, show, show_json
 
     with progress("reading", quiet=quiet or json):
         opened = _opened(registry)
@@ -79,7 +82,6 @@ def show_(bundle: Which, registry: RegistryAt, quiet: Quiet = False, json: Json 
     Example: colltune bundles show openmpi-4.1.4
     """
     from colltune.cli.bundles_report import facts_json, facts_text
-    from colltune.cli.console import progress, show, show_json
 
     with progress("reading", quiet=quiet or json):
         opened = _opened(registry)
@@ -127,7 +129,6 @@ def diff_(
     colltune bundles diff 1f0c 93ab --shape 16x32 --collective bcast
     """
     from colltune.cli.bundles_diff import as_json, text
-    from colltune.cli.console import progress, show, show_json
     from colltune.selector.bundle_diff import diff
 
     shapes, collectives = _shapes(shape), _collectives(collective)
@@ -154,8 +155,6 @@ def add(
 
     Example: colltune bundles add bundle --registry /shared/colltune
     """
-    from colltune.cli.console import progress, show, show_json
-
     ids: list[str] = []
     kept = "each bundle is added whole or not at all"
     with progress("adding", quiet=quiet or json, interrupted=kept) as shown:
@@ -189,8 +188,6 @@ def promote(
 
     Example: colltune bundles promote 93ab --note "new cables"
     """
-    from colltune.cli.console import progress
-
     with progress("checking the bundle", quiet=quiet or json, interrupted=_SEE_HISTORY):
         opened = _opened(registry)
         wanted = _expected(opened, expected)
@@ -248,7 +245,6 @@ def gc(
     """
     from colltune.bench.durations import seconds
     from colltune.cli.bundles_report import collection, collection_json
-    from colltune.cli.console import progress, show, show_json
     from colltune.registry.garbage import Collection
 
     min_age_s = seconds(older_than)
@@ -286,7 +282,6 @@ def history(
     from dataclasses import asdict
 
     from colltune.cli.bundles_report import history_text
-    from colltune.cli.console import show, show_json
 
     events = _opened(registry).history(slot)
     if json:
@@ -318,7 +313,6 @@ def _named(registry: Registry, text: str) -> Bundle:
 
 
 def _pair(registry: Registry, old: str, new: str | None) -> tuple[Bundle, Bundle]:
-    from colltune.errors import BundleError
     from colltune.registry import slot_of
 
     if new is not None:
@@ -340,13 +334,11 @@ def _expected(registry: Registry, text: str | None) -> str | None:
 
 
 def _shapes(texts: Sequence[str] | None) -> list[Shape] | None:
-    from colltune.cli.shapes import parse_shape
 
     return [parse_shape(text) for text in texts] if texts else None
 
 
 def _collectives(texts: Sequence[str] | None) -> list[Collective] | None:
-    from colltune.domain import parse_collective
 
     return [parse_collective(text) for text in texts] if texts else None
 
@@ -366,7 +358,6 @@ def _me() -> str:
 
 def _show_event(event: Event, *, json: bool) -> None:
     from colltune.cli.bundles_report import event_json, event_text
-    from colltune.cli.console import show, show_json
 
     if json:
         show_json(event_json(event))

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json
 from colltune.cli.options import Json, Mpi, Quiet
+from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
     from colltune.mpi.installed import Check
@@ -47,8 +49,6 @@ def catalog(
     colltune catalog --check --mpi /opt/openmpi
     """
     if check:
-        from colltune.cli.console import progress
-
         with progress("looking at the MPI installed here", quiet=quiet or json):
             found = _checked(library, collective, mpi)
         return _show_check(found, json)
@@ -60,7 +60,6 @@ def catalog(
 
 def _show(library: str | None, collective: str | None, as_json: bool) -> None:
     from colltune.cli import catalog_text
-    from colltune.cli.console import show, show_json
     from colltune.mpi.reference import REFERENCES, collective_named
 
     if library is None:
@@ -85,7 +84,6 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
 
 def _named(library: str) -> tuple[Reference, str | None]:
     """Return the library and release of ``openmpi@5.0.8``."""
-    from colltune.errors import LibraryError
     from colltune.mpi.derivatives import check_no_derivative
     from colltune.mpi.reference import REFERENCES, similar
 
@@ -113,7 +111,6 @@ def _checked(library: str | None, collective: str | None, mpi: str | None) -> Ch
 
 def _show_check(found: Check, as_json: bool) -> int:
     from colltune.cli import catalog_text
-    from colltune.cli.console import show, show_json
 
     if as_json:
         show_json(catalog_text.check_json(found))

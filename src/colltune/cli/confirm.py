@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import columns, progress, range_text, show, show_json, warn
 from colltune.cli.options import Json, Mpi, Profiles, Quiet, writable_folder
 from colltune.errors import UNFINISHED, CampaignError
 
@@ -82,7 +83,6 @@ def confirm(
     """
     from colltune.bench.runner import CampaignReport
     from colltune.cli.backends import backend_of
-    from colltune.cli.console import progress
     from colltune.cli.measure import run_here
     from colltune.models.bundle import insist_savable, load
     from colltune.selector.demand import read_demand
@@ -152,7 +152,6 @@ def _campaign(
 
 
 def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool) -> None:
-    from colltune.cli.console import columns, show, show_json, warn
 
     for problem in report.problems:
         warn(problem)
@@ -198,7 +197,6 @@ _HEADER = (
 
 
 def _row(judgement: Judgement) -> list[str]:
-    from colltune.cli.console import range_text
 
     contest, gain = judgement.contest, judgement.gain
     first, last = judgement.range_bytes

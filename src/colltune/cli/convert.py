@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import printable, show, show_activation, show_json, warn
 from colltune.cli.options import FormatName, Json, writable_file
+from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
     from colltune.cli.configuration_file import OpenFile
@@ -47,8 +49,6 @@ def convert(
 
     colltune convert site.json --to mpich-json --from-release 4.0.2 --release mpich@5.0.2
     """
-    from colltune.cli.console import printable, warn
-
     opened, target, target_release = _both(file, format_, from_release, to, release)
     if opened.assumed:
         warn(f"read as a file for {opened.reader}; name another release with --from-release")
@@ -73,7 +73,6 @@ def _both(
         If either is unknown, or they are of different libraries.
     """
     from colltune.cli.configuration_file import library_and_release, open_file
-    from colltune.errors import LibraryError
     from colltune.mpi.formats import format_of, likely_reader
 
     library, number = library_and_release(release)
@@ -94,7 +93,6 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
     """Write the files, or print the only one."""
     import sys
 
-    from colltune.cli.console import show, show_activation, show_json
     from colltune.mpi import library
 
     if out is None and len(written.texts) > 1 and not as_json:

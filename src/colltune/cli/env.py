@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from colltune.cli.console import printable, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Mpi
+from colltune.errors import ColltuneError
 
 _DEFAULT_LIMIT_S = 1.0
 
@@ -80,7 +82,6 @@ def env(
     Example, in a batch script: eval "$(colltune env --url http://tuning:8765)"
     """
     from colltune.cli.env_request import Request
-    from colltune.errors import ColltuneError
 
     if os.environ.get("COLLTUNE", "").lower() == "off":
         return
@@ -122,8 +123,6 @@ def env(
 
 def _complain(message: str) -> None:
     """Say one line, to the user and to the system's log."""
-    from colltune.cli.console import printable, warn
-
     line = printable(" ".join(message.split()))
     warn(f"{line}; the job runs with MPI's own decisions")
     try:

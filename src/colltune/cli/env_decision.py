@@ -141,7 +141,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
     rendered = render(selector, wanted.shape, target)
     if not request.interposed:
         return part_of(bundle, rendered, wanted.folder)
-    from colltune.cli.interposed_library import library_for
+    from colltune.bench.libcolltune import library_for
 
     path = library_for(wanted.library, wanted.release, request.mpi or None)
     return part_of(bundle, rendered, wanted.folder, str(path))

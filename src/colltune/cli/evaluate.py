@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from colltune.cli.console import parse_pairs, progress
+from colltune.cli.counts import parse_counts
 from colltune.cli.options import Data, Jobs, Json, Profiles, Quiet, Where, writable_place
 
 
@@ -132,8 +134,6 @@ def evaluate(
     colltune evaluate data.csv.gz --suite paper --out figures
     """
     from colltune.cli import evaluation_report as report
-    from colltune.cli.console import parse_pairs, progress
-    from colltune.cli.counts import parse_counts
     from colltune.cli.evaluation_request import Request
     from colltune.dataset.objective import parse_objective
 

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from colltune.cli.console import printable, progress, show, show_json
 from colltune.cli.options import Environment, FormatName, Json, Parameters, Quiet, Release
+from colltune.domain import Shape, parse_collective
 
 
 class Communicator(StrEnum):
@@ -81,10 +83,8 @@ def explain(
     from colltune.cli import explained_costs
     from colltune.cli.calls import CallersOf, call_of
     from colltune.cli.configuration_file import open_file
-    from colltune.cli.console import printable, progress, show, show_json
     from colltune.cli.explanation import as_json, paragraph
     from colltune.cli.job_variables import job_variables
-    from colltune.domain import Shape, parse_collective
 
     if ignored_send_bytes is not None and not in_place:
         raise typer.BadParameter("--ignored-send-bytes needs --in-place")

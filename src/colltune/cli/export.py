@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from colltune.cli.console import parse_pairs, progress, show, show_json
 from colltune.cli.options import Data, Json, Quiet, Where, writable_file
 
 
@@ -23,7 +24,6 @@ def export(
 
     Example: colltune export tuned/dataset --out measurements.csv.gz
     """
-    from colltune.cli.console import parse_pairs, progress, show, show_json
     from colltune.dataset import read, write_csv
 
     with progress("reading", quiet=quiet or json) as shown:

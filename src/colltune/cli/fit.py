@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import parse_pairs, progress, show, show_json, warn
 from colltune.cli.options import Jobs, Json, OwnData, Quiet, Where
 from colltune.cli.workers_options import Backend, Scheduler
+from colltune.errors import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +75,6 @@ def fit(
 
     Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
     """
-    from colltune.cli.console import parse_pairs, progress, show, show_json, warn
     from colltune.cli.prior_options import Borrowing
     from colltune.cli.workers_options import workers_of
     from colltune.dataset.objective import parse_objective
@@ -122,7 +123,6 @@ def fit(
 
 def _with_confirmations(bundle: Bundle, own: PerformanceDataset | None, path: Path) -> Bundle:
     """Return `bundle` with what was confirmed of the one at `path`, of the same context."""
-    from colltune.errors import BundleError
     from colltune.models.bundle import load
     from colltune.models.confirmations import upheld
 

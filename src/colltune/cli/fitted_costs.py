@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune.cli.console import parse_pairs
 from colltune.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def costs_of(
 def _fitted(
     bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str]
 ) -> tuple[Costs, str]:
-    from colltune.cli.console import parse_pairs
     from colltune.dataset import read
     from colltune.dataset.objective import parse_objective
     from colltune.models import fitted_costs

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json
 from colltune.cli.options import Json, Mpi, Quiet, writable_folder
+from colltune.cli.shapes import parse_shape
+from colltune.cli.sizes import parse_size
+from colltune.domain import Context, Instance, parse_collective
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
@@ -92,8 +96,6 @@ def measure(
     from socket import gethostname
 
     from colltune.bench.durations import seconds
-    from colltune.cli.console import progress, show, show_json
-    from colltune.domain import Context
     from colltune.han.launching import TaskBench
     from colltune.han.measuring import Request
     from colltune.han.measuring import measure as measured
@@ -146,7 +148,6 @@ def select(
     Example: colltune han select tasks.jsonl --shape 4x2 --out han
     """
     from colltune.cli import han_report
-    from colltune.domain import Instance
     from colltune.han.choosing import for_job, pick
     from colltune.han.tasks_file import read
 
@@ -234,7 +235,6 @@ def _setups(
 def _space(
     release: str, segsizes: str, ups: str, lows: str | None, trees: str, inner: str
 ) -> Space:
-    from colltune.cli.sizes import parse_size
     from colltune.han.space import Space
     from colltune.mpi.openmpi.han_setups import low_modules
 
@@ -248,9 +248,6 @@ def _space(
 
 
 def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> Inputs:
-    from colltune.cli.shapes import parse_shape
-    from colltune.cli.sizes import parse_size
-    from colltune.domain import parse_collective
     from colltune.han.space import Inputs
 
     return Inputs(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune.cli.console import columns, show, show_json
 from colltune.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ def show_picks(
     picks: Sequence[Pick], job: JobSetup, files: Sequence[Path], *, as_json: bool
 ) -> None:
     """Show the best setup of every instance, the job's, and what was written."""
-    from colltune.cli.console import columns, show, show_json
     from colltune.mpi import LIBRARIES
 
     if as_json:
@@ -102,7 +102,6 @@ def insist_on(exhaustive: Exhaustive) -> None:
 
 def show_compared(compared: Sequence[Compared], picture: Path | None, *, as_json: bool) -> None:
     """Show how the picks do, and draw figure 9."""
-    from colltune.cli.console import columns, show, show_json
     from colltune.han.comparing import mean_regret
 
     if picture is not None:

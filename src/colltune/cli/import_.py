@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import parse_pairs, progress, show, show_json, warn
 from colltune.cli.options import Json, Quiet, Where, writable_folder
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def import_(
     Example: colltune import old.csv --out data --map time_s=median_us --time-unit us
     --set machine=hydra --set library=openmpi --set library_version=4.1.4
     """
-    from colltune.cli.console import parse_pairs, progress, warn
     from colltune.cli.known_algorithms import KnownAlgorithms
     from colltune.dataset.importers import Request
     from colltune.dataset.importers.importing import add_to, import_files
@@ -92,7 +92,6 @@ def import_(
 
 
 def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
-    from colltune.cli.console import show, show_json
 
     dataset = imported.dataset
     counts = dataset.frame["status"].value_counts().to_dict()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from colltune.cli.console import show, show_json, warn
 from colltune.cli.options import Json, Mpi, writable_file
 
 
@@ -33,8 +34,7 @@ def interpose(
 
     Example: colltune interpose --out /shared/libcolltune.so
     """
-    from colltune.cli.console import show, show_json, warn
-    from colltune.cli.interposed_library import compiled
+    from colltune.bench.libcolltune import compiled
     from colltune.files.ownership import danger
     from colltune.mpi import installation
     from colltune.mpi.interposed.beside import PRELOAD, assignment
@@ -56,13 +56,7 @@ def interpose(
 
 
 def _copied(source: Path, target: Path) -> Path:
-    """Copy the library, whole or not at all: a job may have it preloaded.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Copy the library, whole or not at all: a job may have it preloaded."""
     from colltune.files import whole
 
     with whole(target) as temporary:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from colltune.cli.console import parse_pairs
 from colltune.errors import LibraryError
 from colltune.mpi.formats import read_text
 
@@ -27,8 +28,6 @@ def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[
     LibraryError
         If the file cannot be read, or a line of it is not understood.
     """
-    from colltune.cli.console import parse_pairs
-
     if not pairs and parameters is None:
         return None
     from_file = {} if parameters is None else variables_of(read_text(parameters), str(parameters))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.options import Environment, FormatName, Json, Parameters, Release
+from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,6 @@ def _linted(
     """Return everything that is found in one file; a file that cannot be read is no error here."""
     from colltune.cli.configuration_file import check_names, open_file, source_name
     from colltune.cli.lint_report import Linted
-    from colltune.errors import LibraryError
 
     check_names(release, format_name)
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json, warn
 from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, writable_folder
 from colltune.errors import UNFINISHED
 
@@ -66,7 +67,6 @@ def measure(
     """
     from colltune.bench.campaign import Part
     from colltune.cli.backends import backend_of, campaign_of
-    from colltune.cli.console import progress
 
     plan = campaign_of(
         campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
@@ -113,7 +113,6 @@ def _left_s(granted: Allocation | None) -> float | None:
 
 
 def _show(report: CampaignReport, out: Path, as_json: bool) -> None:
-    from colltune.cli.console import show, show_json, warn
 
     for problem in report.problems:
         warn(problem)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import bytes_text, columns, parse_pairs, progress, show, show_json
 from colltune.cli.options import Data, Json, Quiet, Where
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ def noise(
 
     Example: colltune noise dataset --picture noise.png
     """
-    from colltune.cli.console import parse_pairs, progress, show, show_json
     from colltune.dataset import read
     from colltune.dataset.noise import allocations_of, measured, noise_report
     from colltune.dataset.reading import read_launch_provenances
@@ -78,7 +78,6 @@ def noise(
 
 
 def _table(report: NoiseReport) -> str:
-    from colltune.cli.console import columns
 
     header = [
         "",
@@ -229,7 +228,6 @@ def _repetition_notes(group: Group) -> Iterator[str]:
 
 
 def _noisy_cells(report: NoiseReport) -> list[str]:
-    from colltune.cli.console import columns
 
     if not report.noisiest:
         return []
@@ -245,7 +243,6 @@ def _noisy_cells(report: NoiseReport) -> list[str]:
 
 
 def _noisy_row(cell: NoisyCell) -> list[str]:
-    from colltune.cli.console import bytes_text
 
     return [
         cell.configuration,

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import columns, progress, range_text, show, show_json, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_folder
+from colltune.domain import Shape
+
+if TYPE_CHECKING:
+    from colltune.selector.job_files import WrittenConfiguration
+    from colltune.selector.packing import Packed
 
 
 def pack(
@@ -52,25 +58,49 @@ def pack(
 
     Example: colltune pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
     """
-    from colltune.cli.console import progress, show_json
-    from colltune.cli.packing import Request
+    from colltune.cli.select import libcolltune_for
+    from colltune.dataset.profile_file import read_profiles
+    from colltune.models.bundle import load
+    from colltune.models.guard import Guard
+    from colltune.selector import packing
+    from colltune.selector.configuration import Target
 
     with progress("reading", quiet=quiet or json) as shown:
-        request = Request(
-            profiles=tuple(profile),
-            programs=tuple(program or ()),
-            bundle=bundle,
-            nodes=nodes,
-            ppn=ppn,
-            format_name=format_,
-            release=release,
+        found = read_profiles(profile, program or ())
+        loaded = load(bundle)
+        target = Target.named(
+            format_ or found.library,
+            release or found.release,
             builtin_operations_only=builtin_operations_only,
-            caution=caution,
         )
-        packed = request.packed(shown)
+        shown.phase("deciding")
+        packed = packing.pack(found, loaded, target, Shape(nodes, ppn), Guard(caution=caution))
         shown.phase("writing")
-        written = packed.write(out)
+        written = packed.write(out, *libcolltune_for(target))
     if json:
         show_json(packed.as_dict(written))
     else:
-        packed.show(written)
+        _show(packed, written)
+
+
+def _show(packed: Packed, written: WrittenConfiguration) -> None:
+    from colltune.selector.packing import SCRIPT
+
+    for note in written.written.notes:
+        warn(f"note: {note}")
+    rows = [
+        [
+            found["collective"],
+            str(found["shape"] or found["nprocs"]),
+            range_text(found["first_bytes"], found["last_bytes"]),
+            found["configuration"],
+        ]
+        for found in packed.chosen()
+    ]
+    if rows:
+        show(columns(["collective", "processes", "bytes", "configuration"], rows))
+    show(packed.expected)
+    show(f"{written.written.format} for {written.table.library} {written.written.release}:")
+    show(f"  {written.rules_path}")
+    show(f"add to the job: . {written.rules_path.with_name(SCRIPT)}")
+    show(f"or start it with: {written.start_line}")

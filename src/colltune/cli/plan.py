@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from colltune.cli.console import columns, parse_pairs, progress, show, show_json
 from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, Where
+from colltune.domain import RunStatus
+from colltune.errors import DataError
 
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
@@ -67,7 +70,6 @@ def plan(
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.backends import campaign_of, planned_backend
-    from colltune.cli.console import parse_pairs, progress, show_json
     from colltune.cli.plan_strategies import compare, show_comparison
 
     if replay is not None:
@@ -114,8 +116,6 @@ def _runtimes(
     """Return where the runtimes come from, and the runtime of a cell in seconds."""
     from colltune.bench.schedule import Cell, Forecast, guessed_s
     from colltune.dataset import read
-    from colltune.domain import RunStatus
-    from colltune.errors import DataError
 
     if data is None:
         return "guessed from a common latency and bandwidth", lambda cell: guessed_s(cell.instance)
@@ -178,7 +178,6 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
 def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> None:
     from colltune.bench import durations
     from colltune.bench.rehearsal import by_shape
-    from colltune.cli.console import columns, show
 
     show(
         f"{campaign.library} on {campaign.machine}: {facts['cells']} cells on {facts['shapes']}"

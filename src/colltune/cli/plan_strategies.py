@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colltune.cli.console import columns, progress, show
+
 if TYPE_CHECKING:
     from colltune.bench.strategies.curves import Curve
 
@@ -35,7 +37,6 @@ def compare(
     """
     from colltune.bench.strategies import STRATEGIES
     from colltune.bench.strategies.curves import curves
-    from colltune.cli.console import progress
     from colltune.dataset import read
     from colltune.plots.saving import saved
     from colltune.plots.strategies import regret_over_cost
@@ -77,8 +78,6 @@ def _facts(curves: list[Curve]) -> dict[str, float | None]:
 
 def show_comparison(facts: dict[str, Any]) -> None:
     """Print the comparison as a table."""
-    from colltune.cli.console import columns, show
-
     header = ("strategy", *(f"cost at {100 * share:.0f} %" for share in _SHARES), "share at end")
     rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
     show(

@@ -13,7 +13,7 @@ from colltune.cli.shapes import parse_shape
 from colltune.domain import parse_collective
 from colltune.errors import DataError
 from colltune.files.remote import url_of
-from colltune.plot_data.pick import Pick
+from colltune.plots.data.pick import Pick
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset

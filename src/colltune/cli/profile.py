@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json
 from colltune.cli.options import Caution, Json, Quiet
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def profile(
 
     colltune profile profiles --program solver --bundle bundle --plot profile.png
     """
-    from colltune.cli.console import progress, show, show_json
     from colltune.cli.profile_report import as_json, text
     from colltune.dataset.profile_file import read_profiles
 

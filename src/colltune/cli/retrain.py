@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json, warn
 from colltune.cli.options import Jobs, Json, Quiet
 from colltune.cli.workers_options import Backend, Scheduler
+from colltune.errors import SiteError
 
 if TYPE_CHECKING:
     from colltune.cli.console import Progress
@@ -47,10 +49,8 @@ def retrain(
 
     Example: colltune retrain --print-unit systemd > /etc/systemd/system/colltune-retrain.service
     """
-    from colltune.cli.console import progress, show, show_json, warn
     from colltune.cli.retrain_report import lines
     from colltune.cli.workers_options import workers_of
-    from colltune.errors import SiteError
 
     if print_unit is not None:
         from colltune.retraining.units import unit

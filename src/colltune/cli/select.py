@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from colltune.cli.console import columns, progress, range_text, show, show_json, time_text, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
+from colltune.domain import Instance, Shape, parse_collective
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
+    from colltune.selector.configuration import Target
+    from colltune.selector.job_files import WrittenConfiguration
 
 
 def select(
@@ -65,13 +69,10 @@ def select(
 
     colltune select --bundle bundle --instances in.csv --out out.csv
     """
-    from colltune.domain import Shape, parse_collective
     from colltune.models.guard import Guard
 
     limits = Guard(caution=caution) if guard else False
     if instances is not None:
-        from colltune.cli.console import progress
-
         with progress("reading", quiet=quiet or json) as shown:
             selections, modelled = _many(bundle, instances, _needed(out, "--out"), limits, shown)
         _show_many(selections, modelled, out, json)
@@ -80,22 +81,52 @@ def select(
     wanted = (parse_collective(collective),) if collective else None
     loaded = _load(bundle, wanted)
     if format_ is not None:
-        from colltune.cli.configuration import write_configuration
+        from colltune.selector.configuration import Target, render, selector_for
+        from colltune.selector.job_files import write_rendered
 
-        table_out = write_configuration(
-            loaded,
-            shape,
-            format_name=format_,
-            release=release,
-            path=_needed(out, "--out"),
+        target = Target.named(
+            format_,
+            release or loaded.context.library_version,
             builtin_operations_only=builtin_operations_only,
-            guard=limits,
         )
-        table_out.show(as_json=json)
+        found = render(selector_for(loaded, target, guard=limits), shape, target)
+        path = _needed(out, "--out")
+        _show_written(write_rendered(found, path, *libcolltune_for(target)), as_json=json)
     elif msize is not None:
         _one(loaded, shape, wanted or loaded.collectives, msize, limits, json)
     else:
         _table(loaded, shape, wanted or loaded.collectives, limits, json)
+
+
+def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
+    """Return libcolltune where the target's format is read by it, and notes on how to get it."""
+    if not target.form.interposed:
+        return None, ()
+    from colltune.bench.libcolltune import library_or_note
+
+    return library_or_note(target.form.library, target.release)
+
+
+def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
+    written = found.written
+    if as_json:
+        show_json(
+            {
+                "format": written.format,
+                "rules": str(found.rules_path),
+                "parameters": str(found.parameter_path),
+                "environment": found.environment,
+                "notes": list(written.notes),
+                "release": written.release,
+            }
+        )
+        return
+    for note in written.notes:
+        warn(f"note: {note}")
+    show(f"{written.format} for {found.table.library} {written.release}, {found.table.shape}:")
+    show(f"  {found.rules_path}")
+    show(f"add to the job: {found.job_line}")
+    show(f"or start it with: {found.start_line}")
 
 
 def _needed(value: Any, flag: str) -> Any:
@@ -118,8 +149,6 @@ def _one(
     guard: bool | Guard,
     as_json: bool,
 ) -> None:
-    from colltune.cli.console import show, show_json
-    from colltune.domain import Instance
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.selection_json import selection_json
 
@@ -134,7 +163,6 @@ def _one(
 
 
 def _sentence(selection: Selection) -> str:
-    from colltune.cli.console import time_text
 
     instance, prediction = selection.instance, selection.prediction
     where = f"{instance.collective} on {instance.shape}, {instance.msize_bytes} bytes"
@@ -153,7 +181,6 @@ def _sentence(selection: Selection) -> str:
 def _table(
     bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool | Guard, as_json: bool
 ) -> None:
-    from colltune.cli.console import columns, range_text, show, show_json
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.intervals_json import tables, tables_json
 
@@ -206,7 +233,6 @@ def _show_many(
 ) -> None:
     from collections import Counter
 
-    from colltune.cli.console import show, show_json, warn
     from colltune.selector.argmin import no_models
 
     asked = Counter(selection.instance.collective for selection in selections)

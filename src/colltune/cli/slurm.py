@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import show, show_json
 from colltune.cli.options import Json
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ def write_hooks(
     colltune slurm hooks --out /etc/slurm/colltune --url http://tuning:8765 --folder
     /shared/colltune/jobs --library openmpi/4.1.4
     """
-    from colltune.cli.console import show, show_json
     from colltune.server.slurm import hooks
 
     settings = _settings(url, socket, folder, library or [])

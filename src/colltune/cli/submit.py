@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import columns, show, show_json
 from colltune.cli.options import Interposed, Json, Mpi, Only, Skip
+from colltune.domain import Shape
+from colltune.errors import CampaignError
 
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
@@ -108,7 +111,6 @@ def submit(
 def _check_everywhere_the_same(path: Path) -> None:
     """Insist on what each node that a task runs on would otherwise take from itself."""
     from colltune.bench.campaign_file import CampaignFile
-    from colltune.errors import CampaignError
     from colltune.files.reading import text_of
 
     given = CampaignFile.parse(
@@ -123,8 +125,6 @@ def _check_everywhere_the_same(path: Path) -> None:
 
 
 def _granted(plan: Campaign, nodes: int | None) -> Shape:
-    from colltune.domain import Shape
-    from colltune.errors import CampaignError
 
     if nodes is not None and nodes < max(plan.nodes):
         raise CampaignError(
@@ -136,7 +136,6 @@ def _granted(plan: Campaign, nodes: int | None) -> Shape:
 
 def _time_s(text: str) -> float:
     from colltune.bench.allocation import duration_s
-    from colltune.errors import CampaignError
 
     try:
         return duration_s(text)
@@ -147,7 +146,6 @@ def _time_s(text: str) -> float:
 
 
 def _show_script(script: str, *, as_json: bool) -> None:
-    from colltune.cli.console import show, show_json
 
     if as_json:
         show_json({"script": script})
@@ -157,7 +155,6 @@ def _show_script(script: str, *, as_json: bool) -> None:
 
 def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
     from colltune.bench.durations import text
-    from colltune.cli.console import show, show_json
 
     log = job.folder / f"{number}_TASK.log"
     watch = f"squeue --array --jobs={number}"
@@ -180,7 +177,6 @@ def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
 
 def _show_status(dataset: Path, *, as_json: bool) -> None:
     from colltune.bench.slurm import tasks
-    from colltune.cli.console import columns, show, show_json
 
     found = tasks(dataset)
     if as_json:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from colltune.cli.console import Mark, columns, marked, show, show_json, warn
 from colltune.cli.options import Json
+from colltune.errors import TokenFileError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,8 +62,6 @@ def add(
 
     Example: colltune token add nightly-ci --tokens /etc/colltune/tokens --scope measurements
     """
-    from colltune.cli.console import show, show_json, warn
-    from colltune.errors import TokenFileError
     from colltune.server.auth import token_file
 
     scopes, until = _scopes(scope), _until(expires)
@@ -89,7 +89,6 @@ def list_(tokens: Tokens, json: Json = False) -> None:
     """
     from datetime import UTC, datetime
 
-    from colltune.cli.console import columns, show, show_json
     from colltune.server.auth import token_file
 
     entries = token_file.read(tokens)
@@ -107,9 +106,6 @@ def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
 
     Example: colltune token revoke nightly-ci --tokens /etc/colltune/tokens
     """
-    from colltune.cli.console import show, show_json
-    from colltune.errors import TokenFileError
-
     with _changed(tokens) as entries:
         left = [entry for entry in entries if entry.name != name]
         if len(left) == len(entries):
@@ -173,7 +169,6 @@ def _facts(entry: Token) -> dict[str, Any]:
 
 
 def _validity(entry: Token, now: datetime) -> str:
-    from colltune.cli.console import Mark, marked
 
     if entry.expires is None:
         return "for ever"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colltune.cli import started_s
+from colltune.cli.console import Mark, columns, marked, progress, range_text, show, show_json, warn
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
@@ -18,6 +19,14 @@ from colltune.cli.options import (
     Skip,
     writable_folder,
 )
+
+if TYPE_CHECKING:
+    from colltune.bench.progress import Standing
+    from colltune.cli.console import Progress
+    from colltune.models.confirmations import Confirmation
+    from colltune.tune.job import Row
+    from colltune.tune.pipeline import Tell, TuneResult
+    from colltune.tune.settings import Settings
 
 
 def tune(
@@ -58,11 +67,9 @@ def tune(
     from colltune import process
     from colltune.bench import campaign_file
     from colltune.bench.backends import NativeBackend
-    from colltune.cli import tune_report
     from colltune.cli.backends import installation_of
-    from colltune.cli.console import progress
-    from colltune.cli.tune_pipeline import run, slowdown
-    from colltune.cli.tune_settings import Settings
+    from colltune.tune import pipeline
+    from colltune.tune.settings import Settings, slowdown
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(
@@ -82,8 +89,142 @@ def tune(
     ):
         with settings.told_of_time():
             found = installation_of(plan, mpi)
-        result = run(settings, found, NativeBackend(found), shown)
+        result = pipeline.tune(settings, found, NativeBackend(found), _teller(shown, settings))
     if json:
-        tune_report.show_json_report(result)
+        _show_json(result)
     else:
-        tune_report.show_report(result)
+        _show(result)
+
+
+def _teller(shown: Progress, settings: Settings) -> Tell:
+    """Return what tells `shown` which stage goes on, and what is spent of the budget of it all."""
+    from colltune.cli.standing import cells_done, under_way
+
+    def tell(stage: str, now: Standing | str) -> None:
+        if shown.view.title != stage:
+            shown.phase(stage)
+        facts: tuple[str, ...] = ()
+        if not isinstance(now, str):
+            facts = cells_done(now) if stage == "measuring" else ()
+            now = under_way(now)
+        shown.spend(settings.spent_s(), settings.campaign.total_s, facts=facts, now=now)
+
+    return tell
+
+
+_HEADER = (
+    "collective",
+    "bytes",
+    "default runs",
+    "chosen",
+    "predicted",
+    "measured",
+    "launches",
+    "verdict",
+    "in effect",
+)
+
+
+def _show(result: TuneResult) -> None:
+    for problem in result.report.problems:
+        warn(problem)
+    for note in result.notes:
+        warn(f"note: {note}")
+    show(f"{result.context}; {result.shape.nodes} node x {result.shape.ppn} processes")
+    show(columns(_HEADER, [_cells(row) for row in result.rows]))
+    show()
+    share = result.timed_s / result.wall_s
+    show(
+        f"{result.wall_s:.0f} s in all, {share:.0%} of them in timed loops;"
+        f" {result.report.measurements} cells in {result.report.launches} launches"
+    )
+    show(f"dataset        {result.dataset_path}")
+    show(f"bundle         {result.bundle_path}")
+    show(f"configuration  {result.written.rules_path}")
+    if result.picture_path is not None:
+        show(f"picture        {result.picture_path}")
+    show("add this line to a job:")
+    show(f"  {result.written.job_line}")
+
+
+def _cells(row: Row) -> list[str]:
+    interval, measured = row.interval, row.measured
+    configuration = interval.configuration
+    if measured is not None and configuration.is_default:
+        configuration = measured.proposed
+    chosen = configuration.short
+    if configuration.is_default:
+        chosen = "default kept"
+    return [
+        row.collective,
+        range_text(interval.first_bytes, interval.last_bytes),
+        ", ".join(row.default_algorithms) or "?",
+        chosen,
+        f"{row.predicted:.2f}x" if row.predicted else "",
+        _measured(measured),
+        str(measured.launches) if measured else "",
+        _verdict(row),
+        _effect(row),
+    ]
+
+
+def _measured(found: Confirmation | None) -> str:
+    if found is None or found.gain is None:
+        return ""
+    return f"{found.gain:.2f}x [{found.lower:.2f}, {found.upper:.2f}]"
+
+
+def _verdict(row: Row) -> str:
+    mark = Mark.GOOD if row.verdict == "confirmed" else Mark.DOUBTFUL
+    return marked(row.verdict, mark) if row.verdict else ""
+
+
+def _effect(row: Row) -> str:
+    if row.in_effect is None:
+        return ""
+    return marked("yes", Mark.GOOD) if row.in_effect else marked("NO", Mark.BAD)
+
+
+def _show_json(result: TuneResult) -> None:
+    """Print everything as one JSON document."""
+    show_json(
+        {
+            "context": result.context,
+            "nodes": result.shape.nodes,
+            "ppn": result.shape.ppn,
+            "rows": [_row_json(row) for row in result.rows],
+            "wall_s": result.wall_s,
+            "timed_s": result.timed_s,
+            "phases_s": dict(result.phases_s),
+            "launches": result.report.launches,
+            "problems": result.report.problems,
+            "notes": list(result.notes),
+            "dataset": str(result.dataset_path),
+            "bundle": str(result.bundle_path),
+            "configuration": str(result.written.rules_path),
+            "parameters": str(result.written.parameter_path),
+            "picture": None if result.picture_path is None else str(result.picture_path),
+            "environment": result.written.environment,
+            "job_line": result.written.job_line,
+        }
+    )
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    interval, measured = row.interval, row.measured
+    withdrawn = measured.proposed if measured and interval.configuration.is_default else None
+    return {
+        "collective": row.collective,
+        "first_bytes": interval.first_bytes,
+        "last_bytes": interval.last_bytes,
+        "default_algorithms": list(row.default_algorithms),
+        "configuration": interval.configuration.id,
+        "predicted_gain": row.predicted,
+        "measured_gain": measured.gain if measured else None,
+        "measured_gain_lower": measured.lower if measured else None,
+        "measured_gain_upper": measured.upper if measured else None,
+        "launches": measured.launches if measured else 0,
+        "verdict": row.verdict or None,
+        "in_effect": row.in_effect,
+        "withdrawn": withdrawn.id if withdrawn else None,
+    }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress
 from colltune.cli.options import Json, Mpi, Quiet
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ def verify(
     """
     from colltune.bench import durations
     from colltune.cli import verify_report
-    from colltune.cli.console import progress
     from colltune.files import cache_folder
     from colltune.verify.proving import prove
     from colltune.verify.readability import Request, canary_of, readability

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.cli.console import progress, show, show_json
 from colltune.cli.options import Json, Quiet, Where
+from colltune.cli.sizes import parse_size
+from colltune.domain import Instance, Shape, parse_collective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from colltune.domain import Collective, Shape
+    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.cost_breakdown import Costs
     from colltune.models.cost_model import Rails
@@ -83,10 +86,7 @@ def what_if(
 
     Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
     """
-    from colltune.cli.console import progress, show, show_json
-    from colltune.cli.sizes import parse_size
     from colltune.cli.what_if_report import as_json, text
-    from colltune.domain import parse_collective
     from colltune.models.bundle import load
     from colltune.models.cost_model import Rails
     from colltune.models.cost_model import RailUse as Use
@@ -134,8 +134,6 @@ def _shapes(
     asked: WhatIf, now: str | None, nodes: int | None, ppn: int | None
 ) -> tuple[Shape, Shape]:
     """Return the shape now and then."""
-    from colltune.domain import Shape
-
     if now is not None:
         before = _shape(now)
         return before, Shape(nodes or before.nodes, ppn or before.ppn)
@@ -146,7 +144,6 @@ def _shapes(
 
 
 def _shape(text: str) -> Shape:
-    from colltune.domain import Shape
 
     nodes, _, ppn = text.lower().partition("x")
     if not all(part.isascii() and part.isdigit() and len(part) < 11 for part in (nodes, ppn)):
@@ -157,7 +154,6 @@ def _shape(text: str) -> Shape:
 def _situations(
     shapes: Sequence[Shape], rails: Sequence[Rails], collective: Collective, msize_bytes: int
 ) -> list[Situation]:
-    from colltune.domain import Instance
     from colltune.selector.what_if import Situation
 
     return [

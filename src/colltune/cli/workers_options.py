@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.errors import DataError
+
 if TYPE_CHECKING:
     from colltune.models.workers import Workers
 
@@ -34,7 +36,6 @@ def workers_of(
     """
     from dataclasses import replace
 
-    from colltune.errors import DataError
     from colltune.models.workers import BACKENDS, DASK
 
     changed = replace(default, jobs=default.jobs if jobs is None else jobs)

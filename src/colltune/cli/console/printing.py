@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from colltune.cli.console.terminal import takes_colours
-from colltune.text import bytes_text, printable, time_text
+from colltune.report.html.wording import bytes_text, printable, time_text
 
 __all__ = [
     "Mark",

@@ -26,6 +26,8 @@ _NAMED = re.compile(
 
 
 class AdjustFormat(Format):
+    """See `file_format.Format`."""
+
     name = NAME
     library = LIBRARY
     title = "Intel MPI's variables I_MPI_ADJUST_*"
@@ -45,6 +47,7 @@ class AdjustFormat(Format):
         return ""
 
     def parse(self, text: str, source: str, release: str) -> AdjustFile:
+        """Return what `release` makes of a list; lines that set nothing are findings."""
         catalogue_of(release)
         return AdjustFile(text, source, release)
 
@@ -125,7 +128,13 @@ def _written(grid: Grid, release: str, notes: tuple[str, ...]) -> Written:
 
 
 def value(sizes: Sizes) -> str:
-    """Return the value of a variable: ascending ends, the last entry without a range."""
+    """Return the value of a variable: ascending ends, the last entry without a range.
+
+    Raises
+    ------
+    LibraryError
+        If an end is one that the library does not read.
+    """
     words, first = [], 0
     for part in sizes:
         if part.last is None:

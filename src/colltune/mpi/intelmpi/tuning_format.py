@@ -25,6 +25,8 @@ _BUILT_IN: Sizes = (SizePart(None, presets.BUILT_IN),)
 
 
 class TuningFormat(Format):
+    """See `file_format.Format`."""
+
     name = NAME
     library = LIBRARY
     title = "Intel MPI's tuning file (I_MPI_TUNING)"
@@ -43,6 +45,7 @@ class TuningFormat(Format):
         return ""
 
     def parse(self, text: str, source: str, release: str) -> TuningFile:
+        """Return what `release` makes of a file; what is no JSON is dropped, as there."""
         catalogue_of(release)
         return TuningFile(text, source, release)
 
@@ -70,6 +73,7 @@ class TuningFormat(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
+        """Return I_MPI_TUNING."""
         return activation.tuning_environment(release, paths)
 
 

@@ -60,7 +60,13 @@ class Listed:
 
 
 def parse(text: str, source: str, release: str) -> Listed:
-    """Return the variables that a list sets."""
+    """Return the variables that a list sets.
+
+    Raises
+    ------
+    LibraryError
+        If it sets none of MPICH's, or the release is not supported.
+    """
     catalogue_of(release)
     assignments, strange, foreign = [], [], []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):

@@ -124,7 +124,13 @@ def brief(message: str) -> str:
 
 
 def test(key: str) -> Test:
-    """Return the test of a key that is known to be one."""
+    """Return the test of a key that is known to be one.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
     found = parsed_test(key)
     if found is None:
         raise ValueError(key)

@@ -73,6 +73,7 @@ class MpichJson(Format):
         return ""
 
     def parse(self, text: str, source: str, release: str) -> ParsedTree:
+        """Return what `release` makes of a file."""
         return ParsedTree(release, source, read(text, source, release))
 
     def write(
@@ -88,7 +89,13 @@ class MpichJson(Format):
         return Written(NAME, release, texts, tuple(plan.notes))
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return a file's tree for another release, or a list of variables as a tree."""
+        """Return a file's tree for another release, or a list of variables as a tree.
+
+        Raises
+        ------
+        LibraryError
+            If the file ends programs, or tests before it asks for the collective.
+        """
         if not isinstance(parsed, ParsedTree):
             return self._converted_variables(parsed, release)
         if parsed.reading.fatal:
@@ -117,6 +124,11 @@ class MpichJson(Format):
         Without a file for the device, neither told nor found beside the main one, its own
         collectives are switched off: otherwise they would go first, and this tree would be asked
         for their parts only.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
         """
         catalogue_of(release)
         for path in paths.values():

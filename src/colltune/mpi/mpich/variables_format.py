@@ -41,6 +41,7 @@ class MpichVariables(Format):
         return ""
 
     def parse(self, text: str, source: str, release: str) -> ParsedVariables:
+        """Return what `release` makes of a list."""
         return ParsedVariables(source, parse(text, source, release))
 
     def write(
@@ -50,6 +51,11 @@ class MpichVariables(Format):
 
         The device's own collectives are switched off for these collectives, as when they are
         measured; where an algorithm cannot run, the library decides.
+
+        Raises
+        ------
+        LibraryError
+            If the table is one of another library.
         """
         catalogue_of(release)
         if table.library != LIBRARY:
@@ -67,7 +73,13 @@ class MpichVariables(Format):
         return _written(release, found, notes)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return the choices of a list or a tree, as far as each holds for all calls."""
+        """Return the choices of a list or a tree, as far as each holds for all calls.
+
+        Raises
+        ------
+        LibraryError
+            If the file is one of another library, or ends programs.
+        """
         catalogue_of(release)
         notes: list[str] = []
         if isinstance(parsed, ParsedVariables):
@@ -94,6 +106,11 @@ class MpichVariables(Format):
         """Return what the list sets: no variable names a list, so that all of it is exported.
 
         Where the list cannot be read, there is nothing to return.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
         """
         for path in paths.values():
             if not PurePath(path).is_absolute():

@@ -37,7 +37,9 @@ class TunedRules(Protocol):
         ...
 
     @property
-    def dropped(self) -> str: ...
+    def dropped(self) -> str:
+        """Why the release ignores the file as a whole; empty if it reads it."""
+        ...
 
     def match(self, call: Call) -> TunedMatch | None:
         """Return the rule that the release looks at for `call`; None if there is none.
@@ -80,7 +82,9 @@ class HanRules(Protocol):
         ...
 
     @property
-    def dropped(self) -> str: ...
+    def dropped(self) -> str:
+        """Why the release ignores the file as a whole; empty if it reads it."""
+        ...
 
     def match(
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int

@@ -23,6 +23,11 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
     Whatever the table does not say, and whatever cannot be written safely, is left to the library;
     the notes tell the latter. `builtin_operations_only` says that the program never reduces with an
     operation that does not commute.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported or the table is not one of Open MPI's.
     """
     chooser = Chooser(
         release,

@@ -51,7 +51,13 @@ class TableFormat(Format):
         return why_not_told(self.mpi, release, self.mpi.canonical(release, configuration))
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        """Return what libcolltune makes of a table beside `release`."""
+        """Return what libcolltune makes of a table beside `release`.
+
+        Raises
+        ------
+        LibraryError
+            If it is no table, or one of another version, or `release` is not supported.
+        """
         self.mpi.catalogue_of(release)
         version_of(text, source)
         try:
@@ -76,14 +82,26 @@ class TableFormat(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
-        """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T."""
+        """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T.
+
+        Raises
+        ------
+        LibraryError
+            If the table is one of another library, or the release is not supported.
+        """
         self.mpi.catalogue_of(release)
         writer = TableWriter(self.mpi, release, builtin_operations_only=builtin_operations_only)
         text = rendered(writer.content(table))
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return a table for another release."""
+        """Return a table for another release.
+
+        Raises
+        ------
+        LibraryError
+            If it is no table of the same library, or is dropped.
+        """
         self.mpi.catalogue_of(release)
         if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
             raise LibraryError(
@@ -100,6 +118,11 @@ class TableFormat(Format):
         """Return the variables that preload libcolltune and name the table.
 
         ``paths["library"]`` is where it was compiled; without it the loader looks for its name.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
         """
         if not PurePath(paths[""]).is_absolute():
             raise LibraryError(f"{paths['']}: the path of a table must be absolute")

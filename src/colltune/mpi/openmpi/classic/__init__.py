@@ -23,6 +23,8 @@ _FIRST_BYTES, _ENOUGH = 65536, 0.9
 
 
 class OpenMpiClassic(Format):
+    """See `file_format.Format`."""
+
     name = NAME
     library = LIBRARY
     title = "Open MPI's classic rules file for coll/tuned"
@@ -31,11 +33,13 @@ class OpenMpiClassic(Format):
     leaves_parts = True
 
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
+        """See `file_format.Format`: coll/han's setups are no algorithms of coll/tuned."""
         if han_setups.is_setup(configuration):
             return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
         return super().why_not_expressed(release, configuration)
 
     def recognises(self, text: str) -> bool:
+        """See `file_format.Format`."""
         head = text[:_FIRST_BYTES].removeprefix("\ufeff")
         if head.startswith(_HEADER):
             return True
@@ -44,19 +48,28 @@ class OpenMpiClassic(Format):
         return numbers > _ENOUGH * len(words) and not _OTHERS & {word.lower() for word in words}
 
     def unreadable_by(self, release: str) -> str:
-        """All releases read it, each in its own way."""
+        """See `file_format.Format`: all releases read it, each in its own way."""
         catalogue_of(release)
         return ""
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        """See `file_format.Format`: the library takes any text, so that none is an error."""
         return ClassicFile(text, source, release)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
+        """See `writer.write`."""
         return writer.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """See `converting.convert`.
+
+        Raises
+        ------
+        LibraryError
+            If its own release drops the file.
+        """
         catalogue_of(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
@@ -65,7 +78,7 @@ class OpenMpiClassic(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """Use coll/han's file is used where the job may span nodes."""
+        """See `activation.activation`; coll/han's file is used where the job may span nodes."""
         dispatch = paths.get(writer.DISPATCH)
         parameters = activation.activation(
             release,

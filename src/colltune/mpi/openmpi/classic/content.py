@@ -122,7 +122,13 @@ class _Reader:
         return self.found
 
     def _next(self, what: str, *, count: bool = False) -> Number:
-        """Return the next number, which is `what` and must not be negative."""
+        """Return the next number, which is `what` and must not be negative.
+
+        Raises
+        ------
+        _EndError
+            If there is none.
+        """
         number = self.numbers.next()
         if number is None:
             cut = (

@@ -52,6 +52,11 @@ def convert(parsed: ParsedFile, release: str) -> Written:
     """Return a classic file for `release` that says what `parsed` does.
 
     The notes tell what cannot be kept, each with its line.
+
+    Raises
+    ------
+    LibraryError
+        If the file is none with rules for coll/tuned.
     """
     converter = _Converter(release)
     found = converter.ranges(parsed)
@@ -73,7 +78,13 @@ class _Converter:
         self.notes: list[str] = []
 
     def ranges(self, parsed: ParsedFile) -> Ranges:
-        """Return what a file says, by communicator sizes."""
+        """Return what a file says, by communicator sizes.
+
+        Raises
+        ------
+        LibraryError
+            If it is no file with rules for coll/tuned.
+        """
         if not isinstance(parsed, RangedFile):
             raise LibraryError(
                 f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"

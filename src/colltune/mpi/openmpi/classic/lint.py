@@ -25,6 +25,7 @@ _SORT = "sort the sizes in ascending order"
 
 
 def findings(file: ClassicFile) -> tuple[Finding, ...]:
+    """Return everything that is wrong with `file`, by line."""
     found = [*_whole(file), *_words(file)]
     seen: set[int] = set()
     for section in file.content.sections:

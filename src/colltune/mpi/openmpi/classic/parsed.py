@@ -56,6 +56,7 @@ class ClassicFile:
 
     @property
     def dropped(self) -> str:
+        """Why the release ignores the file as a whole; empty if it reads it."""
         if self.by_ranges and self.text.lstrip().startswith("{"):
             return "it is JSON, which this release does not read as a classic file"
         if not self.content.drops:
@@ -65,10 +66,12 @@ class ClassicFile:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
+        """All rules in the order of the file, also those that are never reached."""
         return tuple(self._rules.values())
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
+        """Everything that is wrong, by line."""
         from colltune.mpi.openmpi.classic import lint  # noqa: PLC0415 (only where it is asked for)
 
         return lint.findings(self)
@@ -125,6 +128,7 @@ class ClassicFile:
         return TunedMatch(self.rule_of(rule), _numbers(rule), reason)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        """Return the communicator sizes from which on another decision may hold, ascending."""
         if collective not in self.sections or self.dropped:
             return ()
         starts = self.communicators(collective).starts
@@ -133,6 +137,7 @@ class ClassicFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
+        """Return the message sizes (``msize_bytes``) at which the decision may change."""
         section = self.sections.get(collective)
         if section is None or self.dropped:
             return (0,)

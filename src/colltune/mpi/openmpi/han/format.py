@@ -24,6 +24,8 @@ _COMMENT = re.compile("#[^\n]*")
 
 
 class OpenMpiHan(Format):
+    """See `file_format.Format`."""
+
     name = NAME
     library = LIBRARY
     title = "Open MPI's dynamic rules for coll/han"
@@ -32,15 +34,17 @@ class OpenMpiHan(Format):
     leaves_parts = True
 
     def recognises(self, text: str) -> bool:
+        """See `file_format.Format`."""
         plain = _COMMENT.sub("", text[:_FIRST_BYTES]).lstrip()
         return plain[:1].isdecimal() and bool(_COMPONENT.search(plain))
 
     def unreadable_by(self, release: str) -> str:
-        """All supported releases read it."""
+        """See `file_format.Format`: all supported releases read it."""
         catalogue_of(release)
         return ""
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        """See `file_format.Format`."""
         catalogue = catalogue_of(release)
         found = reading.read(text, catalogue)
         findings = list(found.findings)
@@ -60,10 +64,17 @@ class OpenMpiHan(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
-        """All components keep the order of operands."""
+        """See `file_format.Format`; all components keep the order of operands."""
         return writer.write(table, release)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If the file is dropped, ends programs, or speaks of coll/tuned.
+        """
         catalogue_of(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
@@ -79,7 +90,13 @@ class OpenMpiHan(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """4.1 needs coll/han's priority raised."""
+        """See `file_format.Format`; 4.1 needs coll/han's priority raised.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
+        """
         path = Path(paths[""])
         if not path.is_absolute():
             raise LibraryError(f"{path}: the path of a rules file must be absolute")

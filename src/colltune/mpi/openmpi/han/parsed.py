@@ -67,6 +67,7 @@ class HanFile:
         )
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """See `file_format.ParsedFile`."""
         if environment is None:
             wanted = parameters(self.release, self.source or NAME)
             environment = {f"{PREFIX}{name}": value for name, value in wanted.items()}
@@ -83,6 +84,7 @@ class HanFile:
         return replace(outcome, rule=match.rule, chosen=chosen, configuration=runs)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        """See `file_format.ParsedFile`."""
         found = self.of(collective, HanLevel.GLOBAL_COMMUNICATOR)
         sizes = {c.first_size for c in found.communicators} if found is not None else set()
         return tuple(sorted(s for s in sizes if 0 < s <= _LARGEST_COMM_SIZE))
@@ -90,6 +92,7 @@ class HanFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
+        """See `file_format.ParsedFile`."""
         found = self.of(collective, HanLevel.GLOBAL_COMMUNICATOR)
         if found is None or collective in _NO_SIZE:
             return (0,)

@@ -80,7 +80,13 @@ class _Reader:
         self.reading = Reading()
 
     def file(self) -> None:
-        """Read the whole file."""
+        """Read the whole file.
+
+        Raises
+        ------
+        _StopError
+            Where coll/han stops reading.
+        """
         count = self.count("the number of collectives")
         if not count:
             raise _StopError(self.scanner.line, "it holds no collective", "write how many follow")
@@ -154,7 +160,13 @@ class _Reader:
     def communicator(
         self, name: str, known: Collective | None, *, first: bool
     ) -> CommunicatorRules:
-        """Read the rules for one size of communicators."""
+        """Read the rules for one size of communicators.
+
+        Raises
+        ------
+        _StopError
+            Where coll/han stops reading.
+        """
         size = self.number("a communicator size")
         line = self.scanner.line
         if size < 1 or (first and size > 1):
@@ -168,7 +180,13 @@ class _Reader:
         return CommunicatorRules(line, as_int(size), tuple(rules))
 
     def rule(self, name: str, known: Collective | None, *, first: bool) -> SizeRule:
-        """Read one rule."""
+        """Read one rule.
+
+        Raises
+        ------
+        _StopError
+            Where coll/han stops reading.
+        """
         size = self.scanner.size()
         if size is None:
             raise self.ended("a message size")
@@ -199,7 +217,13 @@ class _Reader:
         return SizeRule(rule, size, component, algorithm)
 
     def algorithm(self, name: str, known: Collective | None) -> str:
-        """Return the algorithm after ``@`` by its name."""
+        """Return the algorithm after ``@`` by its name.
+
+        Raises
+        ------
+        _StopError
+            If coll/han has none of that name.
+        """
         word = self.word("an algorithm")
         if word == DEFAULT:
             return DEFAULT

@@ -111,7 +111,13 @@ def configuration_of(
 
 
 def component_of(catalogue: Catalogue, configuration: Configuration) -> tuple[str, str]:
-    """Return component and algorithm that a configuration stands for."""
+    """Return component and algorithm that a configuration stands for.
+
+    Raises
+    ------
+    KeyError
+        If it names no component, or none that serves the collective across nodes.
+    """
     if configuration.is_default:
         return default_component(catalogue, configuration.collective), ""
     for component, algorithm in _choices(catalogue, configuration.collective):

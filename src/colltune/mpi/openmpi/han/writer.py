@@ -34,7 +34,13 @@ _NO_BLANKS = "Written by colltune. All ranks must read the same file."
 
 
 def write(table: DecisionTable, release: str) -> Written:
-    """Return the components that `table` names, for communicators of exactly its sizes."""
+    """Return the components that `table` names, for communicators of exactly its sizes.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported or the table is not one of Open MPI's.
+    """
     check_library(table)
     writer = _Writer(release)
     content = writer.content(table)

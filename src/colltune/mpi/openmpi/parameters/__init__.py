@@ -30,6 +30,8 @@ _OWN = re.compile(
 
 
 class OpenMpiParameters(Format):
+    """See `file_format.Format`."""
+
     name = NAME
     library = LIBRARY
     title = "Open MPI's parameters (mca-params.conf, --tune, environment)"
@@ -38,14 +40,22 @@ class OpenMpiParameters(Format):
     leaves_parts = True
 
     def recognises(self, text: str) -> bool:
+        """See `file_format.Format`."""
         return _OWN.search(text[:_FIRST_BYTES].removeprefix("\ufeff")) is not None
 
     def unreadable_by(self, release: str) -> str:
-        """All releases read it."""
+        """See `file_format.Format`: all releases read it."""
         catalogue_of(release)
         return ""
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            Also if no line sets a parameter, while others stand there.
+        """
         catalogue_of(release)
         settings = reading.read(text)
         if settings.others and not settings.found:
@@ -59,9 +69,17 @@ class OpenMpiParameters(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
+        """See `writing.write`."""
         return writing.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """See `writing.convert`.
+
+        Raises
+        ------
+        LibraryError
+            If its own release drops the file.
+        """
         catalogue_of(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
@@ -70,7 +88,13 @@ class OpenMpiParameters(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """Name the file; the users' and the system's parameter files stay in effect."""
+        """See `file_format.Format`; the users' and the system's parameter files stay in effect.
+
+        Raises
+        ------
+        LibraryError
+            If a path is relative.
+        """
         catalogue_of(release)
         path = Path(paths[""])
         if not path.is_absolute():

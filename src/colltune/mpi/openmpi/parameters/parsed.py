@@ -66,6 +66,7 @@ class ParameterFile:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
+        """Everything that is wrong, by line."""
         from colltune.mpi.openmpi.parameters import lint  # noqa: PLC0415 (only where asked for)
 
         return lint.findings(self)
@@ -110,6 +111,7 @@ class ParameterFile:
         return replace(outcome, rule=rule, chosen=rule.configuration)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        """Return the communicator sizes from which on another decision may hold, ascending."""
         named = [parsed for parsed in (self.tuned, self.han) if parsed]
         sizes = {size for parsed in named for size in parsed.comm_sizes(collective)}
         return tuple(sorted(sizes | ({2} if collective in self.forced else set())))
@@ -117,6 +119,7 @@ class ParameterFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
+        """Return the message sizes (``msize_bytes``) at which the decision may change."""
         points = {0}
         for parsed in (self.tuned, self.han):
             if parsed is not None:

@@ -70,7 +70,13 @@ def _only_for_two(release: str, choice: Configuration) -> bool:
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
-    """Return what `parsed` says in all cases alike, or its parameters, for `release`."""
+    """Return what `parsed` says in all cases alike, or its parameters, for `release`.
+
+    Raises
+    ------
+    LibraryError
+        If it has no rules for coll/tuned and is no parameter file.
+    """
     if isinstance(parsed, ParameterFile):
         return _parameters(parsed, release)
     if not isinstance(parsed, RangedFile):

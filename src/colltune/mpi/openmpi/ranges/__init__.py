@@ -26,6 +26,8 @@ _FIRST_SERIES = 6
 
 
 class OpenMpiJson(Format):
+    """See `file_format.Format`."""
+
     name = NAME
     library = LIBRARY
     title = "Open MPI's JSON rules for coll/tuned (6.0 and later)"
@@ -34,21 +36,30 @@ class OpenMpiJson(Format):
     leaves_parts = True
 
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
-        """Coll/han's setups are no algorithms of coll/tuned."""
+        """See `file_format.Format`: coll/han's setups are no algorithms of coll/tuned."""
         if han_setups.is_setup(configuration):
             return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
         return super().why_not_expressed(release, configuration)
 
     def recognises(self, text: str) -> bool:
+        """See `file_format.Format`."""
         return text.lstrip("\ufeff \t\r\n").startswith("{") and bool(_OWN_KEYS.search(text))
 
     def unreadable_by(self, release: str) -> str:
+        """See `file_format.Format`."""
         series = catalogue_of(release).series
         if int(series.partition(".")[0]) >= _FIRST_SERIES:
             return ""
         return f"Open MPI {release} reads classic rules files only; JSON came with 6.0"
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If it is no JSON.
+        """
         unreadable = self.unreadable_by(release)
         plain = text.removeprefix("\ufeff")
         if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
@@ -76,12 +87,26 @@ class OpenMpiJson(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If `release` does not read the format.
+        """
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; write the format openmpi-classic for it")
         return writer.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """See `file_format.Format`.
+
+        Raises
+        ------
+        LibraryError
+            If `release` does not read the format, or the file is dropped or says something else.
+        """
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; convert to openmpi-classic for it")
@@ -98,6 +123,7 @@ class OpenMpiJson(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
+        """See `file_format.Format`."""
         dispatch = paths.get(writer.DISPATCH)
         return activation.environment(
             activation.activation(

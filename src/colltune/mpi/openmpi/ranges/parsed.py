@@ -48,6 +48,7 @@ class ParsedRanges:
         return TunedMatch(found.rule, found.numbers, self._reason(call, compared, found))
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """See `file_format.ParsedFile`."""
         if environment is None:
             environment = {
                 f"{PREFIX}{setup.USE_RULES}": "1",
@@ -58,6 +59,7 @@ class ParsedRanges:
         return setup.decide(self.release, call, environment, tuned=self)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        """See `file_format.ParsedFile`."""
         ends: set[int] = set()
         for communicator in self.ranges.get(collective, ()):
             if communicator.first_size <= communicator.last_size:
@@ -67,6 +69,7 @@ class ParsedRanges:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
+        """See `file_format.ParsedFile`."""
         points = {0}
         entry = entry_of(self.release, collective)
         factor = comm_size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1

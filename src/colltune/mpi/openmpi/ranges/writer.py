@@ -32,7 +32,13 @@ class _Entry:
 
 
 def write(table: DecisionTable, release: str, *, builtin_operations_only: bool) -> Written:
-    """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
+    """Return `table` as JSON rules, and the file that makes coll/han hand the calls on.
+
+    Raises
+    ------
+    LibraryError
+        If the release is not supported or the table is not one of Open MPI's.
+    """
     chooser = Chooser(release, builtin_operations_only=builtin_operations_only)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     collectives = chooser.catalogue.collectives

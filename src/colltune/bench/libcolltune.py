@@ -15,15 +15,7 @@ VARIABLE = "COLLTUNE_INTERPOSED"
 
 
 def compiled(found: Installation) -> Path:
-    """Return libcolltune for an installed MPI, compiled at first use.
-
-    Raises
-    ------
-    ProgramError
-        If the compiler is missing or fails.
-    OutputError
-        If the cache folder cannot be written.
-    """
+    """Return libcolltune for an installed MPI, compiled at first use."""
     return build.interposed_library(
         found.mpicc, found.compile_line, None, found.launch_environment()
     )
@@ -33,14 +25,6 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
     """Return libcolltune for a release: the one that COLLTUNE_INTERPOSED names, or compiled.
 
     `mpi` names the installed MPI.
-
-    Raises
-    ------
-    ProgramError
-        If that file is not there, others can change it, another release is installed, or there is
-        no compiler.
-    OutputError
-        If the cache folder cannot be written.
     """
     named = os.environ.get(VARIABLE)
     if named:

@@ -1,4 +1,4 @@
-"""What `colltune pack` makes, and the folder that holds it.
+"""The configuration of one application by its profile, and the folder that holds it.
 
 Format history of ``manifest.json``
 -----------------------------------
@@ -15,78 +15,46 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from colltune.cli.configuration import WrittenConfiguration, write_for_job
 from colltune.dataset.profile import Profile
-from colltune.dataset.profile_file import read_profiles
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
-from colltune.files import whole
-from colltune.models.bundle import Bundle, load
+from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.selector.application import application_table, calls_on
 from colltune.selector.configuration import Rendered, Target, rendered, selector_for
 from colltune.selector.decision_table import Intervals
+from colltune.selector.job_files import WrittenConfiguration, write_rendered, write_text
 from colltune.selector.profiled import Outlook, outlook
-
-if TYPE_CHECKING:
-    from colltune.cli.console import Progress
 
 FORMAT = "colltune-pack"
 FORMAT_VERSION = 1
-_MANIFEST, _README, _SCRIPT = "manifest.json", "README.txt", "env.sh"
+SCRIPT = "env.sh"
+_MANIFEST, _README = "manifest.json", "README.txt"
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of the verb."""
-
-    profiles: tuple[Path, ...]
-    programs: tuple[str, ...]
-    bundle: Path
-    nodes: int
-    ppn: int
-    format_name: str | None
-    release: str | None
-    builtin_operations_only: bool
-    caution: float
-
-    def packed(self, progress: Progress) -> Packed:
-        """Decide.
-
-        Raises
-        ------
-        DataError, BundleError, LibraryError
-            If the profile or the bundle cannot be read, or are of different libraries, or the
-            configuration cannot be written for that release.
-        """
-        profile = read_profiles(self.profiles, self.programs)
-        bundle = load(self.bundle)
-        target = Target.named(
-            self.format_name or profile.library,
-            self.release or profile.release,
-            builtin_operations_only=self.builtin_operations_only,
+def pack(profile: Profile, bundle: Bundle, target: Target, shape: Shape, guard: Guard) -> Packed:
+    """Decide for one application what its profile says that it uses, on a job of `shape`."""
+    if target.form.library != profile.library:
+        raise DataError(
+            f"the application ran with {profile.library}; a configuration for"
+            f" {target.form.library} would say nothing about it"
         )
-        if target.form.library != profile.library:
-            raise DataError(
-                f"the application ran with {profile.library}; a configuration for"
-                f" {target.form.library} would say nothing about it"
-            )
-        progress.phase("deciding")
-        selector = selector_for(bundle, target, guard=Guard(caution=self.caution))
-        shape = Shape(self.nodes, self.ppn)
-        calls = calls_on(profile, shape)
-        made = rendered(target, application_table(selector, calls, target))
-        notes = [*_carried_over(profile, shape)]
-        notes += [
+    selector = selector_for(bundle, target, guard=guard)
+    calls = calls_on(profile, shape)
+    made = rendered(target, application_table(selector, calls, target))
+    notes = [
+        *_carried_over(profile, shape),
+        *(
             f"communicators of {n} processes are left to the library: how some of them lie on"
             " nodes is not known"
             for n in calls.left_out
-        ]
-        made = replace(made, written=replace(made.written, notes=(*made.written.notes, *notes)))
-        return Packed(profile, bundle, made, outlook(profile, selector))
+        ),
+    ]
+    made = replace(made, written=replace(made.written, notes=(*made.written.notes, *notes)))
+    return Packed(profile, bundle, made, outlook(profile, selector))
 
 
 def _carried_over(profile: Profile, shape: Shape) -> Iterator[str]:
@@ -113,19 +81,18 @@ class Packed:
         """What is chosen."""
         return self.made.table
 
-    def write(self, folder: Path) -> WrittenConfiguration:
+    def write(
+        self, folder: Path, interposed: Path | None, notes: tuple[str, ...]
+    ) -> WrittenConfiguration:
         """Write the folder's files; the configuration first, what names it last.
 
-        Raises
-        ------
-        OutputError
-            If one cannot be written.
+        `interposed` is where libcolltune lies, `notes` are what is to be told of it.
         """
-        written = write_for_job(self.made, folder / self.made.target.form.name)
-        _write(folder / _SCRIPT, f"# source this file in the job\n{written.job_line}\n")
-        _write(folder / _README, self._readme(folder.absolute(), written))
+        written = write_rendered(self.made, folder / self.made.target.form.name, interposed, notes)
+        write_text(folder / SCRIPT, f"# source this file in the job\n{written.job_line}\n")
+        write_text(folder / _README, self._readme(folder.absolute(), written))
         manifest = json.dumps(self.as_dict(written), indent=2, allow_nan=False)
-        _write(folder / _MANIFEST, f"{manifest}\n")
+        write_text(folder / _MANIFEST, f"{manifest}\n")
         return written
 
     def as_dict(self, written: WrittenConfiguration) -> dict[str, Any]:
@@ -142,10 +109,10 @@ class Packed:
             "release": written.written.release,
             "shape": str(self.table.shape),
             "configuration_format": written.written.format,
-            "files": [*self.made.names(main).values(), written.parameter_path.name, _SCRIPT],
+            "files": [*self.made.names(main).values(), written.parameter_path.name, SCRIPT],
             "environment": written.environment,
             "start_line": written.start_line,
-            "chosen": list(self._chosen()),
+            "chosen": list(self.chosen()),
             "saving": {
                 "expected": saving.expected_s / total_s,
                 "least": saving.least_s / total_s,
@@ -155,37 +122,17 @@ class Packed:
             "notes": list(written.written.notes),
         }
 
-    def show(self, written: WrittenConfiguration) -> None:
-        """Print what was chosen, and how the job is started."""
-        from colltune.cli.console import columns, range_text, show, warn
-
-        for note in written.written.notes:
-            warn(f"note: {note}")
-        rows = [
-            [
-                found["collective"],
-                str(found["shape"] or found["nprocs"]),
-                range_text(found["first_bytes"], found["last_bytes"]),
-                found["configuration"],
-            ]
-            for found in self._chosen()
-        ]
-        if rows:
-            show(columns(["collective", "processes", "bytes", "configuration"], rows))
-        show(self._expected())
-        show(f"{written.written.format} for {self.table.library} {written.written.release}:")
-        show(f"  {written.rules_path}")
-        show(f"add to the job: . {written.rules_path.with_name(_SCRIPT)}")
-        show(f"or start it with: {written.start_line}")
-
-    def _expected(self) -> str:
+    @property
+    def expected(self) -> str:
+        """What share of the run is expected to be saved, in words."""
         total_s = max(self.profile.process_s, 1e-300)
         expected, least, most = (s / total_s for s in self.foreseen.saving)
         unknown = self.foreseen.unknown_s / max(self.profile.collectives_s, 1e-300)
         text = f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%})"
         return text + (f"; not known for {unknown:.1%} of the time in collectives")
 
-    def _chosen(self) -> Iterator[dict[str, Any]]:
+    def chosen(self) -> Iterator[dict[str, Any]]:
+        """Yield the decisions as the manifest has them, without those left to the library."""
         table = self.table
         keyed: list[tuple[Collective, int, str | None, Intervals]]
         keyed = [(c, n, None, i) for (c, n), i in table.rules.items()]
@@ -210,21 +157,16 @@ class Packed:
             "",
             "In the job, before mpirun or srun:",
             "",
-            f"    . {folder / _SCRIPT}",
+            f"    . {folder / SCRIPT}",
             "",
             "or start it with:",
             "",
             f"    {written.start_line}",
             "",
-            f"It is {self._expected()}.",
+            f"It is {self.expected}.",
             "Everything that the application was not seen to call is left to the library.",
             "The paths are absolute: move nothing, but pack again where it is to lie.",
             f"{_MANIFEST} says what it was made from.",
             *(f"Note: {note}." for note in written.written.notes),
         ]
         return "\n".join(lines) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
-    with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

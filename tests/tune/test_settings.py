@@ -10,8 +10,8 @@ import pytest
 
 from colltune import process
 from colltune.bench.campaign_file import laptop
-from colltune.cli.tune_settings import Settings
 from colltune.errors import BudgetError, ProgramError
+from colltune.tune.settings import Settings
 
 
 def _settings(spent_s: float) -> Settings:

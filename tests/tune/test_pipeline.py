@@ -16,10 +16,6 @@ from colltune.bench.backends import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign
-from colltune.cli import tune_pipeline
-from colltune.cli.console import progress
-from colltune.cli.tune_pipeline import TuneResult
-from colltune.cli.tune_settings import Settings
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
@@ -30,6 +26,9 @@ from colltune.mpi import trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import Contest
+from colltune.tune import pipeline
+from colltune.tune.pipeline import TuneResult
+from colltune.tune.settings import Settings, slowdown
 from colltune.verify.confirm import confirming
 
 NOWHERE = Path("/nowhere")
@@ -151,12 +150,11 @@ def tuned(
     def run(
         launch_s: float, step_s: float = 0.0, compile_s: float = 0.0, learner: str = "auto"
     ) -> TuneResult:
-        monkeypatch.setattr(tune_pipeline, "fit", _Fitting(clock, step_s))
+        monkeypatch.setattr(pipeline, "fit", _Fitting(clock, step_s))
         monkeypatch.setattr(trace, "build", lambda *_: NOWHERE)
         settings = Settings(CAMPAIGN, tmp_path, learner, False, 1, clock.now_s)
         backend = cast(NativeBackend, _Slow(clock, launch_s, compile_s))
-        with progress("tuning", quiet=True) as shown:
-            return tune_pipeline.run(settings, MPI, backend, shown)
+        return pipeline.tune(settings, MPI, backend, lambda _stage, _now: None)
 
     return run
 
@@ -191,7 +189,7 @@ def test_what_was_not_measured_again_is_withdrawn(
     tuned: Tuned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without time for a single launch nothing is kept, in the file or in the bundle."""
-    monkeypatch.setattr(tune_pipeline, "confirming", _no_time)
+    monkeypatch.setattr(pipeline, "confirming", _no_time)
     result = tuned(0.3)
     rows = [row for row in result.rows if row.verdict]
     assert {row.verdict for row in rows} == {"withdrawn, not measured"}
@@ -247,6 +245,6 @@ def test_how_slow_this_process_is(clock: _Clock, monkeypatch: pytest.MonkeyPatch
     """It is the time that went by for each second computed, never less than one."""
     computed: Any = lambda: 2.0  # noqa: E731
     monkeypatch.setattr(time, "process_time", computed)
-    assert tune_pipeline.slowdown(992.0, 0.0) == 4.0
-    assert tune_pipeline.slowdown(999.5, 1.0) == 1.0
-    assert tune_pipeline.slowdown(900.0, 2.0) == 1.0
+    assert slowdown(992.0, 0.0) == 4.0
+    assert slowdown(999.5, 1.0) == 1.0
+    assert slowdown(900.0, 2.0) == 1.0

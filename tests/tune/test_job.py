@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from colltune.cli.tune_verdict import grid, unproven, without_same
-from colltune.decisions import Interval, Status
+from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.mpi import library
+from colltune.tune.job import Job, without_same
 
 BCAST, SHAPE = Collective.BCAST, Shape(1, 4)
 CHAIN = Configuration("openmpi", BCAST, "chain")
 DEFAULT = Configuration.default("openmpi", BCAST)
 SIZES = (4, 64, 1024, 16384)
 WHOLE = Interval(0, 1 << 20, CHAIN)
+JOB = Job(SHAPE, SIZES, library("openmpi"), "5.0.11")
 WHEN = "2026-11-22T10:00:00+00:00"
 
 
@@ -22,7 +24,9 @@ def test_what_no_measurement_proved_is_withdrawn() -> None:
     """A choice that was only predicted is given back, what was confirmed or left is not."""
     confirmed = replace(WHOLE, status=Status.CONFIRMED)
     left = Interval(0, None, DEFAULT)
-    found = unproven(SHAPE, [(BCAST, confirmed), (BCAST, left), (BCAST, WHOLE)], WHEN)
+    rules: dict[tuple[Collective, int], tuple[Interval, ...]]
+    rules = {(BCAST, SHAPE.nprocs): (confirmed, left, WHOLE)}
+    found = JOB.unproven(DecisionTable("openmpi", SHAPE, rules), WHEN)
     (only,) = found
     assert (only.configuration, only.proposed, only.launches) == (DEFAULT, CHAIN, 0)
     assert (only.first_bytes, only.last_bytes) == (0, 1 << 20)
@@ -31,7 +35,7 @@ def test_what_no_measurement_proved_is_withdrawn() -> None:
 
 def test_what_the_library_does_by_itself_is_left_to_it() -> None:
     """The range around a size where the default is the chosen algorithm is not written."""
-    instances = grid(BCAST, SHAPE, WHOLE, SIZES)
+    instances = JOB.instances(BCAST, WHOLE)
     parts = without_same(DEFAULT, WHOLE, instances, instances[:2])
     assert [(p.first_bytes, p.last_bytes, p.configuration) for p in parts] == [
         (0, 255, DEFAULT),
@@ -44,12 +48,12 @@ def test_what_the_library_does_by_itself_is_left_to_it() -> None:
 def test_what_is_left_to_the_library_stays_so() -> None:
     """An interval of the default is not split."""
     left = Interval(0, None, DEFAULT)
-    instances = grid(BCAST, SHAPE, left, SIZES)
+    instances = JOB.instances(BCAST, left)
     assert without_same(DEFAULT, left, instances, instances) == [left]
 
 
 @pytest.mark.parametrize(("first", "last", "sizes"), [(0, 64, [4, 64]), (65, None, [1024, 16384])])
 def test_the_grid_is_what_lies_inside(first: int, last: int | None, sizes: list[int]) -> None:
     """Both ends of an interval belong to it."""
-    found = grid(BCAST, SHAPE, Interval(first, last, CHAIN), SIZES)
+    found = JOB.instances(BCAST, Interval(first, last, CHAIN))
     assert found == [Instance(BCAST, SHAPE, size) for size in sizes]

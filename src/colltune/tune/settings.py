@@ -1,4 +1,4 @@
-"""What `colltune tune` was asked for, and what is left of its budget.
+"""What a tuning was asked for, and what is left of its budget.
 
 The budget is a hard limit, so that every stage has a moment at which it is cut short. What a stage
 needs is known for an idle core; it takes as much longer as this process has less than one.
@@ -11,14 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltune import process
 from colltune.bench.campaign import Campaign
 from colltune.errors import BudgetError, ProgramError
-
-if TYPE_CHECKING:
-    from colltune.cli.console import Progress
 
 _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
@@ -43,7 +39,6 @@ class Settings:
     slowdown: float = 1.0
 
     def spent_s(self) -> float:
-        """Return the seconds that have gone by."""
         return time.monotonic() - self.started
 
     def left_s(self) -> float:
@@ -58,13 +53,7 @@ class Settings:
         return time.monotonic() + share * self.left_s() - process.GRACE_S
 
     def insist_on_enough(self) -> None:
-        """Insist on a budget that can suffice.
-
-        Raises
-        ------
-        BudgetError
-            If it cannot, even on an idle machine.
-        """
+        """Refuse a budget that cannot suffice, even on an idle machine."""
         if self.campaign.total_s < _LEAST_BUDGET_S:
             raise BudgetError(
                 f"a budget of {self.campaign.total_s:g} s is too small: measuring, fitting and"
@@ -81,13 +70,7 @@ class Settings:
             raise
 
     def measuring_s(self) -> float:
-        """Return the seconds that measuring may take now.
-
-        Raises
-        ------
-        BudgetError
-            If there are none.
-        """
+        """Return the seconds that measuring may take now; none left is an error."""
         left_s = self.left_s()
         afterwards_s = min(_AFTERWARDS_S * self.slowdown, max(_AFTERWARDS_S, left_s / 2))
         measuring_s = (1 - _VERIFY_SHARE) * (left_s - afterwards_s)
@@ -103,10 +86,11 @@ class Settings:
         """Seconds that a picture takes."""
         return _PICTURE_S * self.slowdown
 
-    def tell(
-        self, progress: Progress, what: str, now: str = "", facts: tuple[str, ...] = ()
-    ) -> None:
-        """Tell `progress` what goes on, and what is spent of the budget of it all."""
-        if progress.view.title != what:
-            progress.phase(what)
-        progress.spend(self.spent_s(), self.campaign.total_s, facts=facts, now=now)
+
+def slowdown(began_s: float, began_cpu_s: float) -> float:
+    """Return how many seconds went by for one that this process computed, since then; at least 1.
+
+    The arguments are what `time.monotonic` and `time.process_time` said.
+    """
+    computed_s = time.process_time() - began_cpu_s
+    return max(1.0, (time.monotonic() - began_s) / computed_s) if computed_s > 0 else 1.0

@@ -1,0 +1,239 @@
+"""The job that is tuned for: its decisions as a table, and what became of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from colltune.decisions import DecisionTable, Interval, Status
+from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
+from colltune.mpi import MpiLibrary
+from colltune.selector.confirming import Judgement, cuts_between
+from colltune.selector.decision_table import merged
+
+_SAME_REASON = "the default runs this algorithm by itself"
+Watched = Mapping[Instance, str]
+"""Which function was seen to run for an instance."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One message-size range of the result.
+
+    ``default_algorithms`` are what the library itself runs there (empty if it could not be seen);
+    ``predicted`` is the predicted gain (geometric mean over the measured sizes of the range, None
+    where nothing was proposed), ``measured`` what came of measuring it beside the default, None
+    where the default is kept anyway; ``in_effect`` tells whether exactly the chosen algorithm was
+    seen to run (None: could not be looked at).
+    """
+
+    collective: Collective
+    interval: Interval
+    default_algorithms: tuple[str, ...]
+    predicted: float | None
+    measured: Confirmation | None
+    in_effect: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """``confirmed``, ``withdrawn``, ``withdrawn, not measured``; empty: default kept."""
+        if self.measured is None:
+            return ""
+        not_measured = "" if self.measured.launches else ", not measured"
+        return f"{self.measured.status}{not_measured}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One shape and its measured sizes, with a release of a library."""
+
+    shape: Shape
+    msizes_bytes: tuple[int, ...]
+    mpi: MpiLibrary
+    release: str
+
+    def instances(self, collective: Collective, interval: Interval) -> list[Instance]:
+        """Return the measured instances inside an interval, ascending."""
+        inside = sorted(m for m in self.msizes_bytes if interval.holds(m))
+        return [Instance(collective, self.shape, m) for m in inside]
+
+    def intervals(self, table: DecisionTable) -> list[tuple[Collective, Interval]]:
+        """Return the intervals of the whole job's communicator, collective by collective."""
+        return [
+            (collective, interval)
+            for (collective, comm_size), intervals in table.rules.items()
+            if comm_size == self.shape.nprocs
+            for interval in intervals
+        ]
+
+    def same(
+        self, chosen: Configuration, instances: Iterable[Instance], default_seen: Watched
+    ) -> list[Instance]:
+        """Return those of `instances` for which the default certainly runs what was chosen."""
+        # with parameters, the same algorithm can still run in another way
+        expected = () if chosen.parameters else self.mpi.expected_symbols(self.release, chosen)
+        return [instance for instance in instances if default_seen.get(instance) in expected]
+
+    def without_same(self, table: DecisionTable, default_seen: Watched) -> DecisionTable:
+        """Leave to the library what it does by itself, as far as that is certain."""
+        rules = dict(table.rules)
+        for key, intervals in self._own(table):
+            default = Configuration.default(table.library, key[0])
+            parts: list[Interval] = []
+            for interval in intervals:
+                instances = self.instances(key[0], interval)
+                same = self.same(interval.configuration, instances, default_seen)
+                parts += without_same(default, interval, instances, same)
+            rules[key] = tuple(parts)
+        return replace(table, rules=rules)
+
+    def merged(self, table: DecisionTable) -> DecisionTable:
+        """Return the table as it is written: neighbours with the same configuration are one."""
+        own = {key: merged(intervals) for key, intervals in self._own(table)}
+        return replace(table, rules={**table.rules, **own})
+
+    def _own(
+        self, table: DecisionTable
+    ) -> list[tuple[tuple[Collective, int], tuple[Interval, ...]]]:
+        return [item for item in table.rules.items() if item[0][1] == self.shape.nprocs]
+
+    def unproven(self, table: DecisionTable, now_utc: str) -> list[Confirmation]:
+        """Return that what no measurement proved is withdrawn: nothing shows that it is faster."""
+        return [
+            Confirmation(
+                collective=collective,
+                shape=self.shape,
+                first_bytes=interval.first_bytes,
+                last_bytes=interval.last_bytes,
+                status=Status.WITHDRAWN,
+                configuration=Configuration.default(interval.configuration.library, collective),
+                proposed=interval.configuration,
+                gain=None,
+                lower=None,
+                upper=None,
+                launches=0,
+                measured_utc=now_utc,
+            )
+            for collective, interval in self.intervals(table)
+            if interval.status is Status.PREDICTED and not interval.configuration.is_default
+        ]
+
+    def rows(
+        self,
+        table: DecisionTable,
+        bundle: Bundle,
+        judgements: Sequence[Judgement],
+        default_seen: Watched,
+        tuned_seen: Watched,
+    ) -> list[Row]:
+        """Return the result of each interval; sizes between those measured join their neighbour."""
+        names = self._names(bundle.collectives)
+        predicted = {
+            (judgement.contest.collective, judgement.range_bytes[0]): judgement.contest.gain
+            for judgement in judgements
+        }
+        rows: list[Row] = []
+        for collective, interval in self.intervals(table):
+            instances = self.instances(collective, interval)
+            measured = self._record(bundle, collective, interval)
+            if not instances and rows and _is_alike(rows[-1], collective, interval, measured):
+                longer = replace(rows[-1].interval, last_bytes=interval.last_bytes)
+                rows[-1] = replace(rows[-1], interval=longer)
+                continue
+            default_names = [names.get(default_seen.get(i, ""), "") for i in instances]
+            rows.append(
+                Row(
+                    collective,
+                    interval,
+                    tuple(dict.fromkeys(name for name in default_names if name)),
+                    predicted.get((collective, interval.first_bytes)),
+                    measured,
+                    self._in_effect(interval, instances, tuned_seen),
+                )
+            )
+        return rows
+
+    def _names(self, collectives: Iterable[Collective]) -> dict[str, str]:
+        """Return the algorithm's name for each traced function."""
+        return {
+            symbol: configuration.algorithm
+            for collective in collectives
+            for configuration in self.mpi.portfolio(self.release, collective).configurations
+            for symbol in self.mpi.expected_symbols(self.release, configuration)
+        }
+
+    def _record(
+        self, bundle: Bundle, collective: Collective, interval: Interval
+    ) -> Confirmation | None:
+        """Return what was measured of an interval."""
+        if interval.status is Status.PREDICTED:
+            return None
+        found = (
+            record
+            for record in bundle.confirmations
+            if (record.collective, record.shape) == (collective, self.shape)
+            and record.holds(np.array(interval.first_bytes))
+        )
+        return next(found, None)
+
+    def _in_effect(
+        self, interval: Interval, instances: Sequence[Instance], seen: Watched
+    ) -> bool | None:
+        if interval.configuration.is_default or not instances or not seen:
+            return None
+        expected = self.mpi.expected_symbols(self.release, interval.configuration)
+        return all(seen.get(instance) in expected for instance in instances)
+
+
+def _is_alike(
+    row: Row, collective: Collective, interval: Interval, measured: Confirmation | None
+) -> bool:
+    """Tell whether sizes between those measured are left to the default, as the row before."""
+    return (
+        row.collective is collective
+        and row.interval.configuration == interval.configuration
+        and row.measured is None
+        and (measured is None or not measured.launches)
+    )
+
+
+def without_same(
+    default: Configuration,
+    interval: Interval,
+    instances: Sequence[Instance],
+    same: Collection[Instance],
+) -> list[Interval]:
+    """Split a chosen interval into what changes anything and what the library does by itself.
+
+    `same` are the instances for which the library itself runs the chosen algorithm; they are left
+    to `default`.
+    """
+    if interval.configuration.is_default or not set(instances) & set(same):
+        return [interval]
+    parts: list[Interval] = []
+    for instance, around in _parts(interval, instances):
+        part = around
+        if instance in same:
+            part = replace(
+                around, configuration=default, reason=_SAME_REASON, status=Status.PREDICTED
+            )
+        if parts and parts[-1].configuration == part.configuration:
+            parts[-1] = replace(parts[-1], last_bytes=part.last_bytes)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _parts(
+    interval: Interval, instances: Sequence[Instance]
+) -> Iterator[tuple[Instance, Interval]]:
+    """Yield the part of an interval around each instance, cut at geometric means of the sizes."""
+    cuts = cuts_between([i.msize_bytes for i in instances])
+    firsts = [interval.first_bytes, *cuts]
+    lasts = [*(cut - 1 for cut in cuts), interval.last_bytes]
+    for instance, first, last in zip(instances, firsts, lasts, strict=True):
+        yield instance, replace(interval, first_bytes=first, last_bytes=last)

@@ -1,0 +1,339 @@
+"""The stages of tuning, one after the other, within one wall-time budget.
+
+What does not fit is left out, least important first: the picture, launches that confirm, the look
+at which algorithm ran, all learners but one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from colltune import process
+from colltune.bench.backends import NativeBackend
+from colltune.bench.progress import Standing
+from colltune.bench.runner import CampaignReport, run_campaign
+from colltune.dataset import PerformanceDataset, read_parquet
+from colltune.decisions import DecisionTable
+from colltune.domain import Instance, Shape
+from colltune.errors import BudgetError, CampaignError, ColltuneError, ProgramError
+from colltune.files import cache_folder
+from colltune.interrupts import cut_short
+from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
+from colltune.models.fitting import fit
+from colltune.models.learners import AUTO, PREFERRED
+from colltune.mpi import trace
+from colltune.mpi.installation import Installation
+from colltune.selector.configuration import Target, rendered, selector_for, table_for
+from colltune.selector.confirming import Judgement, confirmations
+from colltune.selector.job_files import WrittenConfiguration, write_rendered
+from colltune.tune.job import Job, Row, Watched
+from colltune.tune.settings import Settings, slowdown
+from colltune.verify.alternating import watch_algorithms
+from colltune.verify.confirm import Asked, confirming, proposals
+
+_QUICK = "knn"
+_OVERRUN = 1.2
+_FIT_SHARE = 1 / 3
+_WATCH_SHARE = 1 / 4
+_PICTURE_SHARE = 1 / 4
+_ALTERNATING = "the default and what was selected, in turns"
+_DOUBTFUL = 1.0
+Tell = Callable[[str, Standing | str], None]
+"""Is told which stage goes on, and how far its campaign is or what is under way."""
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Everything that was found and made; no picture where there was no time for it."""
+
+    shape: Shape
+    context: str
+    rows: tuple[Row, ...]
+    dataset_path: Path
+    bundle_path: Path
+    picture_path: Path | None
+    written: WrittenConfiguration
+    report: CampaignReport
+    wall_s: float
+    timed_s: float
+    phases_s: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+def tune(
+    settings: Settings, installation: Installation, backend: NativeBackend, tell: Tell
+) -> TuneResult:
+    """Tune for the campaign's one shape."""
+    if len(settings.campaign.shapes) != 1:
+        raise CampaignError("tune works on one shape; use measure, fit and select for several")
+    library, release = installation.library, installation.release
+    target = Target.named(
+        f"{library}-table" if settings.campaign.interposed else library,
+        release,
+        builtin_operations_only=settings.builtin_operations_only,
+    )
+    folder = settings.out / f"{settings.campaign.machine}-{library}-{release}"
+    with process.ending_by(settings.moment()):
+        return _Tuning(settings, installation, target, backend, tell, folder).run()
+
+
+class _TooLateError(Exception):
+    """The time for fitting is up."""
+
+
+@dataclass
+class _Tuning:
+    """``ends_s`` are the times at which the phases ended, ``notes`` what is to be told of them."""
+
+    settings: Settings
+    installation: Installation
+    target: Target
+    backend: NativeBackend
+    tell: Tell
+    folder: Path
+    ends_s: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> TuneResult:
+        interposed = self._prepared()
+        report = self._measure()
+        self._ended("measure")
+        dataset = read_parquet(self.folder / "dataset")
+        began = time.monotonic(), time.process_time()
+        bundle = self._fitted(dataset)
+        self._ended("fit")
+        self.settings = replace(self.settings, slowdown=slowdown(*began))
+
+        tracer, watch_s, default_seen = self._watch_default(bundle)
+        is_drawn = self._prepare_drawing()
+        self._ended("prepare")
+        reserved_s = watch_s + self.settings.picture_s * is_drawn
+        confirmed = self._confirm(bundle, default_seen, self.settings.left_s() - reserved_s)
+        self._ended("verify")
+        bundle, kept = self._kept(bundle, confirmed.judgements, default_seen)
+        written = self._written(self.job.merged(kept), interposed)
+        tuned_seen = self._watch_tuned(bundle, written, tracer, watch_s)
+        self._ended("watch")
+        rows = self.job.rows(kept, bundle, confirmed.judgements, default_seen, tuned_seen)
+        picture = self._drawn(dataset, kept) if is_drawn else None
+        self._ended("picture")
+        if picture is None:
+            self.notes.append("no picture was drawn: there was no time for it")
+        return TuneResult(
+            shape=self.job.shape,
+            context=str(bundle.context),
+            rows=tuple(rows),
+            dataset_path=self.folder / "dataset",
+            bundle_path=self.folder / "bundle",
+            picture_path=picture,
+            written=written,
+            report=report,
+            wall_s=self.settings.spent_s(),
+            timed_s=report.timed_s + confirmed.timed_s,
+            phases_s=_durations(self.ends_s),
+            notes=(*self.notes, *written.written.notes, *self._user_settings(written)),
+        )
+
+    @property
+    def job(self) -> Job:
+        campaign = self.settings.campaign
+        shape, sizes = campaign.shapes[0], campaign.msizes_bytes
+        return Job(shape, sizes, self.target.mpi, self.installation.release)
+
+    def _ended(self, phase: str) -> None:
+        self.ends_s[phase] = self.settings.spent_s()
+
+    def _prepared(self) -> Path | None:
+        """Compile what is measured with; return libcolltune where it is to be used."""
+        with self.settings.told_of_time():
+            self.backend.program()
+            interposed = self.backend.interposed() if self.target.form.interposed else None
+        self._ended("start")
+        return interposed
+
+    def _measure(self) -> CampaignReport:
+        budget_s = self.settings.measuring_s()
+        with process.ending_by(time.monotonic() + _OVERRUN * budget_s):
+            return run_campaign(
+                self.settings.campaign.changed(total_s=budget_s),
+                self.backend,
+                self.folder / "dataset",
+                seed=self.settings.seed,
+                resume=False,
+                progress=lambda standing: self.tell("measuring", standing),
+            )
+
+    def _fitted(self, dataset: PerformanceDataset) -> Bundle:
+        """Fit as asked, or in time by the quickest learner, with a note of that."""
+        learner = self.settings.learner
+        quicker = [_QUICK] if learner == AUTO else []
+        notes = filter(None, [self.installation.root_note()])
+        self.notes += notes
+        for one in (learner, *quicker):
+            share = _FIT_SHARE if one == AUTO else 1.0
+            try:
+                bundle = self._fitted_within(dataset, one, share * self.settings.left_s())
+            except _TooLateError:
+                learner = one
+                continue
+            if one != self.settings.learner:
+                self.notes.append(f"fitted by {_QUICK}: there was no time for {PREFERRED}")
+            bundle.save(self.folder / "bundle")
+            return bundle
+        raise BudgetError(
+            f"fitting by {learner} did not end within what was left of the budget of"
+            f" {self.settings.campaign.total_s:g} s; what was measured is kept in"
+            f" {self.settings.out}; give more, or try when the machine is less busy"
+        )
+
+    def _fitted_within(self, dataset: PerformanceDataset, learner: str, within_s: float) -> Bundle:
+        ends_s = self.settings.spent_s() + within_s
+        longest_s, before_s = 0.0, self.settings.spent_s()
+
+        def tell(done: int, total: int, what: str) -> None:
+            nonlocal longest_s, before_s
+            self.tell("fitting", what)
+            now_s = self.settings.spent_s()
+            longest_s, before_s = max(longest_s, now_s - before_s), now_s
+            if done < total and now_s + longest_s >= ends_s:
+                raise _TooLateError
+
+        return fit(dataset, learner, progress=tell)
+
+    def _confirm(self, bundle: Bundle, default_seen: Watched, budget_s: float) -> CampaignReport:
+        """Measure what the bundle proposes beside the default, within `budget_s`."""
+        campaign, job = self.settings.campaign, self.job
+        asked = [
+            Asked(c, job.shape, campaign.msizes_of(c))
+            for c in bundle.collectives
+            if job.shape.nprocs > 1
+        ]
+        found = [
+            # what is not measured will be withdrawn, however certain its prediction is
+            replace(contest, doubt=_DOUBTFUL)
+            for contest in proposals(bundle, self.backend, asked)
+            if not job.same(contest.candidates[0], contest.instances, default_seen)
+        ]
+        self.tell("verifying", _ALTERNATING)
+        if not found or budget_s <= 0:
+            return CampaignReport()
+        plan = confirming(campaign.changed(total_s=budget_s), tuple(found))
+        try:
+            with process.ending_by(time.monotonic() + budget_s - process.GRACE_S):
+                return run_campaign(
+                    plan,
+                    self.backend,
+                    self.folder / "dataset",
+                    seed=self.settings.seed,
+                    resume=False,
+                    progress=lambda standing: self.tell("verifying", standing),
+                )
+        except (BudgetError, ProgramError) as error:
+            self.notes.append(f"nothing could be measured again: {error}")
+            return CampaignReport()
+
+    def _kept(
+        self, bundle: Bundle, judgements: Sequence[Judgement], default_seen: Watched
+    ) -> tuple[Bundle, DecisionTable]:
+        """Revise the bundle by what was measured, save it, and return what it decides then.
+
+        What was not measured is withdrawn.
+        """
+
+        def revised(records: Sequence[Confirmation]) -> tuple[Bundle, DecisionTable]:
+            changed = bundle.with_confirmations(records)
+            selector = selector_for(changed, self.target)
+            table = table_for(selector, self.job.shape, self.target)
+            return changed, self.job.without_same(table, default_seen)
+
+        now_utc = datetime.now(UTC).isoformat(timespec="seconds")
+        bundle, table = revised(confirmations(judgements, now_utc))
+        bundle, table = revised(self.job.unproven(table, now_utc))
+        bundle.save(self.folder / "bundle")
+        return bundle, table
+
+    def _written(self, table: DecisionTable, interposed: Path | None) -> WrittenConfiguration:
+        form = self.target.form
+        kind = form.name.rpartition("-")[2]
+        end = kind if kind in ("json", "table") else "rules"
+        path = self.folder / f"{form.library}.{end}"
+        return write_rendered(rendered(self.target, table), path, interposed)
+
+    def _user_settings(self, written: WrittenConfiguration) -> list[str]:
+        """Return a note if the user decides himself on what the file would decide."""
+        reason = self.target.mpi.honour_user(written.environment, os.environ).reason
+        return [f"your own settings win over the file: {reason}"] if reason else []
+
+    def _watch_default(self, bundle: Bundle) -> tuple[Path | None, float, Watched]:
+        """Return the call tracer, how long a look through it takes, and what runs by default."""
+        self.tell("watching", "which algorithms run by default")
+        with process.ending_by(self.settings.moment(_WATCH_SHARE)):
+            try:
+                tracer = trace.build(self.installation, cache_folder())
+            except ColltuneError as error:
+                self.notes.append(f"which algorithm ran could not be looked at: {error}")
+                return None, 0.0, {}
+            began = time.monotonic()
+            seen = self._watch(bundle, {}, tracer)
+        return tracer, time.monotonic() - began, seen
+
+    def _watch_tuned(
+        self, bundle: Bundle, written: WrittenConfiguration, tracer: Path | None, watch_s: float
+    ) -> Watched:
+        """Return what runs with the file; nothing where it changes nothing, or the time is up."""
+        chosen = (interval.configuration for _, interval in self.job.intervals(written.table))
+        if tracer is None or all(configuration.is_default for configuration in chosen):
+            return {}
+        if self.settings.left_s() < watch_s:
+            self.notes.append(
+                "which algorithms run with the file was not looked at: the time was up"
+            )
+            return {}
+        self.tell("watching", "which algorithms run with the file")
+        seen = self._watch(bundle, written.environment, tracer)
+        if not seen:
+            self.notes.append("which algorithms run with the file could not be looked at in time")
+        return seen
+
+    def _watch(self, bundle: Bundle, environment: Mapping[str, str], tracer: Path) -> Watched:
+        """Return which function runs for each measured instance under `environment`."""
+        job = self.job
+        instances = [
+            Instance(c, job.shape, m) for c in bundle.collectives for m in job.msizes_bytes
+        ]
+        return watch_algorithms(self.backend, job.shape, instances, environment, tracer)
+
+    def _prepare_drawing(self) -> bool:
+        """Get ready to draw, and tell whether there is time for it."""
+        if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
+            return False
+        from colltune.plots import tuned
+
+        tuned.prepare()
+        return True
+
+    def _drawn(self, dataset: PerformanceDataset, kept: DecisionTable) -> Path | None:
+        """Draw the picture, unless the time ends first."""
+        if self.settings.left_s() <= 0:
+            return None
+        from colltune.plots.saving import saved
+        from colltune.plots.tuned import runtimes
+
+        self.tell("drawing", "")
+        with suppress(TimeoutError), cut_short(self.settings.left_s()):
+            figure = runtimes(dataset, kept, self.job.shape)
+            return saved(figure, self.folder / "runtimes.png")
+        return None
+
+
+def _durations(ends_s: Mapping[str, float]) -> dict[str, float]:
+    """Return how long each phase took, from when each ended."""
+    starts = [0.0, *ends_s.values()]
+    return {name: end - start for (name, end), start in zip(ends_s.items(), starts, strict=False)}
