@@ -34,15 +34,6 @@ def add_once(
     digest
         Hexadecimal digits that tell what was sent from all else. What was added with the same ones
         is not added again.
-
-    Raises
-    ------
-    ConflictError
-        If its context is another one, or a cell of the same launch is there already.
-    DataError
-        If a file that is there is damaged.
-    OutputError
-        If it cannot be written; nothing of it is left.
     """
     name = f"received-{digest[:32]}.parquet"
     with locked(folder / _LOCK):
@@ -67,15 +58,7 @@ def _refuse_other_context(folder: Path, dataset: PerformanceDataset) -> None:
 
 
 def _refuse_known_cells(folder: Path, dataset: PerformanceDataset) -> None:
-    """Refuse what would make the whole folder unreadable; only files of a launch are read.
-
-    Raises
-    ------
-    ConflictError
-        If a cell of the same launch is there already.
-    DataError
-        If a file is damaged.
-    """
+    """Refuse what would make the whole folder unreadable; only files of a launch are read."""
     launches = pa.array(dataset.frame["launch"].unique())
     new = pd.MultiIndex.from_frame(dataset.frame[_KEY])
     for file in sorted(folder.glob("*.parquet")):

@@ -119,13 +119,7 @@ class PerformanceDataset:
 
 
 def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
-    """Return all datasets (at least one) as one.
-
-    Raises
-    ------
-    DataError
-        If the contexts differ or two hold the same cell of the same launch.
-    """
+    """Return all datasets (at least one) as one."""
     first, *rest = datasets
     for other in rest:
         if other.context != first.context:
@@ -139,13 +133,7 @@ def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
 
 
 def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
-    """Raise `DataError` when two rows are the same cell of the same launch.
-
-    Raises
-    ------
-    DataError
-        Naming the first of them; `source` is the file's name.
-    """
+    """Raise `DataError` when two rows are the same cell of the same launch."""
     doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])

@@ -57,13 +57,7 @@ DEFAULT_OBJECTIVE = Objective.TRIMMED_MEAN
 
 
 def parse_objective(text: str) -> Objective:
-    """Return the objective called `text`.
-
-    Raises
-    ------
-    DataError
-        If there is none.
-    """
+    """Return the objective called `text`."""
     try:
         return Objective(text.strip().lower())
     except ValueError:
@@ -94,11 +88,6 @@ def launch_times(frame: pd.DataFrame, objective: Objective) -> Numbers:
     """Return the statistic of every row of a dataset's `frame`, in seconds, shape (n).
 
     Rows without raw repetitions are judged by their summary.
-
-    Raises
-    ------
-    DataError
-        If a row's summary lacks the statistic, or a time is not positive.
     """
     result = _of_summaries(frame, objective)
     repetitions = frame["times_s"].to_list()
@@ -130,13 +119,7 @@ def _of_summaries(frame: pd.DataFrame, objective: Objective) -> Numbers:
 
 
 def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective) -> None:
-    """Raise `DataError` for the first row without a positive time.
-
-    Raises
-    ------
-    DataError
-        Naming the row, and the mend.
-    """
+    """Raise `DataError` for the first row without a positive time."""
     bad = np.flatnonzero(~(np.isfinite(result) & (result > 0)))
     if not len(bad):
         return
@@ -158,13 +141,7 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
 
 
 def common(objectives: Iterable[Objective]) -> Objective:
-    """Return the one objective of several parts of a dataset.
-
-    Raises
-    ------
-    DataError
-        If they differ: times of different statistics are not comparable.
-    """
+    """Return the one objective of several parts of a dataset."""
     distinct = sorted(set(objectives))
     if len(distinct) > 1:
         raise DataError(f"times of different objectives do not mix: {', '.join(distinct)}")

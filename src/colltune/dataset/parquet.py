@@ -136,24 +136,12 @@ def read_parquet(path: Path) -> PerformanceDataset:
 
 
 def read_provenance(file: Path) -> dict[str, str]:
-    """Return the provenance stored with one Parquet file of a dataset.
-
-    Raises
-    ------
-    DataError
-        If the file is damaged or not one of colltune.
-    """
+    """Return the provenance stored with one Parquet file of a dataset."""
     return _table(file, _metadata(file), "colltune.provenance")
 
 
 def read_context(file: Path) -> Context:
-    """Return the context stored with one Parquet file of a dataset; no measurement is read.
-
-    Raises
-    ------
-    DataError
-        If the file is damaged or not one of colltune.
-    """
+    """Return the context stored with one Parquet file of a dataset; no measurement is read."""
     return _context(file, _metadata(file))
 
 
@@ -161,11 +149,6 @@ def read_provenances(path: Path) -> dict[str, dict[str, str]]:
     """Return the provenance of each launch in a Parquet file or a folder of them, by its name.
 
     Measurements are not read. Of a launch that is in several files the first one's is told.
-
-    Raises
-    ------
-    DataError
-        If a file is damaged or not one of colltune.
     """
     found: dict[str, dict[str, str]] = {}
     for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
@@ -214,13 +197,7 @@ def _metadata(file: Path) -> dict[str, str]:
 
 
 def check_version(metadata: Mapping[str, str], name: str) -> None:
-    """Raise `DataError` unless a file's `metadata` is of a schema that is read here.
-
-    Raises
-    ------
-    DataError
-        If it is of none, or of a newer one.
-    """
+    """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
     version = metadata.get("colltune.schema_version")
     if version is None:
         raise DataError(f"{name}: a Parquet file, but not one of colltune; import it from CSV")

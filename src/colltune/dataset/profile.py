@@ -187,13 +187,7 @@ class Profile:
 
 
 def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
-    """Return the profile of `jobs`, whose uses may be of the same kinds.
-
-    Raises
-    ------
-    DataError
-        If there is no job, or they ran with different MPI libraries or releases.
-    """
+    """Return the profile of `jobs`, whose uses may be of the same kinds."""
     jobs = tuple(sorted(jobs, key=lambda job: (job.started, job.job, job.host)))
     libraries = sorted({f"{job.library} {job.release}" for job in jobs})
     if not jobs:

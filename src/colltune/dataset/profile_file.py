@@ -65,11 +65,6 @@ def read_profiles(paths: Sequence[Path], programs: Iterable[str] = ()) -> Profil
     """Read and add up the profiles at `paths`: files, or folders whose ``*.profile`` are read.
 
     `programs` keeps the runs of programs with these names; all if there are none.
-
-    Raises
-    ------
-    DataError
-        If there are none, or one cannot be read; the message names file and line.
     """
     files = [file for path in paths for file in _files(path)]
     read = [_read(file) for file in dict.fromkeys(file.resolve() for file in files)]
@@ -98,13 +93,7 @@ def _read(path: Path) -> tuple[Job, list[Use]]:
 
 
 def parse_profile(content: bytes, source: str) -> tuple[Job, list[Use]]:
-    """Return the job in a file's `content`, and its uses; `source` names the file in errors.
-
-    Raises
-    ------
-    DataError
-        If it is cut, damaged, of another format or of a newer version.
-    """
+    """Return the job in a file's `content`, and its uses; `source` names the file in errors."""
     first = content.split(b"\n", 1)[0]
     match = re.fullmatch(rb"colltune-profile (\d{1,9})", first)
     if match is None:

@@ -31,11 +31,6 @@ def read(paths: Sequence[Path | str], where: Mapping[str, str] | None = None) ->
 
 def read_launch_provenances(paths: Sequence[Path | str]) -> dict[str, dict[str, str]]:
     """Return what the datasets at `paths` know of each launch, by its name; CSV files know nothing.
-
-    Raises
-    ------
-    DataError
-        If a Parquet file is damaged or not one of colltune.
     """
     found: dict[str, dict[str, str]] = {}
     for given in paths:

@@ -51,11 +51,6 @@ def read_received(stream: BinaryIO, path: Path, name: str, launch: str = "") -> 
     launch
         The launch's name, where the sender gives one; launches that the rows tell apart stay
         apart, with this name before their own.
-
-    Raises
-    ------
-    DataError
-        If it is neither, too much at once, or not measurements.
     """
     stream.seek(0)
     is_parquet = stream.read(len(_MAGIC)) == _MAGIC
@@ -101,13 +96,7 @@ def _parquet(stream: BinaryIO, name: str) -> Received:
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
-    """Return `table` in our types; texts that repeat are kept once.
-
-    Raises
-    ------
-    ValueError
-        If a column other than times has empty cells.
-    """
+    """Return `table` in our types; texts that repeat are kept once."""
     columns = {}
     for field in SCHEMA:
         column = table.column(field.name)
@@ -127,13 +116,7 @@ def _frame(table: pa.Table) -> pd.DataFrame:
 
 
 def _told(raw: Mapping[bytes, bytes], name: str) -> tuple[Context, dict[str, str]]:
-    """Return the context and provenance that a file tells of itself.
-
-    Raises
-    ------
-    ValueError
-        If it is not a short list of short texts.
-    """
+    """Return the context and provenance that a file tells of itself."""
     metadata = {key.decode(): value.decode() for key, value in raw.items()}
     check_version(metadata, name)
     facts = json_of(metadata.get("colltune.provenance", "{}"))

@@ -18,11 +18,6 @@ def local_copy(url: str) -> Iterator[Path]:
     """Yield a folder of this machine with the Parquet files at `url`, a folder or one file.
 
     It is removed at the end. What is found wrong with a file meanwhile is blamed on its URL.
-
-    Raises
-    ------
-    DataError
-        If there are none, or they cannot be read.
     """
     remote = opened(url.rstrip("/"), DataError)
     with tempfile.TemporaryDirectory(prefix="colltune-") as name:
@@ -36,15 +31,7 @@ def local_copy(url: str) -> Iterator[Path]:
 
 
 def put(url: str, name: str, content: bytes) -> str:
-    """Write a file into the folder `url`, whole or not at all, and return its URL.
-
-    Raises
-    ------
-    DataError
-        If the URL cannot be used.
-    OutputError
-        If it cannot be written.
-    """
+    """Write a file into the folder `url`, whole or not at all, and return its URL."""
     remote = opened(url.rstrip("/"), DataError)
     with remote.writing(name):
         remote.system.pipe_file(remote.path(name), content)

@@ -18,13 +18,7 @@ _TEXTS = ("collective", "algorithm", "parameters", "launch", "status")
 
 
 def check_rows(dataset: PerformanceDataset, source: str) -> None:
-    """Check every row of `dataset`, of which only the columns' types are known to be right.
-
-    Raises
-    ------
-    DataError
-        Naming `source`, and the first row and column that is wrong, and why.
-    """
+    """Check every row of `dataset`, of which only the columns' types are known to be right."""
     _check_context(dataset, source)
     frame = dataset.frame
     if frame.empty:

@@ -46,13 +46,7 @@ class Weighting:
 
 
 def weigh(folds: Sequence[Fold], profile: Profile) -> tuple[list[Fold], list[Numbers], Weighting]:
-    """Keep what `profile` gives a weight: folds with their weights (n), the mean weight 1.
-
-    Raises
-    ------
-    SplitError
-        If it gives none.
-    """
+    """Keep what `profile` gives a weight: folds with their weights (n), the mean weight 1."""
     weights = [np.zeros(len(fold.testing)) for fold in folds]
     total_s = max(profile.collectives_s, 1e-300)
     missing: dict[str, float] = {}

@@ -129,11 +129,6 @@ def compare(
 
     A learner is compared with the one of the same name. Those without a namesake are compared in
     the order in which they were asked for.
-
-    Raises
-    ------
-    DataError
-        If the results have no split in common, or differ in data, noise, seed or instances.
     """
     common = [(run, other) for run in first if (other := _counterpart(run, second)) is not None]
     if not common:
@@ -165,13 +160,7 @@ def _counterpart(run: Evaluation, others: Sequence[Evaluation]) -> Evaluation | 
 
 
 def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return which learners are compared.
-
-    Raises
-    ------
-    DataError
-        If there is nothing to compare.
-    """
+    """Return which learners are compared."""
     same = [(name, name) for name in mine.learners if name in other.learners]
     alone = [name for name in mine.learners if name not in other.learners]
     others = [name for name in other.learners if name not in mine.learners]
@@ -185,13 +174,7 @@ def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[
 
 
 def _refuse_others(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> None:
-    """Raise `DataError` unless both decided the same instances after the same training data.
-
-    Raises
-    ------
-    DataError
-        Naming what differs.
-    """
+    """Raise `DataError` unless both decided the same instances after the same training data."""
     a, b = mine.setup.as_dict(), other.setup.as_dict()
     for key, what in _MUST_AGREE.items():
         if a[key] != b[key]:

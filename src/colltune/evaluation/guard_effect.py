@@ -42,11 +42,6 @@ def guard_effects(
     ----------
     dataset, split, learners, noise, seed, objective, jobs
         As for `colltune.evaluation.evaluate_split`.
-
-    Raises
-    ------
-    DataError
-        If the split leaves nothing to do, or a learner is unknown or cannot be fitted.
     """
     source = Source(dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective)
     folds = split.folds(source)

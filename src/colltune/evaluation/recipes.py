@@ -152,13 +152,7 @@ class OfFolds:
         *,
         jobs: int | None = None,
     ) -> OfFolds:
-        """Fit `learner` to each of `folds`.
-
-        Raises
-        ------
-        DataError
-            If the learner is unknown or cannot be fitted.
-        """
+        """Fit `learner` to each of `folds`."""
         bundles = {
             (fold.collective, fold.name): fit_cells(
                 context, {fold.collective: fold.training}, learner, jobs=jobs
@@ -185,13 +179,7 @@ def references() -> tuple[Recipe, ...]:
 def learned(
     names: Sequence[str], *, guard: bool | Guard, feature_set: str | None
 ) -> tuple[Learned, ...]:
-    """Return the learners called `names`.
-
-    Raises
-    ------
-    DataError
-        If one is unknown or given twice.
-    """
+    """Return the learners called `names`."""
     for name in names:
         learner_entry(name)
         if names.count(name) > 1:

@@ -41,13 +41,7 @@ _MEND = "write it again with `colltune evaluate … --out`, or copy it again fro
 
 
 def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
-    """Write `evaluations` to `path`, whole or not at all, and return it.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write `evaluations` to `path`, whole or not at all, and return it."""
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -60,13 +54,7 @@ def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
 
 
 def read(path: Path) -> list[Evaluation]:
-    """Read the evaluations in the file `path`.
-
-    Raises
-    ------
-    DataError
-        If it is missing, cut, damaged, something else, or of a newer format.
-    """
+    """Read the evaluations in the file `path`."""
     content = _content(path)
     try:
         runs = [_evaluation(run, str(content["colltune_version"])) for run in content["runs"]]

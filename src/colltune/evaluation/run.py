@@ -177,11 +177,6 @@ def decided(
     Returns
     -------
         The tested instances, what each recipe chose by its name, and what could not be fitted.
-
-    Raises
-    ------
-    DataError
-        If a recipe cannot learn from a fold.
     """
     choices = _decided(context, folds, recipes, jobs, progress)
     made = {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes}

@@ -77,13 +77,7 @@ class MaskSplit(ABC):
         }
 
     def folds(self, source: Source) -> list[Fold]:
-        """Return the folds of all collectives; see `Split.folds`.
-
-        Raises
-        ------
-        SplitError
-            If nothing is left to evaluate.
-        """
+        """Return the folds of all collectives; see `Split.folds`."""
         self.check(source)
         found = [
             fold(mask.name, source.learned[c].rows(mask.train), cells.rows(mask.test), source.noise)

@@ -54,11 +54,6 @@ def run_all(
     """Run every split that `dataset` allows, and `more` of them; `seed` draws message sizes.
 
     `begin` is called before each of them.
-
-    Raises
-    ------
-    DataError
-        If it allows none, or a learner cannot be fitted.
     """
     splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes(seed)]
     splits += [LeaveAllocationOut(), *more]
@@ -84,11 +79,6 @@ def run_paper(
     """Evaluate each of `datasets` after the large and after the small training of the paper.
 
     `begin` is called before each evaluation.
-
-    Raises
-    ------
-    DataError
-        If a dataset has no collective on three node counts, or a learner cannot be fitted.
     """
     splits = PaperLarge(train_nodes, test_nodes), PaperSmall(train_nodes, test_nodes)
     numbers = count(1)
@@ -106,11 +96,6 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
 
     With fewer than three node counts, each ppn is left out once; with one ppn only, random halves
     of the message sizes, drawn with `seed`, are tested by each other.
-
-    Raises
-    ------
-    DataError
-        If the data allow none of these, or a learner cannot be fitted.
     """
     try:
         pairs = run_paper([dataset], run)

@@ -100,11 +100,6 @@ def diff(
         The jobs' shapes; by default those that either bundle was trained on.
     collectives
         Which; by default all of either bundle.
-
-    Raises
-    ------
-    BundleError
-        If they are of different libraries, or a bundle predicts no number.
     """
     libraries = [bundle.context.library for bundle in (old, new)]
     if libraries[0] != libraries[1]:

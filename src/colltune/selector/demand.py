@@ -123,13 +123,7 @@ def _lines(counts: Counter[_Key]) -> bytes:
 
 
 def _append(path: Path, content: bytes) -> None:
-    """Append all of `content` or nothing.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written whole.
-    """
+    """Append all of `content` or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -153,13 +147,7 @@ def read_demand(folder: Path) -> list[Demand]:
 
 
 def read_demand_counting(folder: Path) -> tuple[list[Demand], int]:
-    """Return what jobs asked for, most often first, and how many damaged lines were skipped.
-
-    Raises
-    ------
-    DataError
-        If the folder or one of its files cannot be read.
-    """
+    """Return what jobs asked for, most often first, and how many damaged lines were skipped."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; the service makes it when it counts demand")
     sums: Counter[tuple[str, str, int, int]] = Counter()
@@ -175,13 +163,7 @@ def read_demand_counting(folder: Path) -> tuple[list[Demand], int]:
 
 
 def _file_lines(file: Path) -> Iterator[Demand | None]:
-    """Yield the lines of a file, None for one that is damaged.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read.
-    """
+    """Yield the lines of a file, None for one that is damaged."""
     try:
         with file.open("rb") as stream:
             for line in stream:

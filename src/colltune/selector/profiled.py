@@ -79,15 +79,7 @@ class Outlook:
 
 
 def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
-    """Return what the selector's bundle would change for the application.
-
-    Raises
-    ------
-    DataError
-        If the profile is of another MPI library than the bundle.
-    BundleError
-        If a model predicts no number.
-    """
+    """Return what the selector's bundle would change for the application."""
     context = selector.bundle.context
     if profile.library != context.library:
         raise DataError(

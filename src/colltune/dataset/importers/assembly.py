@@ -46,14 +46,7 @@ class TextImporter:
 
 
 def assemble(reading: Reading, source: Source, request: Request) -> Imported:
-    """Return `reading` as a dataset of one context.
-
-    Raises
-    ------
-    DataError
-        If nothing is left to import, what the user told is missing, unknown or contradicts the
-        file, or rows that cannot be compared are mixed.
-    """
+    """Return `reading` as a dataset of one context."""
     told = _Told.of(request, source)
     rows = _kept(reading.rows, request.where, source)
     remarks = Counter(reading.remarks)
@@ -111,13 +104,7 @@ class _Told:
         return cls(source, context, nodes, ppn, configuration)
 
     def shape(self, nprocs: int | None, line: int) -> Shape:
-        """Return the shape of a row, which the file tells as `nprocs` at most.
-
-        Raises
-        ------
-        DataError
-            If nodes and ppn are not told, or do not go with `nprocs`.
-        """
+        """Return the shape of a row, which the file tells as `nprocs` at most."""
         where = f"{self.source.name}, line {line}"
         if self.nodes and self.ppn:
             if nprocs not in (None, self.nodes * self.ppn):

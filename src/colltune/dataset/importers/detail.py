@@ -44,13 +44,7 @@ class DetailImporter:
 
 
 def parse(lines: Iterable[str], name: str, collective: Collective) -> Reading:
-    """Return the rows of `collective`'s table; `name` is the file's in errors.
-
-    Raises
-    ------
-    DataError
-        If there is no table or a row is malformed.
-    """
+    """Return the rows of `collective`'s table; `name` is the file's in errors."""
     reader = _Reader(name, collective)
     for number, line in enumerate(lines, start=1):
         reader.feed(number, line)

@@ -40,13 +40,7 @@ _WORST_DEFECT = 1e-2
 
 
 def parse(lines: Iterable[str], name: str) -> Reading:
-    """Return the rows of all blocks; `name` is the file's in errors.
-
-    Raises
-    ------
-    DataError
-        If a row is malformed, there is no block, or runs on different machines are mixed.
-    """
+    """Return the rows of all blocks; `name` is the file's in errors."""
     reader = _Reader(name)
     for number, line in enumerate(lines, start=1):
         reader.feed(number, line)
@@ -168,13 +162,7 @@ class _Reader:
         )
 
     def _counts_blocks(self, number: int) -> bool:
-        """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on.
-
-        Raises
-        ------
-        DataError
-            If the release is not told.
-        """
+        """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on."""
         release = _RELEASE.match(self.header.get("version", ""))
         if release is None:
             raise DataError(

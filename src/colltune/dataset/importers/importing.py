@@ -56,11 +56,6 @@ def import_files(
         A name in ``IMPORTERS``, or None to tell it from the content.
     progress
         Called as ``progress(done, total, next)`` with the mebibytes that are read of all files.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read or is of another format, or the files do not fit together.
     """
     names = Counter(path.name for path in paths)
     sources = [Source(path, with_folder=names[path.name] > 1) for path in paths]
@@ -99,16 +94,7 @@ def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
 
 
 def add_to(folder: Path, imported: ImportedFiles) -> Path:
-    """Add what was imported to the dataset `folder`; return its new file there.
-
-    Raises
-    ------
-    DataError
-        If it does not fit what is there, its times stand for something else, or a file was imported
-        before.
-    OutputError
-        If it cannot be written.
-    """
+    """Add what was imported to the dataset `folder`; return its new file there."""
     with locked(folder / ".import.lock"):
         if any(folder.glob("*.parquet")):
             if imported.format != "csv":
@@ -120,13 +106,7 @@ def add_to(folder: Path, imported: ImportedFiles) -> Path:
 
 
 def format_of(source: Source, told: str | None = None) -> str:
-    """Return the name in ``IMPORTERS`` of the format of `source`.
-
-    Raises
-    ------
-    DataError
-        If it has the marks of several formats, of none, or of another one than `told`.
-    """
+    """Return the name in ``IMPORTERS`` of the format of `source`."""
     if told == "csv" or (source.path.exists() and not _is_text(source)):
         return told or "csv"
     named_csv = source.path.name.endswith(_CSV_ENDINGS)
@@ -204,13 +184,7 @@ def _refuse_mixed_times(sources: Sequence[Source], imported: Sequence[Imported])
 
 
 def _refuse_known(digests: Mapping[str, str], dataset: PerformanceDataset, into: Path) -> None:
-    """Refuse a file that gave the same cells before, under whatever launch or configuration.
-
-    Raises
-    ------
-    DataError
-        If there is one.
-    """
+    """Refuse a file that gave the same cells before, under whatever launch or configuration."""
     for stored in sorted(into.glob("*.parquet")):
         facts = read_provenance(stored)
         known = set(facts.get(_DIGESTS, "").split())
@@ -230,13 +204,7 @@ def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
 
 
 def _refuse_incomparable(kinds: frozenset[TimeKind], into: Path) -> None:
-    """Refuse times beside others with which they do not compare: the smaller kind always wins.
-
-    Raises
-    ------
-    DataError
-        If some are means over ranks, and the others are not, or other ones.
-    """
+    """Refuse times beside others with which they do not compare: the smaller kind always wins."""
     stored: set[TimeKind] = set()
     for file in into.glob("*.parquet"):
         texts = read_provenance(file).get(_KINDS, TimeKind.MEDIAN_OF_MAXIMA.value).split("; ")

@@ -51,13 +51,7 @@ _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 
 
 def parse(lines: Iterable[str], name: str) -> Reading:
-    """Return the rows of one or more tables; `name` is the file's in errors.
-
-    Raises
-    ------
-    DataError
-        If a row is malformed or there is no table.
-    """
+    """Return the rows of one or more tables; `name` is the file's in errors."""
     reader = _Reader(name)
     for number, line in enumerate(lines, start=1):
         reader.feed(number, line)

@@ -71,13 +71,7 @@ class Algorithms(Protocol):
     """What is known of the MPI library whose measurements are imported."""
 
     def configuration(self, library: str, collective: Collective, word: str) -> Configuration:
-        """Return the configuration that a file calls `word`, which may be a number.
-
-        Raises
-        ------
-        ColltuneError
-            If there is none.
-        """
+        """Return the configuration that a file calls `word`, which may be a number."""
         ...
 
     def canonical(self, configuration: Configuration) -> Configuration:
@@ -128,13 +122,7 @@ class Importer(Protocol):
         ...
 
     def load(self, source: Source, request: Request) -> Imported:
-        """Read a whole file.
-
-        Raises
-        ------
-        DataError
-            Naming the file, and where it helps the line, of what is wrong.
-        """
+        """Read a whole file."""
         ...
 
 

@@ -84,13 +84,7 @@ class ReproMpiOutput:
 
 
 def parse(text: str, source: str) -> ReproMpiOutput:
-    """Read the output of one run; `source` names it in errors.
-
-    Raises
-    ------
-    DataError
-        If it is no ReproMPI output, a row is malformed, or it holds several runs.
-    """
+    """Read the output of one run; `source` names it in errors."""
     runs = parse_runs(io.StringIO(text, newline=None), source)
     if len(runs) > 1:
         raise DataError(f"{source}: holds {len(runs)} runs of mpibenchmark, not one")

@@ -18,11 +18,6 @@ def parse(lines: Iterable[str], name: str) -> Reading:
 
     A cell without a valid repetition has the status timeout: it did not get one within its window
     or time.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or some runs count elements and others bytes.
     """
     runs = parse_runs(lines, name)
     units = {unit for run in runs if (unit := _unit(run))}

@@ -41,13 +41,7 @@ class Source:
         return f"{self.path.absolute().parent.name}/{name}" if self.with_folder else name
 
     def lines(self) -> Iterator[str]:
-        """Yield its lines, ended by a line feed; bytes that are no UTF-8 become a placeholder.
-
-        Raises
-        ------
-        DataError
-            If it cannot be read to its end.
-        """
+        """Yield its lines, ended by a line feed; bytes that are no UTF-8 become a placeholder."""
         try:
             with unpacked(self.path) as (raw, content):
                 text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="replace")

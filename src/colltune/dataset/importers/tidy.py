@@ -19,13 +19,7 @@ class CsvImporter:
         return False
 
     def load(self, source: Source, request: Request) -> Imported:
-        """See `Importer.load` and `read_csv`; a configuration told is that of all rows.
-
-        Raises
-        ------
-        DataError
-            If the rows are not of that configuration.
-        """
+        """See `Importer.load` and `read_csv`; a configuration told is that of all rows."""
         constants = dict(request.settings)
         told = constants.pop("configuration", "")
         chosen = request.algorithms.canonical(Configuration.parse(told)) if told else None

@@ -206,13 +206,7 @@ def _mean(values: Numbers) -> Numbers:
 
 
 def _payoff(statistic: Statistic, count: int, logs: Numbers, seed: int) -> Payoff:
-    """Put draws (d) of instances (n), logs of the shape (d, 2, n), together.
-
-    Raises
-    ------
-    DataError
-        If no instance can be compared.
-    """
+    """Put draws (d) of instances (n), logs of the shape (d, 2, n), together."""
     known = np.isfinite(logs[:, 0])
     seen = known.any(axis=0)
     if not seen.any():
