@@ -92,7 +92,7 @@ def test_without_noise_there_are_the_recorded_launches_only() -> None:
 
 
 def _contest() -> Contest:
-    return Contest((INSTANCE,), DEFAULT, (CHAIN, TREE), 0, None, 1.5, (1.0,))
+    return Contest(INSTANCE, DEFAULT, (CHAIN, TREE), 0, None, 1.5, 1.0)
 
 
 def test_a_replay_measures_until_it_is_decided() -> None:

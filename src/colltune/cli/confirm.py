@@ -199,13 +199,12 @@ _HEADER = (
 def _row(judgement: Judgement) -> list[str]:
 
     contest, gain = judgement.contest, judgement.gain
-    first, last = judgement.range_bytes
     proposed, used = contest.candidates[0], judgement.configuration
     instead = "" if used.is_default or used == proposed else f": {used.short} instead"
     return [
         contest.collective,
         str(contest.shape),
-        range_text(first, last),
+        range_text(contest.first_bytes, contest.last_bytes),
         proposed.short,
         f"{contest.gain:.2f}x",
         f"{gain.ratio:.2f}x ({gain.lower:.2f} to {gain.upper:.2f})" if gain else "",
@@ -216,13 +215,12 @@ def _row(judgement: Judgement) -> list[str]:
 
 def _row_json(judgement: Judgement) -> dict[str, object]:
     contest, gain = judgement.contest, judgement.gain
-    first, last = judgement.range_bytes
     return {
         "collective": contest.collective.value,
         "nodes": contest.shape.nodes,
         "ppn": contest.shape.ppn,
-        "first_bytes": first,
-        "last_bytes": last,
+        "first_bytes": contest.first_bytes,
+        "last_bytes": contest.last_bytes,
         "proposed": contest.candidates[0].id,
         "predicted_gain": contest.gain,
         "status": judgement.status.value,

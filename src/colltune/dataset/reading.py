@@ -30,8 +30,7 @@ def read(paths: Sequence[Path | str], where: Mapping[str, str] | None = None) ->
 
 
 def read_launch_provenances(paths: Sequence[Path | str]) -> dict[str, dict[str, str]]:
-    """Return what the datasets at `paths` know of each launch, by its name; CSV files know nothing.
-    """
+    """Return what Parquet datasets at `paths` know of each launch, by its name."""
     found: dict[str, dict[str, str]] = {}
     for given in paths:
         url, path = url_of(given), Path(given)

@@ -34,6 +34,7 @@ from colltune.selector.confirming import (
     Times,
     contests,
     judge,
+    worth_measuring,
 )
 
 
@@ -143,10 +144,9 @@ class Confirmed:
         choice = Fitted(bundle, self.learner.guard).decide(context, fold, jobs)
         judgements, confirm_s = self._replayed(bundle, fold)
         decided = {
-            instance: judgement.configuration
+            judgement.contest.instance: judgement.configuration
             for judgement in judgements
             if judgement.status is not Status.PREDICTED
-            for instance in judgement.instances
         }
         instances = fold.testing.instances()
         chosen = [decided.get(i, c) for i, c in zip(instances, choice.chosen, strict=True)]
@@ -205,53 +205,38 @@ def replay(
 ) -> tuple[list[Judgement], float]:
     """Measure what is asked, launch by launch, until all is decided or nothing is left.
 
-    What `record` does not have cannot run, and fails. In a launch goes first what is worth most per
-    second, while it fits into `budget_s`.
-
-    Returns
-    -------
-        What is known in the end, and the seconds of measuring it.
+    Returns what is known in the end, and the seconds of measuring it. What `record` does not have
+    cannot run, and fails.
     """
     failed = {cell for contest in asked for cell in contest.cells if cell not in record}
     times: dict[Cell, dict[str, Sequence[float]]] = {}
     judgements = judge(asked, times, failed)
     spent_s = 0.0
+
+    def seconds(judgement: Judgement) -> float:
+        return sum(n * record.time_s(cell) for cell, n in _repetitions(judgement, record).items())
+
     for _ in range(MOST_LAUNCHES):
-        plans = [_plan(judgement, record) for judgement in judgements if judgement.is_open]
-        for _, seconds, counts in sorted(plans, key=_worth, reverse=True):
-            if spent_s + seconds <= budget_s:
-                spent_s += seconds
-                for cell, count in counts.items():
-                    launch, repetitions_s = record.next(cell, count)
-                    times.setdefault(cell, {})[launch] = repetitions_s
+        for judgement in worth_measuring(judgements, seconds, budget_s, spent_s=spent_s):
+            spent_s += seconds(judgement)
+            for cell, count in _repetitions(judgement, record).items():
+                launch, repetitions_s = record.next(cell, count)
+                times.setdefault(cell, {})[launch] = repetitions_s
         judgements = judge(asked, times, failed)
     return judgements, spent_s
 
 
-class _Plan(NamedTuple):
-    """How often a launch repeats each cell of a judgement, what that is worth, and its seconds."""
-
-    value: float
-    seconds: float
-    counts: dict[Cell, int]
-
-
-def _plan(judgement: Judgement, record: Record) -> _Plan:
+def _repetitions(judgement: Judgement, record: Record) -> dict[Cell, int]:
+    """Return how often a launch repeats each cell of a judgement."""
     counts: dict[Cell, int] = {}
-    seconds = 0.0
-    for instance in judgement.instances:
-        for configuration in (judgement.contest.default, *judgement.open_candidates):
-            cell = (configuration, instance)
-            if cell in record and record.has_more(cell):
-                time_s = record.time_s(cell)
-                turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
-                counts[cell] = judgement.turns(time_s) * turn
-                seconds += counts[cell] * time_s
-    return _Plan(judgement.value, seconds, counts)
-
-
-def _worth(plan: _Plan) -> float:
-    return plan.value / plan.seconds if plan.seconds else 0.0
+    contest = judgement.contest
+    for configuration in (contest.default, *judgement.open_candidates):
+        cell = (configuration, contest.instance)
+        if cell in record and record.has_more(cell):
+            time_s = record.time_s(cell)
+            turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
+            counts[cell] = judgement.turns(time_s) * turn
+    return counts
 
 
 def _sizes(cells: CellMatrix) -> dict[Shape, list[int]]:

@@ -1,9 +1,8 @@
 """Whether what is predicted to be fastest proves faster than the default when both are measured.
 
 A proposal and its nearest runners-up are measured beside the default, in turns within a launch. The
-log ratio of their times is averaged over neighbouring message sizes, for which the same is
-proposed. Two things make it uncertain: the scatter of the turns within a launch, and what each
-launch does to a ratio, which no number of repetitions averages out (see
+log ratio of their times is uncertain for two reasons: the turns within a launch scatter, and each
+launch shifts the ratio, which no number of repetitions averages out (see
 `colltune.models.launch_noise`). Of a single launch that is what the data, or other machines, tell;
 of several it is what they differ by, here and usually. A configuration is
 
@@ -18,8 +17,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -71,58 +70,36 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contest:
-    """Instances of one collective and shape that are judged together, ascending in size.
+    """An instance whose decision is to be proved.
 
     ``candidates`` are compared with ``default``, the proposal first; they stand for messages of
     ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal,
-    ``doubt`` how doubtful that is, 0 to 1; ``times_s`` are the default's predicted times.
-    ``weight`` is how much the shape matters, ``launch_sd`` by how much a log gain differs between
-    launches.
+    ``doubt`` how doubtful that is, 0 to 1; ``time_s`` is the default's predicted time. ``weight``
+    is how much the shape matters, ``launch_sd`` by how much a log gain differs between launches.
     """
 
-    instances: tuple[Instance, ...]
+    instance: Instance
     default: Configuration
     candidates: tuple[Configuration, ...]
     first_bytes: int
     last_bytes: int | None
     gain: float
-    times_s: tuple[float, ...]
+    time_s: float
     doubt: float = 1.0
     weight: float = 1.0
     launch_sd: float = LAUNCH_SD
 
     @property
     def shape(self) -> Shape:
-        """The shape of all its instances."""
-        return self.instances[0].shape
+        return self.instance.shape
 
     @property
     def collective(self) -> Collective:
-        """The collective of all its instances."""
-        return self.instances[0].collective
+        return self.instance.collective
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The default and all candidates on all its instances."""
-        return tuple(
-            (configuration, instance)
-            for instance in self.instances
-            for configuration in (self.default, *self.candidates)
-        )
-
-    def part(self, instances: tuple[Instance, ...]) -> Contest:
-        """Return the contest of some of its neighbouring instances alone."""
-        ranges = _ranges([instance.msize_bytes for instance in self.instances])
-        ranges[0] = self.first_bytes, ranges[0][1]
-        ranges[-1] = ranges[-1][0], self.last_bytes
-        first, last = (self.instances.index(instances[k]) for k in (0, -1))
-        return replace(
-            self,
-            instances=instances,
-            first_bytes=ranges[first][0],
-            last_bytes=ranges[last][1],
-            times_s=self.times_s[first : last + 1],
-        )
+        return tuple((c, self.instance) for c in (self.default, *self.candidates))
 
 
 class Gain(NamedTuple):
@@ -162,11 +139,6 @@ class Gain(NamedTuple):
         return self.log + _LIMIT * self.sd < _NO_GAIN
 
     @property
-    def is_slower(self) -> bool:
-        """Whether it is proved that it is a loss."""
-        return self.log + _LIMIT * self.sd < 0
-
-    @property
     def doubt(self) -> float:
         """The chance that it is of the other sign, doubled: 0 to 1."""
         return math.erfc(abs(self.log) / self.sd / math.sqrt(2)) if self.sd else 0.0
@@ -174,7 +146,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of some instances of a contest.
+    """What is known of a contest.
 
     ``status`` is predicted where nothing was measured. ``best`` is the candidate that was measured
     to be the fastest and ``gain`` what it gains, None where nothing was measured or all failed.
@@ -182,7 +154,6 @@ class Judgement:
     """
 
     contest: Contest
-    instances: tuple[Instance, ...]
     status: Status
     best: Configuration | None
     gain: Gain | None
@@ -207,24 +178,40 @@ class Judgement:
         return self.best
 
     @property
-    def range_bytes(self) -> tuple[int, int | None]:
-        """The first and last message size that the instances stand for."""
-        part = self.contest.part(self.instances)
-        return part.first_bytes, part.last_bytes
-
-    @property
     def value(self) -> float:
         """How much there is to be known: log gain at stake x doubt x weight."""
         if self.gain is None:
             stake, doubt = _expected(math.log(self.contest.gain)), self.contest.doubt
         else:
             stake, doubt = self.gain.log, self.gain.doubt
-        return len(self.instances) * self.contest.weight * max(stake, _LEAST_STAKE) * doubt
+        return self.contest.weight * max(stake, _LEAST_STAKE) * doubt
 
 
 def _expected(log_gain: float) -> float:
     """Return about what is gained where `log_gain` is predicted, and losses are withdrawn."""
     return _PREDICTED_SD * float(np.logaddexp(0.0, log_gain / _PREDICTED_SD))
+
+
+def worth_measuring(
+    judgements: Iterable[Judgement],
+    seconds: Callable[[Judgement], float],
+    limit_s: float,
+    *,
+    spent_s: float = 0.0,
+    always_one: bool = False,
+) -> list[Judgement]:
+    """Return the open judgements that fit into `limit_s` together, most worth per second first.
+
+    With `always_one` the first is taken even if it does not fit.
+    """
+    timed = [(judgement, seconds(judgement)) for judgement in judgements if judgement.is_open]
+    timed.sort(key=lambda pair: pair[0].value / pair[1] if pair[1] else 0.0, reverse=True)
+    found: list[Judgement] = []
+    for judgement, needed_s in timed:
+        if spent_s + needed_s <= limit_s or (always_one and not found):
+            spent_s += needed_s
+            found.append(judgement)
+    return found
 
 
 def judge(
@@ -233,15 +220,13 @@ def judge(
     failed: Collection[Cell] = frozenset(),
     closed: Collection[Cell] = frozenset(),
 ) -> list[Judgement]:
-    """Return what `times` tell of `contests`; all their instances are in one judgement each.
+    """Return what `times` tell of each of `contests`.
 
     What `failed` crashed, hung or was wrong, and proves nothing; what is `closed` is not measured
     any more.
     """
     evidence = _Evidence(contests, times, frozenset(failed), frozenset(closed))
-    return [
-        judgement for contest in contests for judgement in evidence.of(contest, contest.instances)
-    ]
+    return [evidence.judgement(contest) for contest in contests]
 
 
 class _Evidence:
@@ -255,72 +240,51 @@ class _Evidence:
         closed: frozenset[Cell],
     ) -> None:
         self._failed, self._closed = failed, failed | closed
-        self._found: dict[Cell, dict[str, _LogGain]] = {}
+        self._found: dict[Cell, list[_LogGain]] = {}
         self._apart: set[Cell] = set()
         for contest in contests:
-            for instance in contest.instances:
-                default = times.get((contest.default, instance), {})
-                for candidate in contest.candidates:
-                    self._compare((candidate, instance), default, times)
+            default, *candidates = contest.cells
+            for cell in candidates:
+                self._compare(cell, times.get(default, {}), times.get(cell, {}))
         self._between, self._freedom = self._differences(contests)
 
     def _differences(self, contests: Iterable[Contest]) -> tuple[float, int]:
         """Return the usual variance of log gains between launches, and its degrees of freedom."""
         residuals, variances, freedom = [], [], 0
-        for contest in contests:
-            for candidate in contest.candidates:
-                logs, within = self._launches(contest.instances, candidate)
-                if len(logs) > 1:
-                    # a mean over n launches takes 1/n of the variance with it
-                    scale = math.sqrt(len(logs) / (len(logs) - 1))
-                    residuals += (np.abs(logs - logs.mean()) * scale).tolist()
-                    variances += within.tolist()
-                    freedom += len(logs) - 1
+        for found in (self._found[cell] for contest in contests for cell in contest.cells[1:]):
+            if len(found) > 1:
+                logs = np.array([one.log for one in found])
+                # a mean over n launches takes 1/n of the variance with it
+                scale = math.sqrt(len(logs) / (len(logs) - 1))
+                residuals += (np.abs(logs - logs.mean()) * scale).tolist()
+                variances += [one.variance for one in found]
+                freedom += len(logs) - 1
         if not freedom:
             return 0.0, 0
         usual = (_NORMAL * float(np.median(residuals))) ** 2
         return max(0.0, usual - float(np.median(variances))), freedom
 
-    def _compare(self, cell: Cell, default: Mapping[str, Sequence[float]], times: Times) -> None:
-        theirs = times.get(cell, {})
-        together = [launch for launch in default if launch in theirs]
-        pairs = [(launch, launch) for launch in together]
-        if not together:
+    def _compare(
+        self,
+        cell: Cell,
+        default: Mapping[str, Sequence[float]],
+        theirs: Mapping[str, Sequence[float]],
+    ) -> None:
+        pairs = [(default[launch], theirs[launch]) for launch in default if launch in theirs]
+        if not pairs:
             # where each configuration needs its own launch, these are compared in their order
-            pairs = list(zip(default, theirs, strict=False))
+            pairs = list(zip(default.values(), theirs.values(), strict=False))
             self._apart.add(cell)
-        self._found[cell] = {
-            str(number) if not together else launch: _log_gain(default[launch], theirs[other])
-            for number, (launch, other) in enumerate(pairs)
-        }
+        self._found[cell] = [_log_gain(*pair) for pair in pairs]
 
-    def _launches(
-        self, instances: Iterable[Instance], candidate: Configuration
-    ) -> tuple[Numbers, Numbers]:
-        """Return mean log gain over `instances` and its variance within, per launch that has all.
-
-        Instances without any measurement are left out.
-        """
-        rows = [self._found.get((candidate, instance)) for instance in instances]
-        known = [row for row in rows if row]
-        launches = [launch for launch in (known[0] if known else ()) if _in_all(launch, known)]
-        logs = [float(np.mean([row[launch].log for row in known])) for launch in launches]
-        variances = [
-            sum(row[launch].variance for row in known) / len(known) ** 2 for launch in launches
-        ]
-        return np.array(logs), np.array(variances)
-
-    def gain(
-        self, contest: Contest, instances: Sequence[Instance], candidate: Configuration
-    ) -> Gain | None:
-        """Return what `candidate` gains over `instances` together, None if it was not measured."""
-        logs, within = self._launches(instances, candidate)
-        if not len(logs):
+    def _gain(self, contest: Contest, cell: Cell) -> Gain | None:
+        """Return what a candidate gains, None if it was not measured."""
+        found = self._found[cell]
+        if not found:
             return None
-        known = contest.launch_sd
-        if any((candidate, instance) in self._apart for instance in instances):
-            known = max(known, _APART_SD)
-        inside, freedom = float(within.mean()), len(logs) - 1
+        logs = np.array([one.log for one in found])
+        known = max(contest.launch_sd, _APART_SD) if cell in self._apart else contest.launch_sd
+        inside, freedom = float(np.mean([one.variance for one in found])), len(logs) - 1
         usual = _mean(known**2, _LAUNCH_SD_WORTH, self._between, self._freedom)
         own = max(0.0, float(logs.var(ddof=1)) - inside) if freedom else 0.0
         # launches that happen to agree are no surer than usual ones
@@ -328,42 +292,26 @@ class _Evidence:
         sd = math.sqrt((inside + between) / len(logs))
         return Gain(float(logs.mean()), sd, len(logs), inside / between)
 
-    def of(self, contest: Contest, instances: tuple[Instance, ...]) -> Iterator[Judgement]:
-        """Judge `instances` together, or by parts where the best is certainly slower at some."""
-        sound = [c for c in contest.candidates if _free(c, instances, self._failed)]
-        gains = {c: g for c in sound if (g := self.gain(contest, instances, c))}
+    def judgement(self, contest: Contest) -> Judgement:
+        default, *candidates = contest.cells
+        sound = [cell for cell in candidates if cell not in self._failed]
+        gains = {cell: gain for cell in sound if (gain := self._gain(contest, cell))}
         if not gains:
-            failed = not sound and _free(contest.default, instances, self._failed)
+            failed = not sound and default not in self._failed
             status = Status.WITHDRAWN if failed else Status.PREDICTED
-            left = tuple(c for c in sound if self._goes_on(contest, instances, c))
-            yield Judgement(contest, instances, status, None, None, left)
-            return
-        faster = [c for c, gain in gains.items() if gain.is_faster]
-        best = max(gains, key=lambda c: gains[c].lower)
-        slower = {i for i in instances if (g := self.gain(contest, [i], best)) and g.is_slower}
-        if slower and len(slower) < len(instances):
-            for _, run in itertools.groupby(instances, slower.__contains__):
-                yield from self.of(contest, tuple(run))
-            return
-        status = Status.CONFIRMED if faster else Status.WITHDRAWN
-        undecided = [c for c, gain in gains.items() if not faster and not gain.is_no_faster]
-        left = tuple(c for c in undecided if self._goes_on(contest, instances, c))
-        yield Judgement(contest, instances, status, best, gains[best], left)
+            return Judgement(contest, status, None, None, self._open(default, sound))
+        is_proved = any(gain.is_faster for gain in gains.values())
+        best = max(gains, key=lambda cell: gains[cell].lower)
+        status = Status.CONFIRMED if is_proved else Status.WITHDRAWN
+        undecided = [c for c, gain in gains.items() if not is_proved and not gain.is_no_faster]
+        return Judgement(contest, status, best[0], gains[best], self._open(default, undecided))
 
-    def _goes_on(
-        self, contest: Contest, instances: Sequence[Instance], candidate: Configuration
-    ) -> bool:
-        launches = max(len(self._found[candidate, instance]) for instance in instances)
-        return launches < MOST_LAUNCHES and all(
-            _free(c, instances, self._closed) for c in (contest.default, candidate)
-        )
-
-
-def _free(
-    configuration: Configuration, instances: Iterable[Instance], cells: frozenset[Cell]
-) -> bool:
-    """Tell whether `cells` have the configuration on none of `instances`."""
-    return not any((configuration, instance) in cells for instance in instances)
+    def _open(self, default: Cell, cells: Iterable[Cell]) -> tuple[Configuration, ...]:
+        """Return the configurations of `cells` that another launch can be made for."""
+        if default in self._closed:
+            return ()
+        left = (c for c in cells if len(self._found[c]) < MOST_LAUNCHES and c not in self._closed)
+        return tuple(configuration for configuration, _ in left)
 
 
 def _mean(known: float, worth: int, found: float, freedom: int) -> float:
@@ -391,10 +339,6 @@ def _log_gain(default_s: Sequence[float], other_s: Sequence[float]) -> _LogGain:
 
 def _medians(times_s: Sequence[float], parts: int) -> Numbers:
     return np.array([np.median(part) for part in np.array_split(np.asarray(times_s), parts)])
-
-
-def _in_all(launch: str, rows: Iterable[Mapping[str, _LogGain]]) -> bool:
-    return all(launch in row for row in rows)
 
 
 def contests(
@@ -432,12 +376,12 @@ def contests(
         gain, doubt = float(gains[row, chosen[0]]), float(decisions.doubt[row, chosen[0]])
         found.append(
             Contest(
-                (Instance(collective, shape, size),),
+                Instance(collective, shape, size),
                 selector.default(collective),
                 tuple(model.configurations[c] for c in chosen),
                 *range_bytes,
                 math.exp(gain),
-                (float(default_s[row]),),
+                float(default_s[row]),
                 min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
                 weight,
                 _launch_sd(model.error),
@@ -498,7 +442,8 @@ def _confirmation(judgement: Judgement, measured_utc: str) -> Confirmation:
     return Confirmation(
         contest.collective,
         contest.shape,
-        *judgement.range_bytes,
+        contest.first_bytes,
+        contest.last_bytes,
         judgement.status,
         judgement.configuration,
         contest.candidates[0],

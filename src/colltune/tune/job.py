@@ -133,7 +133,7 @@ class Job:
         """Return the result of each interval; sizes between those measured join their neighbour."""
         names = self._names(bundle.collectives)
         predicted = {
-            (judgement.contest.collective, judgement.range_bytes[0]): judgement.contest.gain
+            (judgement.contest.collective, judgement.contest.first_bytes): judgement.contest.gain
             for judgement in judgements
         }
         rows: list[Row] = []

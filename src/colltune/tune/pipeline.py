@@ -219,7 +219,7 @@ class _Tuning:
             # what is not measured will be withdrawn, however certain its prediction is
             replace(contest, doubt=_DOUBTFUL)
             for contest in proposals(bundle, self.backend, asked)
-            if not job.same(contest.candidates[0], contest.instances, default_seen)
+            if not job.same(contest.candidates[0], [contest.instance], default_seen)
         ]
         self.tell("verifying", _ALTERNATING)
         if not found or budget_s <= 0:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,20 +40,27 @@ FAST, SAME = (Configuration("openmpi", BCAST, name) for name in ("chain", "binom
 TIMES_S = {DEFAULT: 1e-5, FAST: 5e-6, SAME: 1e-5}
 
 
-def _contest(shape: Shape, candidates: tuple[Configuration, ...], gain: float = 1.2) -> Contest:
-    instances = tuple(Instance(BCAST, shape, size) for size in SIZES)
-    return Contest(instances, DEFAULT, candidates, 0, 2048, gain, (1e-5, 1e-5))
+def _contests(
+    shape: Shape, candidates: tuple[Configuration, ...], gain: float = 1.2
+) -> tuple[Contest, ...]:
+    return tuple(
+        Contest(Instance(BCAST, shape, size), DEFAULT, candidates, first, last, gain, 1e-5)
+        for size, first, last in ((8, 0, 89), (1024, 90, 2048))
+    )
 
 
-WON, EVEN = _contest(SMALL, (FAST, SAME)), _contest(LARGE, (SAME,))
+def _changed(contests: Sequence[Contest], **changes: Any) -> tuple[Contest, ...]:
+    return tuple(replace(contest, **changes) for contest in contests)
+
+
+WON, EVEN = _contests(SMALL, (FAST, SAME)), _contests(LARGE, (SAME,))
 
 
 def _cells(*contests: Contest) -> tuple[Cell, ...]:
     return tuple(
         Cell(configuration, instance)
         for contest in contests
-        for instance in contest.instances
-        for configuration in (DEFAULT, *contest.candidates)
+        for configuration, instance in contest.cells
     )
 
 
@@ -81,7 +89,7 @@ def _next(state: State) -> Visit | None:
 
 def test_all_of_an_instance_take_turns() -> None:
     """A launch has one shape; in each round an instance's configurations stand together."""
-    state = _state(WON, EVEN)
+    state = _state(*WON, *EVEN)
     visit = _next(state)
     assert visit is not None
     cells = [state.cells[step.cell] for step in visit.steps]
@@ -100,31 +108,30 @@ def test_all_of_an_instance_take_turns() -> None:
 )
 def test_the_most_valuable_doubt_comes_first(more: dict[str, float]) -> None:
     """Which shape comes first goes by predicted gain, weight and doubt."""
-    one, two = replace(WON, candidates=(SAME,)), EVEN
-    for first, second in ((one, replace(two, **more)), (two, replace(one, **more))):  # type: ignore[arg-type]
-        visit = _next(_state(first, second))
+    one, two = _changed(WON, candidates=(SAME,)), EVEN
+    for first, second in ((one, _changed(two, **more)), (two, _changed(one, **more))):
+        visit = _next(_state(*first, *second))
         assert visit is not None
-        assert visit.shape == second.shape
-    visit = _next(_state(replace(one, doubt=0.2), two))
+        assert visit.shape == second[0].shape
+    visit = _next(_state(*_changed(one, doubt=0.2), *two))
     assert visit is not None
     assert visit.shape == LARGE
 
 
 def test_what_is_decided_leaves() -> None:
     """A clear gain or loss is not measured again; what is unclear is, in up to three launches."""
-    assert _next(_state(WON, measured={DEFAULT: [0.0], FAST: [0.5], SAME: [0.0]})) is None
-    assert _next(_state(EVEN, measured={DEFAULT: [0.0], SAME: [-0.3]})) is None
+    assert _next(_state(*WON, measured={DEFAULT: [0.0], FAST: [0.5], SAME: [0.0]})) is None
+    assert _next(_state(*EVEN, measured={DEFAULT: [0.0], SAME: [-0.3]})) is None
     unclear = {DEFAULT: [0.0] * 3, SAME: [0.05] * 3}
-    assert _next(_state(EVEN, measured=unclear, launches=2)) is not None
-    assert _next(_state(EVEN, measured=unclear, launches=3)) is None
+    assert _next(_state(*EVEN, measured=unclear, launches=2)) is not None
+    assert _next(_state(*EVEN, measured=unclear, launches=3)) is None
 
 
 def test_little_time_goes_to_what_is_worth_it() -> None:
     """What does not fit into a launch is left out, the least valuable first; no time, no launch."""
-    worth = _contest(SMALL, (FAST,), 2.0)
-    slow = replace(EVEN, instances=tuple(replace(i, shape=SMALL) for i in EVEN.instances))
-    slow = replace(slow, times_s=(1.0, 1.0))
-    state = _state(worth, slow, left_s=4.0)
+    worth = _contests(SMALL, (FAST,), 2.0)
+    slow = _changed(_contests(SMALL, (SAME,)), time_s=1.0)
+    state = _state(*worth, *slow, left_s=4.0)
     visit = _next(state)
     assert visit is not None
     assert {state.cells[step.cell].configuration for step in visit.steps} == {DEFAULT, FAST}
@@ -134,20 +141,20 @@ def test_little_time_goes_to_what_is_worth_it() -> None:
 
 def test_slow_cells_take_fewer_turns() -> None:
     """Above 20 ms two turns of a repetition tell enough."""
-    slow = replace(EVEN, times_s=(0.5, 0.5))
-    visit = _next(_state(slow))
+    slow = _changed(EVEN, time_s=0.5)
+    visit = _next(_state(*slow))
     assert visit is not None
-    assert len(visit.steps) == 2 * len(_cells(slow))
+    assert len(visit.steps) == 2 * len(_cells(*slow))
 
 
 def test_a_shape_that_brings_nothing_is_given_up() -> None:
     """Launches without a measurement do not go on for ever."""
-    state = replace(_state(EVEN), history=(Visited("confirm", LARGE, 1.0),) * 10)
+    state = replace(_state(*EVEN), history=(Visited("confirm", LARGE, 1.0),) * 10)
     assert _next(state) is None
 
 
 CAMPAIGN = Campaign(
-    (BCAST,), SIZES, machine="m", nodes=(8,), ppn=(4,), subshapes=False, contests=(WON, EVEN),
+    (BCAST,), SIZES, machine="m", nodes=(8,), ppn=(4,), subshapes=False, contests=(*WON, *EVEN),
     total_s=1000.0,
 )  # fmt: skip
 
@@ -159,7 +166,7 @@ def _recorded(crashes: Configuration | None = None) -> PerformanceDataset:
         else Measurement(
             cell.instance, cell.configuration, "l", times_s=(TIMES_S[cell.configuration],) * 9
         )
-        for cell in _cells(WON, EVEN)
+        for cell in _cells(*WON, *EVEN)
     ]
     return PerformanceDataset.of(Context("m", "openmpi", "5.0.11"), found)
 
@@ -180,7 +187,7 @@ def test_a_campaign_confirms_and_withdraws(tmp_path: Path) -> None:
     cells = {
         Cell(m.configuration, m.instance) for m in read_parquet(tmp_path / "dataset").measurements()
     }
-    assert cells == {*_cells(WON, EVEN)}
+    assert cells == {*_cells(*WON, *EVEN)}
 
 
 def test_a_crash_withdraws_and_the_runner_up_stands(tmp_path: Path) -> None:

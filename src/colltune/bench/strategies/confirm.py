@@ -10,26 +10,39 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from colltune.bench.schedule import Step
 from colltune.bench.strategies.protocol import State, Visit
-from colltune.domain import Configuration, Instance, Shape
-from colltune.selector.confirming import MOST_REPS, TURN_S, Cell, Judgement, judge
+from colltune.domain import Shape
+from colltune.selector.confirming import (
+    MOST_REPS,
+    TURN_S,
+    Cell,
+    Judgement,
+    judge,
+    worth_measuring,
+)
 
 CONFIRM = "confirm"
 _SLACK = 1.5
 _MOST_VISITS = 10
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Launch:
-    """A launch being filled: what it decides, and how long its steps are thought to take."""
+    """What a launch decides, and how long its steps are thought to take."""
 
     shape: Shape
-    judgements: list[Judgement] = field(default_factory=list)
-    value: float = 0.0
-    steps_s: float = 0.0
+    judgements: Sequence[Judgement]
+
+    @property
+    def value(self) -> float:
+        return sum(judgement.value for judgement in self.judgements)
+
+    @property
+    def steps_s(self) -> float:
+        return sum(map(_seconds, self.judgements))
 
 
 class Confirm:
@@ -72,38 +85,23 @@ def judged(state: State) -> list[Judgement]:
 
 def _filled(shape: Shape, open_: Sequence[Judgement], limit_s: float) -> _Launch:
     """Fill a launch with what is worth most per second; with one judgement at least."""
-    launch = _Launch(shape)
-    for judgement in sorted(open_, key=lambda j: j.value / _seconds(j), reverse=True):
-        if launch.judgements and launch.steps_s + _seconds(judgement) > limit_s:
-            continue
-        launch.judgements.append(judgement)
-        launch.value += judgement.value
-        launch.steps_s += _seconds(judgement)
-    return launch
+    return _Launch(shape, worth_measuring(open_, _seconds, limit_s, always_one=True))
 
 
 def _seconds(judgement: Judgement) -> float:
     """Return how long a launch measures it, by what the default is predicted to take."""
-    each = 1 + len(judgement.open_candidates)
-    return each * sum(
-        judgement.turns(time_s) * max(time_s, min(TURN_S, MOST_REPS * time_s))
-        for time_s in _times_s(judgement)
-    )
-
-
-def _times_s(judgement: Judgement) -> list[float]:
-    contest = judgement.contest
-    times_s = dict(zip(contest.instances, contest.times_s, strict=True))
-    return [times_s[instance] for instance in judgement.instances]
+    time_s = judgement.contest.time_s
+    turn_s = max(time_s, min(TURN_S, MOST_REPS * time_s))
+    return (1 + len(judgement.open_candidates)) * (judgement.turns(time_s) * turn_s)
 
 
 def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) -> tuple[Step, ...]:
     """Return rounds of all instances in random order, those of one instance side by side."""
     index = {(cell.configuration, cell.instance): i for i, cell in enumerate(state.cells)}
-    asked: list[tuple[int, Instance, tuple[Configuration, ...]]] = [
-        (j.turns(time_s), instance, (j.contest.default, *j.open_candidates))
+    asked = [
+        (j.turns(contest.time_s), contest.instance, (contest.default, *j.open_candidates))
         for j in judgements
-        for time_s, instance in zip(_times_s(j), j.instances, strict=True)
+        for contest in [j.contest]
     ]
     steps: list[Step] = []
     for turn in range(max(rounds for rounds, _, _ in asked)):
