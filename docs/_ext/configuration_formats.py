@@ -33,7 +33,7 @@ def markdown(_argument: str) -> str:
 
 
 def _holds(known: Format) -> str:
-    if known.one_choice:
+    if known.single_algorithm:
         return "one choice per collective"
     layout = ", and by the layout over nodes" if known.knows_layout else ""
     return f"rules by communicator and message size{layout}"

@@ -88,7 +88,7 @@ def library_of(known: Format) -> MpiLibrary:
 
 def tells_communicators(known: Format) -> bool:
     """Tell whether a format can say something for communicators of one size only."""
-    return not known.one_choice and known.knows_comm_size
+    return not known.single_algorithm and known.knows_comm_size
 
 
 def layouts(comm_size: int, job: Shape) -> list[Shape]:
@@ -106,7 +106,7 @@ def intervals(
 ) -> tuple[Interval, ...]:
     """Draw intervals of configurations that run and are safe there."""
     possible = candidates(known.name, release, collective, comm_size)
-    single = known.one_choice or collective in _single(known.library, release)
+    single = known.single_algorithm or collective in _single(known.library, release)
     switches = [] if single else draw(st.lists(_SIZES, max_size=4, unique=True))
     firsts = [0, *sorted(switches)]
     lasts = [*(first - 1 for first in firsts[1:]), None]

@@ -63,7 +63,7 @@ def _sample(name: str, release: str) -> bytes:
     known, job = FORMATS[name], Shape(2, 4)
     rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
     for collective in (Collective.BCAST, Collective.ALLREDUCE, Collective.ALLGATHER):
-        for size in [8] if known.one_choice else [2, 4, 8]:
+        for size in [8] if known.single_algorithm else [2, 4, 8]:
             found = candidates(name, release, collective, size)
             first, last = found[:2][-1][1], found[-1][1]
             always = (Interval(0, None, first),)
@@ -72,7 +72,7 @@ def _sample(name: str, release: str) -> bytes:
                 Interval(8192, 1 << 20, last),
                 Interval((1 << 20) + 1, None, first),
             )
-            rules[collective, size] = always if known.one_choice else thrice
+            rules[collective, size] = always if known.single_algorithm else thrice
     return known.write(
         DecisionTable(known.library, job, rules), release, builtin_operations_only=True
     ).text.encode()

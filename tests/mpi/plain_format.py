@@ -27,6 +27,7 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
+from colltune.mpi.openmpi.releases import catalogue_of
 
 LIBRARY = "openmpi"
 RELEASES = ("4.1.4", "5.0.11")
@@ -140,9 +141,7 @@ class PlainFormat(Format):
     name = "plain"
     library = LIBRARY
     title = "Plain"
-    one_choice = False
-    knows_layout = False
-    leaves_parts = True
+    catalogue_of = staticmethod(catalogue_of)
 
     def recognises(self, text: str) -> bool:
         """Tell by the first line."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.mpi.openmpi.classic.spans import scanned
+from colltune.mpi.openmpi.spans import scanned
 
 SIZES = st.lists(st.integers(0, 6), max_size=6)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.mpi.openmpi.classic.tokens import Numbers
+from colltune.mpi.openmpi.classic.reading import Numbers
 
 if sys.platform != "linux":
     pytest.skip("the library's reader is compared with glibc's", allow_module_level=True)

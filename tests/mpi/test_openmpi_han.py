@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
-from colltune.mpi.openmpi.han.format import OpenMpiHan
+from colltune.mpi.openmpi.han import OpenMpiHan
 from colltune.mpi.openmpi.han.parsed import HanFile
+from colltune.mpi.openmpi.han.reading import Scanner
 from colltune.mpi.openmpi.han.rules import choices
-from colltune.mpi.openmpi.han.scanner import Scanner
-from colltune.mpi.openmpi.matches import HanLevel
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.rules import HanLevel
 from colltune.mpi.tables import normal, table_of
 from tests.mpi.tables import HYDRA, intervals, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.mpi.openmpi.ranges.union import Union
+from colltune.mpi.openmpi.spans import Union
 
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30))
 

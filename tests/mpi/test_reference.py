@@ -106,7 +106,7 @@ def test_the_example_runs_wherever_it_is_called() -> None:
 def test_formats_that_a_release_cannot_read_are_not_told() -> None:
     """Formats with sizes are told to the releases that read them, and one choice has no sizes."""
     for known in FORMATS.values():
-        if not known.one_choice:
+        if not known.single_algorithm:
             assert set(sizes.compared()) >= {known.name}
         reference = REFERENCES[known.library]
         for series in reference.series:

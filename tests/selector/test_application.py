@@ -108,7 +108,7 @@ def test_one_process_talks_to_nobody() -> None:
 def test_formats_with_one_choice_get_it_for_what_is_called() -> None:
     """A format of one choice per collective says nothing of collectives that are not called."""
     target = Target.named("openmpi-parameters", RELEASE)
-    assert target.form.one_choice
+    assert target.form.single_algorithm
     found = table(profile(row("bcast", "8x4", 8, 1, 1.0)), JOB, target)
     assert {collective for collective, _ in found.rules} == {BCAST}
 

@@ -19,7 +19,7 @@ from colltune.selector.decision_table import (
     intervals,
     layouts,
     merged,
-    one_choice_table,
+    single_algorithm_table,
 )
 from tests.models.machines import configuration, measured
 
@@ -228,7 +228,7 @@ def test_one_choice_is_never_slower_anywhere() -> None:
     """A choice for everything is made only if it is predicted at least as fast everywhere."""
     data = measured(nodes=(1, 2, 4, 8, 16), ppn=(1, 2, 4), msizes=(1, 16, 64, 256, 1024))
     selector = ModelSelector(fit(data, "gam", jobs=1))
-    table = one_choice_table(selector, JOB, [BCAST])
+    table = single_algorithm_table(selector, JOB, [BCAST])
     assert list(table.rules) == [(BCAST, 48)]
     (interval,) = table.rules[BCAST, 48]
     everywhere = [

@@ -85,9 +85,9 @@ class FakeFormat:
     name = "fake"
     library = "openmpi"
     title = "fake files"
-    one_choice = True
+    single_algorithm = True
     knows_layout = False
-    leaves_parts = True
+    allows_partial_collective = True
 
     def recognises(self, text: str) -> bool:
         """Tell by the first word."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Protocol
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.catalogue import sizes
+from colltune.errors import LibraryError
+from colltune.mpi.catalogue import Catalogue, sizes
 
 
 class Severity(StrEnum):
@@ -286,12 +288,12 @@ class ParsedFile(Protocol):
 class Format(Protocol):
     """One format of one library: how its files are recognised, parsed, written and converted.
 
-    ``one_choice`` tells that it holds one configuration per collective, for all communicators and
-    message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes;
-    ``knows_comm_size`` that they can tell communicators of different sizes apart; ``leaves_parts``
-    that some sizes of a collective can be left to the library; ``interposed`` that libcolltune
-    reads it, which is preloaded and has algorithms of its own. ``remarks`` are the notes that hold
-    for whatever is written in the format.
+    ``single_algorithm`` tells that it holds one configuration per collective, for all communicators
+    and message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes;
+    ``knows_comm_size`` that they can tell communicators of different sizes apart;
+    ``allows_partial_collective`` that some sizes of a collective can be left to the library;
+    ``interposed`` that libcolltune reads it, which is preloaded and has algorithms of its own.
+    ``remarks`` are the notes that hold for whatever is written in the format.
 
     In all methods `release` is the one that reads the file, and `text` the whole of a file; bytes
     that are no UTF-8 are surrogates in it.
@@ -300,9 +302,9 @@ class Format(Protocol):
     name: str
     library: str
     title: str
-    one_choice: bool
-    knows_layout: bool
-    leaves_parts: bool
+    single_algorithm: bool = False
+    knows_layout: bool = False
+    allows_partial_collective: bool = True
     knows_comm_size: bool = True
     interposed: bool = False
     remarks: tuple[str, ...] = ()
@@ -336,15 +338,27 @@ class Format(Protocol):
             return ""
         return f"{self.name} cannot name {configuration.id}"
 
+    @staticmethod
+    def catalogue_of(release: str) -> Catalogue:
+        """Return the library's catalogue for `release`.
+
+        Raises
+        ------
+        LibraryError
+            If the release is not supported.
+        """
+        ...
+
     def unreadable_by(self, release: str) -> str:
-        """Return why `release` does not read this format; empty if it does.
+        """Return why `release` does not read this format; empty if it does, as by default.
 
         Raises
         ------
         LibraryError
             If the release is not supported at all.
         """
-        ...
+        self.catalogue_of(release)
+        return ""
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         """Return what `release` makes of a file; `source` names it in messages.
@@ -403,3 +417,28 @@ class Format(Protocol):
             If a path is relative, which every rank would take from its own working directory.
         """
         ...
+
+
+def refuse_dropped(parsed: ParsedFile, ends_program: str = "") -> None:
+    """Refuse to convert a file that its own release drops, or that ends programs at their start.
+
+    Raises
+    ------
+    LibraryError
+        If `parsed` is dropped, or `ends_program` tells why programs end.
+    """
+    if parsed.dropped or ends_program:
+        raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped or ends_program}")
+
+
+def absolute_path(path: str, what: str) -> str:
+    """Return the path of `what` (a rules file), which the ranks have to find from anywhere.
+
+    Raises
+    ------
+    LibraryError
+        If it is relative, which every rank would take from its own working directory.
+    """
+    if not PurePath(path).is_absolute():
+        raise LibraryError(f"{path}: the path of {what} must be absolute")
+    return path

@@ -90,11 +90,6 @@ def parse(text: str, *, trailing_commas: bool = False) -> Node:
         One JSON document.
     trailing_commas
         Whether a comma may follow the last member or element.
-
-    Raises
-    ------
-    JsonSyntaxError
-        If it is no JSON, is nested more than 100 deep or has a number of more than 300 digits.
     """
     parser = _Parser(text, trailing_commas)
     node = parser.value(0)
@@ -171,13 +166,7 @@ class _Parser:
         return Node(tuple(items), line, self.expect("]").line)
 
     def another(self, end: str) -> bool:
-        """Take a comma, if one follows, and tell so.
-
-        Raises
-        ------
-        JsonSyntaxError
-            If a comma stands before the end.
-        """
+        """Take a comma, if one follows, and tell so."""
         if not self.is_next(","):
             return False
         comma = self.take("a comma")

@@ -325,7 +325,7 @@ def _sizes(found: Catalogue, readable: Iterable[Format], collective: Collective)
     """Return what the readable formats compare; those of one choice say that they have no sizes."""
     told = {}
     for known in readable:
-        if known.one_choice:
+        if known.single_algorithm:
             told[known.name] = "nothing: one choice holds for all sizes"
             continue
         told[known.name] = known.compared.get(collective, _NO_RULES)

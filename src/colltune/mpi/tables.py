@@ -97,13 +97,7 @@ def _chooses(intervals: Intervals) -> bool:
 
 
 def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
-    """Refuse intervals that leave a gap or are of another collective; `where` begins the message.
-
-    Raises
-    ------
-    LibraryError
-        If they do not start at 0, follow each other, and end without bound.
-    """
+    """Refuse intervals with a gap or of another collective; `where` begins the message."""
     expected: int | None = 0
     for interval in intervals:
         if interval.first_bytes != expected or interval.configuration.collective != collective:

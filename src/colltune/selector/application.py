@@ -98,7 +98,11 @@ def application_table(selector: ModelSelector, calls: Calls, target: Target) -> 
     """
     known = set(selector.bundle.collectives)
     collectives = tuple(sorted(c for c in calls.layouts if c in known and calls.layouts[c]))
-    if target.form.one_choice or not target.form.leaves_parts or calls.shape.nprocs == 1:
+    if (
+        target.form.single_algorithm
+        or not target.form.allows_partial_collective
+        or calls.shape.nprocs == 1
+    ):
         return table_for(selector, calls.shape, target, collectives=collectives)
     table = DecisionTable(selector.bundle.context.library, calls.shape, {})
     single = target.mpi.one_rule(target.release)

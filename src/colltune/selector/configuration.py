@@ -16,7 +16,7 @@ from colltune.mpi.formats import format_for
 from colltune.mpi.interposed import own
 from colltune.mpi.interposed.beside import beside
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.decision_table import decision_table, one_choice_table
+from colltune.selector.decision_table import decision_table, single_algorithm_table
 from colltune.selector.whole_table import whole_table
 
 LARGEST_ELEMENT_BYTES = 8
@@ -132,7 +132,7 @@ def _nothing(target: Target, table: DecisionTable) -> tuple[str, ...]:
     if _chooses(table):
         return ()
     everything = f"everything is left to the library on {table.shape}"
-    if target.form.leaves_parts:
+    if target.form.allows_partial_collective:
         return (everything,)
     return (
         f"{everything}; {target.form.name} takes a collective as a whole or not at all, so that"
@@ -181,9 +181,9 @@ def table_for(
         collectives = selector.bundle.collectives
     if shape.nprocs == 1:
         return DecisionTable(selector.bundle.context.library, shape, {})
-    if target.form.one_choice:
-        return one_choice_table(selector, shape, collectives)
-    if not target.form.leaves_parts:
+    if target.form.single_algorithm:
+        return single_algorithm_table(selector, shape, collectives)
+    if not target.form.allows_partial_collective:
         return whole_table(selector, shape, collectives, by_layout=target.form.knows_layout)
     return decision_table(
         selector,

@@ -107,7 +107,7 @@ def decision_table(  # noqa: PLR0913
     return DecisionTable(selector.bundle.context.library, shape, rules, of_layouts)
 
 
-def one_choice_table(
+def single_algorithm_table(
     selector: ModelSelector, shape: Shape, collectives: Iterable[Collective]
 ) -> DecisionTable:
     """Return one configuration per collective, for all communicators and message sizes of a job.

@@ -16,7 +16,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import formats
 from colltune.mpi.file_format import Call, Finding, Outcome, ParsedFile, Rule
 from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.matches import HanRules, TunedRules
+from colltune.mpi.openmpi.rules import HanRules, TunedRules
 
 _OPENMPI = "OMPI_MCA_"
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")

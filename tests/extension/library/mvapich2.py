@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
+from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.catalogued import CataloguedLibrary
 from colltune.mpi.file_format import (
     Call,
@@ -309,9 +310,7 @@ class Mvapich2Conf(Format):
     name = "mvapich2-conf"
     library = NAME
     title = "MVAPICH2's configuration file (MV2_USER_CONFIG)"
-    one_choice = False
-    knows_layout = False
-    leaves_parts = False
+    allows_partial_collective = False
     knows_comm_size = False
     remarks = (_EVERYWHERE,)
     compared = dict.fromkeys(VARIABLES, "bytes, as its documentation says; it was not tried")
@@ -323,10 +322,10 @@ class Mvapich2Conf(Format):
         """Tell by a variable for tuning, or by the first line of our own."""
         return _OWN_LINE.search(text) is not None
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: all releases read it."""
-        self._mpi.catalogue_of(release)
-        return ""
+    @staticmethod
+    def catalogue_of(release: str) -> Catalogue:
+        """Return the catalogue that every method asks for, which refuses unknown releases."""
+        return Mvapich2().catalogue_of(release)
 
     def parse(self, text: str, source: str, release: str) -> _ParsedConf:
         """Return what `release` makes of a file."""

@@ -15,25 +15,13 @@ USER_PATTERNS = UserPatterns(("I_MPI_ADJUST_*", "I_MPI_TUNING*"))
 
 
 def tuning_environment(release: str, paths: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that names a tuning file.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported, or the path is relative.
-    """
+    """Return the variable that names a tuning file."""
     catalogue_of(release)
     return {TUNING: str(absolute(paths[""]))}
 
 
 def absolute(path: str) -> Path:
-    """Return a path that is absolute.
-
-    Raises
-    ------
-    LibraryError
-        If it is relative, which every rank would take from its own working directory.
-    """
+    """Return a path that is absolute."""
     found = Path(path)
     if not found.is_absolute():
         raise LibraryError(f"{path}: the path of a configuration file must be absolute")
@@ -41,5 +29,5 @@ def absolute(path: str) -> Path:
 
 
 def honour_user(environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
-    """See `own_settings.honoured`: variables of presets and of tuning decide."""
+    """Variables of presets and of tuning decide."""
     return honoured(environment, os_environ, USER_PATTERNS.decides)

@@ -64,7 +64,6 @@ class AdjustFile:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """All entries in the order of the file."""
         rules = (rule for found in self._rules.values() for rule in found)
         return tuple(sorted(rules, key=lambda rule: rule.line))
 
@@ -80,14 +79,12 @@ class AdjustFile:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
         found = [*self.listing.findings]
         for setting in self.listing.settings.values():
             found += adjust_lint.findings(setting.line, setting.value)
         return tuple(sorted(set(found)))
 
     def leaf(self, collective: Collective, ppn: int, comm_size: int, msize: int) -> Leaf | None:
-        """See `grid.Laid.leaf`."""
         if collective not in self.collectives:
             return None
         value = self.listing.settings[collective].value
@@ -96,16 +93,14 @@ class AdjustFile:
         return Leaf(self._rules[collective][at], entry.number)
 
     def ppn_ends(self, collective: Collective) -> tuple[int, ...]:
-        """See `grid.Laid.ppn_ends`; a variable knows of no nodes."""
+        """Return none: a variable knows of no nodes."""
         return ()
 
     def comm_ends(self, collective: Collective, ppn: int) -> tuple[int, ...]:
-        """See `grid.Laid.comm_ends`."""
         taken = collective in self.collectives
         return adjust_value.comm_ends(self.listing.settings[collective].value) if taken else ()
 
     def size_ends(self, collective: Collective, ppn: int, comm_size: int) -> tuple[int, ...]:
-        """See `grid.Laid.size_ends`."""
         taken = collective in self.collectives
         return adjust_value.size_ends(self.listing.settings[collective].value) if taken else ()
 
@@ -131,7 +126,6 @@ class AdjustFile:
         return adjust_value.outcome(setting.value, call, leaf.rule)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """See `file_format.ParsedFile.comm_sizes`."""
         if collective not in self.collectives:
             return ()
         return tuple(sorted({2, *(end + 1 for end in self.comm_ends(collective, 1) if end >= 2)}))
@@ -139,7 +133,6 @@ class AdjustFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """See `file_format.ParsedFile.switch_points`."""
         return (0, *(end + 1 for end in self.size_ends(collective, 1, comm_size)))
 
 

@@ -26,14 +26,11 @@ _NAMED = re.compile(
 
 
 class AdjustFormat(Format):
-    """See `file_format.Format`."""
-
     name = NAME
     library = LIBRARY
     title = "Intel MPI's variables I_MPI_ADJUST_*"
-    one_choice = False
-    knows_layout = False
-    leaves_parts = False
+    catalogue_of = staticmethod(catalogue_of)
+    allows_partial_collective = False
     knows_comm_size = False
     remarks = (EVERYWHERE,)
 
@@ -41,13 +38,7 @@ class AdjustFormat(Format):
         """Tell whether a line sets one of the variables, or is the first of a written list."""
         return bool(_NAMED.search(text))
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: all supported releases read them."""
-        catalogue_of(release)
-        return ""
-
     def parse(self, text: str, source: str, release: str) -> AdjustFile:
-        """Return what `release` makes of a list; lines that set nothing are findings."""
         catalogue_of(release)
         return AdjustFile(text, source, release)
 
@@ -128,13 +119,7 @@ def _written(grid: Grid, release: str, notes: tuple[str, ...]) -> Written:
 
 
 def value(sizes: Sizes) -> str:
-    """Return the value of a variable: ascending ends, the last entry without a range.
-
-    Raises
-    ------
-    LibraryError
-        If an end is one that the library does not read.
-    """
+    """Return the value of a variable: ascending ends, the last entry without a range."""
     words, first = [], 0
     for part in sizes:
         if part.last is None:

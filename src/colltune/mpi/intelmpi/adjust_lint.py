@@ -19,7 +19,6 @@ _NEAR = 0.9
 
 
 def findings(line: int, value: Value) -> list[Finding]:
-    """Return everything that is wrong with a value."""
     name = variable(value.collective)
     if value.rejected:
         message = f"{name}: {value.rejected}; after a message the library ignores the whole value"

@@ -40,14 +40,7 @@ class Choice:
 def chosen(
     table: DecisionTable, release: str, *, builtin_operations_only: bool
 ) -> tuple[dict[Collective, Choice], tuple[str, ...]]:
-    """Return what may be written of each collective, and notes on what may not.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported, the table is not one of Intel MPI's, or its intervals
-        leave a gap.
-    """
+    """Return what may be written of each collective, and notes on what may not."""
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} is no {TITLE} configuration")
     catalogue_of(release)

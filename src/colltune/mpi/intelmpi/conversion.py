@@ -32,13 +32,7 @@ class _Refusal:
 
 
 def converted(parsed: ParsedFile, release: str) -> tuple[Grid, list[str]]:
-    """Return what of `parsed` holds for `release`, and notes on the rest.
-
-    Raises
-    ------
-    LibraryError
-        If the file is none of Intel MPI's, its release drops it, or it ends programs.
-    """
+    """Return what of `parsed` holds for `release`, and notes on the rest."""
     if not isinstance(parsed, TuningFile | AdjustFile):
         raise LibraryError(
             f"{parsed.source}: no configuration file of {TITLE}, but {parsed.format}"

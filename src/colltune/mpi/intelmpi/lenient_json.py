@@ -25,26 +25,14 @@ _PIECE = re.compile(
 
 
 def parse(text: str) -> Node:
-    """Return the value that `text` holds, with the lines of `text`.
-
-    Raises
-    ------
-    JsonSyntaxError
-        If the library would not take it for JSON either.
-    """
+    """Return the value that `text` holds, with the lines of `text`."""
     if text.startswith(_BYTE_ORDER_MARK):
         raise JsonSyntaxError(1, "a byte order mark before the first character")
     return located_json.parse(standard(text), trailing_commas=True)
 
 
 def standard(text: str) -> str:
-    """Return `text` without comments and single quotes, up to the end of its first value.
-
-    Raises
-    ------
-    JsonSyntaxError
-        If it is nested deeper than the library reads.
-    """
+    """Return `text` without comments and single quotes, up to the end of its first value."""
     pieces: list[str] = []
     at = depth = 0
     for match in _PIECE.finditer(text):

@@ -44,13 +44,7 @@ def configuration_of(release: str, collective: Collective, preset: int) -> Confi
 
 
 def preset_of(release: str, configuration: Configuration) -> int:
-    """Return the number of a configuration's preset, 0 for the default.
-
-    Raises
-    ------
-    LibraryError
-        If the configuration is unknown in this release.
-    """
+    """Return the number of a configuration's preset, 0 for the default."""
     spelled = OFFER.canonical(release, configuration)
     return BUILT_IN if spelled.is_default else OFFER.algorithm_of(release, spelled).number
 

@@ -34,7 +34,6 @@ class TuningFile:
 
     @property
     def dropped(self) -> str:
-        """Why the library ignores the file as a whole."""
         return self.document.dropped
 
     @property
@@ -49,7 +48,6 @@ class TuningFile:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
         found = [*self.document.findings, *tuning_lint.findings(self.document, self.release)]
         return tuple(sorted(set(found)))
 
@@ -75,7 +73,6 @@ class TuningFile:
         return Rule(leaf.line, leaf.text, collective, named)
 
     def leaf(self, collective: Collective, ppn: int, comm_size: int, msize: int) -> Leaf | None:
-        """See `grid.Laid.leaf`."""
         tree = self.document.trees.get(collective)
         if tree is None:
             return None
@@ -89,15 +86,12 @@ class TuningFile:
         return Leaf(Rule(line, text, collective, own), presets.BUILT_IN)
 
     def ppn_ends(self, collective: Collective) -> tuple[int, ...]:
-        """See `grid.Laid.ppn_ends`."""
         return self._ends(collective, PPN, {})
 
     def comm_ends(self, collective: Collective, ppn: int) -> tuple[int, ...]:
-        """See `grid.Laid.comm_ends`."""
         return self._ends(collective, COMM_SIZE, {PPN: ppn})
 
     def size_ends(self, collective: Collective, ppn: int, comm_size: int) -> tuple[int, ...]:
-        """See `grid.Laid.size_ends`."""
         return self._ends(collective, MSG_SIZE, {PPN: ppn, COMM_SIZE: comm_size})
 
     def _ends(
@@ -153,7 +147,6 @@ class TuningFile:
         return adjust_value.ran(self.release, call, found, (first,))
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """See `file_format.ParsedFile.comm_sizes`."""
         tree = self.document.trees.get(collective)
         if tree is None:
             return ()
@@ -163,7 +156,6 @@ class TuningFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """See `file_format.ParsedFile.switch_points`."""
         ppn = -(-comm_size // nodes)
         return (0, *(end + 1 for end in self.size_ends(collective, ppn, comm_size)))
 

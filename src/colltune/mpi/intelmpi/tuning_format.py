@@ -25,27 +25,19 @@ _BUILT_IN: Sizes = (SizePart(None, presets.BUILT_IN),)
 
 
 class TuningFormat(Format):
-    """See `file_format.Format`."""
-
     name = NAME
     library = LIBRARY
     title = "Intel MPI's tuning file (I_MPI_TUNING)"
-    one_choice = False
+    catalogue_of = staticmethod(catalogue_of)
     knows_layout = True
-    leaves_parts = False
+    allows_partial_collective = False
     remarks = (OTHER_SIZES,)
 
     def recognises(self, text: str) -> bool:
         """Tell whether a key is one of a tuning file, or there is none at all."""
         return bool(_KEY.search(text) or _EMPTY.fullmatch(text))
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: all supported releases read it."""
-        catalogue_of(release)
-        return ""
-
     def parse(self, text: str, source: str, release: str) -> TuningFile:
-        """Return what `release` makes of a file; what is no JSON is dropped, as there."""
         catalogue_of(release)
         return TuningFile(text, source, release)
 
@@ -73,7 +65,6 @@ class TuningFormat(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """Return I_MPI_TUNING."""
         return activation.tuning_environment(release, paths)
 
 

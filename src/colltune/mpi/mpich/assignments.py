@@ -60,13 +60,7 @@ class Listed:
 
 
 def parse(text: str, source: str, release: str) -> Listed:
-    """Return the variables that a list sets.
-
-    Raises
-    ------
-    LibraryError
-        If it sets none of MPICH's, or the release is not supported.
-    """
+    """Return the variables that a list sets."""
     catalogue_of(release)
     assignments, strange, foreign = [], [], []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):

@@ -56,13 +56,7 @@ class Functions:
 
 
 def functions_of(release: str) -> Functions:
-    """Return the functions of `release`.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported.
-    """
+    """Return the functions of `release`."""
     return _functions(catalogue_of(release).series)
 
 
@@ -120,11 +114,6 @@ def leaf_of(release: str, configuration: Configuration) -> Leaf:
     """Return the leaf that stands for a configuration other than the default.
 
     Every parameter that the function takes is given a value: MPICH does not.
-
-    Raises
-    ------
-    LibraryError
-        If the configuration is unknown in this release.
     """
     spelled = OFFER.canonical(release, configuration)
     algorithm = OFFER.algorithm_of(release, spelled)

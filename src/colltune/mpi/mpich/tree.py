@@ -124,13 +124,7 @@ def brief(message: str) -> str:
 
 
 def test(key: str) -> Test:
-    """Return the test of a key that is known to be one.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return the test of a key that is known to be one."""
     found = parsed_test(key)
     if found is None:
         raise ValueError(key)

@@ -68,7 +68,6 @@ class ParsedTree:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
         found = [*self.reading.findings, *lint(self.tree, self.release)]
         if not self.is_ours:
             found.append(
@@ -233,7 +232,6 @@ class ParsedTree:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """Return the message sizes at which the decision may change, ascending, from 0 on."""
         after = (msize_after(t, collective, comm_size) for t in self.sizes.get(collective, ()))
         return tuple(sorted({0, *(size for size in after if size is not None)}))
 

@@ -59,21 +59,14 @@ class MpichJson(Format):
     name = NAME
     library = LIBRARY
     title = "MPICH's selection tree (JSON)"
-    one_choice = False
+    catalogue_of = staticmethod(catalogue_of)
     knows_layout = True
-    leaves_parts = True
 
     def recognises(self, text: str) -> bool:
         """Tell whether there is an object with keys of a selection tree."""
         return text.lstrip().startswith(("{", "/")) and _LOOKS.search(text) is not None
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: all supported releases read it."""
-        catalogue_of(release)
-        return ""
-
     def parse(self, text: str, source: str, release: str) -> ParsedTree:
-        """Return what `release` makes of a file."""
         return ParsedTree(release, source, read(text, source, release))
 
     def write(
@@ -89,13 +82,7 @@ class MpichJson(Format):
         return Written(NAME, release, texts, tuple(plan.notes))
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return a file's tree for another release, or a list of variables as a tree.
-
-        Raises
-        ------
-        LibraryError
-            If the file ends programs, or tests before it asks for the collective.
-        """
+        """Return a file's tree for another release, or a list of variables as a tree."""
         if not isinstance(parsed, ParsedTree):
             return self._converted_variables(parsed, release)
         if parsed.reading.fatal:
@@ -124,11 +111,6 @@ class MpichJson(Format):
         Without a file for the device, neither told nor found beside the main one, its own
         collectives are switched off: otherwise they would go first, and this tree would be asked
         for their parts only.
-
-        Raises
-        ------
-        LibraryError
-            If a path is relative.
         """
         catalogue_of(release)
         for path in paths.values():

@@ -66,13 +66,7 @@ class Reading:
 
 
 def read(text: str, source: str, release: str) -> Reading:
-    """Return the tree of a selection file.
-
-    Raises
-    ------
-    LibraryError
-        If it is no JSON object, or the release is not supported.
-    """
+    """Return the tree of a selection file."""
     functions = functions_of(release)
     try:
         document = located_json.parse(_without_comments(text), trailing_commas=True)

@@ -95,13 +95,7 @@ def guarded(release: str, configuration: Configuration) -> Tree:
 
 
 def plan_of(table: DecisionTable, release: str) -> Plan:
-    """Return what a table says, as trees.
-
-    Raises
-    ------
-    LibraryError
-        If the table is another library's, or the release is not supported.
-    """
+    """Return what a table says, as trees."""
     plan = Plan(release)
     catalogue_of(release)
     if table.library != LIBRARY:

@@ -54,7 +54,6 @@ class ParsedVariables:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
         return findings(self.listed)
 
     def chosen(self, collective: Collective) -> variables.Forced | None:

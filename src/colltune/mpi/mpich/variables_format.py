@@ -25,9 +25,8 @@ class MpichVariables(Format):
     name = NAME
     library = LIBRARY
     title = "MPICH's control variables"
-    one_choice = True
-    knows_layout = False
-    leaves_parts = True
+    catalogue_of = staticmethod(catalogue_of)
+    single_algorithm = True
 
     def recognises(self, text: str) -> bool:
         """Tell whether a line sets one of MPICH's variables; an empty list has one of ours."""
@@ -35,13 +34,7 @@ class MpichVariables(Format):
             LINE.fullmatch(line) for line in text.lstrip("\ufeff").splitlines()
         )
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: all releases look at their environment."""
-        catalogue_of(release)
-        return ""
-
     def parse(self, text: str, source: str, release: str) -> ParsedVariables:
-        """Return what `release` makes of a list."""
         return ParsedVariables(source, parse(text, source, release))
 
     def write(
@@ -51,11 +44,6 @@ class MpichVariables(Format):
 
         The device's own collectives are switched off for these collectives, as when they are
         measured; where an algorithm cannot run, the library decides.
-
-        Raises
-        ------
-        LibraryError
-            If the table is one of another library.
         """
         catalogue_of(release)
         if table.library != LIBRARY:
@@ -73,13 +61,7 @@ class MpichVariables(Format):
         return _written(release, found, notes)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return the choices of a list or a tree, as far as each holds for all calls.
-
-        Raises
-        ------
-        LibraryError
-            If the file is one of another library, or ends programs.
-        """
+        """Return the choices of a list or a tree, as far as each holds for all calls."""
         catalogue_of(release)
         notes: list[str] = []
         if isinstance(parsed, ParsedVariables):
@@ -106,11 +88,6 @@ class MpichVariables(Format):
         """Return what the list sets: no variable names a list, so that all of it is exported.
 
         Where the list cannot be read, there is nothing to return.
-
-        Raises
-        ------
-        LibraryError
-            If a path is relative.
         """
         for path in paths.values():
             if not PurePath(path).is_absolute():

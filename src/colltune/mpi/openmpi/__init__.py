@@ -28,8 +28,8 @@ class OpenMpi(CataloguedLibrary):
     releases = ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0")
     formats: ClassVar[Mapping[str, str]] = {
         "openmpi-classic": "colltune.mpi.openmpi.classic:OpenMpiClassic",
-        "openmpi-json": "colltune.mpi.openmpi.ranges:OpenMpiJson",
-        "openmpi-han": "colltune.mpi.openmpi.han.format:OpenMpiHan",
+        "openmpi-json": "colltune.mpi.openmpi.json_rules:OpenMpiJson",
+        "openmpi-han": "colltune.mpi.openmpi.han:OpenMpiHan",
         "openmpi-parameters": "colltune.mpi.openmpi.parameters:OpenMpiParameters",
         "openmpi-table": "colltune.mpi.interposed.table.format:OpenMpiTable",
     }

@@ -34,11 +34,6 @@ def force(release: str, configuration: Configuration) -> dict[str, int | str]:
     """Return control variables (MPI_T) or parameters that make new communicators use it.
 
     They need `base_environment`. Those of the default restore the library's own decision.
-
-    Raises
-    ------
-    LibraryError
-        If the configuration is unknown in this release.
     """
     catalogue = catalogue_of(release)
     collective = configuration.collective
@@ -71,11 +66,6 @@ def forced_environment(release: str, configuration: Configuration) -> dict[str, 
     """Return the environment of a launch in which every communicator uses `configuration`.
 
     It is empty for the default: without hcoll's switch, which would take a decision of the library.
-
-    Raises
-    ------
-    LibraryError
-        If the configuration is unknown in this release.
     """
     variables = force(release, configuration)
     if configuration.is_default:
@@ -95,11 +85,6 @@ def activation(
 
     `dispatch_path` is where coll/han's dispatch file was written, if there is one. Both files must
     be readable at the same path on every node.
-
-    Raises
-    ------
-    LibraryError
-        If a path is relative, which every rank would take from its own working directory.
     """
     catalogue = catalogue_of(release)
     parameters = {_USE_RULES: "1", "coll_tuned_dynamic_rules_filename": _absolute(rules_path)}
@@ -113,11 +98,6 @@ def parameter_file(variables: Mapping[str, str]) -> str:
     """Return the text for ``mpirun --tune`` and ``OMPI_MCA_mca_base_envar_file_prefix``.
 
     `variables` are parameters, or the environment variables that set them.
-
-    Raises
-    ------
-    LibraryError
-        If a value holds blanks, which end a value in this format.
     """
     lines = []
     for variable, value in variables.items():
@@ -137,7 +117,6 @@ def environment(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def honour_user(new_environment: Mapping[str, str], os_environ: Mapping[str, str]) -> Honoured:
-    """See `own_settings.honoured`; a flag can be spelled in several ways."""
     return honoured(new_environment, os_environ, USER_PATTERNS.decides, same_value=_plain)
 
 

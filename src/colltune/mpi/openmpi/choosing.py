@@ -59,13 +59,7 @@ class Chooser:
         self.notes: list[str] = []
 
     def by_size(self, table: DecisionTable) -> Choice:
-        """Return the steps of ``table.rules`` that may be written, where any is not the default.
-
-        Raises
-        ------
-        LibraryError
-            If the table is not one of Open MPI's, or its intervals leave a gap.
-        """
+        """Return the steps of ``table.rules`` that may be written, where any is not the default."""
         check_library(table)
         chosen: Choice = {}
         for (collective, comm_size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
@@ -76,13 +70,7 @@ class Chooser:
         return chosen
 
     def by_layout(self, table: DecisionTable) -> LayoutChoice:
-        """Return the steps of ``table.by_layout``, also where all of them are the default.
-
-        Raises
-        ------
-        LibraryError
-            If the table is not one of Open MPI's, or its intervals leave a gap.
-        """
+        """Return the steps of ``table.by_layout``, also where all of them are the default."""
         check_library(table)
         return {
             (collective, shape): self._of(
@@ -167,13 +155,7 @@ class Chooser:
 
 
 def check_library(table: DecisionTable) -> None:
-    """Refuse the tables of other libraries.
-
-    Raises
-    ------
-    LibraryError
-        If `table` is one.
-    """
+    """Refuse the tables of other libraries."""
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} is no Open MPI configuration")
 

@@ -14,7 +14,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi import activation, han_setups
-from colltune.mpi.openmpi.han import writer
+from colltune.mpi.openmpi.han import writing
 from colltune.mpi.openmpi.han.parsed import parameters
 from colltune.mpi.openmpi.releases import LIBRARY
 
@@ -51,7 +51,7 @@ def job_files(
         (collective, shape.nprocs): (Interval(0, None, _intra(collective)),)
         for collective in setups
     }
-    written = writer.write(DecisionTable(LIBRARY, shape, chosen), release)
+    rules, _ = writing.write(DecisionTable(LIBRARY, shape, chosen), release)
     found = parameters(release, str(rules_path))
     for setup in setups.values():
         for name, value in han_setups.parameters(release, setup).items():
@@ -61,7 +61,7 @@ def job_files(
                 raise LibraryError(
                     f"{setup.id}: {name} would have to be {value} and {found[name]} in one job"
                 )
-    return JobFiles(written.text, found)
+    return JobFiles(rules, found)
 
 
 def _intra(collective: Collective) -> Configuration:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Rule
 from colltune.mpi.openmpi.components import BASIC, HAN, TUNED
-from colltune.mpi.openmpi.matches import HanMatch
+from colltune.mpi.openmpi.rules import HanMatch
 from colltune.mpi.openmpi.variables import Variables
 
 C = Collective

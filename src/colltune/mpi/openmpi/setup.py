@@ -15,7 +15,8 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.openmpi import forced, han_parts
 from colltune.mpi.openmpi.components import BASIC, HAN, TUNED, Owner, owner
-from colltune.mpi.openmpi.matches import (
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.openmpi.rules import (
     IN_PLACE_FORGOTTEN,
     HanLevel,
     HanMatch,
@@ -23,7 +24,6 @@ from colltune.mpi.openmpi.matches import (
     TunedMatch,
     TunedRules,
 )
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.running import Numbers, configuration_of, returns_at_once, running
 from colltune.mpi.openmpi.variables import Variables
 

@@ -22,9 +22,7 @@ _AGAIN = "select again from the bundle"
 class TableFormat(Format):
     """See `file_format.Format`; a table is read only beside the release that it was made for."""
 
-    one_choice = False
     knows_layout = True
-    leaves_parts = True
     interposed = True
 
     @property
@@ -41,23 +39,12 @@ class TableFormat(Format):
         words = text.split("\n", 2)[1].split() if self.recognises(text) else []
         return words[2] if len(words) == 3 else None
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: libcolltune is compiled for any supported release."""
-        self.mpi.catalogue_of(release)
-        return ""
-
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
         """Return why a table cannot choose a configuration; empty if it can."""
         return why_not_told(self.mpi, release, self.mpi.canonical(release, configuration))
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        """Return what libcolltune makes of a table beside `release`.
-
-        Raises
-        ------
-        LibraryError
-            If it is no table, or one of another version, or `release` is not supported.
-        """
+        """Return what libcolltune makes of a table beside `release`."""
         self.mpi.catalogue_of(release)
         version_of(text, source)
         try:
@@ -82,26 +69,14 @@ class TableFormat(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
-        """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T.
-
-        Raises
-        ------
-        LibraryError
-            If the table is one of another library, or the release is not supported.
-        """
+        """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T."""
         self.mpi.catalogue_of(release)
         writer = TableWriter(self.mpi, release, builtin_operations_only=builtin_operations_only)
         text = rendered(writer.content(table))
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return a table for another release.
-
-        Raises
-        ------
-        LibraryError
-            If it is no table of the same library, or is dropped.
-        """
+        """Return a table for another release."""
         self.mpi.catalogue_of(release)
         if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
             raise LibraryError(
@@ -118,11 +93,6 @@ class TableFormat(Format):
         """Return the variables that preload libcolltune and name the table.
 
         ``paths["library"]`` is where it was compiled; without it the loader looks for its name.
-
-        Raises
-        ------
-        LibraryError
-            If a path is relative.
         """
         if not PurePath(paths[""]).is_absolute():
             raise LibraryError(f"{paths['']}: the path of a table must be absolute")

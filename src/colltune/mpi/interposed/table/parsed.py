@@ -30,13 +30,11 @@ class ParsedTable:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """See `file_format.ParsedFile`."""
         found = () if self.dropped else lint(self.content, self.mpi, self.release)
         return tuple(sorted((*self.own_findings, *found)))
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """See `file_format.ParsedFile`."""
         return tuple(
             Rule(
                 step.line,
@@ -49,7 +47,6 @@ class ParsedTable:
         )
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """See `file_format.ParsedFile`."""
         own = Configuration.default(self.mpi.name, call.collective)
         off = self.dropped or (self._why_off(environment) if environment is not None else "")
         if off:
@@ -74,14 +71,13 @@ class ParsedTable:
         return Outcome(chosen, rule, (reason,), chosen)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`; every rule is for exactly one size."""
+        """Every rule is for exactly one size."""
         sizes = {b.comm_size for b in self.content.blocks if b.collective is collective}
         return tuple(sorted({end for size in sizes for end in (size, size + 1)}))
 
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`."""
         block = self._block(Call(collective, comm_size, 0, nodes))
         return (0,) if block is None else tuple(step.first_bytes for step in block.steps)
 

@@ -45,13 +45,7 @@ def looks_like(text: str, library: str) -> bool:
 
 
 def version_of(text: str, source: str) -> None:
-    """Refuse what is no table of this version.
-
-    Raises
-    ------
-    LibraryError
-        If it is none.
-    """
+    """Refuse what is no table of this version."""
     head = text.split("\n", 1)[0].rstrip("\r")
     if not head.startswith(f"{HEAD} "):
         raise LibraryError(f"{source}: no decision table of libcolltune: these begin with {HEAD}")
@@ -63,13 +57,7 @@ def version_of(text: str, source: str) -> None:
 
 
 def read(text: str) -> Content:
-    """Return what a table says; see `version_of` for its first line.
-
-    Raises
-    ------
-    Broken
-        If libcolltune would ignore it.
-    """
+    """Return what a table says; see `version_of` for its first line."""
     lines = text.split("\n")
     if lines[-1] or len(lines) < 3:
         raise Broken(len(lines), "the last line does not end: the table was cut off")
@@ -97,13 +85,7 @@ class _Reader:
     blocks: list[RuleBlock] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
-        """Read one line.
-
-        Raises
-        ------
-        Broken
-            If it is none that a table can have there.
-        """
+        """Read one line."""
         word, _, rest = line.partition(" ")
         takers = {
             "library": self._library,
@@ -123,13 +105,7 @@ class _Reader:
             self._step(number, line)
 
     def content(self, last: int) -> Content:
-        """Return the whole; `last` is the number of the last line.
-
-        Raises
-        ------
-        Broken
-            If anything is missing.
-        """
+        """Return the whole; `last` is the number of the last line."""
         if not self.library or self.shape is None:
             raise Broken(last, "library or shape is missing")
         self._close(last)

@@ -34,13 +34,7 @@ class TableWriter:
         self.notes: list[str] = []
 
     def content(self, table: DecisionTable) -> Content:
-        """Return what `table` says.
-
-        Raises
-        ------
-        LibraryError
-            If it is one of another library, or its intervals leave a gap.
-        """
+        """Return what `table` says."""
         if table.library != self.mpi.name:
             raise LibraryError(f"a decision table of {table.library} is none of {self.mpi.title}")
         blocks = [
@@ -153,13 +147,7 @@ class TableWriter:
 
 
 def why_not_told(mpi: Beside, release: str, configuration: Configuration) -> str:
-    """Return why libcolltune cannot choose a configuration; empty if it can.
-
-    Raises
-    ------
-    LibraryError
-        If it is unknown.
-    """
+    """Return why libcolltune cannot choose a configuration; empty if it can."""
     if configuration.is_default or mpi.settable_at_runtime(release, configuration):
         return ""
     return f"{mpi.title} {release} cannot be told {configuration.id} while a program runs"

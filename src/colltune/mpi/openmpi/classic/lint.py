@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.openmpi.classic.content import Entry, Section
 from colltune.mpi.openmpi.classic.lint_rules import rule_findings
-from colltune.mpi.openmpi.classic.spans import scanned
+from colltune.mpi.openmpi.classic.reading import Entry, Section
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.releases import reads_version_header
+from colltune.mpi.openmpi.spans import scanned
 
 if TYPE_CHECKING:
     from colltune.mpi.openmpi.classic.parsed import ClassicFile
@@ -25,7 +25,6 @@ _SORT = "sort the sizes in ascending order"
 
 
 def findings(file: ClassicFile) -> tuple[Finding, ...]:
-    """Return everything that is wrong with `file`, by line."""
     found = [*_whole(file), *_words(file)]
     seen: set[int] = set()
     for section in file.content.sections:

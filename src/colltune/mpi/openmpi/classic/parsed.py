@@ -9,19 +9,20 @@ from colltune.domain import Collective
 from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.classic import content as contents
-from colltune.mpi.openmpi.classic.content import Entry, MessageRule, Section
-from colltune.mpi.openmpi.classic.spans import Spans, ranged, scanned
-from colltune.mpi.openmpi.matches import TunedMatch, counted_bytes
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.classic import reading
+from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
+from colltune.mpi.openmpi.releases import catalogue_of, reads_version_header
+from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     Distribution,
     SizeRule,
+    TunedMatch,
+    counted_bytes,
 )
-from colltune.mpi.openmpi.releases import catalogue_of, reads_version_header
 from colltune.mpi.openmpi.running import Numbers, configuration_of
+from colltune.mpi.openmpi.spans import Spans, ranged, scanned
 from colltune.mpi.openmpi.variables import PREFIX, as_int
 
 NAME = "openmpi-classic"
@@ -35,7 +36,7 @@ class ClassicFile:
     def __init__(self, text: str, source: str, release: str) -> None:
         self.text, self.source, self.release = text, source, release
         self.catalogue = catalogue_of(release)
-        self.content = contents.read(text, knows_header=reads_version_header(release))
+        self.content = reading.read(text, knows_header=reads_version_header(release))
         self.by_id = {entry.id: entry for entry in self.catalogue.collectives.values()}
         self.by_ranges = self.catalogue.series.startswith("6")
         # a collective that stands twice keeps its last section
@@ -56,7 +57,6 @@ class ClassicFile:
 
     @property
     def dropped(self) -> str:
-        """Why the release ignores the file as a whole; empty if it reads it."""
         if self.by_ranges and self.text.lstrip().startswith("{"):
             return "it is JSON, which this release does not read as a classic file"
         if not self.content.drops:
@@ -66,12 +66,10 @@ class ClassicFile:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """All rules in the order of the file, also those that are never reached."""
         return tuple(self._rules.values())
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
         from colltune.mpi.openmpi.classic import lint  # noqa: PLC0415 (only where it is asked for)
 
         return lint.findings(self)
@@ -128,7 +126,6 @@ class ClassicFile:
         return TunedMatch(self.rule_of(rule), _numbers(rule), reason)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """Return the communicator sizes from which on another decision may hold, ascending."""
         if collective not in self.sections or self.dropped:
             return ()
         starts = self.communicators(collective).starts
@@ -137,7 +134,6 @@ class ClassicFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """Return the message sizes (``msize_bytes``) at which the decision may change."""
         section = self.sections.get(collective)
         if section is None or self.dropped:
             return (0,)

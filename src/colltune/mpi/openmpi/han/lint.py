@@ -8,11 +8,17 @@ from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
-from colltune.mpi.openmpi.han.parsed import RAISED_PRIORITY
-from colltune.mpi.openmpi.han.rules import CommunicatorRules, LevelRules, SizeRule, crashes, serves
-from colltune.mpi.openmpi.matches import HanLevel
+from colltune.mpi.openmpi.han.rules import (
+    NO_SIZE,
+    RAISED_PRIORITY,
+    CommunicatorRules,
+    LevelRules,
+    SizeRule,
+    crashes,
+    serves,
+)
+from colltune.mpi.openmpi.rules import HanLevel
 
-_NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
 # whose pipelined algorithms call the other components themselves
 _PIPELINED = frozenset({Collective.ALLREDUCE, Collective.BCAST, Collective.REDUCE})
 
@@ -51,7 +57,7 @@ def reached(rules: LevelRules, entry: CommunicatorRules) -> list[SizeRule]:
     return [
         rule
         for at, rule in enumerate(entry.rules)
-        if not (rules.collective in _NO_SIZE and rule.first_bytes)
+        if not (rules.collective in NO_SIZE and rule.first_bytes)
         and not any(o.first_bytes <= rule.first_bytes for o in entry.rules[at + 1 :])
     ]
 
@@ -97,7 +103,7 @@ def _dead_entry(
 def _dead_rules(rules: LevelRules, entry: CommunicatorRules) -> Iterator[Finding]:
     for at, rule in enumerate(entry.rules):
         line = rule.rule.line
-        if rules.collective in _NO_SIZE and rule.first_bytes:
+        if rules.collective in NO_SIZE and rule.first_bytes:
             why = f"never reached: {rules.collective} is always looked up with 0 bytes"
             yield Finding(line, Fault.DEAD_RULE, why, "remove it")
             continue

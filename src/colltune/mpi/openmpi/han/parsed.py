@@ -9,15 +9,19 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.openmpi import setup
 from colltune.mpi.openmpi.components import HAN
-from colltune.mpi.openmpi.han.rules import DEFAULT, LevelRules, SizeRule
-from colltune.mpi.openmpi.matches import HanLevel, HanMatch
+from colltune.mpi.openmpi.han.rules import (
+    DEFAULT,
+    NO_SIZE,
+    RAISED_PRIORITY,
+    LevelRules,
+    SizeRule,
+    rules_of,
+)
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.openmpi.rules import HanLevel, HanMatch
 from colltune.mpi.openmpi.variables import PREFIX, Variables
 
 NAME = "openmpi-han"
-RAISED_PRIORITY = 35
-"""What coll/han has from 5.0 on, above coll/tuned's 30."""
-_NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
 _LARGEST_COMM_SIZE = 2**31 - 1
 
 
@@ -51,23 +55,15 @@ class HanFile:
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
     ) -> HanMatch | None:
         """Return the rule for a call on a communicator of that level; None if there is none."""
-        found = self.of(collective, level)
-        size = 0 if collective in _NO_SIZE else msize_bytes
+        found = rules_of(self.levels, collective, level)
+        size = 0 if collective in NO_SIZE else msize_bytes
         rule = found.matching(comm_size, size) if found is not None else None
         if rule is None:
             return None
         algorithm = "" if rule.algorithm == DEFAULT else rule.algorithm
         return HanMatch(rule.rule, rule.component, algorithm, self._reason(level, comm_size, rule))
 
-    def of(self, collective: Collective, level: HanLevel) -> LevelRules | None:
-        """Return the rules of a level: the last ones of the last section of a collective."""
-        return next(
-            (r for r in reversed(self._section(collective)) if r.level is level),
-            None,
-        )
-
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """See `file_format.ParsedFile`."""
         if environment is None:
             wanted = parameters(self.release, self.source or NAME)
             environment = {f"{PREFIX}{name}": value for name, value in wanted.items()}
@@ -84,26 +80,19 @@ class HanFile:
         return replace(outcome, rule=match.rule, chosen=chosen, configuration=runs)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`."""
-        found = self.of(collective, HanLevel.GLOBAL_COMMUNICATOR)
+        found = rules_of(self.levels, collective, HanLevel.GLOBAL_COMMUNICATOR)
         sizes = {c.first_size for c in found.communicators} if found is not None else set()
         return tuple(sorted(s for s in sizes if 0 < s <= _LARGEST_COMM_SIZE))
 
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`."""
-        found = self.of(collective, HanLevel.GLOBAL_COMMUNICATOR)
-        if found is None or collective in _NO_SIZE:
+        found = rules_of(self.levels, collective, HanLevel.GLOBAL_COMMUNICATOR)
+        if found is None or collective in NO_SIZE:
             return (0,)
         entry = next((c for c in reversed(found.communicators) if c.first_size <= comm_size), None)
         firsts = {rule.first_bytes for rule in entry.rules} if entry is not None else set()
         return tuple(sorted({0, *firsts}))
-
-    def _section(self, collective: Collective) -> tuple[LevelRules, ...]:
-        own = [r for r in self.levels if r.collective is collective]
-        last = own[-1].section if own else -1
-        return tuple(r for r in own if r.section == last)
 
     def _reason(self, level: HanLevel, comm_size: int, rule: SizeRule) -> str:
         what = f"coll/{rule.component}" if rule.component != HAN else "coll/han itself"

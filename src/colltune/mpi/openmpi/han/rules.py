@@ -10,10 +10,14 @@ from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Rule
 from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
-from colltune.mpi.openmpi.matches import HanLevel
 from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.mpi.openmpi.rules import HanLevel
 
 DEFAULT = "default"
+RAISED_PRIORITY = 35
+"""What coll/han has from 5.0 on, above coll/tuned's 30."""
+NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
+"""Collectives that are always looked up with 0 bytes."""
 _ACROSS_NODES = {
     "basic": frozenset(Collective),
     "adapt": frozenset({Collective.BCAST, Collective.REDUCE}),
@@ -59,6 +63,15 @@ class LevelRules:
         if entry is None:
             return None
         return next((r for r in reversed(entry.rules) if r.first_bytes <= msize_bytes), None)
+
+
+def rules_of(
+    levels: tuple[LevelRules, ...], collective: Collective, level: HanLevel
+) -> LevelRules | None:
+    """Return the rules of a level: the last ones of the last section of a collective."""
+    own = [rules for rules in levels if rules.collective is collective]
+    last = own[-1].section if own else -1
+    return next((r for r in reversed(own) if r.section == last and r.level is level), None)
 
 
 def names_algorithms(catalogue: Catalogue) -> bool:
@@ -111,13 +124,7 @@ def configuration_of(
 
 
 def component_of(catalogue: Catalogue, configuration: Configuration) -> tuple[str, str]:
-    """Return component and algorithm that a configuration stands for.
-
-    Raises
-    ------
-    KeyError
-        If it names no component, or none that serves the collective across nodes.
-    """
+    """Return component and algorithm that a configuration stands for."""
     if configuration.is_default:
         return default_component(catalogue, configuration.collective), ""
     for component, algorithm in _choices(catalogue, configuration.collective):

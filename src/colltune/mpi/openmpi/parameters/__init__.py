@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, ParsedFile, Written
+from colltune.mpi.file_format import Format, ParsedFile, Written, absolute_path, refuse_dropped
 from colltune.mpi.openmpi import activation
 from colltune.mpi.openmpi.parameters import reading, writing
 from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
@@ -30,32 +29,16 @@ _OWN = re.compile(
 
 
 class OpenMpiParameters(Format):
-    """See `file_format.Format`."""
-
     name = NAME
     library = LIBRARY
     title = "Open MPI's parameters (mca-params.conf, --tune, environment)"
-    one_choice = True
-    knows_layout = False
-    leaves_parts = True
+    catalogue_of = staticmethod(catalogue_of)
+    single_algorithm = True
 
     def recognises(self, text: str) -> bool:
-        """See `file_format.Format`."""
         return _OWN.search(text[:_FIRST_BYTES].removeprefix("\ufeff")) is not None
 
-    def unreadable_by(self, release: str) -> str:
-        """See `file_format.Format`: all releases read it."""
-        catalogue_of(release)
-        return ""
-
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        """See `file_format.Format`.
-
-        Raises
-        ------
-        LibraryError
-            Also if no line sets a parameter, while others stand there.
-        """
         catalogue_of(release)
         settings = reading.read(text)
         if settings.others and not settings.found:
@@ -69,34 +52,17 @@ class OpenMpiParameters(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
-        """See `writing.write`."""
         return writing.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """See `writing.convert`.
-
-        Raises
-        ------
-        LibraryError
-            If its own release drops the file.
-        """
         catalogue_of(release)
-        if parsed.dropped:
-            raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
+        refuse_dropped(parsed)
         return writing.convert(parsed, release)
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """See `file_format.Format`; the users' and the system's parameter files stay in effect.
-
-        Raises
-        ------
-        LibraryError
-            If a path is relative.
-        """
+        """Name the file; the users' and the system's parameter files stay in effect."""
         catalogue_of(release)
-        path = Path(paths[""])
-        if not path.is_absolute():
-            raise LibraryError(f"{path}: the path of a parameter file must be absolute")
-        return activation.environment({"mca_base_envar_file_prefix": str(path)})
+        path = absolute_path(paths[""], "a parameter file")
+        return activation.environment({"mca_base_envar_file_prefix": path})

@@ -46,7 +46,6 @@ _HAN = re.compile(
 
 
 def findings(file: ParameterFile) -> tuple[Finding, ...]:
-    """Return everything that is wrong with `file`, by line."""
     found = list(file.followed.findings)
     for line, text in file.read.others:
         message = f"{text[:60]!r} sets no parameter: the library prints an error and skips it"

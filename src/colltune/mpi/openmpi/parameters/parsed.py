@@ -11,7 +11,8 @@ from colltune.mpi.file_format import Call, Finding, Outcome, ParsedFile, Rule
 from colltune.mpi.openmpi import forced, setup
 from colltune.mpi.openmpi.parameters import following, reading
 from colltune.mpi.openmpi.parameters.reading import Setting
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
@@ -19,7 +20,6 @@ from colltune.mpi.openmpi.ranges.rules import (
     RangedFile,
     SizeRule,
 )
-from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.running import configuration_of
 from colltune.mpi.openmpi.variables import PREFIX, Variables
 
@@ -66,7 +66,6 @@ class ParameterFile:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
         from colltune.mpi.openmpi.parameters import lint  # noqa: PLC0415 (only where asked for)
 
         return lint.findings(self)
@@ -111,7 +110,6 @@ class ParameterFile:
         return replace(outcome, rule=rule, chosen=rule.configuration)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """Return the communicator sizes from which on another decision may hold, ascending."""
         named = [parsed for parsed in (self.tuned, self.han) if parsed]
         sizes = {size for parsed in named for size in parsed.comm_sizes(collective)}
         return tuple(sorted(sizes | ({2} if collective in self.forced else set())))
@@ -119,7 +117,6 @@ class ParameterFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """Return the message sizes (``msize_bytes``) at which the decision may change."""
         points = {0}
         for parsed in (self.tuned, self.han):
             if parsed is not None:

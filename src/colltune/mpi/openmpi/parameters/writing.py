@@ -15,14 +15,14 @@ from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
 from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Setting
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     Distribution,
     RangedFile,
 )
-from colltune.mpi.openmpi.releases import catalogue_of
 
 _ENDS = {"segsize": "segmentsize", "requests": "max_requests"}
 
@@ -70,13 +70,7 @@ def _only_for_two(release: str, choice: Configuration) -> bool:
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
-    """Return what `parsed` says in all cases alike, or its parameters, for `release`.
-
-    Raises
-    ------
-    LibraryError
-        If it has no rules for coll/tuned and is no parameter file.
-    """
+    """Return what `parsed` says in all cases alike, or its parameters, for `release`."""
     if isinstance(parsed, ParameterFile):
         return _parameters(parsed, release)
     if not isinstance(parsed, RangedFile):

@@ -1,19 +1,17 @@
-"""Writes a table of components, or rules that were read, as a file for coll/han."""
+"""Writes files for coll/han: tables of components, rules of other files, dispatch to coll/tuned."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from colltune.decisions import DecisionTable, Interval
-from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Written
+from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.openmpi import han_setups
-from colltune.mpi.openmpi.choosing import check_library
-from colltune.mpi.openmpi.components import HAN, han_serves
+from colltune.mpi.openmpi.choosing import Chosen, check_library
+from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
 from colltune.mpi.openmpi.han import lint
-from colltune.mpi.openmpi.han.parsed import NAME, HanFile
-from colltune.mpi.openmpi.han.rendering import Levels, Lines, exactly, render
 from colltune.mpi.openmpi.han.rules import (
+    NO_SIZE,
     CommunicatorRules,
     LevelRules,
     SizeRule,
@@ -23,24 +21,51 @@ from colltune.mpi.openmpi.han.rules import (
     default_component,
     known_components,
     names_algorithms,
+    rules_of,
 )
-from colltune.mpi.openmpi.matches import HanLevel
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.openmpi.rules import HanLevel
 from colltune.mpi.tables import check_intervals
 
-_NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
+Lines = Sequence[tuple[int, str]]
+"""A component from each message size on."""
+Levels = Mapping[HanLevel, Sequence[tuple[int, Lines]]]
+"""For each level, from which communicator size on which lines hold."""
+
+
+def render(
+    content: Mapping[Collective, Levels], heading: Sequence[str], *, names_levels: bool
+) -> str:
+    """Return the file; levels are numbers unless the release reads their names."""
+    lines = [*(f"# {line}" for line in heading), f"{len(content)}"]
+    for collective, levels in sorted(content.items()):
+        lines += [f"{collective}", f"{len(levels)}"]
+        for level, entries in levels.items():
+            number = list(HanLevel).index(level)
+            lines += [str(level) if names_levels else str(number), f"{len(entries)}"]
+            for comm_size, rules in entries:
+                lines.append(f"{comm_size} {len(rules)}")
+                lines += [f"{first_bytes} {component}" for first_bytes, component in rules]
+    return "\n".join(lines) + "\n"
+
+
+def exactly(by_size: Mapping[int, Lines], otherwise: str) -> list[tuple[int, Lines]]:
+    """Return entries that hold for exactly these communicator sizes; `otherwise` for all others."""
+    nothing = [(0, otherwise)]
+    found: list[tuple[int, Lines]] = [(1, nothing)]
+    for comm_size, lines in sorted(by_size.items()):
+        found.append((comm_size, lines))
+        if comm_size + 1 not in by_size:
+            found.append((comm_size + 1, nothing))
+    return found
+
+
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
 _NO_BLANKS = "Written by colltune. All ranks must read the same file."
 
 
-def write(table: DecisionTable, release: str) -> Written:
-    """Return the components that `table` names, for communicators of exactly its sizes.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported or the table is not one of Open MPI's.
-    """
+def write(table: DecisionTable, release: str) -> tuple[str, tuple[str, ...]]:
+    """Return the components that `table` names, for communicators of exactly its sizes."""
     check_library(table)
     writer = _Writer(release)
     content = writer.content(table)
@@ -51,16 +76,18 @@ def write(table: DecisionTable, release: str) -> Written:
         *writer.caveats(),
     )
     text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
-    return Written(NAME, release, {"": text}, tuple(writer.notes))
+    return text, tuple(writer.notes)
 
 
-def convert(parsed: HanFile, release: str) -> Written:
-    """Return what `parsed` says for another release, level by level."""
+def convert(
+    levels: tuple[LevelRules, ...], of_release: str, release: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return what the rules of a file for `of_release` say for another one, level by level."""
     writer = _Writer(release)
-    content = writer.converted(parsed)
+    content = writer.converted(levels, of_release)
     heading = (f"Open MPI coll_han dynamic rules, converted for release {release}", _NO_BLANKS)
     text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
-    return Written(NAME, release, {"": text}, tuple(dict.fromkeys(writer.notes)))
+    return text, tuple(dict.fromkeys(writer.notes))
 
 
 def setups_in(table: DecisionTable) -> dict[Collective, set[Configuration]]:
@@ -126,7 +153,7 @@ class _Writer:
             word = self._word(where, collective, interval)
             if not lines or word != lines[-1][1]:
                 lines.append((interval.first_bytes, word))
-        if collective in _NO_SIZE and len(lines) > 1:
+        if collective in NO_SIZE and len(lines) > 1:
             self.notes.append(
                 f"{where}: left to the library, which always looks it up with 0 bytes, and the"
                 f" table has {len(lines)} ranges"
@@ -177,23 +204,23 @@ class _Writer:
         )
         return f"{component} @{algorithm}"
 
-    def converted(self, parsed: HanFile) -> dict[Collective, Levels]:
+    def converted(self, found: tuple[LevelRules, ...], of_release: str) -> dict[Collective, Levels]:
         """Return what is to be written of a file."""
         other, own = (
             default_component(c, Collective.BCAST)
-            for c in (catalogue_of(parsed.release), self.catalogue)
+            for c in (catalogue_of(of_release), self.catalogue)
         )
         if other != own:
             self.notes.append(
-                f"line 0: coll/{other} decides across nodes in {parsed.release} without a file, and"
+                f"line 0: coll/{other} decides across nodes in {of_release} without a file, and"
                 f" coll/{own} in {self.release}; communicators and collectives that the"
                 " file does not name differ"
             )
         content: dict[Collective, Levels] = {}
-        for collective in dict.fromkeys(rules.collective for rules in parsed.levels):
+        for collective in dict.fromkeys(rules.collective for rules in found):
             levels = {}
             for level in HanLevel:
-                rules = parsed.of(collective, level)
+                rules = rules_of(found, collective, level)
                 if rules is not None and self._serves(rules):
                     levels[level] = list(self._entries(rules))
             kept = {level: entries for level, entries in levels.items() if entries}
@@ -245,3 +272,36 @@ class _Writer:
 
     def _note(self, line: int, what: str) -> None:
         self.notes.append(f"line {line}: {what}")
+
+
+DISPATCH = ".dispatch"
+"""End of the name of coll/han's file beside the rules for coll/tuned."""
+
+
+def dispatch_rules(chosen: Mapping[tuple[Collective, int], Sequence[Chosen]], shape: Shape) -> str:
+    """Return the second file that 5.0 and later need on communicators that span nodes.
+
+    There coll/han outranks coll/tuned and would never look at the rules. Its own rules send exactly
+    the chosen message sizes of exactly the listed communicator sizes to coll/tuned; everything else
+    stays with coll/han, the library's real default (``coll_han_dynamic_file.c``). Sizes are those
+    of the caller, without the factor n of the classic rules file.
+    """
+    content: dict[Collective, Levels] = {}
+    for collective in {collective for collective, _ in chosen}:
+        by_size = {size: _components(s) for (c, size), s in chosen.items() if c is collective}
+        entries = exactly(by_size, HAN)
+        content[collective] = {HanLevel.GLOBAL_COMMUNICATOR: entries}
+    heading = (
+        f"Open MPI coll_han dynamic rules beside the coll_tuned rules for {shape}",
+        "Written by colltune. All ranks must read the same file.",
+    )
+    return render(content, heading, names_levels=True)
+
+
+def _components(steps: Sequence[Chosen]) -> list[tuple[int, str]]:
+    components: list[tuple[int, str]] = []
+    for step in steps:
+        component = HAN if step.configuration.is_default else TUNED
+        if not components or component != components[-1][1]:
+            components.append((step.first_bytes, component))
+    return components

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from pathlib import Path
 
 from colltune.decisions import DecisionTable
-from colltune.domain import Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
-from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Written
-from colltune.mpi.file_format import Severity as Severity
-from colltune.mpi.openmpi import activation, han_setups
-from colltune.mpi.openmpi.ranges import converting, reading, writer
-from colltune.mpi.openmpi.ranges.lint import lint
-from colltune.mpi.openmpi.ranges.parsed import NAME, ParsedRanges
-from colltune.mpi.openmpi.ranges.rules import RangedFile
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.file_format import Fault, Finding, ParsedFile, Written, refuse_dropped
+from colltune.mpi.openmpi.json_rules import converting, reading, writer
+from colltune.mpi.openmpi.json_rules.lint import lint
+from colltune.mpi.openmpi.json_rules.parsed import NAME, ParsedRanges
+from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.rules import RangedFile
+from colltune.mpi.openmpi.tuned_format import TunedFormat
 
 _OWN_KEYS = re.compile(
     r'"(?:collectives|rule_file_version|(?:comm|msg)_size_m(?:in|ax)|comm_rank_distribution)"\s*:'
@@ -25,41 +21,21 @@ _OWN_KEYS = re.compile(
 _FIRST_SERIES = 6
 
 
-class OpenMpiJson(Format):
-    """See `file_format.Format`."""
-
+class OpenMpiJson(TunedFormat):
     name = NAME
-    library = LIBRARY
     title = "Open MPI's JSON rules for coll/tuned (6.0 and later)"
-    one_choice = False
     knows_layout = True
-    leaves_parts = True
-
-    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
-        """See `file_format.Format`: coll/han's setups are no algorithms of coll/tuned."""
-        if han_setups.is_setup(configuration):
-            return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
-        return super().why_not_expressed(release, configuration)
 
     def recognises(self, text: str) -> bool:
-        """See `file_format.Format`."""
         return text.lstrip("\ufeff \t\r\n").startswith("{") and bool(_OWN_KEYS.search(text))
 
     def unreadable_by(self, release: str) -> str:
-        """See `file_format.Format`."""
         series = catalogue_of(release).series
         if int(series.partition(".")[0]) >= _FIRST_SERIES:
             return ""
         return f"Open MPI {release} reads classic rules files only; JSON came with 6.0"
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        """See `file_format.Format`.
-
-        Raises
-        ------
-        LibraryError
-            If it is no JSON.
-        """
         unreadable = self.unreadable_by(release)
         plain = text.removeprefix("\ufeff")
         if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
@@ -87,52 +63,21 @@ class OpenMpiJson(Format):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
-        """See `file_format.Format`.
-
-        Raises
-        ------
-        LibraryError
-            If `release` does not read the format.
-        """
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; write the format openmpi-classic for it")
         return writer.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """See `file_format.Format`.
-
-        Raises
-        ------
-        LibraryError
-            If `release` does not read the format, or the file is dropped or says something else.
-        """
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; convert to openmpi-classic for it")
-        if parsed.dropped:
-            raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped}")
+        refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, ParsedRanges) else "")
         if not isinstance(parsed, RangedFile):
             raise LibraryError(
                 f"{parsed.source}: what {parsed.format} says cannot be said in {NAME}"
             )
-        if isinstance(parsed, ParsedRanges) and parsed.ends_program:
-            raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.ends_program}")
         return converting.convert(parsed.ranges, release)
-
-    def activation(
-        self, release: str, paths: Mapping[str, str], job: Shape | None = None
-    ) -> dict[str, str]:
-        """See `file_format.Format`."""
-        dispatch = paths.get(writer.DISPATCH)
-        return activation.environment(
-            activation.activation(
-                release,
-                Path(paths[""]),
-                spans_nodes=job is None or job.nodes > 1,
-                dispatch_path=Path(dispatch) if dispatch is not None else None,
-            )
-        )
 
 
 def _no_json(

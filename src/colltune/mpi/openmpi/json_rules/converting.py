@@ -8,15 +8,15 @@ from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
 from colltune.mpi.file_format import Written
 from colltune.mpi.openmpi.forced import library_name
-from colltune.mpi.openmpi.ranges import lint
-from colltune.mpi.openmpi.ranges.parsed import NAME, Ranges
-from colltune.mpi.openmpi.ranges.rendering import Block, Row, render
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.json_rules import lint
+from colltune.mpi.openmpi.json_rules.parsed import NAME, Ranges
+from colltune.mpi.openmpi.json_rules.rendering import Block, Row, render
+from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.rules import (
     LARGEST_SIZE,
     CommunicatorRange,
     SizeRule,
 )
-from colltune.mpi.openmpi.releases import catalogue_of
 
 _BY_SENDER = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})
 

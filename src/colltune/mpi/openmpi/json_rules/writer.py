@@ -10,15 +10,13 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Written
 from colltune.mpi.layouts import even_layouts
-from colltune.mpi.openmpi import dispatch
 from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, LayoutChoice, Steps
 from colltune.mpi.openmpi.forced import library_name
-from colltune.mpi.openmpi.ranges.parsed import NAME
-from colltune.mpi.openmpi.ranges.rendering import Block, Row, render
-from colltune.mpi.openmpi.ranges.rules import LARGEST_SIZE, Distribution
+from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
+from colltune.mpi.openmpi.json_rules.parsed import NAME
+from colltune.mpi.openmpi.json_rules.rendering import Block, Row, render
 from colltune.mpi.openmpi.releases import LIBRARY
-
-DISPATCH = ".dispatch"
+from colltune.mpi.openmpi.rules import LARGEST_SIZE, Distribution
 
 
 @dataclass(frozen=True)
@@ -32,13 +30,7 @@ class _Entry:
 
 
 def write(table: DecisionTable, release: str, *, builtin_operations_only: bool) -> Written:
-    """Return `table` as JSON rules, and the file that makes coll/han hand the calls on.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported or the table is not one of Open MPI's.
-    """
+    """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
     chooser = Chooser(release, builtin_operations_only=builtin_operations_only)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     collectives = chooser.catalogue.collectives
@@ -50,7 +42,7 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool) 
         if key[0] in chooser.catalogue.han_collectives
     }
     if steered:
-        texts[DISPATCH] = dispatch.render(steered, table.shape)
+        texts[DISPATCH] = dispatch_rules(steered, table.shape)
     reached = tuple(
         f"{collective} on {comm_size} processes: these rules also reach coll/han's inner"
         f" communicators, which have {comm_size} processes on {table.shape}"

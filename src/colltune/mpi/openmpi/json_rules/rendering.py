@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from colltune.domain import Collective
-from colltune.mpi.openmpi.ranges.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Distribution
+from colltune.mpi.openmpi.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Distribution
 
 _KEYS = {"fanout": "faninout", "segsize": "seg_size", "requests": "reqs"}
 

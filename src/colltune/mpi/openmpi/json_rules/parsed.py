@@ -9,14 +9,15 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.matches import TunedMatch, counted_bytes
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.releases import LIBRARY, entry_of
+from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     SizeRule,
+    TunedMatch,
+    counted_bytes,
 )
-from colltune.mpi.openmpi.releases import LIBRARY, entry_of
 from colltune.mpi.openmpi.variables import PREFIX, Variables
 
 NAME = "openmpi-json"
@@ -48,7 +49,6 @@ class ParsedRanges:
         return TunedMatch(found.rule, found.numbers, self._reason(call, compared, found))
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """See `file_format.ParsedFile`."""
         if environment is None:
             environment = {
                 f"{PREFIX}{setup.USE_RULES}": "1",
@@ -59,7 +59,6 @@ class ParsedRanges:
         return setup.decide(self.release, call, environment, tuned=self)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`."""
         ends: set[int] = set()
         for communicator in self.ranges.get(collective, ()):
             if communicator.first_size <= communicator.last_size:
@@ -69,7 +68,6 @@ class ParsedRanges:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        """See `file_format.ParsedFile`."""
         points = {0}
         entry = entry_of(self.release, collective)
         factor = comm_size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1

@@ -1,9 +1,9 @@
-"""Which of several entries with lower bounds holds where: scanned by 5.0, as ranges by 6.x."""
+"""Which of several entries holds where, and which numbers are taken: ranges of integers."""
 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,3 +102,33 @@ def _holds(first: int, last: int | None) -> bool:
 
 def _over(last: int | None, edge: int) -> bool:
     return last is not None and last < edge
+
+
+class Union:
+    """A union of ranges of integers, both ends included, as ascending ranges with gaps between."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> None:
+        """Take a range; one that ends before it begins is empty."""
+        if first > last:
+            return
+        at = bisect_left(self._lasts, first - 1)
+        end = bisect_right(self._firsts, last + 1)
+        if at < end:
+            first = min(first, self._firsts[at])
+            last = max(last, self._lasts[end - 1])
+        self._firsts[at:end] = [first]
+        self._lasts[at:end] = [last]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Tell whether all numbers from `first` to `last` are taken."""
+        at = bisect_right(self._firsts, first) - 1
+        return first > last or (at >= 0 and last <= self._lasts[at])
+
+    def meets(self, first: int, last: int) -> bool:
+        """Tell whether any number from `first` to `last` is taken."""
+        at = bisect_right(self._firsts, last) - 1
+        return first <= last and at >= 0 and first <= self._lasts[at]

@@ -11,14 +11,14 @@ from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi import algorithm_lint
 from colltune.mpi.openmpi.algorithm_lint import Place
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     Distribution,
     SizeRule,
 )
-from colltune.mpi.openmpi.ranges.union import Union
+from colltune.mpi.openmpi.spans import Union
 
 _MOST_NAMED = 5
 _SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})

@@ -16,7 +16,7 @@ from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.file_format import Fault, Finding, Rule
 from colltune.mpi.located_json import Member, Node
 from colltune.mpi.openmpi import forced
-from colltune.mpi.openmpi.ranges.rules import (
+from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
