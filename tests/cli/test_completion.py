@@ -19,10 +19,10 @@ import typer
 from colltune import process
 from colltune.cli import completion, literals
 from colltune.cli.app import VERBS, app
-from colltune.cli.evaluation_request import _SPLITS
 from colltune.domain import Collective
 from colltune.evaluation import LeaveAllocationOut, NodeCounts, Transfer
 from colltune.evaluation.paper import PaperSplit
+from colltune.evaluation.request import SPLITS
 from colltune.evaluation.splits import MaskSplit
 from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
@@ -216,8 +216,8 @@ def test_every_entry_is_of_an_option() -> None:
         ("bench.strategies", "STRATEGIES"),
         ("dataset.importers", "IMPORTERS"),
         ("dataset.tidy_csv", "_TIME_UNITS"),
-        ("cli.evaluation_request", "_SPLITS"),
-        ("cli.evaluation_request", "_SUITES"),
+        ("evaluation.request", "SPLITS"),
+        ("evaluation.request", "SUITES"),
         ("retraining.units", "UNITS"),
         ("server.deployment", "EXAMPLES"),
         ("domain", "Collective"),
@@ -250,7 +250,7 @@ def test_splits_have_the_names_that_they_are_asked_for_by() -> None:
     others = (NodeCounts, PaperSplit, Parts)
     masks = [one for one in MaskSplit.__subclasses__() if one not in others]
     known = {LeaveAllocationOut.name, Transfer.name, *(one.name for one in masks)}
-    assert known == set(_SPLITS)
+    assert known == set(SPLITS)
 
 
 def test_releases_are_those_of_the_formats(complete: Complete) -> None:

@@ -134,13 +134,13 @@ def evaluate(
     colltune evaluate data.csv.gz --suite paper --out figures
     """
     from colltune.cli import evaluation_report as report
-    from colltune.cli.evaluation_request import Request
     from colltune.dataset.objective import parse_objective
+    from colltune.evaluation.request import EvaluationRequest
 
     if compare:
         report.show_comparison(data, json=json)
         return
-    request = Request(
+    request = EvaluationRequest(
         data=tuple(data),
         where=parse_pairs(where or [], "--where"),
         split=split,
@@ -164,5 +164,7 @@ def evaluate(
         confirm=confirm,
     )
     with progress("reading", quiet=quiet or json) as shown:
-        result = request.run(shown)
+        datasets = request.read()
+        shown.phase("evaluating", "fits")
+        result = request.run(datasets, shown.part, shown.count)
     report.show_result(result, out, json=json)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from colltune.cli.console import columns, printable, show, show_json
-from colltune.cli.evaluation_request import Result
 from colltune.errors import DataError
 from colltune.evaluation import Evaluation
 from colltune.evaluation.comparison import Comparison, Difference, compare, differences
 from colltune.evaluation.figures import ALL, Score
 from colltune.evaluation.paper import described, table_iv
+from colltune.evaluation.request import Result
 from colltune.evaluation.results_file import read, write
 
 _COLUMNS: tuple[tuple[str, str, str], ...] = (

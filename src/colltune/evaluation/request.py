@@ -1,11 +1,10 @@
-"""What `colltune evaluate` was asked for, checked and carried out."""
+"""An evaluation as the options of `colltune evaluate` describe it: checked, and carried out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import join
@@ -29,12 +28,10 @@ from colltune.evaluation import (
     evaluate_split,
 )
 from colltune.evaluation.paper import PaperDataset, paper_datasets
-from colltune.evaluation.suites import run_all, run_paper
+from colltune.evaluation.suites import Begin, Run, run_all, run_paper
+from colltune.models.fitting import Progress
 
-if TYPE_CHECKING:
-    from colltune.cli.console import Progress
-
-_SUITES = ("paper", "all")
+SUITES = ("paper", "all")
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Request:
+class EvaluationRequest:
     """The options of the verb."""
 
     data: tuple[Path, ...]
@@ -73,66 +70,73 @@ class Request:
     profiles: tuple[Path, ...] = ()
     confirm: bool = False
 
-    def run(self, progress: Progress) -> Result:
-        """Evaluate.
-
-        Raises
-        ------
-        DataError
-            If options are unknown or contradict each other, or the data does not allow it.
-        """
+    def read(self) -> list[PerformanceDataset]:
+        """Check the options and read the data, for ``--suite paper`` by context."""
         self._check()
+        if self.suite != "paper":
+            return [read(self.data, self.where)]
+        by_context: dict[Context, list[PerformanceDataset]] = {}
+        for path in self.data:
+            dataset = read([path], self.where)
+            by_context.setdefault(dataset.context, []).append(dataset)
+        return [join(parts) for parts in by_context.values()]
+
+    def run(
+        self, datasets: Sequence[PerformanceDataset], begin: Begin, progress: Progress
+    ) -> Result:
+        """Evaluate what `read` returned; `begin` is told of each split of a suite."""
+        run = self._evaluate(progress)
         if self.suite == "paper":
-            if self.profiles:
-                raise DataError("--suite paper has the paper's own figures; drop --profile")
-            if self.confirm:
-                raise DataError("--suite paper has the paper's own figures; drop --confirm")
-            return self._run_paper(progress)
-        dataset = read(self.data, self.where)
-        progress.phase("evaluating", "fits")
+            pairs = run_paper(datasets, run, self.train_nodes, self.test_nodes, begin)
+            runs = [run for pair in pairs for run in pair]
+            return Result(runs, {}, paper_datasets(pairs), self.suite)
+        (dataset,) = datasets
         if self.suite == "all":
-            run, begin = self._evaluate(progress), progress.part
             runs, left_out = run_all(dataset, run, self._extra_splits(), self.seed, begin)
             return Result(runs, left_out, suite=self.suite)
-        return Result([self._evaluate(progress)(dataset, self._split())])
+        return Result([run(dataset, self._split())])
 
     def _check(self) -> None:
         """Raise `DataError` for options that are unknown or not made for each other."""
         name = self.split
-        if name is not None and name not in _SPLITS:
-            raise DataError(f"unknown --split {name!r}; known: {', '.join(_SPLITS)}")
-        if self.suite is not None and self.suite not in _SUITES:
-            raise DataError(f"unknown --suite {self.suite!r}; known: {', '.join(_SUITES)}")
+        if name is not None and name not in SPLITS:
+            raise DataError(f"unknown --split {name!r}; known: {', '.join(SPLITS)}")
+        if self.suite is not None and self.suite not in SUITES:
+            raise DataError(f"unknown --suite {self.suite!r}; known: {', '.join(SUITES)}")
         if (self.train_nodes is None) != (self.test_nodes is None):
             raise DataError("--train-nodes and --test-nodes belong together; give both")
-        if (name or self.train_nodes) and self.suite is None and name and self.train_nodes:
+        if self.suite is None and name and self.train_nodes:
             raise DataError(f"--split {name} and --train-nodes exclude each other; drop one")
         if self.suite and name:
             raise DataError(f"--suite {self.suite} and --split {name} exclude each other; drop one")
         if not (self.suite or name or self.train_nodes):
             raise DataError(
                 "say what to test: --split with one of"
-                f" {', '.join(_SPLITS)}; or --train-nodes with --test-nodes; or --suite"
+                f" {', '.join(SPLITS)}; or --train-nodes with --test-nodes; or --suite"
             )
-        for flag, (value, owner) in self._owned().items():
-            if value and name != owner and not (self.suite == "all" and flag == "--test-data"):
-                raise DataError(f"{flag} belongs to --split {owner}; drop it, or ask for that")
-        if name == Transfer.name and not self.test_data:
-            raise DataError("--split transfer needs the other machine's data: --test-data DATA")
+        self._check_owned()
 
-    def _owned(self) -> dict[str, tuple[object, str]]:
-        """Return the options that make sense with one split only."""
-        return {
+    def _check_owned(self) -> None:
+        """Raise `DataError` for options that make sense with another split or suite only."""
+        owned: dict[str, tuple[object, str]] = {
             "--largest": (self.largest is not None, Extrapolation.name),
             "--above": (self.above is not None, Extrapolation.name),
             "--ppn": (self.ppn, LeavePpnOut.name),
-            "--test-data": (self.test_data, Transfer.name),
+            "--test-data": (self.suite != "all" and self.test_data, Transfer.name),
         }
+        for flag, (value, owner) in owned.items():
+            if value and self.split != owner:
+                raise DataError(f"{flag} belongs to --split {owner}; drop it, or ask for that")
+        if self.split == Transfer.name and not self.test_data:
+            raise DataError("--split transfer needs the other machine's data: --test-data DATA")
+        if self.suite == "paper" and (self.profiles or self.confirm):
+            option = "--profile" if self.profiles else "--confirm"
+            raise DataError(f"--suite paper has the paper's own figures; drop {option}")
 
     def _split(self) -> Split:
         if self.split is None:
             return NodeCounts(self.train_nodes or (), self.test_nodes or ())
-        return _SPLITS[self.split](self)
+        return SPLITS[self.split](self)
 
     def _extra_splits(self) -> list[Split]:
         """Return the splits of the suite of all that need options."""
@@ -147,7 +151,7 @@ class Request:
         """Return the split between the data and the test data."""
         return Transfer(read(self.test_data))
 
-    def _evaluate(self, progress: Progress) -> Callable[[PerformanceDataset, Split], Evaluation]:
+    def _evaluate(self, progress: Progress) -> Run:
         def run(dataset: PerformanceDataset, split: Split) -> Evaluation:
             return evaluate_split(
                 dataset,
@@ -163,7 +167,7 @@ class Request:
                 jobs=self.jobs,
                 profile=self._profile(),
                 confirm=self.confirm,
-                progress=progress.count,
+                progress=progress,
             )
 
         return run
@@ -176,25 +180,12 @@ class Request:
         launches = dataset.frame["launch"].astype(str)
         return allocations_of(launches, provenances, self.allocation).by_launch
 
-    def _run_paper(self, progress: Progress) -> Result:
-        """Evaluate each context of the data by itself, as the paper does."""
-        by_context: dict[Context, list[PerformanceDataset]] = {}
-        for path in self.data:
-            dataset = read([path], self.where)
-            by_context.setdefault(dataset.context, []).append(dataset)
-        datasets = [join(parts) for parts in by_context.values()]
-        progress.phase("evaluating", "fits")
-        run, begin = self._evaluate(progress), progress.part
-        pairs = run_paper(datasets, run, self.train_nodes, self.test_nodes, begin)
-        paper = paper_datasets(pairs)
-        return Result([run for pair in pairs for run in pair], {}, paper, self.suite)
 
-
-_SPLITS: dict[str, Callable[[Request], Split]] = {
+SPLITS: dict[str, Callable[[EvaluationRequest], Split]] = {
     "leave-nodes-out": lambda _: LeaveNodesOut(),
     "leave-ppn-out": lambda request: LeavePpnOut(request.ppn),
     "extrapolation": lambda request: Extrapolation(request.largest, request.above),
     "leave-allocation-out": lambda _: LeaveAllocationOut(),
     "message-sizes": lambda request: MessageSizes(request.seed),
-    "transfer": Request.transfer,
+    "transfer": EvaluationRequest.transfer,
 }
