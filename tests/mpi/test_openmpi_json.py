@@ -14,8 +14,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic
-from colltune.mpi.openmpi.json_rules import OpenMpiJson
-from colltune.mpi.openmpi.json_rules.parsed import ParsedRanges
+from colltune.mpi.openmpi.json_rules import OpenMpiJson, ParsedRanges
 from colltune.mpi.tables import normal, table_of
 from tests.mpi.tables import HYDRA, intervals, table
 

@@ -174,11 +174,14 @@ class CommunicatorRange:
         return self.first_size <= comm_size <= self.last_size
 
 
+Ranges = Mapping[Collective, tuple[CommunicatorRange, ...]]
+
+
 @runtime_checkable
 class RangedFile(Protocol):
     """A file with rules for coll/tuned, of either format, that can tell them as ranges."""
 
     @property
-    def ranges(self) -> Mapping[Collective, tuple[CommunicatorRange, ...]]:
+    def ranges(self) -> Ranges:
         """The rules in effect; of several that take a call the first one counts."""
         ...

@@ -10,8 +10,7 @@ from colltune.domain import Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, ParsedFile, Written, absolute_path, refuse_dropped
 from colltune.mpi.openmpi import activation
-from colltune.mpi.openmpi.han import reading, writing
-from colltune.mpi.openmpi.han.lint import lint
+from colltune.mpi.openmpi.han import lint, reading, writing
 from colltune.mpi.openmpi.han.parsed import NAME, HanFile, parameters
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 
@@ -38,7 +37,7 @@ class OpenMpiHan(Format):
         findings = list(found.findings)
         levels = tuple(found.levels)
         if not found.dropped and not found.ends_program:
-            findings += lint(levels, catalogue)
+            findings += lint.lint(levels, catalogue)
         return HanFile(
             release,
             source,

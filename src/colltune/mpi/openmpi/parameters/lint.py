@@ -14,7 +14,7 @@ from colltune.mpi.file_format import Call, Fault, Finding
 from colltune.mpi.openmpi import forced, setup
 from colltune.mpi.openmpi.algorithm_lint import tiny_segment
 from colltune.mpi.openmpi.components import BASIC, SELF, han_serves, owner, why_no_start
-from colltune.mpi.openmpi.parameters import following
+from colltune.mpi.openmpi.parameters import reading
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
 from colltune.mpi.openmpi.variables import flag_of
 
@@ -76,7 +76,7 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
     if setting.name in _FLAGS and flag_of(setting.value) is None:
         text = f"{setting.text[:80]} is no switch, so that the default stays"
         yield Finding(setting.line, Fault.MALFORMED, text, "write 1 or 0")
-    is_file = setting.name in (*following.RULES, *following.PARAMETER_FILES)
+    is_file = setting.name in (*reading.RULES, *reading.PARAMETER_FILES)
     if is_file and setting.value and not setting.value.startswith(("/", "~")):
         yield Finding(
             setting.line,

@@ -9,7 +9,7 @@ from functools import cached_property
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Finding, Outcome, ParsedFile, Rule
 from colltune.mpi.openmpi import forced, setup
-from colltune.mpi.openmpi.parameters import following, reading
+from colltune.mpi.openmpi.parameters import reading
 from colltune.mpi.openmpi.parameters.reading import Setting
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.rules import (
@@ -39,7 +39,7 @@ class ParameterFile:
         self.source, self.release = source, release
         self.catalogue = catalogue_of(release)
         self.read = reading.read(text)
-        self.followed = following.follow(self.read.found, source, release)
+        self.followed = reading.follow(self.read.found, source, release)
         self.environment = {
             f"{PREFIX}{setting.name}": setting.value
             for setting in self.followed.settings
