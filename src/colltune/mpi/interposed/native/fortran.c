@@ -4,6 +4,7 @@
  * Open MPI's bindings of mpif.h and of the module mpi are functions ompi_NAME_f, under the names
  * that Fortran compilers give them; they call PMPI functions. Those of mpi_f08 call the same ones.
  * Of MPICH only mpi_f08's functions without a buffer call PMPI functions. */
+#include "calls.h"
 #include "core.h"
 
 #ifdef OPEN_MPI
@@ -78,143 +79,53 @@ CT_PUBLIC void ompi_finalize_f(MPI_Fint *ierr) {
 }
 NAMES(finalize, FINALIZE, MPI_Fint *ierr)
 
-CT_PUBLIC void ompi_allgather_f(void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
-                                void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype,
-                                MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Allgather(buffer(sendbuf), (int)*sendcount, PMPI_Type_f2c(*sendtype),
-                             buffer(recvbuf), (int)*recvcount, PMPI_Type_f2c(*recvtype),
-                             PMPI_Comm_f2c(*comm)));
-}
-NAMES(allgather, ALLGATHER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
-      MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierr)
+/* ---- collectives ---- */
 
-CT_PUBLIC void ompi_allgatherv_f(void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
-                                 void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs,
-                                 MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierr) {
-    MPI_Comm c = PMPI_Comm_f2c(*comm);
-    int *counts = numbers(recvcounts, c), *places = numbers(displs, c);
-    tell(ierr, MPI_Allgatherv(buffer(sendbuf), (int)*sendcount, PMPI_Type_f2c(*sendtype),
-                              buffer(recvbuf), counts, places, PMPI_Type_f2c(*recvtype), c));
-    done_with(counts, recvcounts);
-    done_with(places, displs);
-}
-NAMES(allgatherv, ALLGATHERV, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
-      void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm,
-      MPI_Fint *ierr)
+static MPI_Fint number(const void *at) { return *(const MPI_Fint *)at; }
 
-CT_PUBLIC void ompi_allreduce_f(void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type,
-                                MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Allreduce(buffer(sendbuf), buffer(recvbuf), (int)*count, PMPI_Type_f2c(*type),
-                             PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
-}
-NAMES(allreduce, ALLREDUCE, void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type,
-      MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr)
+#define COMMA() ,
+#define SPACE()
+#define NOTHING(argument)
+/* Fortran passes addresses of everything. */
+#define TAKE(argument) void *argument
+#define COPY(argument) int *c_##argument = numbers(argument, c);
+#define DONE(argument) done_with(c_##argument, argument);
 
-CT_PUBLIC void ompi_alltoall_f(void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
-                               void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype,
-                               MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Alltoall(buffer(sendbuf), (int)*sendcount, PMPI_Type_f2c(*sendtype),
-                            buffer(recvbuf), (int)*recvcount, PMPI_Type_f2c(*recvtype),
-                            PMPI_Comm_f2c(*comm)));
-}
-NAMES(alltoall, ALLTOALL, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
-      MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierr)
+#define GIVE(argument) GIVE_##argument
+#define GIVE_COPY(argument) c_##argument
+#define GIVE_sendbuf buffer(sendbuf)
+#define GIVE_recvbuf buffer(recvbuf)
+#define GIVE_sendcount (int)number(sendcount)
+#define GIVE_recvcount (int)number(recvcount)
+#define GIVE_sendtype PMPI_Type_f2c(number(sendtype))
+#define GIVE_recvtype PMPI_Type_f2c(number(recvtype))
+#define GIVE_op PMPI_Op_f2c(number(op))
+#define GIVE_root (int)number(root)
 
-CT_PUBLIC void ompi_alltoallv_f(void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls,
-                                MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts,
-                                MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm,
-                                MPI_Fint *ierr) {
-    MPI_Comm c = PMPI_Comm_f2c(*comm);
-    int *sent = numbers(sendcounts, c), *from = numbers(sdispls, c), *got = numbers(recvcounts, c),
-        *to = numbers(rdispls, c);
-    tell(ierr, MPI_Alltoallv(buffer(sendbuf), sent, from, PMPI_Type_f2c(*sendtype),
-                             buffer(recvbuf), got, to, PMPI_Type_f2c(*recvtype), c));
-    done_with(sent, sendcounts);
-    done_with(from, sdispls);
-    done_with(got, recvcounts);
-    done_with(to, rdispls);
-}
-NAMES(alltoallv, ALLTOALLV, void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls,
-      MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls,
-      MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierr)
+#define TAKEN(LIST) CT_##LIST(TAKE, TAKE, COMMA) MPI_Fint *comm, MPI_Fint *ierr
+#define INTERPOSE(lower, UPPER, Function, LIST)                              \
+    CT_PUBLIC void ompi_##lower##_f(TAKEN(LIST)) {                           \
+        MPI_Comm c = PMPI_Comm_f2c(*comm);                                   \
+        CT_##LIST(NOTHING, COPY, SPACE)                                      \
+        tell(ierr, MPI_##Function(CT_##LIST(GIVE, GIVE_COPY, COMMA) c));     \
+        CT_##LIST(NOTHING, DONE, SPACE)                                      \
+    }                                                                        \
+    NAMES(lower, UPPER, TAKEN(LIST))
 
-CT_PUBLIC void ompi_barrier_f(MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Barrier(PMPI_Comm_f2c(*comm)));
-}
-NAMES(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_bcast_f(void *address, MPI_Fint *count, MPI_Fint *type, MPI_Fint *root,
-                            MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Bcast(buffer(address), (int)*count, PMPI_Type_f2c(*type), (int)*root,
-                         PMPI_Comm_f2c(*comm)));
-}
-NAMES(bcast, BCAST, void *address, MPI_Fint *count, MPI_Fint *type, MPI_Fint *root, MPI_Fint *comm,
-      MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_exscan_f(void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type,
-                             MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Exscan(buffer(sendbuf), buffer(recvbuf), (int)*count, PMPI_Type_f2c(*type),
-                          PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
-}
-NAMES(exscan, EXSCAN, void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
-      MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_gather_f(void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
-                             MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root,
-                             MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Gather(buffer(sendbuf), (int)*sendcount, PMPI_Type_f2c(*sendtype),
-                          buffer(recvbuf), (int)*recvcount, PMPI_Type_f2c(*recvtype), (int)*root,
-                          PMPI_Comm_f2c(*comm)));
-}
-NAMES(gather, GATHER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
-      MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_reduce_f(void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type,
-                             MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Reduce(buffer(sendbuf), buffer(recvbuf), (int)*count, PMPI_Type_f2c(*type),
-                          PMPI_Op_f2c(*op), (int)*root, PMPI_Comm_f2c(*comm)));
-}
-NAMES(reduce, REDUCE, void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
-      MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_reduce_scatter_f(void *sendbuf, void *recvbuf, MPI_Fint *recvcounts,
-                                     MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr) {
-    MPI_Comm c = PMPI_Comm_f2c(*comm);
-    int *counts = numbers(recvcounts, c);
-    tell(ierr, MPI_Reduce_scatter(buffer(sendbuf), buffer(recvbuf), counts, PMPI_Type_f2c(*type),
-                                  PMPI_Op_f2c(*op), c));
-    done_with(counts, recvcounts);
-}
-NAMES(reduce_scatter, REDUCE_SCATTER, void *sendbuf, void *recvbuf, MPI_Fint *recvcounts,
-      MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_reduce_scatter_block_f(void *sendbuf, void *recvbuf, MPI_Fint *count,
-                                           MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm,
-                                           MPI_Fint *ierr) {
-    tell(ierr, MPI_Reduce_scatter_block(buffer(sendbuf), buffer(recvbuf), (int)*count,
-                                        PMPI_Type_f2c(*type), PMPI_Op_f2c(*op),
-                                        PMPI_Comm_f2c(*comm)));
-}
-NAMES(reduce_scatter_block, REDUCE_SCATTER_BLOCK, void *sendbuf, void *recvbuf, MPI_Fint *count,
-      MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_scan_f(void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type,
-                           MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Scan(buffer(sendbuf), buffer(recvbuf), (int)*count, PMPI_Type_f2c(*type),
-                        PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
-}
-NAMES(scan, SCAN, void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
-      MPI_Fint *comm, MPI_Fint *ierr)
-
-CT_PUBLIC void ompi_scatter_f(void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
-                              void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype,
-                              MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr) {
-    tell(ierr, MPI_Scatter(buffer(sendbuf), (int)*sendcount, PMPI_Type_f2c(*sendtype),
-                           buffer(recvbuf), (int)*recvcount, PMPI_Type_f2c(*recvtype), (int)*root,
-                           PMPI_Comm_f2c(*comm)));
-}
-NAMES(scatter, SCATTER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
-      MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr)
+INTERPOSE(allgather, ALLGATHER, Allgather, EXCHANGE)
+INTERPOSE(allgatherv, ALLGATHERV, Allgatherv, GATHERV)
+INTERPOSE(allreduce, ALLREDUCE, Allreduce, REDUCTION)
+INTERPOSE(alltoall, ALLTOALL, Alltoall, EXCHANGE)
+INTERPOSE(alltoallv, ALLTOALLV, Alltoallv, EXCHANGEV)
+INTERPOSE(barrier, BARRIER, Barrier, NOTHING)
+INTERPOSE(bcast, BCAST, Bcast, BUFFER)
+INTERPOSE(exscan, EXSCAN, Exscan, REDUCTION)
+INTERPOSE(gather, GATHER, Gather, ROOTED_EXCHANGE)
+INTERPOSE(reduce, REDUCE, Reduce, ROOTED_REDUCTION)
+INTERPOSE(reduce_scatter, REDUCE_SCATTER, Reduce_scatter, REDUCTIONV)
+INTERPOSE(reduce_scatter_block, REDUCE_SCATTER_BLOCK, Reduce_scatter_block, REDUCTION)
+INTERPOSE(scan, SCAN, Scan, REDUCTION)
+INTERPOSE(scatter, SCATTER, Scatter, ROOTED_EXCHANGE)
 #else
 #include <dlfcn.h>
 

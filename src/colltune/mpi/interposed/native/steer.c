@@ -9,31 +9,120 @@
  * without it a communicator or a call of another thread would see them on some processes and not on
  * others. So nothing is steered under MPI_THREAD_MULTIPLE; nor, beside Open MPI, once a program has
  * called MPI_Comm_idup, whose communicator may come to be at any later time. */
-#include "variables.h"
+#include "core.h"
+#include "cvar.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef OPEN_MPI
 enum { READ_AT_CREATION = 1 };
 #else
 enum { READ_AT_CREATION = 0 };
 #endif
-enum { MOST_SHADOWS = 16, WHY_LENGTH = 256 };
+enum { MOST_SHADOWS = 16, WHY_LENGTH = 256, COMPANIONS = 2 };
+
+/* ---- the variables of a configuration ---- */
+
+typedef struct {
+    int n;
+    ct_cvar_t cvars[];
+} variables_t;
+
+static void restore_variables(variables_t *all) {
+    for (int i = all->n; i-- > 0;) ct_cvar_restore(&all->cvars[i]);
+}
+
+static void free_variables(variables_t *all) {
+    for (int i = 0; i < all->n; i++) ct_cvar_close(&all->cvars[i]);
+    free(all);
+}
+
+static int open_one(variables_t *all, const char *name, const char *value, char *why,
+                    size_t length) {
+    if (ct_cvar_open(&all->cvars[all->n], name, value, why, length)) return 1;
+    all->n++;
+    return 0;
+}
+
+#ifdef OPEN_MPI
+static int steers_tuned(const ct_configuration_t *configuration) {
+    for (int i = 0; i < configuration->n_settings; i++)
+        if (!strncmp(configuration->settings[i].name, "coll_tuned_", 11)) return 1;
+    return 0;
+}
+
+/* coll/tuned looks at the others only if the first is on; hcoll comes before it where it is there. */
+static int open_companions(variables_t *all, const ct_configuration_t *c, char *why, size_t length) {
+    static const char *const companions[COMPANIONS][2] = {{"coll_tuned_use_dynamic_rules", "1"},
+                                                          {"coll_hcoll_enable", "0"}};
+    for (int i = 0, index; i < COMPANIONS && steers_tuned(c); i++) {
+        /* releases and installations differ */
+        if (MPI_T_cvar_get_index(companions[i][0], &index) != MPI_SUCCESS) continue;
+        if (open_one(all, companions[i][0], companions[i][1], why, length)) return 1;
+    }
+    return 0;
+}
+#else
+#define open_companions(...) 0
+#endif
+
+/* Whether a setting is not ours to make: MPICH is to decide itself, not to end the job, where an
+ * algorithm cannot run a call. */
+static int is_skipped(const char *name) {
+    static const char fallback[] = "_COLLECTIVE_FALLBACK";
+    size_t n = strlen(name);
+    return n >= sizeof fallback - 1 && !strcmp(name + n - (sizeof fallback - 1), fallback);
+}
+
+static int open_all(variables_t *all, const ct_configuration_t *c, char *why, size_t length) {
+    if (open_companions(all, c, why, length)) return 1;
+    for (int i = 0; i < c->n_settings; i++) {
+        const ct_setting_t *setting = &c->settings[i];
+        if (is_skipped(setting->name)) continue;
+        if (open_one(all, setting->name, setting->value, why, length)) return 1;
+    }
+    return 0;
+}
+
+static variables_t *new_variables(const ct_configuration_t *c, char *why, size_t length) {
+    size_t most = (size_t)c->n_settings + COMPANIONS;
+    variables_t *all = calloc(1, sizeof *all + most * sizeof *all->cvars);
+    if (!all) {
+        snprintf(why, length, "memory is out");
+        return NULL;
+    }
+    if (!open_all(all, c, why, length)) return all;
+    free_variables(all);
+    return NULL;
+}
+
+static int write_variables(variables_t *all, char *why, size_t length) {
+    for (int i = 0; i < all->n; i++) {
+        if (!ct_cvar_write(&all->cvars[i])) continue;
+        snprintf(why, length, "the control variable %.100s cannot be written",
+                 all->cvars[i].name);
+        restore_variables(all);
+        return 1;
+    }
+    return 0;
+}
 
 /* The variables of a configuration, the same for all communicators. */
 typedef struct opened {
     struct opened *next;
     const ct_configuration_t *configuration;
-    ct_variables_t *variables; /* NULL: they cannot be had */
+    variables_t *variables; /* NULL: they cannot be had */
 } opened_t;
 
 /* How a configuration is run on one communicator. */
 typedef struct {
     const ct_configuration_t *configuration;
-    ct_variables_t *variables;
+    variables_t *variables;
     MPI_Comm shadow; /* where the library reads them at creation */
     int usable;      /* the same on all processes */
     unsigned long used;
@@ -61,14 +150,14 @@ static opened_t *open_new(const ct_configuration_t *configuration) {
     if (!opened) return NULL;
     if (!has_mpi_t) has_mpi_t = MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS;
     opened->configuration = configuration;
-    if (has_mpi_t) opened->variables = ct_variables_of(configuration, why, sizeof why);
+    if (has_mpi_t) opened->variables = new_variables(configuration, why, sizeof why);
     if (!opened->variables)
         ct_log(0, "%s: %s; the MPI library decides", configuration->id, why);
     opened->next = all;
     return all = opened;
 }
 
-static ct_variables_t *variables_of(const ct_configuration_t *configuration) {
+static variables_t *variables_of(const ct_configuration_t *configuration) {
     pthread_mutex_lock(&lock);
     opened_t *opened = all;
     while (opened && opened->configuration != configuration) opened = opened->next;
@@ -123,7 +212,7 @@ static int agreed(ct_comm_t *c, int *answers, int n) {
 }
 
 /* Write the variables; 1 if this process can, with what may be wrong told. */
-static int can_write(const ct_configuration_t *configuration, ct_variables_t **variables) {
+static int can_write(const ct_configuration_t *configuration, variables_t **variables) {
     static _Atomic int told;
     char why[WHY_LENGTH];
     const char *no = forbidden();
@@ -135,7 +224,7 @@ static int can_write(const ct_configuration_t *configuration, ct_variables_t **v
     }
     *variables = variables_of(configuration);
     if (!*variables) return 0;
-    if (!ct_variables_write(*variables, why, sizeof why)) return 1;
+    if (!write_variables(*variables, why, sizeof why)) return 1;
     ct_log(0, "%s: %s; the MPI library decides", configuration->id, why);
     return 0;
 }
@@ -144,7 +233,7 @@ static int can_write(const ct_configuration_t *configuration, ct_variables_t **v
 static void make_way(ct_comm_t *c, way_t *way) {
     way->usable = 1;
     if (READ_AT_CREATION) way->usable = ct_split(c, 0, c->rank, &way->shadow) == MPI_SUCCESS;
-    ct_variables_restore(way->variables);
+    restore_variables(way->variables);
     if (READ_AT_CREATION && !agreed(c, &way->usable, 1)) way->usable = 0;
     if (!way->usable)
         ct_log(0, "%s: no communicator can be made for it; the MPI library decides",
@@ -162,7 +251,7 @@ static int prepare(ct_comm_t *c, const ct_configuration_t *configuration) {
     int written = can_write(configuration, &way.variables), answers[2] = {ways != NULL, written};
     int together = agreed(c, answers, 2);
     if (together && answers[0] && answers[1]) make_way(c, &way);
-    else if (written) ct_variables_restore(way.variables);
+    else if (written) restore_variables(way.variables);
     if (!together || !answers[0]) {
         ct_drop(c, &key, 0);
         return 0;
@@ -182,9 +271,9 @@ int ct_run_steered(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t
     const way_t *way = find(c, configuration);
     if (!way || !way->usable) return ct_pass(call, call->comm);
     if (READ_AT_CREATION) return ct_pass(call, way->shadow);
-    if (ct_variables_write(way->variables, why, sizeof why)) ct_log(1, "%s", why);
+    if (write_variables(way->variables, why, sizeof why)) ct_log(1, "%s", why);
     int error = ct_pass(call, c->base);
-    ct_variables_restore(way->variables);
+    restore_variables(way->variables);
     return error;
 }
 
@@ -193,7 +282,7 @@ void ct_steer_end(void) {
     while (all) {
         opened_t *opened = all;
         all = opened->next;
-        if (opened->variables) ct_variables_free(opened->variables);
+        if (opened->variables) free_variables(opened->variables);
         free(opened);
     }
     if (has_mpi_t) MPI_T_finalize();
