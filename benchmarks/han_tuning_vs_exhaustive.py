@@ -56,8 +56,7 @@ def run() -> Figure:
         found = installation.find(library="openmpi")
     except ProgramError as error:
         sys.exit(f"han_tuning_vs_exhaustive: {error}")
-    for compiled in (build.han_tasks, build.native_benchmark):
-        compiled(found.mpicc, found.compile_line, None, found.launch_environment())
+    build.native_benchmark(found.mpicc, found.compile_line, None, found.launch_environment())
     with (
         virtual_cluster(_NETWORK) as cluster,
         tempfile.TemporaryDirectory(prefix="colltune-") as folder,

@@ -34,7 +34,7 @@ def _traced(mpicc: Path) -> Compile:
     return lambda cache: trace.build(nowhere, cache)
 
 
-@pytest.fixture(params=["collbench", "hantasks", "canary", "libcolltune", "simbench", "tracer"])
+@pytest.fixture(params=["collbench", "canary", "libcolltune", "simbench", "tracer"])
 def compiled(
     request: pytest.FixtureRequest, mpicc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Compile:
@@ -43,7 +43,6 @@ def compiled(
     monkeypatch.setattr(trace, "_exported", lambda _libmpi: ["MPI_Bcast"])
     ways: dict[str, Compile] = {
         "collbench": lambda cache: build.native_benchmark(mpicc, "", cache),
-        "hantasks": lambda cache: build.han_tasks(mpicc, "", cache),
         "canary": lambda cache: build.canary(mpicc, "", cache),
         "libcolltune": lambda cache: build.interposed_library(mpicc, "", cache),
         "simbench": lambda cache: build.simulated_benchmark(mpicc, "", cache, own=True),

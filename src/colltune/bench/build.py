@@ -32,10 +32,6 @@ _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec"
 _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
 _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
 _COMPILE_TIMEOUT_S = 120.0
-_SHARED_WITH_TASKS = (
-    *("clock.c", "collbench.h", "collectives.c", "collectives.h"),
-    *("layout.c", "settings.c", "sync.c", "world.c"),
-)
 
 
 def native_benchmark(
@@ -45,20 +41,8 @@ def native_benchmark(
     environment: Mapping[str, str] | None = None,
 ) -> Path:
     """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`."""
-    texts = _sources("colltune.bench") | _cvar_numbers()
+    texts = _sources("colltune.bench") | _control_variables()
     return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
-
-
-def han_tasks(
-    mpicc: Path,
-    identity: str,
-    cache: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Path:
-    """Return the compiled program that times the tasks of coll/han."""
-    shared = {n: text for n, text in _sources("colltune.bench").items() if n in _SHARED_WITH_TASKS}
-    texts = shared | _sources("colltune.han") | _cvar_numbers()
-    return _compiled("hantasks", _PROGRAM, texts, mpicc, identity, cache, environment)
 
 
 def canary(
@@ -97,7 +81,7 @@ def simulated_benchmark(
     stand_ins = texts.pop("stand_ins.c")
     if own:
         texts |= _sources("colltune.mpi.interposed")
-        for missing in ("cvar_number.c", "launcher.c", "roll.c", "steer.c", "variables.c"):
+        for missing in ("cvar.c", "launcher.c", "roll.c", "steer.c"):
             del texts[missing]
         texts["stand_ins.c"] = stand_ins
     return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, None)
@@ -108,9 +92,9 @@ def _sources(package: str) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
 
 
-def _cvar_numbers() -> dict[str, bytes]:
+def _control_variables() -> dict[str, bytes]:
     folder = resources.files("colltune.mpi.interposed") / "native"
-    return {name: (folder / name).read_bytes() for name in ("cvar_number.c", "cvar_number.h")}
+    return {name: (folder / name).read_bytes() for name in ("cvar.c", "cvar.h")}
 
 
 def _compiled(

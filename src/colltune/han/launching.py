@@ -1,4 +1,4 @@
-"""Starts the C program that times tasks (hantasks.c) and keeps what it measured, however it ends.
+"""Starts the C program that times tasks (tasks.c) and keeps what it measured, however it ends.
 
 Its plan and its raw output are of version 1.
 """
@@ -233,7 +233,7 @@ class TaskBench:
         return Ended(output, wall_s, outcome.explain(), outcome.timed_out)
 
     def _command(self, launched: Shape, folder: Path) -> tuple[str, ...]:
-        program = build.han_tasks(
+        program = build.native_benchmark(
             self._mpi.mpicc, self._mpi.compile_line, self._cache, self._mpi.launch_environment()
         )
         words = (program, folder / _PLAN_FILE, folder / _RAW_FILE)

@@ -1,4 +1,4 @@
-/* collbench: times many configurations of MPI collectives inside one launch.
+/* collbench: times many configurations of MPI collectives, or tasks (tasks.c), inside one launch.
  *
  * usage: collbench PLAN RAW
  *
@@ -32,7 +32,7 @@
  * without burning cores. Which processes share a node is asked of MPI; with COLLBENCH_NODES=by-rank
  * in the environment rank r is on node r / PPN, for tests on one host. With COLLBENCH_MARK set, rank
  * 0 prints a MARK line on stderr after each first call. */
-#include "collbench.h"
+#include "tasks.h"
 
 /* First step after `at` of another shape. */
 static int end_of_block(int at) {
@@ -44,14 +44,15 @@ static int end_of_block(int at) {
     return at;
 }
 
-static void measure(void) {
+static int measure_cells(void) {
     int over = 0;
+    allocate_buffers();
     for (int at = 0, end; at < plan.n_steps && !over; at = end) {
         end = end_of_block(at);
         over = polite_maximum(run_block(at, end)) > 0;
     }
     if (world_rank == 0) report_synchronisation();
-    close_output(over || cut_short ? "budget" : "plan");
+    return over || cut_short;
 }
 
 int main(int argc, char **argv) {
@@ -63,13 +64,12 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     if (argc != 3) die("usage: collbench PLAN RAW", "");
     output_path = argv[2];
-    if (world_rank == 0) open_output(0);
     load_plan(argv[1]);
+    if (world_rank == 0) open_output(0);
     agree_on_start(mine);
     discover_layout();
     report_layout();
-    allocate_buffers();
-    measure();
+    close_output((plan.of_tasks ? measure_tasks() : measure_cells()) ? "budget" : "plan");
     MPI_T_finalize();
     MPI_Finalize();
     return 0;

@@ -29,6 +29,7 @@ typedef struct { int cell, max_reps; double max_seconds; } step_t;
 typedef struct {
     int nodes, ppn; /* what is launched */
     int window, side_by_side;
+    int of_tasks; /* those of coll/han (tasks.c), which has no cells and steps */
     double budget;
     char owner_host[NAME_LENGTH];
     long owner; /* process that wants the results; 0: unknown */
@@ -125,6 +126,8 @@ int wait_until(const group_t *group, double start);
 /* Execute steps first..end-1, all of one shape; 1 if the budget is over. */
 int run_block(int first, int end);
 void allocate_buffers(void);
+/* The largest that are needed; die where memory is out. */
+call_t new_buffers(size_t send, size_t recv);
 void report_synchronisation(void);
 extern double timed;  /* seconds in timed loops */
 extern int cut_short; /* some step ended because the budget did */
@@ -141,9 +144,11 @@ int racing_hopeless(int cell);
 extern const char *output_path;
 void open_output(int node); /* of a leader on that node; nothing if it is open already */
 void output_fact(const char *key, const char *format, ...);
-void output_begin(int cell);
+void output_begin(int number);
 void output_time(double seconds); /* one repetition: safe from now on, whatever happens */
-void output_end(int cell);
+/* What follows the number; of tasks only. */
+void output_end(int number, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void output_task(int series, int segments, int rep, int leader, const double *seconds, int n);
 void output_problem(int cell, const char *status, const char *text);
 void close_output(const char *reason);
 

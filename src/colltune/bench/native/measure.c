@@ -22,6 +22,25 @@ static int marks;
 static double slack = SLACK_START;
 static long n_valid, n_invalid;
 
+static unsigned char *new_buffer(size_t length) {
+    size_t whole = (length + 4095) / 4096 * 4096;
+    unsigned char *buffer = aligned_alloc(4096, whole);
+    if (!buffer) die("out of memory for message buffers", "");
+    memset(buffer, 1, whole);
+    return buffer;
+}
+
+call_t new_buffers(size_t send, size_t recv) {
+    call_t made;
+    memset(&made, 0, sizeof made);
+    made.send = new_buffer(send);
+    made.recv = new_buffer(recv);
+    made.counts = calloc((size_t)world_size, sizeof *made.counts);
+    made.displs = calloc((size_t)world_size, sizeof *made.displs);
+    if (!made.counts || !made.displs) die("out of memory for message buffers", "");
+    return made;
+}
+
 void allocate_buffers(void) {
     size_t send = 1, recv = 1;
     for (int i = 0; i < plan.n_cells; i++) {
@@ -33,14 +52,7 @@ void allocate_buffers(void) {
         if (need_send > send) send = need_send;
         if (need_recv > recv) recv = need_recv;
     }
-    buffers.send = aligned_alloc(4096, (send + 4095) / 4096 * 4096);
-    buffers.recv = aligned_alloc(4096, (recv + 4095) / 4096 * 4096);
-    buffers.counts = malloc((size_t)world_size * sizeof(int));
-    buffers.displs = malloc((size_t)world_size * sizeof(int));
-    if (!buffers.send || !buffers.recv || !buffers.counts || !buffers.displs)
-        die("out of memory for message buffers", "");
-    memset(buffers.send, 1, send);
-    memset(buffers.recv, 1, recv);
+    buffers = new_buffers(send, recv);
     marks = world_rank == 0 && getenv("COLLBENCH_MARK") != NULL;
 }
 
@@ -185,7 +197,7 @@ static void visit_cell(const step_t *step, group_t *group) {
         }
         withdraw();
     }
-    if (group->rank == 0) output_end(step->cell);
+    if (group->rank == 0) output_end(step->cell, "%s", "");
 }
 
 /* ---- one block ---- */

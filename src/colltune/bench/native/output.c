@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CAPACITY = 2040, PATH_LENGTH = 4096 };
+enum { CAPACITY = 2040, PATH_LENGTH = 4096, TEXT_LENGTH = MPI_MAX_LIBRARY_VERSION_STRING };
 
 typedef struct {
     char magic[8];
@@ -27,7 +27,7 @@ const char *output_path;
 static FILE *raw;
 static char raw_path[PATH_LENGTH];
 static char live_path[PATH_LENGTH + 8];
-static live_t *live, unmapped;
+static live_t unmapped, *live = &unmapped;
 static uint64_t capacity = CAPACITY;
 
 static void cannot_write(const char *path) { die("cannot write ", path); }
@@ -51,6 +51,17 @@ static void open_live(void) {
     memcpy(live->magic, "ctlive2\n", sizeof live->magic);
 }
 
+static void output_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void output_line(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(raw, format, arguments);
+    va_end(arguments);
+    fprintf(raw, "\n");
+    flush_raw();
+}
+
 void open_output(int node) {
     char suffix[16] = "";
     if (raw) return;
@@ -59,20 +70,17 @@ void open_output(int node) {
     if (length >= (int)sizeof raw_path) die("path too long: ", output_path);
     raw = fopen(raw_path, "w");
     if (!raw) cannot_write(raw_path);
-    open_live();
-    fprintf(raw, "colltune-raw 2\n");
-    flush_raw();
+    if (!plan.of_tasks) open_live();
+    output_line(plan.of_tasks ? "colltune-han-raw 1" : "colltune-raw 2");
 }
 
 void output_fact(const char *key, const char *format, ...) {
+    char text[TEXT_LENGTH];
     va_list arguments;
-    if (!raw) return;
-    fprintf(raw, "f %s ", key);
     va_start(arguments, format);
-    vfprintf(raw, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(raw, "\n");
-    flush_raw();
+    if (raw) output_line("f %s %s", key, text);
 }
 
 /* Move the mapped repetitions to the text. The next ones get another number first, so that a
@@ -91,8 +99,7 @@ static void drain(void) {
 void output_begin(int cell) {
     if (!raw) return;
     live->cell = cell;
-    fprintf(raw, "s %d\n", cell);
-    flush_raw();
+    output_line("s %d", cell);
 }
 
 void output_time(double seconds) {
@@ -103,23 +110,32 @@ void output_time(double seconds) {
     if (count + 1 >= capacity) drain();
 }
 
-void output_end(int cell) {
+void output_task(int series, int segments, int rep, int leader, const double *seconds, int n) {
+    fprintf(raw, "t %d %d %d %d", series, segments, rep, leader);
+    for (int i = 0; i < n; i++) fprintf(raw, " %.9g", seconds[i]);
+    fprintf(raw, "\n");
+}
+
+void output_end(int number, const char *format, ...) {
+    char text[TEXT_LENGTH];
+    va_list arguments;
     if (!raw) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     drain();
-    fprintf(raw, "e %d\n", cell);
-    flush_raw();
+    output_line("e %d%s", number, text);
 }
 
 void output_problem(int cell, const char *status, const char *text) {
-    if (!raw) return;
-    fprintf(raw, "x %d %s %s\n", cell, status, text);
-    flush_raw();
+    if (raw) output_line("x %d %s %s", cell, status, text);
 }
 
 void close_output(const char *reason) {
     if (!raw) return;
-    fprintf(raw, "end %s %.6f %.6f\n", reason, timed, now() - started);
+    if (plan.of_tasks) fprintf(raw, "end %s %.6f\n", reason, now() - started);
+    else fprintf(raw, "end %s %.6f %.6f\n", reason, timed, now() - started);
     if (fclose(raw)) cannot_write(raw_path);
     raw = NULL;
-    unlink(live_path); /* all of it is in the text */
+    if (*live_path) unlink(live_path); /* all of it is in the text */
 }

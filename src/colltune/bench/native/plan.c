@@ -1,5 +1,5 @@
 /* Reads the plan; collbench.c tells its lines. */
-#include "collbench.h"
+#include "tasks.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -72,15 +72,24 @@ static int parse_head(const char *line) {
 static void parse_line(char *line) {
     if (!strcmp(line, "config")) parse_config(line + 6);
     else if (!strncmp(line, "config ", 7)) parse_config(line + 7);
+    else if (plan.of_tasks && !strncmp(line, "series ", 7)) parse_series(line + 7);
     else if (!strncmp(line, "cell ", 5)) parse_cell(line + 5);
     else if (!strncmp(line, "step ", 5)) parse_step(line + 5);
     else if (*line && !parse_head(line)) die("bad plan line ", line);
 }
 
+/* What follows the first line of a plan. */
+static char *body(char *text, const char *path) {
+    static const char cells[] = "colltune-plan 2\n", tasks[] = "colltune-han-plan 1\n";
+    plan.of_tasks = !strncmp(text, tasks, sizeof tasks - 1);
+    if (plan.of_tasks) return text + sizeof tasks - 1;
+    if (strncmp(text, cells, sizeof cells - 1)) die("not a plan of version 2: ", path);
+    return text + sizeof cells - 1;
+}
+
 void load_plan(const char *path) {
     char *text = read_shared_text(path), *end;
-    if (strncmp(text, "colltune-plan 2\n", 16)) die("not a plan of version 2: ", path);
-    for (char *line = text + 16; line && *line; line = end) {
+    for (char *line = body(text, path); line && *line; line = end) {
         end = strchr(line, '\n');
         if (end) *end++ = '\0';
         parse_line(line);

@@ -6,7 +6,7 @@
  * be called. So do those of libcolltune, colltune.<collective>=<id>, which are no variables but a
  * call of its own. */
 #include "collbench.h"
-#include "cvar_number.h"
+#include "cvar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +17,17 @@ enum { READ_AT_CREATION = 1 };
 enum { READ_AT_CREATION = 0 };
 #endif
 /* MPICH has about 2000 contexts per process, and a communicator may take several */
-enum { MOST_COMMUNICATORS = 512, DESCRIPTION_LENGTH = 8192, TEXT_LENGTH = 1024 };
+enum { MOST_COMMUNICATORS = 512 };
 
 static const char OWN[] = "colltune.";
 
 /* libcolltune's, if that is preloaded. */
 extern int colltune_force(const char *collective, const char *id) __attribute__((weak));
 
-typedef struct { char bytes[TEXT_LENGTH]; } content_t;
 typedef struct { int config; group_t *group; MPI_Comm comm; unsigned long used; } entry_t;
 
 static const config_t *applied; /* whose variables are written now */
-static content_t saved[MAX_SETTINGS];
+static ct_cvar_t written[MAX_SETTINGS];
 static entry_t *entries;
 static int n_entries;
 static unsigned long uses;
@@ -51,67 +50,39 @@ void parse_config(char *words) {
     }
 }
 
-/* ---- one variable ---- */
-
-typedef struct {
-    MPI_T_cvar_handle handle;
-    MPI_T_enum items;
-    int width, count;
-    char description[DESCRIPTION_LENGTH];
-} variable_t;
-
-static int open_variable(const char *name, variable_t *v) {
-    int index, length = DESCRIPTION_LENGTH, none = 0, verbosity, bind, scope;
-    MPI_Datatype type;
-    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return 1;
-    MPI_T_cvar_get_info(index, NULL, &none, &verbosity, &type, &v->items, v->description, &length,
-                        &bind, &scope);
-    MPI_Type_size(type, &v->width);
-    return MPI_T_cvar_handle_alloc(index, NULL, &v->handle, &v->count) != MPI_SUCCESS;
-}
-
-static int encode(const variable_t *v, const char *text, content_t *content) {
-    long value;
-    memset(content, 0, sizeof *content);
-    if (v->count > 1) { /* a string */
-        if (v->width != 1 || v->count > TEXT_LENGTH || (int)strlen(text) >= v->count) return 1;
-        strcpy(content->bytes, text);
-        return 0;
-    }
-    if (ct_cvar_number(v->items, v->description, text, &value)) return 1;
-    int number = (int)value;
-    signed char byte = (signed char)value;
-    if (v->width == (int)sizeof value) memcpy(content->bytes, &value, sizeof value);
-    else if (v->width == (int)sizeof number) memcpy(content->bytes, &number, sizeof number);
-    else if (v->width == 1) memcpy(content->bytes, &byte, 1);
-    else return 1;
-    return 0;
-}
+/* ---- writing ---- */
 
 static int is_own(const char *name) { return !strncmp(name, OWN, sizeof OWN - 1); }
 
 static int force_own(const char *name, const char *id) {
-    return !colltune_force || colltune_force(name + sizeof OWN - 1, id ? id : "");
+    return !colltune_force || colltune_force(name + sizeof OWN - 1, id);
 }
 
-/* Write the variable and keep in `old` what it held; with `text` NULL write back `old`. */
-static int write_variable(const char *name, const char *text, content_t *old) {
-    variable_t v;
-    content_t wanted = *old;
-    if (is_own(name)) return force_own(name, text);
-    if (open_variable(name, &v)) return 1;
-    int failed = v.count * v.width > TEXT_LENGTH || (text && encode(&v, text, &wanted)) ||
-                 (text && MPI_T_cvar_read(v.handle, old->bytes) != MPI_SUCCESS) ||
-                 MPI_T_cvar_write(v.handle, wanted.bytes) != MPI_SUCCESS;
-    MPI_T_cvar_handle_free(&v.handle);
-    return failed;
+static int write_setting(const setting_t *setting, ct_cvar_t *variable) {
+    char why[VALUE_LENGTH];
+    if (is_own(setting->name)) return force_own(setting->name, setting->value);
+    if (ct_cvar_open(variable, setting->name, setting->value, why, sizeof why)) return 1;
+    if (!ct_cvar_write(variable)) return 0;
+    ct_cvar_close(variable);
+    return 1;
+}
+
+static void take_back(const setting_t *settings, int n) {
+    while (n-- > 0) {
+        if (is_own(settings[n].name)) {
+            force_own(settings[n].name, "");
+            continue;
+        }
+        ct_cvar_restore(&written[n]);
+        ct_cvar_close(&written[n]);
+    }
 }
 
 int apply_settings(const config_t *config, const char **culprit) {
     for (int i = 0; i < config->n; i++) {
-        if (!write_variable(config->settings[i].name, config->settings[i].value, &saved[i])) continue;
+        if (!write_setting(&config->settings[i], &written[i])) continue;
         *culprit = config->settings[i].name;
-        while (i-- > 0) write_variable(config->settings[i].name, NULL, &saved[i]);
+        take_back(config->settings, i);
         return 1;
     }
     applied = config;
@@ -119,8 +90,7 @@ int apply_settings(const config_t *config, const char **culprit) {
 }
 
 void withdraw(void) {
-    for (int i = applied ? applied->n : 0; i-- > 0;)
-        write_variable(applied->settings[i].name, NULL, &saved[i]);
+    if (applied) take_back(applied->settings, applied->n);
     applied = NULL;
 }
 

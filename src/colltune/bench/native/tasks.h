@@ -1,12 +1,12 @@
-/* What the parts of hantasks share; hantasks.c tells what it does and what its files hold. */
-#ifndef COLLTUNE_HANTASKS_H
-#define COLLTUNE_HANTASKS_H
+/* The tasks of coll/han: what the parts of it share. tasks.c tells what its files hold. */
+#ifndef COLLTUNE_TASKS_H
+#define COLLTUNE_TASKS_H
 
 #include "collbench.h"
 
 enum { COMPONENT_LENGTH = 16 };
 
-/* ---- series.c ---- */
+/* ---- tasks.c ---- */
 
 /* Tasks in a row, as coll/han runs them for one call of a collective. */
 typedef struct {
@@ -23,10 +23,11 @@ typedef struct {
 extern series_t *series;
 extern int n_series;
 
-void load_series(const char *path);
-size_t longest_message(void); /* bytes of all segments of any series */
+void parse_series(const char *line);
+/* Time all series of the plan; 1 if the budget is over. */
+int measure_tasks(void);
 
-/* ---- levels.c ---- */
+/* ---- task_levels.c ---- */
 
 /* A node's communicator, and one of the leaders of all nodes; up: MPI_COMM_NULL on others. */
 typedef struct { MPI_Comm up, low; } levels_t;
@@ -35,7 +36,7 @@ typedef struct { MPI_Comm up, low; } levels_t;
  * none. Collective over the group. */
 int levels_of(const series_t *wanted, group_t *group, levels_t *found, const char **culprit);
 
-/* ---- pipeline.c ---- */
+/* ---- task_pipeline.c ---- */
 
 typedef struct {
     levels_t levels;
@@ -52,17 +53,8 @@ int first_steady(const series_t *s);
  * MPI error, after which the data are not to be trusted. */
 int run_pipeline(const pipeline_t *p, const series_t *s, const group_t *group, double *ends);
 
-/* ---- timing.c ---- */
+/* ---- task_timing.c ---- */
 
 void time_series(int index, group_t *group, const call_t *buffers);
-
-/* ---- record.c ---- */
-
-void open_record(const char *path);
-void record_begin(int index);
-void record_times(int index, int segments, int rep, int leader, const double *seconds, int n);
-void record_problem(int index, const char *status, const char *text);
-void record_end(int index, const char *how, double seconds);
-void close_record(const char *reason);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A steady task is one whose cost has settled because the pipeline is full (Luo et al., CLUSTER
  * 2020, sec. III-A.2, figure 3): a series begins short and is doubled until it is. */
-#include "hantasks.h"
+#include "tasks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void set_segments(visit_t *v, int segments) {
 }
 
 static void close_series(const visit_t *v, const char *status, const char *text) {
-    if (v->group->rank == 0) record_problem(v->index, status, text);
+    if (v->group->rank == 0) output_problem(v->index, status, text);
 }
 
 /* ---- one series of repetitions ---- */
@@ -127,7 +127,7 @@ static void record(const visit_t *v) {
     for (int rep = 0; rep < v->filled; rep++)
         for (int leader = 0; leader < v->group->nodes; leader++) {
             durations(v, rep, leader, seconds);
-            record_times(v->index, v->pipeline.segments, rep, leader, seconds, n);
+            output_task(v->index, v->pipeline.segments, rep, leader, seconds, n);
         }
     free(seconds);
 }
@@ -238,7 +238,7 @@ void time_series(int index, group_t *group, const call_t *buffers) {
     visit_t v = {.index = index, .series = &series[index], .group = group};
     double began = now(), failed;
     const char *culprit = "";
-    if (group->rank == 0) record_begin(index);
+    if (group->rank == 0) output_begin(index);
     v.pipeline.call = *buffers;
     v.pipeline.call.rank = group->rank;
     v.pipeline.call.size = group->size;
@@ -253,7 +253,8 @@ void time_series(int index, group_t *group, const call_t *buffers) {
         else if (check(&v)) measure(&v);
         withdraw();
     }
-    if (group->rank == 0) record_end(index, v.all && v.filled ? manner(&v) : "none", now() - began);
+    if (group->rank == 0)
+        output_end(index, " %s %.6f", v.all && v.filled ? manner(&v) : "none", now() - began);
     free(v.ends);
     free(v.all);
 }

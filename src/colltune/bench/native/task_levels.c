@@ -2,7 +2,7 @@
  *
  * Open MPI's coll/han makes its own in the same way (coll_han_subcomms.c): an info key raises one
  * component above all others and leaves out coll/han itself (coll_base_comm_select.c). */
-#include "hantasks.h"
+#include "tasks.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Each task starts when the one before has ended on that process, so that the leaders start it as
  * far apart as the previous tasks have left them (Luo et al., CLUSTER 2020, sec. III-A.2). Calls
  * and their order within a task are those of coll_han_bcast.c and coll_han_allreduce.c. */
-#include "hantasks.h"
+#include "tasks.h"
 
 #include <string.h>
 
@@ -61,13 +61,14 @@ static int bcast_task(const pipeline_t *p, int i) {
  * three segments those parts of them for which there is a segment. */
 static int allreduce_task(const pipeline_t *p, int i) {
     MPI_Request requests[MOST_REQUESTS] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[MOST_REQUESTS];
     int error = MPI_SUCCESS;
     if (leads(p) && has(p, i - 2)) error = ib(p, i - 2, &requests[0]);
     if (error == MPI_SUCCESS && leads(p) && has(p, i - 1)) error = ir(p, i - 1, &requests[1]);
     if (error == MPI_SUCCESS && has(p, i)) error = sr(p, i);
     if (error == MPI_SUCCESS && has(p, i - 3)) error = sb(p, i - 3);
     if (error != MPI_SUCCESS) return error;
-    return MPI_Waitall(MOST_REQUESTS, requests, MPI_STATUSES_IGNORE);
+    return MPI_Waitall(MOST_REQUESTS, requests, statuses);
 }
 
 int run_pipeline(const pipeline_t *p, const series_t *s, const group_t *group, double *ends) {
