@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from colltune.errors import DataError
 
@@ -118,6 +119,12 @@ class Shape:
     def nprocs(self) -> int:
         """Number of processes."""
         return self.nodes * self.ppn
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the shape that is stored as `text`, ``4x32``; a ValueError if it is none."""
+        nodes, _, ppn = text.partition("x")
+        return cls(int(nodes), int(ppn))
 
     def __lt__(self, other: Shape) -> bool:
         return (self.nodes, self.ppn) < (other.nodes, other.ppn)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.bench import allocation as module
-from colltune.bench.allocation import Allocation, allocation, counts, duration_s, host_names
+from colltune.bench.allocation import Allocation, allocation, counts, duration_s
 from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
 
@@ -31,78 +30,49 @@ def test_counts_are_what_was_written(numbers: list[int]) -> None:
     assert list(counts(as_slurm_counts(numbers))) == numbers
 
 
-@given(st.integers(0, 900), st.integers(0, 99), st.integers(1, 4))
-def test_ranges_keep_their_leading_zeros(first: int, more: int, width: int) -> None:
-    """A range gives every name from first to last, padded as the first one is."""
-    low = str(first).zfill(width)
-    names = host_names(f"rack{low}x,n[{low}-{first + more}]s,gpu1")
-    wanted = [f"n{str(number).zfill(len(low))}s" for number in range(first, first + more + 1)]
-    assert list(names) == [f"rack{low}x", *wanted, "gpu1"]
-
-
-def test_a_name_may_have_several_brackets() -> None:
-    """Every combination, the last bracket running fastest, as Slurm numbers its nodes."""
-    assert host_names("r[0-1]n[08,10]") == ("r0n08", "r0n10", "r1n08", "r1n10")
-
-
-@pytest.mark.parametrize("text", ["", "2(x", "2(x0)", "x", "2(x3)1", "2,,1", "-1", "1(x99999999)"])
-def test_other_counts_are_refused(text: str) -> None:
+def test_other_counts_are_refused() -> None:
     """Nothing is guessed, and no absurd number of nodes is written out."""
-    with pytest.raises(ValueError, match="not written by Slurm"):
-        counts(text)
+    for text in ("", "2(x", "2(x0)", "x", "2(x3)1", "2,,1", "-1", "1(x99999999)"):
+        with pytest.raises(ValueError, match="not written by Slurm"):
+            counts(text)
 
 
-@pytest.mark.parametrize("text", ["", "n[", "n]", "n[1-", "n[3-1]", "n[a]", "n[]", "n[0-9999999]"])
-def test_other_names_are_refused(text: str) -> None:
-    """Nothing is guessed, and no absurd number of nodes is written out."""
-    with pytest.raises(ValueError, match="not written by Slurm"):
-        host_names(text)
+def test_wall_times() -> None:
+    """Every form that sbatch reads and squeue writes, and nothing else."""
+    wanted_s = {
+        "90": 5400,
+        "1:30": 90,
+        "2:00:01": 7201,
+        "1-12": 129600,
+        "1-12:30": 131400,
+        "1-12:30:09": 131409,
+        "0:00": 0,
+        "UNLIMITED": math.inf,
+    }
+    assert {text: duration_s(text) for text in wanted_s} == wanted_s
+    for text in ("", "INVALID", "1h", "1:2:3:4", "-1"):
+        with pytest.raises(ValueError, match="not written by Slurm"):
+            duration_s(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted_s"),
-    [
-        ("90", 5400),
-        ("1:30", 90),
-        ("2:00:01", 7201),
-        ("1-12", 129600),
-        ("1-12:30", 131400),
-        ("1-12:30:09", 131409),
-        ("0:00", 0),
-        ("UNLIMITED", math.inf),
-    ],
-)
-def test_wall_times(text: str, wanted_s: float) -> None:
-    """Every form that sbatch reads and squeue writes."""
-    assert duration_s(text) == wanted_s
-
-
-@pytest.mark.parametrize("text", ["", "INVALID", "1h", "1:2:3:4", "-1"])
-def test_other_wall_times_are_refused(text: str) -> None:
-    """What squeue writes for a job that it does not know is no wall time."""
-    with pytest.raises(ValueError, match="not written by Slurm"):
-        duration_s(text)
-
-
-def test_outside_of_a_job_there_is_none() -> None:
+def test_outside_of_a_job_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """No job, no allocation, whatever else is set."""
-    assert allocation({}) is None
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert allocation() is None
     assert allocation({"SLURM_JOB_ID": "", "SLURM_CONF": "/etc/slurm.conf"}) is None
 
 
 def test_the_environment_tells_all() -> None:
-    """Nodes, processes, processors and the end come from the job's variables."""
+    """Nodes, processes and the end come from the job's variables."""
     granted = allocation(
         {
             "SLURM_JOB_ID": "17",
             "SLURM_JOB_NUM_NODES": "4",
-            "SLURM_JOB_NODELIST": "n[1-3],m1",
             "SLURM_TASKS_PER_NODE": "2(x3),1",
-            "SLURM_JOB_CPUS_PER_NODE": "8(x4)",
             "SLURM_JOB_END_TIME": str(int(time.time()) + 100_000),
         }
     )
-    assert granted == Allocation("17", 4, ("n1", "n2", "n3", "m1"), (2, 2, 2, 1), (8, 8, 8, 8))
+    assert granted == Allocation("17", 4, (2, 2, 2, 1))
     assert granted.left_s is not None
     assert 90_000 < granted.left_s <= 100_000
 
@@ -176,9 +146,3 @@ def test_a_shape_that_does_not_fit_is_refused(shape: Shape, message: str) -> Non
     granted = Allocation("17", 3, tasks_per_node=(8, 8, 1))
     with pytest.raises(CampaignError, match=message):
         granted.check([Shape(1, 1), shape])
-
-
-def test_the_job_is_looked_for_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an argument the process's own environment tells."""
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert module.allocation() is None

@@ -9,9 +9,10 @@ from itertools import product
 import pytest
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
+from colltune.bench.progress import Terms
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import STRATEGIES, State, Visited
-from colltune.bench.strategies.trial import Reached, Terms, simulate
+from colltune.bench.strategies.trial import Reached, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import (
     Collective,

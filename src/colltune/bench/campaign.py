@@ -98,7 +98,13 @@ class Focus:
 
 
 _LEAST_PPN = 4
+_BOUNDS = (
+    (1, "be at least 1", ("nodes", "ppn", "fanouts")),
+    (0, "not be negative", ("msizes_bytes", "segsizes_bytes")),
+)
 _OUTSIDE_IDENTITY = ("total_s", "part", "profile")
+# their defaults are left out: a run that was killed before there was a choice goes on
+_CAME_LATER = ("interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
 
 
 @dataclass(frozen=True)
@@ -247,12 +253,10 @@ class Campaign:
         for name in ("collectives", "msizes_bytes", "nodes", "ppn"):
             if not getattr(self, name):
                 raise CampaignError(f"campaign: {name} is empty; give at least one value")
-        for name in ("nodes", "ppn", "fanouts"):
-            if any(value < 1 for value in getattr(self, name) or ()):
-                raise CampaignError(f"campaign: {name} must be at least 1")
-        for name in ("msizes_bytes", "segsizes_bytes"):
-            if any(value < 0 for value in getattr(self, name) or ()):
-                raise CampaignError(f"campaign: {name} must not be negative")
+        for least, complaint, names in _BOUNDS:
+            for name in names:
+                if any(value < least for value in getattr(self, name) or ()):
+                    raise CampaignError(f"campaign: {name} must {complaint}")
         for sizes in self.msizes_bytes_of.values():
             if not sizes or min(sizes) < 0:
                 raise CampaignError("campaign: msizes_bytes_of needs sizes of at least 0")
@@ -325,19 +329,9 @@ class Campaign:
     def identity(self) -> str:
         """Hash of everything but the budget: a killed run of this campaign has the same one."""
         facts = {k: v for k, v in asdict(self).items() if k not in _OUTSIDE_IDENTITY}
-        # as before there was a choice: a run that was killed then goes on
-        if not self.interposed:
-            del facts["interposed"]
-        if self.smpi is None:
-            del facts["smpi"]
-        if self.focus is None:
-            del facts["focus"]
-        if not self.contests:
-            del facts["contests"]
-        if not self.weights:
-            del facts["weights"]
-        if self.repeat_shapes == Campaign.repeat_shapes:
-            del facts["repeat_shapes"]
+        for name in _CAME_LATER:
+            if getattr(self, name) == getattr(Campaign, name):
+                del facts[name]
         text = json.dumps({**facts, "part": str(self.part)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

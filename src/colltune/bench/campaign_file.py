@@ -46,8 +46,7 @@ Keys
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -63,6 +62,7 @@ from colltune.errors import CampaignError
 from colltune.files.reading import text_of
 from colltune.files.toml_schema import (
     Key,
+    Tables,
     TomlFile,
     choice,
     flag,
@@ -96,7 +96,7 @@ _SMPI_NUMBERS = (
     *("overhead_us", "overhead_ns_per_byte", "limit_s"),
 )
 _DURATION = 'seconds, or a wall time such as "4h"'
-KEYS: Mapping[str, Mapping[str, Key]] = {
+KEYS: Tables = {
     "machine": {
         "name": string("machine"),
         "fabric": string("fabric"),
@@ -138,7 +138,7 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
     "measure": {
         "backend": choice("backend", BACKENDS),
         "strategy": choice("strategy", STRATEGIES),
-        "synchronisation": choice("synchronisation", list(Synchronisation)),
+        "synchronisation": choice("synchronisation", list(Synchronisation), Synchronisation),
         "subshapes": flag("subshapes"),
         "side_by_side": flag("side_by_side"),
         "repeat_shapes": _number("repeat_shapes"),
@@ -175,22 +175,26 @@ def load(path: Path) -> Campaign:
     return parse(text_of(path, CampaignError, "name a campaign file"), str(path))
 
 
+def given_fields(path: Path) -> Set[str]:
+    """Return the fields of `Campaign` that a file sets."""
+    text = text_of(path, CampaignError, "name a campaign file")
+    return TomlFile(text, str(path), CampaignError).values(KEYS, _NEEDED).keys()
+
+
 def parse(text: str, source: str) -> Campaign:
     """Return the campaign in TOML `text`; `source` names it in errors."""
-    given = CampaignFile.parse(text, source)
-    file, values = given.file, dict(given.values)
+    file = TomlFile(text, source, CampaignError)
+    values = file.values(KEYS, _NEEDED)
     values["collectives"] = tuple(
         file.converted("space.collectives", parse_collective, name)
         for name in values["collectives"]
     )
-    if "synchronisation" in values:
-        values["synchronisation"] = Synchronisation(values["synchronisation"])
     values["msizes_bytes_of"] = {
         file.converted("space.msizes_bytes_of", parse_collective, name): tuple(sizes)
         for name, sizes in values.get("msizes_bytes_of", {}).items()
     }
-    given_weights = {k.removeprefix(_WEIGHTS): values.pop(k) for k in list(values) if _WEIGHTS in k}
-    simulated = {k.removeprefix(_SMPI): values.pop(k) for k in list(values) if _SMPI in k}
+    given_weights = _taken(values, _WEIGHTS)
+    simulated = _taken(values, _SMPI)
     try:
         if simulated:
             values["smpi"] = Simulation(**simulated)
@@ -198,6 +202,11 @@ def parse(text: str, source: str) -> Campaign:
     except CampaignError as error:
         raise CampaignError(f"{source}: {error}") from None
     return campaign.changed(weights=_size_weights(file, campaign, given_weights))
+
+
+def _taken(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    names = [name for name in values if name.startswith(prefix)]
+    return {name.removeprefix(prefix): values.pop(name) for name in names}
 
 
 def _size_weights(
@@ -230,17 +239,3 @@ def _size_weight(
     if match is None:
         raise file.fail(path, f'"{sizes}" is no range of bytes; write "0..4096" or "1048576.."')
     return SizeWeight(collective, int(match[1]), int(match[2]) if match[2] else None, float(weight))
-
-
-@dataclass(frozen=True)
-class CampaignFile:
-    """A campaign file whose tables, keys and types are right; ``values`` go by field name."""
-
-    file: TomlFile
-    values: Mapping[str, Any]
-
-    @classmethod
-    def parse(cls, text: str, source: str) -> CampaignFile:
-        """Check `text`; `source` names it in errors."""
-        file = TomlFile(text, source, CampaignError)
-        return cls(file, file.values(KEYS, _NEEDED))

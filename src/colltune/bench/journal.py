@@ -37,15 +37,16 @@ from colltune.files.reading import json_of
 _VERSION = 1
 _BEAT_S = 1.0
 _JOB_VARIABLES = ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+_DONE, _LOCK, _FACTS = "done", "lock", "launch.json"
 
 
 @dataclass
 class Journal:
-    """An open journal.
+    """An open journal; one without a file is not kept.
 
     ``name`` identifies the run, ``spent_s`` is what it had spent before it was opened, ``launches``
     and ``visits`` what it had launched by then, ``done`` tells that the same batch job has ended it
-    already. One without a file is not kept.
+    already.
     """
 
     name: str
@@ -56,31 +57,25 @@ class Journal:
     _file: IO[str] | None = None
     _last_beat_s: float = 0.0
 
-    @property
-    def resumed(self) -> bool:
-        """Whether an earlier, killed process began this run."""
-        return bool(self.launches) or self.spent_s > 0
-
     def begin(self, launch: str, visit: int, what: str, shape: Shape, at_s: float) -> None:
         """Note that a launch begins, as a part of the visit of that number."""
-        line = {"begin": launch, "visit": visit, "what": what, "shape": str(shape)}
-        self._write({**line, "at_s": at_s})
+        self._write(begin=launch, visit=visit, what=what, shape=str(shape), at_s=at_s)
 
     def end(self, launch: str, at_s: float) -> None:
         """Note that a launch has ended and its measurements are stored."""
-        self._write({"end": launch, "at_s": at_s})
+        self._write(end=launch, at_s=at_s)
 
     def beat(self, at_s: float) -> None:
         """Note what is spent, at most once a second."""
         if at_s - self._last_beat_s >= _BEAT_S:
-            self._write({"at_s": at_s})
+            self._write(at_s=at_s)
             self._last_beat_s = at_s
 
     def finish(self, at_s: float) -> None:
         """Note that the run ended by itself: the next one starts anew."""
-        self._write({"done": True, "at_s": at_s})
+        self._write(done=True, at_s=at_s)
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _write(self, **line: Any) -> None:
         if self._file is not None:
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
@@ -95,13 +90,9 @@ def job() -> str:
 def opened(dataset: Path, campaign: Campaign, *, resume: bool = True) -> Iterator[Journal]:
     """Yield the journal of a killed run of `campaign`, or a new one."""
     folder = dataset / "campaigns"
-    try:
+    with _writing(dataset):
         folder.mkdir(parents=True, exist_ok=True)
         journal = (_left_behind(folder, campaign) if resume else None) or _new(folder, campaign)
-    except OSError as error:
-        raise OutputError(
-            f"cannot write the dataset {dataset}: {error.strerror or error}; name a writable folder"
-        ) from error
     try:
         yield journal
     finally:
@@ -109,39 +100,52 @@ def opened(dataset: Path, campaign: Campaign, *, resume: bool = True) -> Iterato
             journal._file.close()
 
 
+@contextmanager
+def _writing(dataset: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write the dataset {dataset}: {error.strerror or error}; name a writable folder"
+        ) from error
+
+
+def _new_name() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
 def _new(folder: Path, campaign: Campaign) -> Journal:
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+    name = _new_name()
     stream = (folder / f"{name}.jsonl").open("x", encoding="utf-8")
     fcntl.flock(stream, fcntl.LOCK_EX)
     journal = Journal(name, _file=stream)
     journal._write(
-        {
-            "version": _VERSION,
-            "identity": campaign.identity,
-            "job": job(),
-            "campaign": f"{campaign.machine} {campaign.library}, part {campaign.part}",
-            "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        version=_VERSION,
+        identity=campaign.identity,
+        job=job(),
+        campaign=f"{campaign.machine} {campaign.library}, part {campaign.part}",
+        time_utc=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return journal
+
+
+def _owned(stream: IO[str]) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _left_behind(folder: Path, campaign: Campaign) -> Journal | None:
     """Return the newest run of `campaign` that was killed, or that this batch job has ended."""
     for path in sorted(folder.glob("*.jsonl"), reverse=True):
         stream = path.open("r+", encoding="utf-8")
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.close()
-            continue
-        lines = _lines(stream)
+        lines = _lines(stream) if _owned(stream) else []
         header = lines[0] if lines else {}
         if header.get("version") == _VERSION and header.get("identity") == campaign.identity:
             journal = _read(path.stem, lines, stream)
-            if not journal.done:
-                return journal
-            if job() and header.get("job") == job():
+            if not journal.done or (job() and header.get("job") == job()):
                 return journal
         stream.close()
     return None
@@ -167,19 +171,12 @@ def _read(name: str, lines: list[dict[str, Any]], stream: IO[str]) -> Journal:
     spent_s = max((float(line.get("at_s", 0.0)) for line in lines), default=0.0)
     visits: dict[int, Visited] = {}
     for launch, line in began.items():
-        nodes, _, ppn = str(line["shape"]).partition("x")
         wall_s = ended.get(launch, spent_s) - float(line["at_s"])
         earlier = visits.get(line["visit"])
-        visits[line["visit"]] = Visited(
-            str(line["what"]),
-            Shape(int(nodes), int(ppn)),
-            wall_s + (earlier.wall_s if earlier else 0.0),
-        )
+        wall_s += earlier.wall_s if earlier else 0.0
+        visits[line["visit"]] = Visited(str(line["what"]), Shape.parse(line["shape"]), wall_s)
     done = any(line.get("done") for line in lines)
     return Journal(name, spent_s, frozenset(began), tuple(visits.values()), done, stream)
-
-
-_DONE, _LOCK, _FACTS = "done", "lock", "launch.json"
 
 
 @contextmanager
@@ -187,19 +184,15 @@ def new_launch(
     dataset: Path, context: Context, provenance: Mapping[str, str]
 ) -> Iterator[tuple[str, Path]]:
     """Make and own a new launch folder; yield the launch's name and the folder."""
-    launch = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+    launch = _new_name()
     folder = dataset / "raw" / launch
-    try:
+    with _writing(dataset):
         folder.mkdir(parents=True)
         facts = {"context": asdict(context), "provenance": dict(provenance)}
         with (folder / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             (folder / _FACTS).write_text(json.dumps(facts))
             yield launch, folder
-    except OSError as error:
-        raise OutputError(
-            f"cannot write the dataset {dataset}: {error.strerror or error}; name a writable folder"
-        ) from error
 
 
 def mark_done(folder: Path, file: Path | None) -> None:
@@ -213,24 +206,21 @@ def salvage_all(dataset: Path, backend: Backend) -> int:
     Launches that are still running are left alone, and so are those of another backend: its raw
     output waits for it.
     """
-    found = 0
-    for folder in sorted((dataset / "raw").glob("*")):
-        if (folder / _FACTS).exists() and not (folder / _DONE).exists():
-            found += _salvage(dataset, folder, backend)
-    return found
+    folders = sorted((dataset / "raw").glob("*"))
+    return sum(_salvage(dataset, f, backend) for f in folders if (f / _FACTS).exists())
 
 
 def _salvage(dataset: Path, folder: Path, backend: Backend) -> int:
+    if (folder / _DONE).exists():
+        return 0
     with (folder / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return 0
-        if (folder / _DONE).exists():
+        # it may have been ended since
+        if not _owned(lock) or (folder / _DONE).exists():
             return 0
         with suppress(DataError, ValueError, KeyError):
             facts = json_of((folder / _FACTS).read_text())
-            if not _made_by(backend, facts["provenance"]):
+            made_by = facts["provenance"].get("backend")
+            if made_by is not None and made_by != backend.provenance().get("backend"):
                 return 0
             measurements = backend.salvage(folder)
             provenance = facts["provenance"] | {"salvaged": "the run was killed"}
@@ -240,8 +230,3 @@ def _salvage(dataset: Path, folder: Path, backend: Backend) -> int:
             mark_done(folder, file)
             return len(measurements)
     return 0
-
-
-def _made_by(backend: Backend, provenance: Mapping[str, str]) -> bool:
-    name = provenance.get("backend")
-    return name is None or name == backend.provenance().get("backend")

@@ -16,12 +16,16 @@ from colltune.domain import Instance, Measurement, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
 from colltune.selector.confirming import Contest
 
+_SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
+
 
 def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
     """Return the feasible cells of the campaign on `shape`."""
-    if campaign.contests:
-        return _contested(campaign.contests, backend, shape)
     cells: list[Cell] = []
+    if campaign.contests:
+        contested = (cell for one in campaign.contests if one.shape == shape for cell in one.cells)
+        cells = [Cell(*cell) for cell in dict.fromkeys(contested)]
+        return tuple(cell for cell in cells if backend.feasible(cell))
     for collective in campaign.collectives:
         blocks = shape.nprocs if collective.has_block_per_rank else 1
         sizes = campaign.msizes_of(collective)
@@ -30,12 +34,6 @@ def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, 
             instances = (Instance(collective, shape, msize_bytes) for msize_bytes in fitting)
             cells += [Cell(configuration, instance) for instance in instances]
     return tuple(cell for cell in cells if backend.feasible(cell))
-
-
-def _contested(contests: Iterable[Contest], backend: Backend, shape: Shape) -> tuple[Cell, ...]:
-    """Return the feasible cells of what is to be confirmed on `shape`."""
-    cells = (Cell(*cell) for one in contests if one.shape == shape for cell in one.cells)
-    return tuple(cell for cell in dict.fromkeys(cells) if backend.feasible(cell))
 
 
 def check_globs(campaign: Campaign, backend: Backend) -> None:
@@ -54,9 +52,6 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
                     f"space.{key}: {pattern!r} matches no configuration that can be measured here;"
                     f" there are {', '.join(names)}"
                 )
-
-
-_SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
 
 
 @dataclass(frozen=True)
@@ -83,34 +78,27 @@ class Standing:
 Progress = Callable[[Standing], None]
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What a simulated campaign is granted; see `Campaign` and `State` for the fields' meaning."""
+
+    total_s: float
+    launch_s: float = 2.0
+    max_reps: int = 500
+    cell_s: float = 0.5
+    granted: Shape | None = None
+    contests: tuple[Contest, ...] = ()
+    repeated_shapes: tuple[Shape, ...] = ()
+
+
 class Measured:
-    """The cells of a campaign with their repetitions so far.
+    """The cells of a campaign with their repetitions so far, by a cell's index, in seconds.
 
-    Parameters
-    ----------
-    cells
-        All feasible cells.
-    granted
-        The shape of every launch where smaller shapes are measured inside it, else None.
-    history
-        The launches made so far; the caller appends to it.
-    weights
-        How much time each cell's instance is worth; none: all as much.
-    again
-        Whether a launch may visit again what an earlier one abandoned as slow.
-
-    Attributes
-    ----------
-    times_s, medians_s
-        Repetitions by a cell's index, in seconds; ``medians_s`` are their medians.
-    by_launch
-        The repetitions of a cell in each launch, by its index.
-    closed
-        Cells not to be visited again, by index.
-    failed
-        Those of them that crashed, hung or were wrong.
-    apart
-        Whether disjoint sets of nodes must no longer measure side by side.
+    ``granted`` is the shape of every launch where smaller shapes are measured inside it, else
+    None. ``history`` are the launches made so far; the caller appends to it. ``medians_s`` are the
+    medians of ``times_s``, ``by_launch`` has the repetitions of each launch. Cells that are
+    ``closed`` are not to be visited again, those that ``failed`` of them crashed, hung or were
+    wrong. ``apart``: disjoint sets of nodes must no longer measure side by side.
     """
 
     def __init__(
@@ -120,10 +108,11 @@ class Measured:
         history: list[Visited],
         weights: Sequence[float] = (),
         *,
-        again: bool = False,
+        reopens: bool = False,
     ) -> None:
+        """`reopens`: a launch may visit again what an earlier one abandoned as slow."""
         self.cells, self.granted, self.history = cells, granted, history
-        self.weights, self._again = weights, again
+        self.weights, self._reopens = weights, reopens
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
         self.by_launch: dict[int, dict[str, tuple[float, ...]]] = {}
@@ -134,7 +123,7 @@ class Measured:
         self._index = {cell: index for index, cell in enumerate(cells)}
         self._skipped: list[int] = []
 
-    def state(self, campaign: Campaign, launch_s: float, left_s: float) -> State:
+    def state(self, limits: Campaign | Terms, launch_s: float, left_s: float) -> State:
         """Return what a strategy may look at."""
         return State(
             cells=self.cells,
@@ -144,15 +133,15 @@ class Measured:
             history=tuple(self.history),
             left_s=left_s,
             launch_s=launch_s,
-            max_reps=campaign.max_reps,
-            cell_s=campaign.cell_s,
+            max_reps=limits.max_reps,
+            cell_s=limits.cell_s,
             granted=self.granted,
             members=self.members,
             weights=self.weights,
-            contests=campaign.contests,
+            contests=limits.contests,
             by_launch=self.by_launch,
             failed=frozenset(self.failed),
-            repeated=campaign.repeated_shapes,
+            repeated=limits.repeated_shapes,
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
@@ -172,16 +161,16 @@ class Measured:
                     self.by_launch.setdefault(index, {})[m.launch] = m.times_s
             else:
                 self.failed.add(index)
-            if m.status is not RunStatus.OK and not (self._again and m.status.is_timed):
+            if m.status is not RunStatus.OK and not (self._reopens and m.status.is_timed):
                 self.closed.add(index)
             if m.status in _SPREADS:
-                self.closed.update(self._same_launch(m))
-                self.failed.update(self._same_launch(m))
-
-    def _same_launch(self, m: Measurement) -> Iterable[int]:
-        for index, cell in enumerate(self.cells):
-            if cell.configuration == m.configuration and cell.instance.shape == m.instance.shape:
-                yield index
+                alike = [
+                    at
+                    for at in self.members[m.instance.shape]
+                    if self.cells[at].configuration == m.configuration
+                ]
+                self.closed.update(alike)
+                self.failed.update(alike)
 
     def recall(self, dataset: Path, launches: Container[str]) -> None:
         """Add what the named launches left in the dataset."""
@@ -204,8 +193,7 @@ class Measured:
 
     def take_skipped(self, launch: str) -> tuple[Measurement, ...]:
         """Return the measurements that record what was skipped since the last call."""
-        taken = [self.cells[index] for index in self._skipped]
-        self._skipped = []
+        taken, self._skipped = [self.cells[index] for index in self._skipped], []
         return tuple(
             Measurement(cell.instance, cell.configuration, launch, RunStatus.SKIPPED)
             for cell in taken
@@ -215,9 +203,7 @@ class Measured:
         """Launch no more on `shape`; where it held smaller shapes, these get their own launches."""
         if shape == self.granted:
             self.granted = None
-        self.closed.update(
-            index for index, cell in enumerate(self.cells) if cell.instance.shape == shape
-        )
+        self.closed.update(self.members.get(shape, ()))
 
     def untouched(self, begun: Set[int] = frozenset()) -> int:
         """Return how many cells were neither measured, nor closed for a reason, nor `begun`."""

@@ -155,7 +155,7 @@ class CampaignRun:
             granted=campaign.largest if subshapes else None,
             history=list(log.visits),
             weights=weighed([cell.instance for cell in cells], campaign.focus, campaign.weights),
-            again=bool(campaign.contests),
+            reopens=bool(campaign.contests),
         )
 
     @property

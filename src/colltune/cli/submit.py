@@ -110,12 +110,9 @@ def submit(
 
 def _check_everywhere_the_same(path: Path) -> None:
     """Insist on what each node that a task runs on would otherwise take from itself."""
-    from colltune.bench.campaign_file import CampaignFile
-    from colltune.files.reading import text_of
+    from colltune.bench.campaign_file import given_fields
 
-    given = CampaignFile.parse(
-        text_of(path, CampaignError, "name a campaign file"), str(path)
-    ).values
+    given = given_fields(path)
     for key, field in (("machine.name", "machine"), ("space.nodes", "nodes"), ("space.ppn", "ppn")):
         if field not in given:
             raise CampaignError(

@@ -39,34 +39,30 @@ def list_of(kind: type) -> Callable[[object], bool]:
 
 
 def string(field: str) -> Key:
-    """Return a key for a text."""
     return Key(field, "a string", instance_of(str))
 
 
 def integer(field: str) -> Key:
-    """Return a key for a whole number."""
     return Key(field, "a whole number", instance_of(int))
 
 
 def flag(field: str) -> Key:
-    """Return a key for true or false."""
     return Key(field, "true or false", instance_of(bool))
 
 
 def integers(field: str) -> Key:
-    """Return a key for whole numbers."""
     return Key(field, "a list of whole numbers", list_of(int))
 
 
 def strings(field: str) -> Key:
-    """Return a key for texts."""
     return Key(field, "a list of strings", list_of(str))
 
 
-def choice(field: str, known: Iterable[str]) -> Key:
+def choice(field: str, known: Iterable[str], convert: Callable[[Any], Any] | None = None) -> Key:
     """Return a key for one of the names `known`."""
     names = tuple(known)
-    return Key(field, " or ".join(f'"{name}"' for name in names), lambda value: value in names)
+    wanted = " or ".join(f'"{name}"' for name in names)
+    return Key(field, wanted, lambda value: value in names, convert)
 
 
 @dataclass(frozen=True)

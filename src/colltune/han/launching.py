@@ -299,8 +299,7 @@ def _load_wanted(path: Path) -> tuple[Wanted, ...]:
 
 
 def _wanted(shape: str, setup: str, least: int, most: int, reps: int) -> Wanted:
-    nodes, _, ppn = shape.partition("x")
-    return Wanted(Shape(int(nodes), int(ppn)), Configuration.parse(setup), least, most, reps)
+    return Wanted(Shape.parse(shape), Configuration.parse(setup), least, most, reps)
 
 
 @dataclass

@@ -263,9 +263,8 @@ def _series(path: Path, number: int, line: Mapping[str, Any]) -> Measured:
     if missing:
         raise DataError(f"{path}: line {number} has no {missing[0]!r}")
     try:
-        nodes, _, ppn = str(line["shape"]).partition("x")
         return Measured(
-            Shape(int(nodes), int(ppn)),
+            Shape.parse(str(line["shape"])),
             Configuration.parse(str(line["setup"])),
             int(line["segments"]),
             Manner(line["manner"]),

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from colltune.bench.backends.replay import ReplayBackend
+from colltune.bench.progress import Terms
 from colltune.bench.strategies import STRATEGIES
 from colltune.bench.strategies.curves import Curve, Point, Reference, alternate_nodes, curves
-from colltune.bench.strategies.trial import Terms, Trial, simulate
+from colltune.bench.strategies.trial import Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
+from colltune.bench.progress import Terms
 from colltune.bench.strategies import STRATEGIES
-from colltune.bench.strategies.trial import Terms, Trial, simulate
+from colltune.bench.strategies.trial import Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective
 from colltune.errors import DataError
