@@ -113,20 +113,10 @@ def run_campaign(
 
 
 class CampaignRun:
-    """One process's part of a campaign.
+    """One process's part of a campaign, stored in the folder `dataset`, if at all.
 
-    Parameters
-    ----------
-    campaign, backend
-        What is measured, and what with.
-    dataset
-        Folder of the dataset; None where nothing is stored.
-    log
-        What is known of earlier processes of the same campaign.
-    rng
-        Decides on the order of cells.
-    progress
-        Called whenever there is something new to tell.
+    `log` tells of earlier processes of the same campaign; `rng` decides on the order of cells;
+    `progress` is called whenever there is something new to tell.
     """
 
     def __init__(
@@ -172,10 +162,7 @@ class CampaignRun:
         return self.campaign.budget_s - self.spent_s()
 
     def measure(self, within_s: float | None) -> None:
-        """Launch what the strategy wants, until it wants nothing more or the time is over.
-
-        `within_s` bounds this process alone; None: the campaign's own budget does.
-        """
+        """Launch what the strategy wants, for at most `within_s` seconds in this process."""
         strategy: Strategy = WithSecondLaunch(STRATEGIES[self.campaign.strategy])
         if self.campaign.contests:
             strategy = Confirm()
@@ -279,17 +266,7 @@ class CampaignRun:
             self.measured.give_up(visit.shape)
 
     def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
-        """Make one launch and store what it brought.
-
-        `what` is the phase that the launch is of.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            As it came, after what was measured until then is stored.
-        OutputError
-            The same.
-        """
+        """Make one launch of the phase `what` and store what it brought, also when interrupted."""
         assert self.dataset is not None
         context = self._context()
         facts = provenance.collect(
@@ -328,10 +305,7 @@ class CampaignRun:
             self.tell(plan, what, begun)
 
     def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = ()) -> None:
-        """Tell how far the campaign is in a launch that has begun to visit the cells `begun`.
-
-        `what` is the phase that the launch is of.
-        """
+        """Tell how far a launch of the phase `what` is that has visited the cells `begun`."""
         spent_s = self._told_s = self.spent_s()
         n_cells = len(self.measured.cells)
         self.progress(
@@ -373,15 +347,7 @@ class CampaignRun:
         self.report.skipped += statuses.count(RunStatus.SKIPPED)
 
     def concluded(self) -> CampaignReport:
-        """Return the report, or raise what kept the campaign from measuring anything.
-
-        Raises
-        ------
-        BudgetError
-            If the time ended before anything was measured.
-        ProgramError
-            If the benchmark did not run at all.
-        """
+        """Return the report, or raise what kept the campaign from measuring anything."""
         report = self.report
         report.unmeasured_cells = self.measured.untouched()
         if self.campaign.contests:
