@@ -20,7 +20,7 @@ from pathlib import Path
 from colltune import process
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, ParsedFile
-from colltune.mpi.intelmpi import adjust_format, presets, tuning_format
+from colltune.mpi.intelmpi import adjust, presets, tuning
 from colltune.mpi.intelmpi.grid import CommPart, PpnPart, SizePart
 from tests.integration.real_intelmpi import RealIntelMpi, prepare
 
@@ -95,20 +95,20 @@ def _scenarios(
     release: str, calls: Sequence[Call], folder: Path, chance: random.Random
 ) -> Iterator[Scenario]:
     """Yield random files, each followed by a list of variables."""
-    tuning, adjust = tuning_format.TuningFormat(), adjust_format.AdjustFormat()
+    tuning_format, adjust_format = tuning.TuningFormat(), adjust.AdjustFormat()
     for number in range(2):
         grid = {c: _parts(c, calls, chance) for c in PAIRS}
         path = folder / f"{number}.json"
-        path.write_text(tuning_format.render(grid), encoding="utf-8")
-        parsed = tuning.parse(path.read_text(encoding="utf-8"), str(path), release)
-        environment = tuning.activation(release, {"": str(path)})
+        path.write_text(tuning.render(grid), encoding="utf-8")
+        parsed = tuning_format.parse(path.read_text(encoding="utf-8"), str(path), release)
+        environment = tuning_format.activation(release, {"": str(path)})
         yield Scenario(f"I_MPI_TUNING file {number}", parsed, environment)
         path = folder / f"{number}.sh"
-        values = {c: adjust_format.value(_sizes(c, calls, chance)) for c in PAIRS}
+        values = {c: adjust.value_of(_sizes(c, calls, chance)) for c in PAIRS}
         lines = [f"export {presets.variable(c)}='{value}'\n" for c, value in values.items()]
         path.write_text("".join(lines), encoding="utf-8")
-        listed = adjust.parse(path.read_text(encoding="utf-8"), str(path), release)
-        environment = adjust.activation(release, {"": str(path)})
+        listed = adjust_format.parse(path.read_text(encoding="utf-8"), str(path), release)
+        environment = adjust_format.activation(release, {"": str(path)})
         yield Scenario(f"I_MPI_ADJUST_* list {number}", listed, environment)
 
 

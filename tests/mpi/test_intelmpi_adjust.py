@@ -6,8 +6,7 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Fault, Severity
-from colltune.mpi.intelmpi.adjust_file import AdjustFile
-from colltune.mpi.intelmpi.adjust_format import AdjustFormat
+from colltune.mpi.intelmpi.adjust import AdjustFile, AdjustFormat
 
 FORMAT = AdjustFormat()
 RELEASE = "2021.18.1"

@@ -15,8 +15,8 @@ from colltune.mpi import library
 from colltune.mpi.file_format import Call
 from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.activation import honour_user
-from colltune.mpi.intelmpi.adjust_format import EVERYWHERE, AdjustFormat
-from colltune.mpi.intelmpi.tuning_format import OTHER_SIZES, TuningFormat
+from colltune.mpi.intelmpi.adjust import EVERYWHERE, AdjustFormat
+from colltune.mpi.intelmpi.tuning import OTHER_SIZES, TuningFormat
 from colltune.mpi.tables import normal, table_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "intelmpi"

@@ -7,8 +7,7 @@ import pytest
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.intelmpi.tuning_file import TuningFile
-from colltune.mpi.intelmpi.tuning_format import TuningFormat
+from colltune.mpi.intelmpi.tuning import TuningFile, TuningFormat
 
 FORMAT = FORMATS["intelmpi-json"]
 RELEASE = "2021.18.1"

@@ -30,8 +30,8 @@ class IntelMpi(CataloguedLibrary):
     vendor = IntelMpiVendor()
     releases = ("2019.9", "2021.6", "2021.11", "2021.15", "2021.18.1")
     formats: ClassVar[Mapping[str, str]] = {
-        "intelmpi-json": "colltune.mpi.intelmpi.tuning_format:TuningFormat",
-        "intelmpi-adjust": "colltune.mpi.intelmpi.adjust_format:AdjustFormat",
+        "intelmpi-json": "colltune.mpi.intelmpi.tuning:TuningFormat",
+        "intelmpi-adjust": "colltune.mpi.intelmpi.adjust:AdjustFormat",
         "intelmpi-table": "colltune.mpi.interposed.table.format:IntelMpiTable",
     }
     preferred = ("intelmpi-json",)

@@ -2,16 +2,24 @@
 
 What both files of Intel MPI say can be laid out so. The first part whose end is not below the
 actual value holds; None is no end.
+
+A preset is a number that each release fills as it likes. Within a catalogue's releases numbers are
+the same; between releases of 2021 they are kept where the collective has not been numbered anew,
+which is told, since no document says that they still mean the same.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Rule
+from colltune.errors import LibraryError
+from colltune.mpi.file_format import ParsedFile, Rule
+from colltune.mpi.intelmpi import presets
+from colltune.mpi.intelmpi.releases import TITLE, catalogue_of
 
 
 @dataclass(frozen=True)
@@ -50,32 +58,46 @@ class Leaf:
     number: int
 
 
-class Laid(Protocol):
+class Laid(ABC):
     """A parsed file of Intel MPI, asked for points and for the ends that it names.
 
-    Ends are ascending and finite; sizes are bytes.
+    Ends are ascending and finite; sizes are bytes. ``not_read`` are notes on what the release
+    itself does not take, ``ends_program`` tells why programs end at their start.
     """
 
     @property
-    def collectives(self) -> tuple[Collective, ...]:
-        """All collectives for which the file decides."""
-        ...
+    def not_read(self) -> tuple[str, ...]:
+        return ()
 
+    @property
+    def ends_program(self) -> str:
+        return ""
+
+    @property
+    @abstractmethod
+    def collectives(self) -> tuple[Collective, ...]: ...
+
+    @abstractmethod
     def leaf(self, collective: Collective, ppn: int, comm_size: int, msize: int) -> Leaf | None:
         """Return what holds there; None if the file does not decide."""
-        ...
 
+    @abstractmethod
     def ppn_ends(self, collective: Collective) -> tuple[int, ...]:
         """Return up to which numbers of processes per node a part holds."""
-        ...
 
+    @abstractmethod
     def comm_ends(self, collective: Collective, ppn: int) -> tuple[int, ...]:
         """Return up to which communicator sizes a part holds."""
-        ...
 
+    @abstractmethod
     def size_ends(self, collective: Collective, ppn: int, comm_size: int) -> tuple[int, ...]:
         """Return up to which message sizes a part holds."""
-        ...
+
+    def switch_points(
+        self, collective: Collective, comm_size: int, nodes: int = 1
+    ) -> tuple[int, ...]:
+        ppn = -(-comm_size // nodes)
+        return (0, *(end + 1 for end in self.size_ends(collective, ppn, comm_size)))
 
 
 def merged(parts: Iterable[Ended]) -> tuple[Ended, ...]:
@@ -109,3 +131,81 @@ def _points(ends: tuple[int, ...]) -> list[tuple[int | None, int]]:
     """Return each end, and one beyond the last, with a value for which the part holds."""
     beyond = ends[-1] + 1 if ends else 1
     return [*((end, end) for end in ends), (None, beyond)]
+
+
+_NUMBERED_ANEW = {Collective.ALLTOALL: (2021, 18)}
+"""From which release on the presets of a collective are others."""
+
+
+@dataclass
+class _Refusal:
+    """The first leaf of a collective that cannot be kept, and why."""
+
+    line: int = 0
+    why: str = ""
+
+
+def converted(parsed: ParsedFile, release: str) -> tuple[Grid, list[str]]:
+    """Return what of `parsed` holds for `release`, and notes on the rest."""
+    if not isinstance(parsed, Laid):
+        raise LibraryError(
+            f"{parsed.source}: no configuration file of {TITLE}, but {parsed.format}"
+        )
+    if parsed.dropped:
+        raise LibraryError(
+            f"{parsed.source}: Intel MPI {parsed.release} ignores this file: {parsed.dropped}"
+        )
+    if parsed.ends_program:
+        raise LibraryError(f"{parsed.source}: {parsed.ends_program}")
+    grid: dict[Collective, tuple[PpnPart, ...]] = {}
+    notes = list(parsed.not_read)
+    for collective in parsed.collectives:
+        refusal = _Refusal()
+        laid = laid_out(parsed, collective, _translator(parsed.release, release, refusal))
+        if refusal.why:
+            notes.append(
+                f"line {refusal.line}: {collective} is left to the library as a whole:"
+                f" {refusal.why}"
+            )
+            continue
+        grid[collective] = laid
+        line = next((rule.line for rule in parsed.rules if rule.collective is collective), 0)
+        if catalogue_of(parsed.release).series != catalogue_of(release).series:
+            notes.append(
+                f"line {line}: the numbers of {collective} are kept, but no"
+                f" document says that they mean the same in {release}: measure again"
+            )
+    return grid, notes
+
+
+def why_not_same(collective: Collective, preset: int, source: str, target: str) -> str:
+    """Return why a preset of one release cannot be kept for another; empty if it can."""
+    if preset == presets.BUILT_IN:
+        return ""
+    old, new = _numbers(source), _numbers(target)
+    if presets.configuration_of(target, collective, preset) is None:
+        return f"Intel MPI {target} has no preset {preset}"
+    if old[0] != new[0]:
+        return f"the presets of {old[0]} and {new[0]} are not the same"
+    anew = _NUMBERED_ANEW.get(collective)
+    if anew is not None and (old < anew) != (new < anew):
+        return f"its presets were numbered anew in {anew[0]}.{anew[1]}"
+    configuration = presets.chosen(target, collective, preset)
+    return presets.why_unsafe(target, configuration, builtin_operations_only=False)
+
+
+def _translator(source: str, target: str, refusal: _Refusal) -> Callable[[Leaf], int]:
+    def translated(leaf: Leaf) -> int:
+        collective = leaf.rule.collective
+        preset = presets.as_read(source, collective, leaf.number)
+        why = why_not_same(collective, preset, source, target)
+        if why and not refusal.why:
+            refusal.line, refusal.why = leaf.rule.line, f"{presets.shown(leaf.rule.text)}: {why}"
+        return presets.BUILT_IN if why else preset
+
+    return translated
+
+
+def _numbers(release: str) -> tuple[int, int]:
+    year, _, update = release.partition(".")
+    return int(year), int(update.partition(".")[0] or 0)

@@ -1,16 +1,45 @@
-"""What a release makes of an I_MPI_TUNING file."""
+"""The format ``intelmpi-json``: the file that I_MPI_TUNING names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from json import dumps
 
-from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Finding, Outcome, Rule
-from colltune.mpi.intelmpi import adjust_value, presets, tuning_lint, tuning_reader, tuning_tree
-from colltune.mpi.intelmpi.grid import Leaf
-from colltune.mpi.intelmpi.releases import LIBRARY
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi.file_format import (
+    Call,
+    Finding,
+    Format,
+    Outcome,
+    ParsedFile,
+    Rule,
+    Written,
+    absolute_path,
+)
+from colltune.mpi.intelmpi import (
+    adjust_value,
+    choices,
+    lint,
+    presets,
+    tuning_reader,
+    tuning_tree,
+)
+from colltune.mpi.intelmpi.choices import Choice, Sizes
+from colltune.mpi.intelmpi.grid import (
+    CommPart,
+    Grid,
+    Laid,
+    Leaf,
+    PpnPart,
+    SizePart,
+    converted,
+    merged,
+)
+from colltune.mpi.intelmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.intelmpi.tuning_reader import Document
 from colltune.mpi.intelmpi.tuning_tree import COMM_SIZE, MSG_SIZE, PPN, Branch, Point, Preset
 
@@ -19,7 +48,7 @@ NAME = "intelmpi-json"
 
 
 @dataclass(frozen=True)
-class TuningFile:
+class TuningFile(Laid):
     """A tuning file as one release reads it; see `file_format.ParsedFile` and `grid.Laid`."""
 
     text: str
@@ -37,6 +66,10 @@ class TuningFile:
         return self.document.dropped
 
     @property
+    def ends_program(self) -> str:
+        return self.document.ends_program
+
+    @property
     def collectives(self) -> tuple[Collective, ...]:
         """All collectives that the file names."""
         return tuple(self.document.trees)
@@ -48,7 +81,7 @@ class TuningFile:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        found = [*self.document.findings, *tuning_lint.findings(self.document, self.release)]
+        found = [*self.document.findings, *lint.tuning_findings(self.document, self.release)]
         return tuple(sorted(set(found)))
 
     @cached_property
@@ -105,8 +138,8 @@ class TuningFile:
         own = Configuration.default(LIBRARY, call.collective)
         given = {TUNING: self.source} if environment is None else environment
         in_effect = bool(given.get(TUNING)) and not self.dropped
-        if in_effect and self.document.ends_program:
-            why = self.document.ends_program
+        if in_effect and self.ends_program:
+            why = self.ends_program
             return Outcome(own, None, (why,), own, ends_program=why)
         variable = presets.variable(call.collective)
         if variable in given:
@@ -153,13 +186,122 @@ class TuningFile:
         found = tuning_tree.ends(tree.root, COMM_SIZE, Point({}))
         return tuple(sorted({2, *(end + 1 for end in found if end >= 2)}))
 
-    def switch_points(
-        self, collective: Collective, comm_size: int, nodes: int = 1
-    ) -> tuple[int, ...]:
-        ppn = -(-comm_size // nodes)
-        return (0, *(end + 1 for end in self.size_ends(collective, ppn, comm_size)))
-
 
 def ppn_of(call: Call) -> int:
     """Return how many processes of a call lie on its fullest node."""
     return -(-call.comm_size // max(1, call.nodes))
+
+
+OTHER_SIZES = (
+    "communicators that the table does not have run the library's built-in logic (preset 0) for the"
+    " collectives that are written, without the tuning data that the library ships"
+)
+_KEY = re.compile(r"""["'](?:coll=[A-Za-z_]+|(?:ppn|comm_size|comm_id|msg_size)=-?\d+)["']\s*:""")
+_EMPTY = re.compile(r"\s*\{\s*\}\s*")
+_BUILT_IN: Sizes = (SizePart(None, presets.BUILT_IN),)
+
+
+class TuningFormat(Format):
+    name = NAME
+    library = LIBRARY
+    title = "Intel MPI's tuning file (I_MPI_TUNING)"
+    catalogue_of = staticmethod(catalogue_of)
+    knows_layout = True
+    allows_partial_collective = False
+    remarks = (OTHER_SIZES,)
+
+    def recognises(self, text: str) -> bool:
+        """Tell whether a key is one of a tuning file, or there is none at all."""
+        return bool(_KEY.search(text) or _EMPTY.fullmatch(text))
+
+    def parse(self, text: str, source: str, release: str) -> TuningFile:
+        catalogue_of(release)
+        return TuningFile(text, source, release)
+
+    def write(
+        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+    ) -> Written:
+        """Return `table` as a tuning file.
+
+        A collective is written as a whole or not at all: the notes tell which is left to the
+        library because a part of it is, or had to be.
+        """
+        chosen, notes = choices.chosen(
+            table, release, builtin_operations_only=builtin_operations_only
+        )
+        grid = {collective: _laid_out(choice) for collective, choice in chosen.items()}
+        remarks = self.remarks if grid else ()
+        return Written(NAME, release, {"": render(grid)}, (*notes, *remarks))
+
+    def convert(self, parsed: ParsedFile, release: str) -> Written:
+        """Return what another file of Intel MPI means, as a tuning file."""
+        catalogue_of(release)
+        grid, notes = converted(parsed, release)
+        return Written(NAME, release, {"": render(grid)}, tuple(notes))
+
+    def activation(
+        self, release: str, paths: Mapping[str, str], job: Shape | None = None
+    ) -> dict[str, str]:
+        catalogue_of(release)
+        return {TUNING: absolute_path(paths[""], "a configuration file")}
+
+
+def _laid_out(choice: Choice) -> tuple[PpnPart, ...]:
+    """Return exactly the communicators that were chosen for; all others get the built-in logic."""
+    by_ppn: dict[int, dict[int, Sizes]] = {}
+    for shape, sizes in choice.by_layout.items():
+        by_ppn.setdefault(shape.ppn, {})[shape.nprocs] = sizes
+    everywhere = _exactly(choice.everywhere)
+    found: dict[int | None, tuple[CommPart, ...]] = {}
+    for ppn in sorted(by_ppn):
+        if ppn > 1:
+            found.setdefault(ppn - 1, everywhere)
+        found[ppn] = _exactly(choice.everywhere | by_ppn[ppn])
+    found[None] = everywhere
+    return merged(PpnPart(last, comms) for last, comms in found.items())
+
+
+def _exactly(by_size: Mapping[int, Sizes]) -> tuple[CommPart, ...]:
+    found: dict[int | None, Sizes] = {}
+    for comm_size in sorted(by_size):
+        if comm_size - 1 > 1:
+            found.setdefault(comm_size - 1, _BUILT_IN)
+        found[comm_size] = by_size[comm_size]
+    found[None] = _BUILT_IN
+    # equal neighbours stay apart, so that each size can be told from those that are left
+    return tuple(CommPart(last, sizes) for last, sizes in found.items())
+
+
+def render(grid: Grid) -> str:
+    """Return the text of a tuning file: every level, whatever it is about."""
+    collectives = [
+        f"  {dumps(f'coll={collective.capitalize()}')}: {{\n{_ppn_lines(collective, parts)}\n  }}"
+        for collective, parts in sorted(grid.items())
+    ]
+    return "{\n" + ",\n".join(collectives) + "\n}\n" if collectives else "{}\n"
+
+
+def _ppn_lines(collective: Collective, parts: tuple[PpnPart, ...]) -> str:
+    return ",\n".join(
+        f'    "ppn={_end(part.last)}": {{\n{_comm_lines(collective, part.comms)}\n    }}'
+        for part in parts
+    )
+
+
+def _comm_lines(collective: Collective, parts: tuple[CommPart, ...]) -> str:
+    return ",\n".join(
+        f'      "comm_size={_end(part.last)}": {{"comm_id=-1": {{\n'
+        f"{_size_lines(collective, part.sizes)}\n      }}}}"
+        for part in parts
+    )
+
+
+def _size_lines(collective: Collective, parts: Sizes) -> str:
+    return ",\n".join(
+        f'        "msg_size={_end(part.last)}": {{"{collective.upper()}={part.preset}": {{}}}}'
+        for part in parts
+    )
+
+
+def _end(last: int | None) -> int:
+    return -1 if last is None else last

@@ -1,15 +1,55 @@
-"""What is wrong with I_MPI_ADJUST_* variables."""
+"""What is wrong with presets, I_MPI_ADJUST_* variables, and the trees of I_MPI_TUNING files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from colltune.domain import Collective
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.intelmpi import preset_lint
+from colltune.mpi.intelmpi import presets, tuning_tree
 from colltune.mpi.intelmpi.adjust_value import Condition, Entry, Value
 from colltune.mpi.intelmpi.presets import shown, variable
+from colltune.mpi.intelmpi.releases import entry_of
+from colltune.mpi.intelmpi.tuning_reader import Document
+from colltune.mpi.intelmpi.tuning_tree import COMM_ID, MSG_SIZE, Branch, Preset, Step
+
+
+def _of_preset(
+    line: int, text: str, collective: Collective, number: int, release: str
+) -> Iterator[Finding]:
+    """Yield what is wrong with `number`, which stands in `text` on `line`."""
+    if number == presets.BUILT_IN:
+        message = f"{shown(text)}: {presets.BUILT_IN_LOGIC}"
+        yield Finding(line, Fault.REMARK, message, "none needed if that is meant")
+        return
+    if presets.as_read(release, collective, number) != number:
+        top = presets.highest(release, collective)
+        message = (
+            f"{shown(text)}: Intel MPI {release} has presets 1 to {top} for {collective}; after a"
+            " message it runs preset 1"
+        )
+        yield Finding(line, Fault.FALLS_BACK, message, "name one of them")
+        return
+    algorithm = entry_of(release, collective).numbered(number)
+    if algorithm is not None and algorithm.wrong:
+        message = f"{shown(text)}: {algorithm.wrong}"
+        yield Finding(line, Fault.WRONG_RESULT, message, "name another preset")
+    if algorithm is not None and algorithm.limits:
+        needs = ", ".join(sorted(algorithm.limits)).replace("_", " ")
+        message = f"{shown(text)} needs {needs}; elsewhere {algorithm.fallback} runs"
+        yield Finding(line, Fault.NOT_EVERYWHERE, message, "none needed if that is meant")
+
+
+def _once(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of one collective, that of the built-in logic where it is first only."""
+    told = False
+    for finding in found:
+        is_built_in = presets.BUILT_IN_LOGIC in finding.message
+        if not (is_built_in and told):
+            yield finding
+        told = told or is_built_in
+
 
 _OTHERS = ("ALLTOALLW", "GATHERV", "SCATTERV")
 _PREFIX = "I_MPI_ADJUST_"
@@ -18,7 +58,7 @@ _KNOWN = (*_BLOCKING, *(name.replace(_PREFIX, f"{_PREFIX}I") for name in _BLOCKI
 _NEAR = 0.9
 
 
-def findings(line: int, value: Value) -> list[Finding]:
+def value_findings(line: int, value: Value) -> list[Finding]:
     name = variable(value.collective)
     if value.rejected:
         message = f"{name}: {value.rejected}; after a message the library ignores the whole value"
@@ -59,9 +99,7 @@ _FORM = "write <preset>:<first>-<last>;…;<preset>, with numbers up to 21474836
 
 def _numbers(line: int, value: Value) -> Iterator[Finding]:
     for entry in value.read:
-        yield from preset_lint.findings(
-            line, entry.text, value.collective, entry.number, value.release
-        )
+        yield from _of_preset(line, entry.text, value.collective, entry.number, value.release)
         said = shown(entry.text)
         if not entry.text.partition(":")[0].strip().isdecimal():
             message = f"{said}: the library reads preset {entry.number}"
@@ -136,3 +174,88 @@ def _lower_ends(line: int, entry: Entry, reached: int) -> Iterator[Finding]:
             message = f"{said} begins at {condition.first}, but holds from {reached + 1} on"
             mend = f"begin it at {reached + 1}"
             yield Finding(line, Fault.UNSORTED, message, mend)
+
+
+def tuning_findings(document: Document, release: str) -> Iterator[Finding]:
+    """Yield what is wrong with the keys and presets of a file whose form is known."""
+    for tree in document.trees.values():
+        found = _visit(tree.collective, tree.root, release, below_id=False)
+        yield from _once(found)
+
+
+def _visit(
+    collective: Collective, node: Branch | Preset | None, release: str, *, below_id: bool
+) -> Iterator[Finding]:
+    if isinstance(node, Preset):
+        if node.number is not None:
+            yield from _of_preset(node.line, node.text, collective, node.number, release)
+            if node.text.partition("=")[2] != str(node.number):
+                message = f"{shown(node.text)}: the library reads preset {node.number}"
+                yield Finding(node.line, Fault.MALFORMED, message, "write the number alone")
+    elif isinstance(node, Branch):
+        compared = tuning_tree.is_compared(node.steps[0].level, below_id=below_id)
+        yield from _compared(node) if compared else _not_compared(node)
+        for step in node.steps:
+            yield from _visit(
+                collective, step.below, release, below_id=below_id or step.level == COMM_ID
+            )
+
+
+def _compared(node: Branch) -> Iterator[Finding]:
+    """Yield keys that are never reached, badly written, or reach further than they say."""
+    highest = node.steps[0]
+    yield from _spelling(highest)
+    for step in node.steps[1:]:
+        yield from _spelling(step)
+        if highest.last is None or (step.last is not None and step.last <= highest.last):
+            message = (
+                f"{shown(step.text)} is never reached: {shown(highest.text)} on line"
+                f" {highest.line} is taken first"
+            )
+            yield Finding(step.line, Fault.DEAD_RULE, message, "sort the keys")
+        else:
+            highest = step
+    last = node.steps[-1]
+    if highest.last is not None:
+        message = f"{shown(last.text)} holds above {highest.last}, too: the last key goes on"
+        mend = f"end with {last.level}=-1"
+        yield Finding(last.line, Fault.INHERITED, message, mend)
+
+
+def _not_compared(node: Branch) -> Iterator[Finding]:
+    """Yield keys of a level whose numbers are not looked at."""
+    taken = next((s for s in node.steps if s.last is None), node.steps[-1])
+    for step in node.steps:
+        if step is taken:
+            continue
+        message = (
+            f"{shown(step.text)} is never reached: {_why(step.level)}, so that"
+            f" {shown(taken.text)} holds"
+        )
+        yield Finding(step.line, Fault.DEAD_RULE, message, _mend(step.level))
+    if len(node.steps) == 1 and taken.last is not None:
+        message = f"{shown(taken.text)} holds for all: {_why(taken.level)}"
+        yield Finding(taken.line, Fault.INHERITED, message, _mend(taken.level))
+
+
+def _why(level: str) -> str:
+    if level == COMM_ID:
+        return "the library never matches the number of comm_id"
+    if level == MSG_SIZE:
+        return "the library compares message sizes only below a comm_id"
+    return "the library compares numbers of processes only above comm_id"
+
+
+def _mend(level: str) -> str:
+    if level == MSG_SIZE:
+        return 'put "comm_id=-1" above it'
+    return "write comm_id=-1" if level == COMM_ID else "put it above comm_id"
+
+
+def _spelling(step: Step) -> Iterator[Finding]:
+    written = step.text.partition("=")[2]
+    read = "-1" if step.last is None else str(step.last)
+    if written == read:
+        return
+    message = f"{shown(step.text)}: the library reads {step.level}={read}"
+    yield Finding(step.line, Fault.MALFORMED, message, f"write {step.level}={read}")
