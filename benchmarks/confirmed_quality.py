@@ -14,7 +14,7 @@ from benchmarks.figure import Figure
 from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 from colltune.dataset import read
 from colltune.evaluation.confirmed import Confirmed, Halves, halves
-from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.evaluation import Decided, Instances
 from colltune.evaluation.recipes import OfFolds, Recipe
 from colltune.evaluation.run import decided
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split, bootstrap
-from colltune.evaluation.figures import slowed
+from colltune.evaluation.evaluation import Decided, Instances, slowed
 from colltune.evaluation.folds import Fold, Source, SplitError
-from colltune.evaluation.outcomes import Decided, Instances
 from colltune.evaluation.paper import PaperLarge, PaperSmall
 from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix

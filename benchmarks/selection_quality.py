@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.figure import Figure
 from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
-from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.evaluation import Decided, Instances
 from colltune.evaluation.recipes import OfFolds, Recipe, references
 from colltune.evaluation.run import decided
 from colltune.models.guard import Guard

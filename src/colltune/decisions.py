@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 
@@ -72,14 +71,6 @@ class Selection:
         if self.default is None or self.prediction is None or self.configuration.is_default:
             return 1.0
         return self.default.time_s / self.prediction.time_s
-
-
-class Selector(Protocol):
-    """Anything that answers an instance with a configuration."""
-
-    def select(self, instance: Instance) -> Selection:
-        """Return the selection for `instance`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.evaluation import ALL, LeaveNodesOut, MessageSizes, evaluate_split
 from colltune.evaluation.comparison import compare
-from colltune.evaluation.figures import scores
+from colltune.evaluation.evaluation import scores
 from colltune.evaluation.results_file import read, write
 from tests.dataset.profiles import profile_text, row
 from tests.models.machines import measured

@@ -9,8 +9,7 @@ import pytest
 
 from colltune.evaluation import bootstrap
 from colltune.evaluation.comparison import differences
-from colltune.evaluation.figures import ALL, scores
-from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.evaluation import ALL, Decided, Instances, scores
 
 
 def instances(n_shapes: int = 4, per_shape: int = 3) -> Instances:

@@ -11,7 +11,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import TIME_COLUMNS, join
 from colltune.domain import Context
 from colltune.evaluation.folds import Source, SplitError
-from colltune.evaluation.other_splits import LeaveAllocationOut, Transfer
+from colltune.evaluation.splits import LeaveAllocationOut, Transfer
 from tests.models.machines import measured
 
 

@@ -12,9 +12,11 @@ from colltune.evaluation.paper import (
     PaperSmall,
     paper_counts,
     paper_datasets,
+    run_all,
+    run_like_paper,
+    run_paper,
     table_iv,
 )
-from colltune.evaluation.suites import run_all, run_like_paper, run_paper
 from tests.models.machines import measured
 
 _HYDRA = (4, 7, 8, 13, 16, 19, 24, 27, 32, 35, 36)

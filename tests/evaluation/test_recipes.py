@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 
 from colltune.dataset.objective import Objective
-from colltune.domain import Instance
+from colltune.domain import Collective, Instance, Shape
 from colltune.evaluation import Extrapolation, LeaveNodesOut, evaluate_split
-from tests.models.machines import measured
+from colltune.evaluation.folds import Fold
+from colltune.evaluation.recipes import Baseline
+from colltune.models.cells import cell_matrices
+from tests.models.machines import configuration, measured
 
+LARGE = Instance(Collective.BCAST, Shape(16, 4), 4194304)
 REFERENCES = ["published_knn", "published_gam", "published_xgboost", "loglog_interpolation"]
 
 
@@ -22,6 +26,29 @@ def test_baselines_are_always_shown() -> None:
     assert list(found.scores) == [*baselines, "knn"]
     assert found.learners == ("knn",)
     assert found.notes == ()
+
+
+def test_baselines_choose_by_what_was_measured() -> None:
+    """The default never changes, single best is one for all, the oracle knows each instance."""
+
+    def rarely(algorithm: str, instance: Instance) -> bool:
+        return algorithm == "scatter_allgather" and instance != LARGE
+
+    for data, single in ((measured(), "binomial"), (measured(left_out=rarely), "binomial")):
+        cells = cell_matrices(data)[Collective.BCAST]
+        best = [
+            min((time_s, c.id) for time_s, c in zip(row, cells.configurations, strict=True))[1]
+            for row in np.nan_to_num(cells.time_s, nan=np.inf).tolist()
+        ]
+        fold = Fold("all", cells, cells, np.zeros_like(cells.time_s))
+        expected = {
+            "default": [configuration("default").id] * len(cells),
+            "single_best": [configuration(single).id] * len(cells),
+            "virtual_best": best,
+        }
+        for name, ids in expected.items():
+            chosen = Baseline(name).decide(data.context, fold, None).chosen
+            assert [c.id for c in chosen] == ids, name
 
 
 def test_interpolation_is_exact_between_equal_neighbours() -> None:

@@ -10,7 +10,7 @@ from colltune.cli.console import columns, printable, show, show_json
 from colltune.errors import DataError
 from colltune.evaluation import Evaluation
 from colltune.evaluation.comparison import Comparison, Difference, compare, differences
-from colltune.evaluation.figures import ALL, Score
+from colltune.evaluation.evaluation import ALL, Score
 from colltune.evaluation.paper import described, table_iv
 from colltune.evaluation.request import Result
 from colltune.evaluation.results_file import read, write

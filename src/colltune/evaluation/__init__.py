@@ -9,17 +9,17 @@ interpolation (`recipes`).
 Figures are means over instances (`figures`), with intervals over shapes (`bootstrap`).
 """
 
-from colltune.evaluation.evaluation import Evaluation, Setup
-from colltune.evaluation.figures import ALL, Score
-from colltune.evaluation.other_splits import LeaveAllocationOut, Transfer
+from colltune.evaluation.evaluation import ALL, Evaluation, Score, Setup
 from colltune.evaluation.run import evaluate, evaluate_leave_one_out, evaluate_split
 from colltune.evaluation.splits import (
     Extrapolation,
+    LeaveAllocationOut,
     LeaveNodesOut,
     LeavePpnOut,
     MessageSizes,
     NodeCounts,
     Split,
+    Transfer,
 )
 
 __all__ = [

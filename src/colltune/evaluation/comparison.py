@@ -10,9 +10,7 @@ import numpy as np
 
 from colltune.errors import DataError
 from colltune.evaluation import bootstrap
-from colltune.evaluation.evaluation import Evaluation
-from colltune.evaluation.figures import ALL, slowed
-from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.evaluation import ALL, Decided, Evaluation, Instances, slowed
 from colltune.models.guard import HARM
 
 Ends = tuple[float, float] | None

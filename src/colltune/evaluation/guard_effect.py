@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.evaluation.figures import Score, scores
+from colltune.evaluation.evaluation import Score, scores
 from colltune.evaluation.folds import Source
 from colltune.evaluation.recipes import OfFolds, Recipe
 from colltune.evaluation.run import decided

@@ -9,17 +9,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from colltune.decisions import Selector
 from colltune.domain import Collective, Configuration, Context
 from colltune.errors import DataError
 from colltune.evaluation.folds import Fold
 from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
 from colltune.models.guard import Guard
 from colltune.models.learners import learner_entry
 from colltune.models.published import INTERPOLATION, PUBLISHED, predicted_s
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.baselines import LibraryDefault, SingleBest, VirtualBest
 
 BASELINES = ("default", "single_best", "virtual_best")
 
@@ -58,17 +57,29 @@ class Baseline:
     name: str
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        """Return the decisions; see `Recipe`."""
         started = time.perf_counter()
-        selector: Selector
-        if self.name == "single_best":
-            selector = SingleBest({fold.collective: fold.training}, context.library)
-        elif self.name == "virtual_best":
-            selector = VirtualBest({fold.collective: fold.testing}, context.library)
+        testing = fold.testing
+        if self.name == "virtual_best":
+            columns = np.nanargmin(testing.time_s, axis=1)
+            chosen = [testing.configurations[column] for column in columns.tolist()]
+        elif self.name == "single_best":
+            chosen = [_single_best(fold.training)] * len(testing)
         else:
-            selector = LibraryDefault(context.library)
-        chosen = [selector.select(i).configuration for i in fold.testing.instances()]
+            chosen = [Configuration.default(context.library, fold.collective)] * len(testing)
         return Choice(tuple(chosen), 0.0, time.perf_counter() - started)
+
+
+def _single_best(cells: CellMatrix) -> Configuration:
+    """Return the configuration of the least mean log regret.
+
+    What was not measured counts as the default, which is used there.
+    """
+    slowest = np.nanmax(cells.time_s, axis=1)
+    column = cells.default_column
+    default = slowest if column is None else cells.time_s[:, column]
+    fallback = np.where(np.isfinite(default), default, slowest)
+    time_s = np.where(np.isfinite(cells.time_s), cells.time_s, fallback[:, None])
+    return cells.configurations[int(np.log(time_s).mean(axis=0).argmin())]
 
 
 @dataclass(frozen=True)
@@ -101,11 +112,9 @@ class Learned:
 
     @property
     def name(self) -> str:
-        """The learner's name."""
         return self.learner
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        """Return the decisions; see `Recipe`."""
         started = time.perf_counter()
         bundle = self.bundle(context, fold, jobs)
         fitted_s = time.perf_counter() - started
@@ -126,7 +135,6 @@ class Fitted:
     name: str = "fitted"
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        """Return the decisions; see `Recipe`."""
         started = time.perf_counter()
         chooser = ModelSelector(self.bundle, guard=self.guard)
         selections = chooser.select_many(fold.testing.instances())
@@ -162,11 +170,9 @@ class OfFolds:
         return cls(name, bundles)
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        """Return the decisions of the fold's bundle."""
         return Fitted(self.bundle(context, fold, jobs), self.guard).decide(context, fold, jobs)
 
     def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
-        """Return the fold's bundle."""
         return self.bundles[fold.collective, fold.name]
 
 
@@ -176,12 +182,10 @@ def references() -> tuple[Recipe, ...]:
     return (*published, Published(INTERPOLATION, INTERPOLATION))
 
 
-def learned(
-    names: Sequence[str], *, guard: bool | Guard, feature_set: str | None
-) -> tuple[Learned, ...]:
+def learned(names: Sequence[str], guard: bool | Guard) -> tuple[Learned, ...]:
     """Return the learners called `names`."""
     for name in names:
         learner_entry(name)
         if names.count(name) > 1:
             raise DataError(f"learner {name!r} is given twice; drop one")
-    return tuple(Learned(name, guard, feature_set) for name in names)
+    return tuple(Learned(name, guard) for name in names)

@@ -27,8 +27,7 @@ from colltune.evaluation import (
     Transfer,
     evaluate_split,
 )
-from colltune.evaluation.paper import PaperDataset, paper_datasets
-from colltune.evaluation.suites import Begin, Run, run_all, run_paper
+from colltune.evaluation.paper import Begin, PaperDataset, Run, paper_datasets, run_all, run_paper
 from colltune.models.fitting import Progress
 
 SUITES = ("paper", "all")

@@ -17,7 +17,7 @@ from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.evaluation.by_time import weigh
 from colltune.evaluation.confirmed import Confirmed, halves
-from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.evaluation import Decided, Evaluation, Instances, Setup
 from colltune.evaluation.folds import (
     Fold,
     Source,
@@ -26,7 +26,6 @@ from colltune.evaluation.folds import (
     exhaustive_s,
     measured_columns,
 )
-from colltune.evaluation.outcomes import Decided, Instances
 from colltune.evaluation.recipes import (
     BASELINES,
     Baseline,
@@ -54,7 +53,6 @@ def evaluate_split(  # noqa: PLR0913
     noise: float = 0.0,
     seed: int = 0,
     max_nprocs: int | None = None,
-    feature_set: str | None = None,
     objective: Objective = DEFAULT_OBJECTIVE,
     judged_by: Objective | None = None,
     allocation_of: Mapping[str, str] | None = None,
@@ -82,8 +80,6 @@ def evaluate_split(  # noqa: PLR0913
         noisy measurement of everything, whatever the folds. The seed is that of intervals, too.
     max_nprocs
         Leave out instances with more processes, in training and test.
-    feature_set
-        A name of `FEATURE_SETS` for all learners; by default each learner's own.
     objective
         The statistic of the repetitions that is learned.
     judged_by
@@ -117,7 +113,7 @@ def evaluate_split(  # noqa: PLR0913
         raise DataError(f"seed {seed} must not be negative")
     others = references() if with_references else ()
     notes: tuple[str, ...] = ()
-    asked = learned(learners, guard=guard, feature_set=feature_set)
+    asked = learned(learners, guard)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
     judge = judged_by or objective
     source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
@@ -193,7 +189,6 @@ def evaluate(  # noqa: PLR0913
     noise: float = 0.0,
     seed: int = 0,
     max_nprocs: int | None = None,
-    feature_set: str | None = None,
     objective: Objective = DEFAULT_OBJECTIVE,
     judged_by: Objective | None = None,
     jobs: int | None = None,
@@ -201,7 +196,7 @@ def evaluate(  # noqa: PLR0913
     """Train on some node counts and test on others; see `evaluate_split`.
 
     `train_nodes` and `test_nodes` are numbers of nodes; `learners`, `guard`, `noise`, `seed`,
-    `max_nprocs`, `feature_set` and `jobs` are as there.
+    `max_nprocs` and `jobs` are as there.
 
     Raises
     ------
@@ -216,7 +211,6 @@ def evaluate(  # noqa: PLR0913
         noise=noise,
         seed=seed,
         max_nprocs=max_nprocs,
-        feature_set=feature_set,
         objective=objective,
         judged_by=judged_by,
         with_references=False,
@@ -229,14 +223,13 @@ def evaluate_leave_one_out(
     *,
     learners: Sequence[str] = ("knn", "gam", "xgboost"),
     guard: bool = True,
-    feature_set: str | None = None,
     objective: Objective = DEFAULT_OBJECTIVE,
     judged_by: Objective | None = None,
     jobs: int | None = None,
 ) -> Evaluation:
     """Leave one node count out at a time and pool the decisions on all; see `evaluate_split`.
 
-    `learners`, `guard`, `feature_set` and `jobs` are as there.
+    `learners`, `guard` and `jobs` are as there.
 
     Raises
     ------
@@ -248,7 +241,6 @@ def evaluate_leave_one_out(
         LeaveNodesOut(),
         learners=learners,
         guard=guard,
-        feature_set=feature_set,
         objective=objective,
         judged_by=judged_by,
         with_references=False,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from colltune.evaluation.figures import ALL, Score
+from colltune.evaluation.evaluation import ALL, Score
 from colltune.evaluation.guard_effect import GuardEffect
 from colltune.plots.lettering import plain
 

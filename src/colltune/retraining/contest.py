@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective, parse_objective
 from colltune.domain import Collective, Configuration, Context
-from colltune.evaluation.cell_noise import CellNoise
 from colltune.evaluation.comparison import Difference, differences
-from colltune.evaluation.figures import Score, scores
-from colltune.evaluation.folds import Fold, Source
-from colltune.evaluation.outcomes import Decided, Instances
+from colltune.evaluation.evaluation import Decided, Instances, Score, scores
+from colltune.evaluation.folds import CellNoise, Fold, Source
 from colltune.evaluation.recipes import Choice, Fitted, Learned, Recipe
 from colltune.evaluation.run import decided
 from colltune.models.bundle import Bundle

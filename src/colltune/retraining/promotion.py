@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from colltune.evaluation.comparison import Difference
-from colltune.evaluation.figures import ALL
+from colltune.evaluation.evaluation import ALL
 from colltune.models.bundle import Bundle
 from colltune.retraining.contest import Contest
 from colltune.retraining.site_file import Thresholds
