@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from colltune import process
-from colltune.cli import completion, literals
+from colltune.cli import completion
 from colltune.cli.app import VERBS, app
 from colltune.domain import Collective
 from colltune.evaluation import LeaveAllocationOut, NodeCounts, Transfer
@@ -231,18 +231,18 @@ def test_what_is_read_is_what_is_registered(module: str, name: str) -> None:
     file = module.replace(".", "/") + ("/__init__.py" if hasattr(imported, "__path__") else ".py")
     registry = getattr(imported, name)
     if isinstance(registry, type) and issubclass(registry, StrEnum):
-        assert literals.members(file, name) == [one.value for one in registry]
+        assert completion.members(file, name) == [one.value for one in registry]
     else:
-        assert literals.keys(file, name) == list(registry)
+        assert completion.keys(file, name) == list(registry)
 
 
 def test_a_registry_that_is_no_literal_is_noticed() -> None:
     """There is no silent empty list for a name that is gone, or that is computed."""
     for file, name in (("domain.py", "Nothing"), ("errors.py", "EXIT_STATUSES")):
         with pytest.raises(KeyError):
-            literals.keys(file, name)
+            completion.keys(file, name)
     with pytest.raises(KeyError):
-        literals.members("domain.py", "Nothing")
+        completion.members("domain.py", "Nothing")
 
 
 def test_splits_have_the_names_that_they_are_asked_for_by() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.calls import CallersOf
+from colltune.cli.explain import _callers
 from colltune.dataset import read
 from colltune.domain import Shape
 from colltune.errors import LibraryError
@@ -136,27 +136,20 @@ def test_wrong_questions(colltune: Verb, rules: Path) -> None:
     assert colltune("explain", "no", *job, "--collective", "bcast").status == 8
 
 
-@pytest.mark.parametrize(
-    ("callers", "size", "nodes", "world"),
-    [
-        (CallersOf(Shape(3, 4)), 12, 3, True),
-        (CallersOf(Shape(3, 4), "leaders"), 3, 3, False),
-        (CallersOf(Shape(3, 4), "node"), 4, 1, False),
-        (CallersOf(Shape(3, 4), comm_size=12), 12, 3, True),
-        (CallersOf(Shape(3, 4), comm_size=4), 4, 1, False),
-        (CallersOf(Shape(3, 4), comm_size=5), 5, 2, False),
-    ],
-)
-def test_who_calls(callers: CallersOf, size: int, nodes: int, world: bool) -> None:
+def test_who_calls() -> None:
     """A communicator of some size fills node by node; only the whole job is MPI_COMM_WORLD."""
-    assert callers.comm_size_and_nodes == (size, nodes)
-    assert callers.is_world is world
-
-
-def test_too_many_callers() -> None:
-    """A job has no communicator larger than itself."""
+    job = Shape(3, 4)
+    for communicator, comm_size, expected in (
+        ("world", None, (12, 3, True)),
+        ("leaders", None, (3, 3, False)),
+        ("node", None, (4, 1, False)),
+        ("world", 12, (12, 3, True)),
+        ("world", 4, (4, 1, False)),
+        ("world", 5, (5, 2, False)),
+    ):
+        assert _callers(job, communicator, comm_size) == expected, (communicator, comm_size)
     with pytest.raises(LibraryError, match="12 processes only"):
-        _ = CallersOf(Shape(3, 4), comm_size=13).comm_size_and_nodes
+        _callers(job, "world", 13)
 
 
 def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements_csv: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.known_algorithms import KnownAlgorithms
+from colltune.cli.import_ import KnownAlgorithms
 from colltune.dataset import read
 from colltune.dataset.parquet import read_provenance
 from colltune.domain import Collective, Configuration, Instance, Shape

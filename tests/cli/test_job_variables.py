@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.job_variables import job_variables, variables_of
+from colltune.cli.options import job_variables
 from colltune.errors import DataError, LibraryError
+from colltune.mpi.job_variables import variables_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.cli.sizes import parse_size
+from colltune.cli.options import parse_size
 from colltune.errors import DataError
 
 

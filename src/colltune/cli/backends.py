@@ -31,13 +31,6 @@ def campaign_of(
     """Return the campaign in `path` (default: this machine), changed by what the user says.
 
     With `profiles`, or those that the campaign names, it measures what their application uses.
-
-    Raises
-    ------
-    CampaignError
-        If the file or one of the values is wrong.
-    DataError
-        If a profile cannot be read.
     """
     from colltune.bench import campaign_file, durations
     from colltune.bench.backends import BACKENDS
@@ -64,15 +57,7 @@ def campaign_of(
 
 
 def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
-    """Return the MPI that the campaign, or `mpi`, names.
-
-    Raises
-    ------
-    CampaignError
-        If it is not the release that the campaign asks for.
-    ProgramError
-        If it is not of the library that the campaign asks for, or not complete.
-    """
+    """Return the MPI that the campaign, or `mpi`, names."""
     from colltune.mpi import installation
 
     # whoever names an MPI need not write a campaign file for its library
@@ -99,13 +84,7 @@ def launcher_for(campaign: Campaign, found: Installation) -> Launcher:
 
 
 def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Backend:
-    """Return the campaign's backend, ready to measure; `replay` names a dataset to replay.
-
-    Raises
-    ------
-    CampaignError, DataError, ProgramError
-        If it asks for something that is not there.
-    """
+    """Return the campaign's backend, ready to measure; `replay` names a dataset to replay."""
     from colltune.bench.backends import BACKENDS, Means
 
     means = Means(
@@ -120,11 +99,6 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
     """Return the campaign's backend for planning: the MPI that it names need not be there.
 
     What is to be replayed is planned as if it were measured anew.
-
-    Raises
-    ------
-    ProgramError
-        If the campaign does not name its release and no MPI is found either.
     """
     from colltune.bench.backends import BACKENDS, Means
     from colltune.bench.launchers import Mpirun

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import progress, show, show_json
-from colltune.cli.options import Json, Quiet
-from colltune.cli.shapes import parse_shape
+from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
 

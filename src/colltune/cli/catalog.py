@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import progress, show, show_json
+from colltune.cli.console import columns, progress, show, show_json
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
+    from colltune.mpi.catalogue import Catalogue
     from colltune.mpi.installed import Check
-    from colltune.mpi.reference import Reference
+    from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts, Reference
 
 
 def catalog(
@@ -59,15 +64,14 @@ def catalog(
 
 
 def _show(library: str | None, collective: str | None, as_json: bool) -> None:
-    from colltune.cli import catalog_text
     from colltune.mpi.reference import REFERENCES, collective_named
 
     if library is None:
         references = tuple(REFERENCES.values())
         if as_json:
-            show_json(catalog_text.libraries_json(references))
+            show_json(_libraries_json(references))
         else:
-            show(catalog_text.libraries(references))
+            show(_libraries(references))
         return
     reference, asked = _named(library)
     release, found = reference.at(asked)
@@ -75,11 +79,11 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
     wanted = [collective_named(collective)] if collective is not None else list(found.collectives)
     facts = [reference.facts(release, each) for each in wanted]
     if as_json:
-        show_json(catalog_text.release_json(reference, release, found, facts))
+        show_json(_release_json(reference, release, found, facts))
     elif collective is not None:
-        show(catalog_text.collective(reference, shown, found, facts[0]))
+        show(_collective(reference, shown, found, facts[0]))
     else:
-        show(catalog_text.release(reference, shown, found, facts, reference.formats(release)))
+        show(_release(reference, shown, found, facts, reference.formats(release)))
 
 
 def _named(library: str) -> tuple[Reference, str | None]:
@@ -110,10 +114,250 @@ def _checked(library: str | None, collective: str | None, mpi: str | None) -> Ch
 
 
 def _show_check(found: Check, as_json: bool) -> int:
-    from colltune.cli import catalog_text
-
     if as_json:
-        show_json(catalog_text.check_json(found))
+        show_json(_check_json(found))
     else:
-        show(catalog_text.check(found))
+        show(_check(found))
     return 1 if found.differences else 0
+
+
+_WIDTH = 100
+_LABEL = 10
+_RANGES = ("parameter", "default", "lowest", "highest", "set by", "of")
+_TIED = "\N{NO-BREAK SPACE}"
+_ONE_RULE = "one only, for all message sizes"
+
+
+def _libraries(references: Sequence[Reference]) -> str:
+    """Return all libraries and their series."""
+    lines = [
+        _labelled(each.library, f"{each.title}: {', '.join(each.series)}", _LABEL)
+        for each in references
+    ]
+    example = f"{references[0].library}@{references[0].series[-1]}"
+    return "\n".join(
+        [
+            *lines,
+            f"\ncolltune catalog {example} lists the collectives of a series or release,"
+            f"\ncolltune catalog {example} bcast explains one.",
+        ]
+    )
+
+
+def _libraries_json(references: Sequence[Reference]) -> list[dict[str, Any]]:
+    """Return all libraries and their series, for machines."""
+    return [
+        {
+            "library": reference.library,
+            "title": reference.title,
+            "series": [
+                {"series": found.series, "first_release": found.first_release}
+                for found in (reference.at(series)[1] for series in reference.series)
+            ],
+        }
+        for reference in references
+    ]
+
+
+def _release(
+    reference: Reference,
+    shown: str,
+    found: Catalogue,
+    facts: Sequence[CollectiveFacts],
+    formats: Mapping[str, str],
+) -> str:
+    """Return all collectives of a release, each with the numbers and names of its algorithms."""
+    labels = [
+        str(each.collective) if each.id is None else f"{each.collective} (id {each.id})"
+        for each in facts
+    ]
+    width = max(map(len, labels))
+    lines = [f"{_heading(reference, shown, found)}\n"]
+    for label, each in zip(labels, facts, strict=True):
+        lines.append(_labelled(label, _names(each), width))
+    ends = [_components(found)] if found.priorities else []
+    for label, name in zip(("files", *[""] * len(formats)), formats, strict=False):
+        ends.append(_labelled(label, f"{name}: {formats[name]}", _LABEL))
+    if ends:
+        lines += ["", *ends]
+    if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
+        lines.append("\n! is never used: it gives wrong results, or leaves the choice to others")
+    example = f"colltune catalog {reference.library}@{shown} {facts[0].collective}"
+    return "\n".join([*lines, f"\n{example} explains a collective."])
+
+
+def _collective(reference: Reference, shown: str, found: Catalogue, facts: CollectiveFacts) -> str:
+    """Return everything about one collective."""
+    pairs = _properties(facts)
+    width = max(len(label) for label, _ in pairs)
+    lines = [f"{_heading(reference, shown, found)}: {facts.collective.mpi_name}\n"]
+    lines += [_labelled(label, text, width) for label, text in pairs]
+    return "\n".join([*lines, *_tables(facts)])
+
+
+def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
+    pairs = []
+    if facts.id is not None:
+        pairs.append(("id in rules files", str(facts.id)))
+        pairs.append(("rules per process count", _ONE_RULE if facts.one_rule else "any number"))
+    pairs += [(f"size in {name}", compared) for name, compared in facts.sizes.items()]
+    pairs.append(("chosen by variable", facts.variable))
+    pairs.append(("at run time", _run_time(facts)))
+    if facts.one_node == facts.across_nodes:
+        pairs.append(("decides", facts.one_node))
+    else:
+        pairs.append(("decides on one node", facts.one_node))
+        pairs.append(("decides across nodes", facts.across_nodes))
+    if facts.han:
+        han = ", ".join(f"{number}{_TIED}{name}" for number, name in enumerate(facts.han))
+        pairs.append(("algorithms of han", han))
+    forced = " ".join(f"{name}={value}" for name, value in facts.forced.items())
+    pairs.append(("forced for a launch", f"{facts.example} by {forced}"))
+    if facts.note:
+        pairs.append(("note", facts.note))
+    return pairs
+
+
+def _release_json(
+    reference: Reference,
+    release: str,
+    found: Catalogue,
+    facts: Sequence[CollectiveFacts],
+) -> dict[str, Any]:
+    """Return collectives of a release for machines."""
+    return {
+        "library": reference.library,
+        "title": reference.title,
+        "release": release,
+        "series": found.series,
+        "first_release": found.first_release,
+        "priorities": dict(found.priorities),
+        "formats": reference.formats(release),
+        "collectives": [asdict(each) for each in facts],
+    }
+
+
+def _check(found: Check) -> str:
+    """Return what differs between the catalogue and an installation."""
+    launcher = found.launcher
+    from colltune.mpi.reference import REFERENCES
+
+    reference = REFERENCES[launcher.library]
+    here = f"{reference.title} {launcher.release} ({launcher.mpirun}, asked through"
+    heading = f"{here} {found.told.asked})"
+    if not found.differences:
+        return f"{heading} agrees with the catalogue of {reference.title} {found.release}"
+    rows = [
+        (each.where, _difference(each.kind), each.catalogue or "-", each.here or "-")
+        for each in found.differences
+    ]
+    table = columns(("where", "what", "catalogue", "here"), rows)
+    counted = f"{len(rows)} difference{'s' if len(rows) > 1 else ''}"
+    return (
+        f"{heading} differs from the catalogue of {reference.title} {found.release}:\n\n{table}"
+        f"\n\n{counted}; the installation is right: please report what nobody set here"
+    )
+
+
+def _difference(kind: str) -> str:
+    return "not in the catalogue" if kind == "not-in-catalogue" else kind.replace("-", " ")
+
+
+def _check_json(found: Check) -> dict[str, Any]:
+    """Return what differs for machines."""
+    return {
+        "library": found.launcher.library,
+        "release": found.launcher.release,
+        "mpirun": str(found.launcher.mpirun),
+        "asked": found.told.asked,
+        "catalogue": found.release,
+        "differences": [asdict(each) for each in found.differences],
+    }
+
+
+def _heading(reference: Reference, shown: str, found: Catalogue) -> str:
+    return f"{reference.title} {shown} (series {found.series}, known from {found.first_release} on)"
+
+
+def _components(found: Catalogue) -> str:
+    ordered = sorted(found.priorities, key=lambda pair: (-pair[1], pair[0]))
+    told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
+    return _labelled("components", f"{told}; the highest that has a collective decides", _LABEL)
+
+
+def _labelled(label: str, text: str, width: int) -> str:
+    """Return a text beside its label, lines of a hundred characters."""
+    indent = " " * (width + 2)
+    wrapped = textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"{label.ljust(width)}  {wrapped.lstrip()}".replace(_TIED, " ")
+
+
+def _names(facts: CollectiveFacts) -> str:
+    """Return all algorithms with their numbers; presets, which have only these, as a range."""
+    if all(a.name == f"preset{a.number}" for a in facts.algorithms):
+        never = "".join(f", {a.number}!" for a in facts.algorithms if a.wrong)
+        return f"presets 1 to {len(facts.algorithms)}{never}"
+    return ", ".join(_numbered(algorithm) for algorithm in facts.algorithms)
+
+
+def _numbered(algorithm: AlgorithmFacts) -> str:
+    return f"{algorithm.number}{_TIED}{algorithm.name}{'!' if algorithm.wrong else ''}"
+
+
+def _run_time(facts: CollectiveFacts) -> str:
+    if facts.runtime:
+        return "a running program can be told to change (MPI_T)"
+    return "fixed when the program starts"
+
+
+def _tables(facts: CollectiveFacts) -> list[str]:
+    """Return the tables of algorithms, parameters, limits, and the functions behind them."""
+    algorithms = [
+        (str(a.number), a.name, _called(a) or "-", _parameters(a) or "-") for a in facts.algorithms
+    ]
+    limits = [
+        (a.name, condition.needs, condition.otherwise or "not known")
+        for a in facts.algorithms
+        for condition in a.conditions
+    ]
+    limits += [(a.name, "never used", a.wrong) for a in facts.algorithms if a.wrong]
+    symbols = [(a.name, a.symbol) for a in facts.algorithms if a.symbol]
+    texts = [columns(("nr", "algorithm", "also called", "parameters"), algorithms)]
+    if ranges := _ranges(facts):
+        texts.append(columns(_RANGES, ranges))
+    if limits:
+        texts.append(columns(("algorithm", "needs", "otherwise"), limits))
+    if symbols:
+        texts.append(columns(("algorithm", "function that runs it"), symbols))
+    return [f"\n{text}" for text in texts]
+
+
+def _called(algorithm: AlgorithmFacts) -> str:
+    """Return its aliases, without the one that is its number."""
+    return ", ".join(alias for alias in algorithm.aliases if not alias.isdecimal())
+
+
+def _parameters(algorithm: AlgorithmFacts) -> str:
+    said = [f"{parameter.name}={parameter.default}" for parameter in algorithm.parameters]
+    return ", ".join(said + [f"{name}={value}" for name, value in algorithm.settings.items()])
+
+
+def _ranges(facts: CollectiveFacts) -> list[tuple[str, ...]]:
+    """Return one row for each parameter, or several where algorithms differ in it."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for algorithm in facts.algorithms:
+        for each in algorithm.parameters:
+            numbers = (str(number) for number in (each.default, each.low, each.high))
+            rows.setdefault((each.name, *numbers, each.variable or "-"), []).append(algorithm.name)
+    named = Counter(row[0] for row in rows)
+    return [
+        (*row, ", ".join(rows[row]) if named[row[0]] > 1 else "all that have it")
+        for row in sorted(rows)
+    ]

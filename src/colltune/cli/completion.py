@@ -7,9 +7,10 @@ before the next key, and nobody wants to see an error while typing.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,8 +18,7 @@ import click
 import typer
 from click.shell_completion import CompletionItem
 
-from colltune.cli.literals import keys, members
-
+_PACKAGE = Path(__file__).parents[1]
 VARIABLE = "_COLLTUNE_COMPLETE"
 Values = Callable[[click.Context, str], Iterable[str]]
 _LEAST_OF_AN_ID = 12
@@ -205,3 +205,49 @@ def answer() -> None:
     if isinstance(command_line, click.Group):
         offer_values(command_line, cut)
     command_line.main([], "colltune", VARIABLE)
+
+
+def keys(file: str, name: str) -> list[str]:
+    """Return the keys of the dict, or the entries of the tuple, called `name`.
+
+    Parameters
+    ----------
+    file
+        The module's file, relative to the package.
+    """
+    assigned = dict(_assigned(_tree(file).body))
+    literal = assigned[name]
+    if isinstance(literal, ast.Dict):
+        return [_text(key, assigned) for key in literal.keys]
+    if isinstance(literal, ast.Tuple):
+        return [_text(entry, assigned) for entry in literal.elts]
+    raise KeyError(name)
+
+
+def members(file: str, name: str) -> list[str]:
+    """Return the values of the enumeration called `name`."""
+    for node in _tree(file).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return [_text(value, {}) for _, value in _assigned(node.body)]
+    raise KeyError(name)
+
+
+def _tree(file: str) -> ast.Module:
+    return ast.parse((_PACKAGE / file).read_text(encoding="utf-8"))
+
+
+def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    for node in body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            if node.value is not None:
+                yield node.target.id, node.value
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+
+
+def _text(node: ast.expr | None, constants: dict[str, ast.expr]) -> str:
+    if isinstance(node, ast.Name):
+        return _text(constants[node.id], {})
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    raise KeyError(ast.dump(node) if node is not None else "**")

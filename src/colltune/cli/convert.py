@@ -12,8 +12,8 @@ from colltune.cli.options import FormatName, Json, writable_file
 from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
-    from colltune.cli.configuration_file import OpenFile
     from colltune.mpi.file_format import Format, Written
+    from colltune.mpi.opened_file import OpenFile
 
 
 def convert(
@@ -65,15 +65,9 @@ def convert(
 def _both(
     file: Path, format_name: str | None, from_release: str | None, to: str, release: str | None
 ) -> tuple[OpenFile, Format, str]:
-    """Return the file, the format to be written, and for which release.
-
-    Raises
-    ------
-    LibraryError
-        If either is unknown, or they are of different libraries.
-    """
-    from colltune.cli.configuration_file import library_and_release, open_file
+    """Return the file, the format to be written, and for which release."""
     from colltune.mpi.formats import format_of, likely_reader
+    from colltune.mpi.opened_file import library_and_release, open_file
 
     library, number = library_and_release(release)
     target = format_of("", "--to", to, library)

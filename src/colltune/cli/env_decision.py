@@ -30,13 +30,7 @@ class _Wanted:
 
 
 def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """Write the job's files; return the variables to set, and why there are none.
-
-    Raises
-    ------
-    ColltuneError
-        If there is no decision, or its files cannot be written.
-    """
+    """Write the job's files; return the variables to set, and why there are none."""
     shape = shape_of(request, environment)
     if shape.nprocs == 1:
         return {}, ""
@@ -81,7 +75,7 @@ def _users(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _in_home(environment: Mapping[str, str]) -> dict[str, str]:
-    from colltune.cli.job_variables import variables_of
+    from colltune.mpi.job_variables import variables_of
 
     path = Path(environment.get("HOME") or "/nowhere", ".openmpi", "mca-params.conf")
     try:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import parse_pairs, progress, show, show_json
-from colltune.cli.options import Data, Json, Quiet, Where, writable_file
+from colltune.cli.console import progress, show, show_json
+from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, writable_file
 
 
 def export(

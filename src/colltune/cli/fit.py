@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import parse_pairs, progress, show, show_json, warn
-from colltune.cli.options import Jobs, Json, OwnData, Quiet, Where
-from colltune.cli.workers_options import Backend, Scheduler
+from colltune.cli.console import progress, show, show_json, warn
+from colltune.cli.options import Backend, Jobs, Json, OwnData, Quiet, Scheduler, Where, parse_pairs
 from colltune.errors import BundleError
 
 if TYPE_CHECKING:
@@ -75,10 +74,10 @@ def fit(
 
     Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
     """
-    from colltune.cli.prior_options import Borrowing
-    from colltune.cli.workers_options import workers_of
+    from colltune.cli.options import workers_of
     from colltune.dataset.objective import parse_objective
     from colltune.models.bundle import insist_savable
+    from colltune.models.fit_inputs import FitInputs
     from colltune.models.workers import DASK, Workers, at_work
 
     insist_savable(out)
@@ -87,7 +86,7 @@ def fit(
     own = parse_pairs(where or [], "--where")
     theirs = parse_pairs(prior_where or [], "--prior-where")
     with progress("reading", quiet=quiet or json) as shown:
-        work = Borrowing.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
+        work = FitInputs.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
         shown.phase("waiting for workers" if workers.backend == DASK else "fitting")
         with at_work(workers):
             shown.phase("fitting", "configurations")

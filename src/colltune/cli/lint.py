@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from colltune.cli.console import Mark, painted, printable, show, show_activation, show_json
 from colltune.cli.options import Environment, FormatName, Json, Parameters, Release
 from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from colltune.cli.configuration_file import OpenFile
-    from colltune.cli.lint_report import Linted
     from colltune.mpi.file_format import Finding, ParsedFile
+    from colltune.mpi.opened_file import OpenFile
 
 
 def lint(
@@ -45,21 +48,19 @@ def lint(
 
     colltune lint rules.conf --release 4.1.6 --parameters job.params
     """
-    from colltune.cli.job_variables import job_variables
-    from colltune.cli.lint_report import exit_status, show_all
+    from colltune.cli.options import job_variables
 
     variables = job_variables(environment, parameters)
     linted = [_linted(file, release, format_, variables) for file in files]
-    show_all(linted, as_json=json, strict=strict)
-    return exit_status(linted, strict=strict)
+    _show_all(linted, as_json=json, strict=strict)
+    return _exit_status(linted, strict=strict)
 
 
 def _linted(
     file: Path, release: str | None, format_name: str | None, variables: Mapping[str, str] | None
 ) -> Linted:
     """Return everything that is found in one file; a file that cannot be read is no error here."""
-    from colltune.cli.configuration_file import check_names, open_file, source_name
-    from colltune.cli.lint_report import Linted
+    from colltune.mpi.opened_file import check_names, open_file, source_name
 
     check_names(release, format_name)
     try:
@@ -98,3 +99,108 @@ def _effect(
         return activation, parsed.findings, False
     found = effect_findings(parsed, activation, opened.paths, job)
     return activation, (*outranked_findings(parsed, opened.paths, job), *found), True
+
+
+JSON_VERSION = 1
+_MARKS = {"error": Mark.BAD, "warning": Mark.DOUBTFUL, "note": Mark.REMARK}
+_NOTHING, _FINDINGS, _UNREADABLE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Linted:
+    """One file and what was found in it.
+
+    ``error`` tells why it cannot be read at all; there is nothing else then. ``activation`` has the
+    variables that put the file into effect, ``activation_checked`` whether the job's were compared.
+    """
+
+    name: str
+    opened: OpenFile | None = None
+    parsed: ParsedFile | None = None
+    findings: tuple[Finding, ...] = ()
+    activation: dict[str, str] = field(default_factory=dict)
+    activation_checked: bool = False
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        opened = self.opened
+        return {
+            "file": self.name,
+            "error": self.error,
+            "format": opened.format.name if opened else None,
+            "library": opened.format.library if opened else None,
+            "release": opened.release if opened else None,
+            "release_assumed": opened.assumed if opened else False,
+            "dropped": self.parsed.dropped if self.parsed else "",
+            "rules": len(self.parsed.rules) if self.parsed else 0,
+            "findings": [
+                {
+                    "line": finding.line,
+                    "fault": finding.fault.value,
+                    "severity": finding.severity.value,
+                    "message": finding.message,
+                    "mend": finding.mend,
+                }
+                for finding in self.findings
+            ],
+            "activation": self.activation,
+            "activation_checked": self.activation_checked,
+        }
+
+
+def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
+    """Return 2 if a file cannot be read at all, 1 if there are findings (notes: if `strict`)."""
+    if any(one.error for one in linted):
+        return _UNREADABLE
+    counted = {"error", "warning", *(["note"] if strict else [])}
+    found = any(finding.severity in counted for one in linted for finding in one.findings)
+    return _FINDINGS if found else _NOTHING
+
+
+def _show_all(linted: Sequence[Linted], *, as_json: bool, strict: bool) -> None:
+    if as_json:
+        show_json(
+            {
+                "version": JSON_VERSION,
+                "exit_status": _exit_status(linted, strict=strict),
+                "files": [one.as_json() for one in linted],
+            }
+        )
+        return
+    for one in linted:
+        _show(one)
+    if len(linted) > 1:
+        show(f"{len(linted)} files: {_total(linted)}")
+
+
+def _show(one: Linted) -> None:
+    if one.error:
+        named = one.error.startswith(one.name)
+        show(printable(one.error if named else f"{one.name}: {one.error}"))
+        return
+    for finding in one.findings:
+        where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
+        severity = painted(finding.severity, _MARKS.get(finding.severity))
+        what = printable(f"{finding.message}; {finding.mend} ({finding.fault})")
+        show(f"{where}: {severity}: {what}")
+    show(printable(_summary(one)))
+    # nobody is to be told how to switch on what ends programs or does nothing
+    if not one.activation_checked and not any(f.severity == "error" for f in one.findings):
+        show_activation(one.activation)
+
+
+def _summary(one: Linted) -> str:
+    assert one.opened is not None
+    assumed = " (assumed; name yours with --release)" if one.opened.assumed else ""
+    return f"{one.name}: {one.opened.format.name} for {one.opened.reader}{assumed}: {_total([one])}"
+
+
+def _total(linted: Sequence[Linted]) -> str:
+    """Return the numbers of findings: ``2 errors, 1 warning``."""
+    from colltune.mpi.file_format import Severity
+
+    counts = Counter(finding.severity for one in linted for finding in one.findings)
+    unreadable = sum(bool(one.error) for one in linted)
+    parts = [f"{n} {severity}{'s' * (n != 1)}" for severity in Severity if (n := counts[severity])]
+    parts += [f"{unreadable} cannot be read"] * bool(unreadable)
+    return ", ".join(parts) or "nothing found"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import bytes_text, columns, parse_pairs, progress, show, show_json
-from colltune.cli.options import Data, Json, Quiet, Where
+from colltune.cli.console import bytes_text, columns, progress, show, show_json
+from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,25 +1,92 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and what people write in them: sizes, shapes, lists, pairs."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltune.domain import Shape
+from colltune.errors import DataError
+
+if TYPE_CHECKING:
+    from colltune.models.workers import Workers
+
+
+_SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
+_SCALE = {"": 0, "K": 10, "M": 20, "G": 30}
+_SHAPE = re.compile(r"([0-9]{1,10})x([0-9]{1,10})", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of ``65536``, ``64K``, ``64 KiB`` or ``1M``; K, M, G are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise DataError(f"{text[:40]!r} is not a message size; one looks like 65536, 64K or 1M")
+    return int(match["number"]) << _SCALE[match["unit"].upper()]
+
+
+def parse_shape(text: str) -> Shape:
+    """Return the shape of ``16x32``, 16 nodes of 32 processes."""
+    match = _SHAPE.fullmatch(text.strip())
+    if not match:
+        raise DataError(f"{text[:40]!r} is not a shape; one looks like 16x32, nodes x ppn")
+    return Shape(int(match[1]), int(match[2]))
+
+
+def parse_counts(text: str | None, flag: str) -> tuple[int, ...] | None:
+    """Return the integers of a list such as ``4,16,36``, sorted; None if it was not given."""
+    if text is None:
+        return None
+    try:
+        counts = {int(word) for word in text.split(",") if word.strip()}
+    except ValueError:
+        raise DataError(f"{flag} {text!r} is not a list of integers such as 4,16,36") from None
+    if not counts or min(counts) < 1:
+        raise DataError(f"{flag} {text!r} is not a list of counts such as 4,16,36")
+    return tuple(sorted(counts))
+
+
+def parse_pairs(options: Sequence[str], flag: str) -> dict[str, str]:
+    """Return the pairs of repeated ``NAME=VALUE`` options."""
+    pairs: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            raise DataError(f"{flag} {option!r} is not NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[str, str] | None:
+    """Return the variables that `pairs` and the file `parameters` name, None without either.
+
+    `pairs` are of the form ``NAME=VALUE`` and go before the file, as they do for every library.
+    """
+    from colltune.mpi.formats import read_text
+    from colltune.mpi.job_variables import variables_of
+
+    if not pairs and parameters is None:
+        return None
+    from_file = {} if parameters is None else variables_of(read_text(parameters), str(parameters))
+    return from_file | parse_pairs(pairs or (), "--environment")
+
 
 def writable_file(path: Path | None) -> Path | None:
-    """Return `path`, which can be written as a file; see `files.insist_writable`."""
+    """Return `path`, which can be written as a file."""
     return _writable(path, folder=False)
 
 
 def writable_folder(path: Path | None) -> Path | None:
-    """Return `path`, which can be written as a folder; see `files.insist_writable`."""
+    """Return `path`, which can be written as a folder."""
     return _writable(path, folder=True)
 
 
 def writable_place(path: Path | None) -> Path | None:
-    """Return `path`, which can be written; see `files.insist_writable`."""
+    """Return `path`, which can be written."""
     return _writable(path, folder=None)
 
 
@@ -124,3 +191,34 @@ Profiles = Annotated[
         " repeatable.",
     ),
 ]
+Backend = Annotated[
+    str | None,
+    typer.Option(help="Who computes: joblib (this host; default) or dask (a cluster)."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tcp://HOST:PORT",
+        help="Dask's scheduler; default: workers are started on this host.",
+    ),
+]
+
+
+def workers_of(
+    default: Workers, backend: str | None, scheduler: str | None, jobs: int | None
+) -> Workers:
+    """Return `default` changed by what was given on the command line."""
+    from dataclasses import replace
+
+    from colltune.models.workers import BACKENDS, DASK
+
+    changed = replace(default, jobs=default.jobs if jobs is None else jobs)
+    if backend is not None:
+        if backend not in BACKENDS:
+            raise DataError(f"unknown --backend {backend!r}; known: {', '.join(BACKENDS)}")
+        changed = replace(changed, backend=backend)
+    if scheduler is not None:
+        changed = replace(changed, scheduler=scheduler, slurm=None)
+    if changed.scheduler is not None and changed.backend != DASK:
+        raise DataError("--scheduler is for --backend dask; add that, or drop it")
+    return changed

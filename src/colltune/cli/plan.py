@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, parse_pairs, progress, show, show_json
-from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, Where
+from colltune.cli.console import columns, progress, show, show_json
+from colltune.cli.options import (
+    Interposed,
+    Json,
+    Mpi,
+    Only,
+    Profiles,
+    Quiet,
+    Skip,
+    Where,
+    parse_pairs,
+)
 from colltune.domain import RunStatus
 from colltune.errors import DataError
 
@@ -20,6 +32,7 @@ if TYPE_CHECKING:
     from colltune.bench.progress import Standing
     from colltune.bench.rehearsal import Rehearsal
     from colltune.bench.schedule import Cell
+    from colltune.bench.strategies.curves import Curve
 
 _SHOWN_SHAPES = 6
 
@@ -70,7 +83,6 @@ def plan(
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.backends import campaign_of, planned_backend
-    from colltune.cli.plan_strategies import compare, show_comparison
 
     if replay is not None:
         from colltune.plots.saving import picture_format
@@ -95,7 +107,7 @@ def plan(
     if not json:
         _show(chosen, rehearsal, facts)
     if replay is not None:
-        facts["replay"] = compare(
+        facts["replay"] = _replayed(
             replay,
             chosen.strategy,
             picture,
@@ -107,7 +119,7 @@ def plan(
     if json:
         show_json(facts)
     elif replay is not None:
-        show_comparison(facts["replay"])
+        _show_replayed(facts["replay"])
 
 
 def _runtimes(
@@ -176,7 +188,6 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
 
 
 def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> None:
-    from colltune.bench import durations
     from colltune.bench.rehearsal import by_shape
 
     show(
@@ -189,33 +200,17 @@ def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> No
     show()
     show(columns(("collective", "configurations", "cells"), _by_collective(rehearsal)))
     every, within = facts["all_cells"], facts["within_budget"]
+    again = within["second_launches"]
     rows = [
-        (
-            "all cells, expected",
-            str(every["launches"]),
-            durations.text(every["expected_s"]),
-            f"{every['expected_node_hours']:.3g}",
-        ),
-        (
-            "all cells, at worst",
-            str(every["launches"]),
-            durations.text(every["worst_s"]),
-            f"{every['worst_node_hours']:.3g}",
-        ),
-        (
-            "within the budget",
-            str(within["launches"]),
-            durations.text(within["wall_s"]),
-            f"{within['node_hours']:.3g}",
-        ),
-        *_second_launches(within["second_launches"]),
-        (
-            "hard limit",
-            "",
-            durations.text(campaign.budget_s),
-            f"{within['worst_node_hours']:.3g}",
-        ),
+        _costs("all cells, expected", every, every["expected_s"], every["expected_node_hours"]),
+        _costs("all cells, at worst", every, every["worst_s"], every["worst_node_hours"]),
+        _costs("within the budget", within, within["wall_s"], within["node_hours"]),
     ]
+    if again["shapes"]:
+        rows.append(
+            _costs("  of it in second launches", again, again["wall_s"], again["node_hours"])
+        )
+    rows.append(_costs("hard limit", {}, campaign.budget_s, within["worst_node_hours"]))
     show("\n" + columns(("", "launches", "wall time", "node-hours"), rows) + "\n")
     missing = len(rehearsal.left_out) + len(rehearsal.skipped)
     if not missing:
@@ -232,14 +227,10 @@ def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> No
     show(f"  {shown}{more}")
 
 
-def _second_launches(again: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return the table's row of what second launches cost; none where none is asked for."""
+def _costs(what: str, facts: dict[str, Any], wall_s: float, node_hours: float) -> list[str]:
     from colltune.bench import durations
 
-    if not again["shapes"]:
-        return []
-    wall, node_hours = durations.text(again["wall_s"]), f"{again['node_hours']:.3g}"
-    return [("  of it in second launches", str(again["launches"]), wall, node_hours)]
+    return [what, str(facts.get("launches", "")), durations.text(wall_s), f"{node_hours:.3g}"]
 
 
 def _by_collective(rehearsal: Rehearsal) -> list[tuple[str, str, str]]:
@@ -250,3 +241,81 @@ def _by_collective(rehearsal: Rehearsal) -> list[tuple[str, str, str]]:
         (name, str(len({cell.configuration for cell in cells})), str(len(cells)))
         for name, cells in members.items()
     ]
+
+
+_SHARES = (0.5, 0.8, 0.95)
+
+
+def _replayed(
+    data: Path,
+    first: str,
+    picture: Path,
+    *,
+    subshapes: bool,
+    seeds: int,
+    quiet: bool,
+    where: dict[str, str],
+) -> dict[str, Any]:
+    """Replay `data` with every strategy, `first` before the others, and draw `picture`.
+
+    Return per strategy the cost, as a share of the exhaustive campaign's wall time, from which on
+    the worst collective keeps 50, 80 and 95 % of the full grid's gain (median over seeds, None
+    where a strategy never gets there), and that share at the strategy's end.
+    """
+    from colltune.bench.strategies import STRATEGIES
+    from colltune.bench.strategies.curves import curves
+    from colltune.dataset import read
+    from colltune.plots.saving import saved
+    from colltune.plots.strategies import regret_over_cost
+
+    names = [first, *(name for name in STRATEGIES if name != first)]
+    with progress("reading", quiet=quiet) as shown:
+        dataset = read([data], where)
+        shown.phase("replaying", "campaigns")
+        begun = count(0)
+
+        def tell(what: str) -> None:
+            shown.count(next(begun), len(names) * seeds, what)
+
+        found = curves(
+            dataset,
+            strategies=names,
+            seeds=range(seeds),
+            shared_launches=subshapes,
+            progress=tell,
+        )
+        shown.phase("drawing")
+        saved(regret_over_cost(found), picture)
+    return {
+        "data": str(data),
+        "seeds": seeds,
+        "picture": str(picture),
+        "strategies": {
+            name: _replayed_facts([c for c in found if c.strategy == name]) for name in names
+        },
+    }
+
+
+def _replayed_facts(curves: list[Curve]) -> dict[str, float | None]:
+    facts: dict[str, float | None] = {}
+    for share in _SHARES:
+        cost = statistics.median(curve.cost_at(share) for curve in curves)
+        facts[f"cost_at_{100 * share:.0f}pct"] = cost if math.isfinite(cost) else None
+    facts["share_at_end"] = statistics.median(curve.worst(curve.points[-1]) for curve in curves)
+    return facts
+
+
+def _show_replayed(facts: dict[str, Any]) -> None:
+    header = ("strategy", *(f"cost at {100 * share:.0f} %" for share in _SHARES), "share at end")
+    rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
+    show(
+        "\nstrategies replayed: cost, of an exhaustive campaign's wall time, from which on the"
+        " worst collective\nkeeps that share of the full grid's gain on node counts that were not"
+        f" measured ({facts['seeds']} seeds)\n"
+    )
+    show(columns(header, rows))
+    show(f"\npicture: {facts['picture']}")
+
+
+def _percent(value: float | None) -> str:
+    return "never" if value is None else f"{100 * value:.3g} %"

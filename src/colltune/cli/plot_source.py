@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltune.cli.console import parse_pairs
-from colltune.cli.counts import parse_counts
-from colltune.cli.shapes import parse_shape
+from colltune.cli.options import parse_counts, parse_pairs, parse_shape
 from colltune.domain import parse_collective
 from colltune.errors import DataError
 from colltune.files.remote import url_of

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import progress, show, show_json
+from colltune.cli.console import (
+    bytes_text,
+    columns,
+    printable,
+    progress,
+    range_text,
+    show,
+    show_json,
+    time_text,
+)
 from colltune.cli.options import Caution, Json, Quiet
 
 if TYPE_CHECKING:
-    from colltune.dataset.profile import Profile
-    from colltune.selector.profiled import Outlook
+    from colltune.dataset.profile import Job, Profile, Use
+    from colltune.selector.profiled import Changed, Outlook, Saving
 
 
 def profile(
@@ -53,7 +64,6 @@ def profile(
 
     colltune profile profiles --program solver --bundle bundle --plot profile.png
     """
-    from colltune.cli.profile_report import as_json, text
     from colltune.dataset.profile_file import read_profiles
 
     if plot is not None:
@@ -73,9 +83,9 @@ def profile(
 
             saved(times(found, foreseen), plot)
     if json:
-        show_json(as_json(found, foreseen))
+        show_json(_json(found, foreseen))
         return
-    show(text(found, foreseen, top))
+    show("\n".join(_lines(found, foreseen, top)))
     if plot is not None:
         show(f"\n-> {plot}")
 
@@ -87,3 +97,161 @@ def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
     from colltune.selector.profiled import outlook
 
     return outlook(profile, ModelSelector(load(bundle), guard=Guard(caution=caution)))
+
+
+_TITLES = ("collective", "processes", "bytes", "calls", "time", "of them", "of the run", "per call")
+_FORESEEN = ("the bundle would choose", "saves of the run")
+_UNSURE = "~"
+
+
+def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str]:
+    yield from _head(profile)
+    uses = profile.uses[: top or None]
+    if not uses:
+        yield "no collective was called"
+        return
+    yield ""
+    rows = [_row(profile, use) for use in uses]
+    titles: Sequence[str] = _TITLES
+    if foreseen is not None:
+        titles = (*_TITLES, *_FORESEEN)
+        rows = [[*r, *_foreseen(profile, c)] for r, c in zip(rows, foreseen.rows, strict=False)]
+    yield columns(titles, rows)
+    left = profile.uses[len(uses) :]
+    if left:
+        share = sum(use.process_s for use in left) / max(profile.collectives_s, 1e-300)
+        yield f"and {len(left)} more lines, {share:.1%} of the time in collectives (--top 0)"
+    if foreseen is not None:
+        yield from _verdict(profile, foreseen)
+
+
+def _head(profile: Profile) -> Iterator[str]:
+    jobs = profile.jobs
+    worlds = dict.fromkeys(_world(job) for job in jobs)
+    runs = "1 run" if len(jobs) == 1 else f"{len(jobs)} runs"
+    yield printable(
+        f"{', '.join(profile.programs)}: {runs} on {', '.join(worlds)},"
+        f" {profile.library} {profile.release}"
+    )
+    share = profile.collectives_s / max(profile.process_s, 1e-300)
+    wall_s = sum(job.wall_s for job in jobs)
+    inside_s = profile.collectives_s / sum(job.nprocs for job in jobs) * len(jobs)
+    yield (
+        f"{time_text(wall_s)} from MPI_Init to MPI_Finalize, of which a process spends"
+        f" {time_text(inside_s)} ({share:.1%}) in collectives, waiting for others included"
+    )
+    lost = sum(job.lost_calls for job in jobs)
+    if lost:
+        yield f"{lost} calls found no room in the record"
+
+
+def _world(job: Job) -> str:
+    return f"{job.shape}" if job.shape else f"{job.nprocs} processes"
+
+
+def _row(profile: Profile, use: Use) -> list[str]:
+    kind = use.kind
+    where = f"{kind.nprocs} ({kind.shape or 'layout not known'})"
+    per_process_s = use.process_s / sum(job.nprocs for job in profile.jobs)
+    return [
+        kind.collective,
+        where,
+        _sizes(use),
+        f"{use.operations:.0f}",
+        time_text(per_process_s),
+        f"{use.process_s / max(profile.collectives_s, 1e-300):.1%}",
+        f"{use.process_s / max(profile.process_s, 1e-300):.1%}",
+        time_text(use.call_s),
+    ]
+
+
+def _sizes(use: Use) -> str:
+    if use.least_bytes == use.most_bytes:
+        return bytes_text(use.least_bytes)
+    return range_text(use.least_bytes, use.most_bytes)
+
+
+def _foreseen(profile: Profile, changed: Changed) -> list[str]:
+    selection, saving = changed.selection, changed.saving
+    if saving is None:
+        return [f"unknown: {changed.unknown}", ""]
+    assert selection is not None
+    unsure = _UNSURE if selection.extrapolated else ""
+    name = unsure + selection.configuration.short
+    return [name, "" if selection.configuration.is_default else _saved(profile, saving)]
+
+
+def _saved(profile: Profile, saving: Saving) -> str:
+    expected, least, most = (s / max(profile.process_s, 1e-300) for s in saving)
+    return f"{expected:.1%} ({least:.1%} .. {most:.1%})"
+
+
+def _verdict(profile: Profile, foreseen: Outlook) -> Iterator[str]:
+    saving = foreseen.saving
+    if saving.expected_s > 0:
+        yield f"\nin all the bundle would save {_saved(profile, saving)} of the run"
+    else:
+        yield "\nthe bundle would change nothing that gains"
+    unknown = foreseen.unknown_s / max(profile.collectives_s, 1e-300)
+    if unknown > 0:
+        yield f"not known for {unknown:.1%} of the time in collectives"
+    if any(row.selection and row.selection.extrapolated for row in foreseen.rows):
+        yield f"{_UNSURE}: outside what was measured"
+
+
+def _json(profile: Profile, foreseen: Outlook | None) -> dict[str, Any]:
+    """Return the same for machines; all lines, times in seconds, what is not known is null."""
+    found: dict[str, Any] = {
+        "version": 1,
+        "library": profile.library,
+        "release": profile.release,
+        "programs": list(profile.programs),
+        "jobs": [_job_json(job) for job in profile.jobs],
+        "process_s": profile.process_s,
+        "collectives_process_s": profile.collectives_s,
+        "uses": [_use_json(use) for use in profile.uses],
+    }
+    if foreseen is None:
+        return found
+    for row, changed in zip(found["uses"], foreseen.rows, strict=True):
+        row["foreseen"] = _changed_json(changed)
+    saving = foreseen.saving._asdict()
+    return found | {"saving": saving, "unknown_process_s": foreseen.unknown_s}
+
+
+def _job_json(job: Job) -> dict[str, Any]:
+    return asdict(job) | {"shape": str(job.shape) if job.shape else None}
+
+
+def _use_json(use: Use) -> dict[str, Any]:
+    kind = use.kind
+    return {
+        "collective": kind.collective.value,
+        "nprocs": kind.nprocs,
+        "shape": str(kind.shape) if kind.shape else None,
+        "first_bytes": kind.first_bytes,
+        "last_bytes": kind.last_bytes,
+        "operations": use.operations,
+        "process_calls": use.process_calls,
+        "msize_bytes": use.msize_bytes,
+        "least_bytes": use.least_bytes,
+        "most_bytes": use.most_bytes,
+        "timed": use.timed,
+        "process_s": use.process_s,
+        "call_s": use.call_s,
+        "least_s": use.least_s if use.timed else None,
+        "most_s": use.most_s if use.timed else None,
+        "deviation_s": use.deviation_s,
+        "ran": dict(use.ran),
+    }
+
+
+def _changed_json(changed: Changed) -> dict[str, Any]:
+    selection, saving = changed.selection, changed.saving
+    return {
+        "configuration": selection.configuration.id if selection else None,
+        "reason": selection.reason if selection else None,
+        "extrapolated": selection.extrapolated if selection else None,
+        "saving": saving._asdict() if saving is not None else None,
+        "unknown": changed.unknown or None,
+    }

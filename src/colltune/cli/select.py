@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +12,13 @@ import typer
 from colltune.cli.console import columns, progress, range_text, show, show_json, time_text, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
 from colltune.domain import Instance, Shape, parse_collective
+from colltune.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from colltune.cli.console import Progress
-    from colltune.decisions import Interval, Selection
+    from colltune.decisions import Selection
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
@@ -69,6 +72,7 @@ def select(
 
     colltune select --bundle bundle --instances in.csv --out out.csv
     """
+    from colltune.models.bundle import load
     from colltune.models.guard import Guard
 
     limits = Guard(caution=caution) if guard else False
@@ -79,7 +83,7 @@ def select(
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
-    loaded = _load(bundle, wanted)
+    loaded = load(bundle, wanted)
     if format_ is not None:
         from colltune.selector.configuration import Target, render, selector_for
         from colltune.selector.job_files import write_rendered
@@ -135,12 +139,6 @@ def _needed(value: Any, flag: str) -> Any:
     return value
 
 
-def _load(path: Path, collectives: Sequence[Any] | None = None, *, partly: bool = False) -> Bundle:
-    from colltune.models.bundle import load
-
-    return load(path, collectives, partly=partly)
-
-
 def _one(
     bundle: Bundle,
     shape: Any,
@@ -192,7 +190,7 @@ def _table(
         [
             collective,
             range_text(interval.first_bytes, interval.last_bytes),
-            _short(interval),
+            interval.configuration.short,
             interval.reason,
         ]
         for collective, interval in found
@@ -202,22 +200,16 @@ def _table(
     show(columns(["collective", "bytes", "configuration", "why"], rows))
 
 
-def _short(interval: Interval) -> str:
-    """Return algorithm and parameters without library and collective."""
-    configuration = interval.configuration
-    return configuration.short
-
-
 def _many(
     path: Path, source: Path, out: Path, guard: bool | Guard, shown: Progress
 ) -> tuple[Sequence[Selection], Collection[Collective]]:
     """Return what was selected and written, and of which collectives there are models."""
-    from colltune.cli.instances import read_instances, write_rows
+    from colltune.models.bundle import load
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.selection_json import COLUMNS, selection_row
 
     instances = read_instances(source)
-    bundle = _load(path, tuple({instance.collective for instance in instances}), partly=True)
+    bundle = load(path, tuple({instance.collective for instance in instances}), partly=True)
     shown.phase("selecting")
     selections = ModelSelector(bundle, guard=guard).select_many(instances)
     shown.phase("writing")
@@ -251,3 +243,53 @@ def _show_many(
     for collective, number in lacking.items():
         warn(f"{number} instances of {collective}: {no_models(collective)}")
     show(f"{len(selections)} instances, {changed} not left to the default -> {out}")
+
+
+_COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+def read_instances(path: Path) -> list[Instance]:
+    """Read a CSV with the columns collective, nodes, ppn, msize_bytes; others are ignored."""
+    import csv
+    import io
+
+    from colltune.files.reading import text_of
+
+    text = text_of(path, DataError, f"name a CSV file with the columns {', '.join(_COLUMNS)}")
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+    try:
+        missing = [c for c in _COLUMNS if c not in (reader.fieldnames or ())]
+        if missing:
+            raise DataError(
+                f"{path}: missing column {', '.join(missing)}; needed: {', '.join(_COLUMNS)}"
+            )
+        return [_instance(row, f"{path}, line {reader.line_num}") for row in reader]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: no CSV: {error}; mend it") from error
+
+
+def _instance(row: Mapping[str, str | None], where: str) -> Instance:
+    numbers = {}
+    for column in _COLUMNS[1:]:
+        text = (row[column] or "").strip()
+        least = 0 if column == "msize_bytes" else 1
+        if not _WHOLE.fullmatch(text) or int(text) < least:
+            raise DataError(f"{where}, column {column}: {text!r} is not an integer >= {least}")
+        numbers[column] = int(text)
+    try:
+        collective = parse_collective(row["collective"] or "")
+    except DataError as error:
+        raise DataError(f"{where}, column collective: {error}") from None
+    return Instance(collective, Shape(numbers["nodes"], numbers["ppn"]), numbers["msize_bytes"])
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    import csv
+
+    from colltune.files import whole
+
+    with whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

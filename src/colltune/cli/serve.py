@@ -157,13 +157,7 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _check_there(settings: Settings) -> None:
-    """Refuse to serve a folder that is not there: one would wait for it for ever.
-
-    Raises
-    ------
-    BundleError
-        If it is missing.
-    """
+    """Refuse to serve a folder that is not there: one would wait for it for ever."""
     from colltune.files.remote import local_path, url_of
 
     url = url_of(settings.registry) if settings.registry else None

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import progress, show, show_json
-from colltune.cli.options import Json, Quiet, Where
-from colltune.cli.sizes import parse_size
+from colltune.cli.console import bytes_text, progress, show, show_json, time_text
+from colltune.cli.cost_tables import (
+    GENERIC,
+    costs_of,
+    predicted_text,
+    side_by_side,
+    terms_json,
+    terms_table,
+)
+from colltune.cli.options import Json, Quiet, Where, parse_size
 from colltune.domain import Instance, Shape, parse_collective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from colltune.domain import Collective
+    from colltune.decisions import Prediction
+    from colltune.domain import Collective, Instance
     from colltune.models.bundle import Bundle
-    from colltune.models.cost_breakdown import Costs
     from colltune.models.cost_model import Rails
-    from colltune.selector.what_if import Situation, WhatIf
+    from colltune.selector.what_if import Answer, Situation, WhatIf
 
 
 class RailUse(StrEnum):
@@ -86,7 +94,6 @@ def what_if(
 
     Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
     """
-    from colltune.cli.what_if_report import as_json, text
     from colltune.models.bundle import load
     from colltune.models.cost_model import Rails
     from colltune.models.cost_model import RailUse as Use
@@ -101,7 +108,7 @@ def what_if(
     wanted = parse_collective(collective)
     with progress("predicting", quiet=quiet or json) as shown:
         loaded = load(bundle, (wanted,))
-        costs, source = _costs(loaded, wanted, data or [], where or [])
+        costs, source = costs_of(loaded, wanted, data or [], where or [])
         measured = Rails(now_rails or 1, Use(rail_use))
         asked = WhatIf(loaded, measured, costs, guard=guard)
         shapes = _shapes(asked, now, nodes, ppn)
@@ -116,18 +123,9 @@ def what_if(
 
             saved(changes(asked, loaded, pair[0], pair[1]), plot)
     if json:
-        show_json(as_json(loaded, answers, notes, source))
+        show_json(_json(loaded, answers, notes, source))
     else:
-        show(text(loaded, answers, notes, source))
-
-
-def _costs(
-    bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str]
-) -> tuple[Costs, str | None]:
-    """Return the fitted costs and what they were fitted to."""
-    from colltune.cli.fitted_costs import costs_of
-
-    return costs_of(bundle, collective, data, where)
+        show("\n".join(_lines(loaded, answers, notes, source)))
 
 
 def _shapes(
@@ -190,3 +188,120 @@ def _notes(asked: WhatIf, pair: Sequence[Situation], *, assumed: bool) -> Iterat
     if unknown:
         names = ", ".join(c.id for c in unknown)
         yield f"no cost formula is known, so not considered with other rails: {names}"
+
+
+_HEADS = ("now", "then")
+
+
+def _lines(
+    bundle: Bundle, answers: Sequence[Answer], notes: Sequence[str], source: str | None
+) -> Iterator[str]:
+    """Yield the report for people; `source` says what the cost model was fitted to."""
+    instance = answers[0].situation.instance
+    yield f"{instance.collective.mpi_name} of {_size(instance)}; {bundle.context}"
+    yield ""
+    yield side_by_side(_HEADS, [[label, *map(cell, answers)] for label, cell in _ROWS])
+    yield ""
+    for head, answer in zip(_HEADS, answers, strict=True):
+        yield f"{head}: {answer.selection.reason}"
+    for head, answer in zip(_HEADS, answers, strict=True):
+        if answer.outside:
+            yield f"outside what was measured, {head}: {'; '.join(answer.outside)}"
+    if source is not None:
+        yield from _terms(answers, source)
+        yield from _designs(answers)
+    if notes:
+        yield ""
+        yield from (f"note: {note}" for note in notes)
+
+
+def _terms(answers: Sequence[Answer], source: str) -> Iterator[str]:
+    parts = [("chosen configuration", [a.chosen_terms for a in answers])]
+    if not all(a.selection.configuration.is_default for a in answers):
+        parts.append(("default", [a.default_terms for a in answers]))
+    for what, terms in parts:
+        yield ""
+        yield f"cost terms of the {what}, by {source}:"
+        yield terms_table(_HEADS, terms) if any(terms) else "  not known"
+    if any(a.default_terms for a in answers):
+        yield GENERIC
+
+
+def _designs(answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield what published designs would take, where there are any for the collective."""
+    names = list(dict.fromkeys(d.name for a in answers for d in a.designs))
+    if not names:
+        return
+    yield ""
+    yield "published designs (no candidates), by formula with medians of the fitted parameters:"
+    found = [{d.name: f"{time_text(d.time_s)}, {d.optimum}" for d in a.designs} for a in answers]
+    yield side_by_side(_HEADS, [[name, *(f.get(name, "-") for f in found)] for name in names])
+
+
+def _size(instance: Instance) -> str:
+    shown = bytes_text(instance.msize_bytes)
+    size = f"{shown} bytes" if shown.isdigit() else shown
+    return f"{size} per process" if instance.collective.has_block_per_rank else size
+
+
+def _job(answer: Answer) -> str:
+    shape = answer.situation.instance.shape
+    nodes = "1 node" if shape.nodes == 1 else f"{shape.nodes} nodes"
+    return f"{nodes} x {shape.ppn}"
+
+
+def _rails(answer: Answer) -> str:
+    rails = answer.situation.rails
+    return f"{rails.adapters}" if rails.adapters == 1 else f"{rails.adapters}, {rails.use}"
+
+
+_ROWS = (
+    ("job", _job),
+    ("rails per node", _rails),
+    ("chosen", lambda answer: answer.selection.configuration.short),
+    ("predicted", lambda answer: predicted_text(answer.selection.prediction)),
+    ("the default", lambda answer: predicted_text(answer.selection.default)),
+    ("gain over default", lambda answer: f"{answer.selection.gain:.2f}x"),
+    ("extrapolated", lambda answer: "yes" if answer.selection.extrapolated else "no"),
+)
+
+
+def _json(
+    bundle: Bundle, answers: Sequence[Answer], notes: Sequence[str], source: str | None
+) -> dict[str, Any]:
+    """Return the same for machines; times that are not known are null."""
+    instance = answers[0].situation.instance
+    return {
+        "version": 1,
+        "bundle": bundle.id,
+        "collective": instance.collective.value,
+        "msize_bytes": instance.msize_bytes,
+        "cost_model": source,
+        **{head: _answer_json(a) for head, a in zip(_HEADS, answers, strict=True)},
+        "notes": list(notes),
+    }
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    situation, selection = answer.situation, answer.selection
+    shape = situation.instance.shape
+    return {
+        "nodes": shape.nodes,
+        "ppn": shape.ppn,
+        "rails": situation.rails.adapters,
+        "rail_use": situation.rails.use.value,
+        "configuration": selection.configuration.id,
+        "prediction": _prediction_json(selection.prediction),
+        "default": _prediction_json(selection.default),
+        "gain": selection.gain,
+        "extrapolated": selection.extrapolated,
+        "outside": list(answer.outside),
+        "reason": selection.reason,
+        "terms": terms_json(answer.chosen_terms),
+        "default_terms": terms_json(answer.default_terms),
+        "designs": [design._asdict() for design in answer.designs],
+    }
+
+
+def _prediction_json(prediction: Prediction | None) -> dict[str, float] | None:
+    return None if prediction is None else dict(vars(prediction))

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import TextIO
 
 from colltune.cli.console.terminal import takes_colours
 from colltune.report.html.wording import bytes_text, printable, time_text
@@ -18,7 +18,6 @@ __all__ = [
     "columns",
     "marked",
     "painted",
-    "parse_pairs",
     "printable",
     "range_text",
     "show",
@@ -109,22 +108,3 @@ def range_text(first_bytes: int, last_bytes: int | None) -> str:
     if last_bytes is None:
         return f"from {bytes_text(first_bytes)}"
     return f"{bytes_text(first_bytes)} .. {bytes_text(last_bytes)}"
-
-
-def parse_pairs(options: Sequence[str], flag: str) -> dict[str, str]:
-    """Return the pairs of repeated ``NAME=VALUE`` options.
-
-    Raises
-    ------
-    DataError
-        If one is not of that form.
-    """
-    from colltune.errors import DataError
-
-    pairs: dict[str, Any] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals or not name:
-            raise DataError(f"{flag} {option!r} is not NAME=VALUE")
-        pairs[name] = value
-    return pairs

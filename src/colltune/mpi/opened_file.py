@@ -40,7 +40,7 @@ class OpenFile:
     assumed: bool
 
     def parse(self) -> ParsedFile:
-        """Return what the release makes of it; see `Format.parse`."""
+        """Return what the release makes of it."""
         return self.format.parse(self.text, self.source, self.release)
 
     @property
@@ -50,7 +50,7 @@ class OpenFile:
 
     @property
     def paths(self) -> dict[str, str]:
-        """The absolute paths of the file and of those written beside it; see `Written.texts`."""
+        """The absolute paths of the file and of those written beside it."""
         if self.path is None:
             return {}
         path = self.path.absolute()
@@ -69,11 +69,6 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
         ``5.0.8`` or ``openmpi@5.0.8``; by default `formats.likely_reader`.
     format_name
         A key of `colltune.mpi.formats.FORMATS`; by default the one that the file looks like.
-
-    Raises
-    ------
-    LibraryError
-        If it cannot be read, is of no known format, or the release is not supported.
     """
     library_name, number = library_and_release(release)
     source = source_name(path)
@@ -101,13 +96,7 @@ def source_name(path: Path) -> str:
 
 
 def check_names(release: str | None, format_name: str | None) -> None:
-    """Refuse the name of a format or release that no file could be of.
-
-    Raises
-    ------
-    LibraryError
-        If there is no such format or library, or `release` is no release.
-    """
+    """Refuse the name of a format or release that no file could be of."""
     library_name, _ = library_and_release(release)
     if format_name is not None and format_name not in FORMATS:
         raise LibraryError(f"no format {format_name!r}; known: {', '.join(FORMATS)}")
@@ -117,13 +106,7 @@ def check_names(release: str | None, format_name: str | None) -> None:
 
 
 def library_and_release(text: str | None) -> tuple[str | None, str | None]:
-    """Return the parts of ``openmpi@5.0.8`` or ``5.0.8``, None for what is not given.
-
-    Raises
-    ------
-    LibraryError
-        If it is neither.
-    """
+    """Return the parts of ``openmpi@5.0.8`` or ``5.0.8``, None for what is not given."""
     if text is None:
         return None, None
     match = _RELEASE.fullmatch(text.strip())

@@ -1,37 +1,15 @@
-"""The environment variables of a job, as options and parameter files name them."""
+"""The environment variables of a job, as parameter files name them."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
-from pathlib import Path
 
-from colltune.cli.console import parse_pairs
 from colltune.errors import LibraryError
-from colltune.mpi.formats import read_text
 
 _MCA = "OMPI_MCA_"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MCA_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
-
-
-def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[str, str] | None:
-    """Return the variables that `pairs` and the file `parameters` name, None without either.
-
-    `pairs` are of the form ``NAME=VALUE`` and go before the file, as they do for every library.
-
-    Raises
-    ------
-    DataError
-        If one of `pairs` is of another form.
-    LibraryError
-        If the file cannot be read, or a line of it is not understood.
-    """
-    if not pairs and parameters is None:
-        return None
-    from_file = {} if parameters is None else variables_of(read_text(parameters), str(parameters))
-    return from_file | parse_pairs(pairs or (), "--environment")
 
 
 def variables_of(text: str, source: str) -> dict[str, str]:
@@ -40,11 +18,6 @@ def variables_of(text: str, source: str) -> dict[str, str]:
     It may have lines of a shell (``export NAME=VALUE``), of Open MPI's parameter files (``name =
     value``) and of its ``--tune`` files (``--mca name value``, several to a line). Open MPI's
     parameters get the prefix ``OMPI_MCA_``. The last of equal names counts.
-
-    Raises
-    ------
-    LibraryError
-        If a line is none of these.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,26 +1,24 @@
-"""What `colltune fit` learns from: measurements of the machine, of other machines, or both."""
+"""What a bundle is fitted to: measurements of the machine, of other machines, or both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltune.dataset import PerformanceDataset, read
+from colltune.dataset.objective import Objective
 from colltune.domain import Context
 from colltune.errors import DataError
-
-if TYPE_CHECKING:
-    from colltune.dataset.objective import Objective
-    from colltune.models.bundle import Bundle
-    from colltune.models.fitting import Progress
+from colltune.models.bundle import Bundle
+from colltune.models.fitting import Progress, fit
+from colltune.models.transfer import fit_with_priors
 
 _FIELDS = ("machine", "library", "library_version", "fabric")
 
 
 @dataclass(frozen=True, eq=False)
-class Borrowing:
+class FitInputs:
     """Own measurements, None if the machine was never measured, and those of others."""
 
     own: PerformanceDataset | None
@@ -38,14 +36,8 @@ class Borrowing:
         for_: str | None,
         *,
         any_library: bool = False,
-    ) -> Borrowing:
-        """Read the datasets that the options name.
-
-        Raises
-        ------
-        DataError
-            If a dataset cannot be read, or the options do not fit together.
-        """
+    ) -> FitInputs:
+        """Read the datasets that the options name."""
         if data and for_ is not None:
             raise DataError("--for is for machines without measurements: leave out it or DATA")
         if not data and (for_ is None or not priors):
@@ -69,11 +61,7 @@ class Borrowing:
     ) -> Bundle:
         """Fit the bundle; see `colltune.models.transfer` for what priors are good for."""
         if self.own is not None and not self.priors:
-            from colltune.models.fitting import fit
-
             return fit(self.own, learner, objective=objective, jobs=jobs, progress=progress)
-        from colltune.models.transfer import fit_with_priors
-
         return fit_with_priors(
             self.own,
             self.priors,
@@ -90,12 +78,6 @@ def described(text: str, others: Sequence[Context]) -> Context:
     """Return the context that ``machine=NAME,library_version=…`` describes.
 
     The library and its release are those of `others` unless named; the fabric is unknown then.
-
-    Raises
-    ------
-    DataError
-        If a key is unknown or comes twice, the machine is missing, or `others` differ in what is
-        not named.
     """
     named: dict[str, str] = {}
     for part in text.split(","):

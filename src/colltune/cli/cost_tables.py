@@ -1,4 +1,4 @@
-"""What `colltune explain --bundle` adds: predicted times and cost terms."""
+"""Predicted times and what they are made of, for `explain --bundle` and `what-if`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import time_text
-from colltune.cli.cost_terms import GENERIC, side_by_side, terms_json, terms_table
-from colltune.decisions import Prediction, Selection
+from colltune.cli.options import parse_pairs
+from colltune.decisions import Prediction
 from colltune.domain import Configuration, Instance, Shape
-from colltune.errors import BundleError
-from colltune.selector.selection_json import selection_json
+from colltune.errors import BundleError, DataError
 
 if TYPE_CHECKING:
+    from colltune.decisions import Selection
+    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.cost_breakdown import Costs, Share
     from colltune.mpi.file_format import Call
@@ -53,19 +54,8 @@ def explained_costs(
 ) -> ExplainedCosts:
     """Return the costs of a call that runs `configuration`, by the bundle at `path`.
 
-    Parameters
-    ----------
-    data
-        Measurements to fit a cost model to, where the bundle's learner is none.
-
-    Raises
-    ------
-    BundleError
-        If the bundle cannot be read, is of another library, or lacks the collective.
-    DataError
-        If `data` cannot be read or are not those of the bundle's machine.
+    `data` are measurements to fit a cost model to, where the bundle has none.
     """
-    from colltune.cli.fitted_costs import costs_of
     from colltune.models.bundle import load
     from colltune.selector.argmin import ModelSelector
 
@@ -120,7 +110,9 @@ def _lines(costs: ExplainedCosts) -> Iterator[str]:
     heads = [part.name for part in costs.parts]
     beyond = ", outside what was measured" if costs.extrapolated else ""
     yield f"Predicted by the bundle's models on {costs.shape}{beyond}:"
-    yield side_by_side(heads, [["time", *(_predicted(part.prediction) for part in costs.parts)]])
+    yield side_by_side(
+        heads, [["time", *(predicted_text(part.prediction) for part in costs.parts)]]
+    )
     yield ""
     if costs.source is None:
         yield (
@@ -139,7 +131,7 @@ def _lines(costs: ExplainedCosts) -> Iterator[str]:
         yield GENERIC
 
 
-def _predicted(prediction: Prediction | None) -> str:
+def predicted_text(prediction: Prediction | None) -> str:
     if prediction is None:
         return "not known"
     low, high = time_text(prediction.lower_s), time_text(prediction.upper_s)
@@ -148,6 +140,8 @@ def _predicted(prediction: Prediction | None) -> str:
 
 def as_json(costs: ExplainedCosts) -> dict[str, Any]:
     """Return the same for machines."""
+    from colltune.selector.selection_json import selection_json
+
     return {
         "nodes": costs.shape.nodes,
         "ppn": costs.shape.ppn,
@@ -163,3 +157,79 @@ def as_json(costs: ExplainedCosts) -> dict[str, Any]:
             for part in costs.parts
         ],
     }
+
+
+GENERIC = (
+    "(which algorithm the default runs is not known: its terms are those of a generic basis that"
+    " fits its times)"
+)
+
+
+def side_by_side(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of a label and one cell per head, all aligned to the left."""
+    table = [["", *heads], *map(list, rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    )
+    return "\n".join(lines)
+
+
+def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> str:
+    """Return seconds and share of each kind of cost, one column of terms per head."""
+    found = [{share.kind: share for share in column} for column in columns]
+    kinds = sorted({k for column in found for k in column}, key=_order(found))
+    rows = [[kind, *(_cell(column.get(kind)) for column in found)] for kind in kinds]
+    totals = [sum(share.time_s for share in column) for column in columns]
+    return side_by_side(heads, [*rows, ["all", *(time_text(s) if s else "-" for s in totals)]])
+
+
+def _order(columns: Sequence[dict[Any, Share]]) -> Any:
+    """Return a key that puts the largest of all columns first."""
+    return lambda kind: -max(c[kind].time_s if kind in c else 0.0 for c in columns)
+
+
+def _cell(share: Share | None) -> str:
+    if share is None:
+        return "-"
+    return f"{time_text(share.time_s):>8} {100 * share.share:3.0f} %"
+
+
+def terms_json(terms: Sequence[Share]) -> list[dict[str, Any]]:
+    """Return the same for machines."""
+    return [{"kind": t.kind.value, "time_s": t.time_s, "share": t.share} for t in terms]
+
+
+def costs_of(
+    bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str] = ()
+) -> tuple[Costs, str | None]:
+    """Return the fitted costs of `collective` and, in words, what they are; None for none."""
+    from colltune.models import fitted_costs
+
+    model = bundle.model(collective)
+    if data:
+        return _fitted(bundle, collective, data, where)
+    found = fitted_costs.of_model(model)
+    return (found, "the bundle's cost model") if found is not None else ({}, None)
+
+
+def _fitted(
+    bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str]
+) -> tuple[Costs, str]:
+    from colltune.dataset import read
+    from colltune.dataset.objective import parse_objective
+    from colltune.models import fitted_costs
+    from colltune.models.cells import cell_matrices
+
+    dataset = read(data, parse_pairs(where, "--where"))
+    names = ", ".join(map(str, data))
+    if dataset.context != bundle.context:
+        raise DataError(
+            f"{names}: measured on {dataset.context}, but the bundle is of {bundle.context}; name"
+            " the measurements that it was fitted to"
+        )
+    cells = cell_matrices(dataset, parse_objective(bundle.objective)).get(collective)
+    if cells is None:
+        raise DataError(f"{names}: no usable measurement of {collective}")
+    return fitted_costs.of_cells(cells), f"a cost model fitted to {names}"
