@@ -100,7 +100,7 @@ def test_a_wrong_layout_is_refused(
     monkeypatch.delenv("COLLBENCH_NODES")
     plan = LaunchPlan(Shape(2, 2), (_cell(LAUNCHED),), (Step(0, 1, 600.0),), 600.0)
     options = ["--map-by", ":OVERSUBSCRIBE", "--host", "localhost:4"]
-    monkeypatch.setattr("colltune.bench.backends.native._started", lambda _: Shape(1, 4))
+    monkeypatch.setattr("colltune.bench.backends.installed.started_shape", lambda _: Shape(1, 4))
     backend.launch(plan, [{}], "l", tmp_path, {}, options=options)
     with pytest.raises(ProgramError, match="needs 2 nodes with 2 processes each, but the launcher"):
         _run(backend, plan, tmp_path)

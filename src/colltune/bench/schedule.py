@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +34,14 @@ class Cell:
 
     configuration: Configuration
     instance: Instance
+
+
+def grouped(cells: Iterable[Cell], by: Callable[[Cell], Hashable]) -> tuple[tuple[Cell, ...], ...]:
+    """Return `cells` in groups of those for which `by` says the same."""
+    groups: dict[Hashable, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(by(cell), []).append(cell)
+    return tuple(map(tuple, groups.values()))
 
 
 @dataclass(frozen=True)

@@ -13,27 +13,24 @@ from typing import Self
 from colltune import process
 from colltune.bench import build
 from colltune.bench.backends import raw
+from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.backends.raw import Stop, Watcher
 from colltune.bench.campaign import Campaign
-from colltune.bench.launchers import Launcher, Start, launcher_of
-from colltune.bench.schedule import Cell
+from colltune.bench.launchers import Launcher
+from colltune.bench.schedule import Cell, grouped
 from colltune.domain import (
     Collective,
     Configuration,
-    Context,
-    Instance,
     Measurement,
     Portfolio,
     RunStatus,
-    Shape,
 )
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.interposed import own
 from colltune.mpi.interposed.beside import PRELOAD, beside
-from colltune.provenance import usable_cores
 
 _START_S = 30.0
 _AROUND_S = 1.0
@@ -46,22 +43,11 @@ _PRELOAD_SCRIPT = f'{PRELOAD}="${{{PRELOAD}:+${PRELOAD}:}}$0" exec "$@"'
 _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
-class NativeBackend:
+class NativeBackend(InstalledMpi):
     """Measures with colltune's own C program, compiled for the installed MPI on first use.
 
-    Parameters
-    ----------
-    installation
-        The MPI to measure.
-    cache
-        Folder for the compiled program; default: the user's cache folder.
-    launcher
-        What starts the program; default: the library's own.
-
-    Attributes
-    ----------
-    around_s
-        Seconds that a launch takes beside its plan's budget, as the last one did.
+    Compiled programs lie in the folder `cache`; default: the user's. ``around_s`` are the seconds
+    that a launch takes beside its plan's budget, as the last one did.
     """
 
     measures_subshapes = True
@@ -72,12 +58,11 @@ class NativeBackend:
         cache: Path | None = None,
         launcher: Launcher | None = None,
     ) -> None:
-        self._mpi = installation
+        super().__init__(installation, launcher)
         self._library = beside(LIBRARIES[installation.library])
         self._free: set[Configuration] = set()
         self._forcing = _Forcing(installation)
         self._cache = cache
-        self._launcher = launcher or launcher_of(installation)
         self.around_s = _AROUND_S
         self._watcher: Watcher | None = None
         self._visited: Sequence[int] = ()
@@ -91,37 +76,24 @@ class NativeBackend:
     def launch_s(self) -> float:
         return self.around_s
 
-    def context(self, machine: str) -> Context:
-        return Context(machine, self._mpi.library, self._mpi.release)
-
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        portfolio = campaign.offered(self._library.mpi, self._mpi.release, collective)
+        portfolio = campaign.offered(self._library.mpi, self.mpi.release, collective)
         return portfolio.filtered(campaign.only, campaign.skip)
 
     def feasible(self, cell: Cell) -> bool:
+        """Tell whether it runs as itself; an error if the user's environment forbids it."""
         configuration, instance = cell.configuration, cell.instance
         feasible = instance.shape.nprocs * instance.msize_bytes <= _MOST_BYTES and (
-            configuration.is_default or self._runs_as_itself(configuration, instance)
+            runs_as_itself(self._library, self.mpi.release, configuration, instance)
         )
         if feasible and configuration not in self._free:
             self._forcing.environment([configuration])
             self._free.add(configuration)
         return feasible
 
-    def _runs_as_itself(self, configuration: Configuration, instance: Instance) -> bool:
-        where = (instance.shape.nprocs, instance.msize_bytes)
-        release = self._mpi.release
-        if not self._library.feasible(release, configuration, *where):
-            return False
-        if self._library.why_not_on(release, configuration, instance.shape):
-            return False
-        return self._library.effective(release, configuration, *where) == configuration
-
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        groups: dict[Hashable, list[Cell]] = {}
-        for cell in cells:
-            groups.setdefault(self._forcing.launch_of(cell.configuration), []).append(cell)
-        return tuple(tuple(group) for group in groups.values())
+        """One launch for all that can be switched inside it, one for each other."""
+        return grouped(cells, lambda cell: self._forcing.launch_of(cell.configuration))
 
     @property
     def begun(self) -> Sequence[int]:
@@ -129,24 +101,24 @@ class NativeBackend:
         return [self._visited[cell] for cell in begun]
 
     def provenance(self) -> Mapping[str, str]:
-        return {"backend": "native", "mpirun": str(self._mpi.mpirun)}
+        return {"backend": "native", "mpirun": str(self.mpi.mpirun)}
 
     def program(self) -> Path:
         """Return the compiled benchmark, compiling it if need be."""
         return build.native_benchmark(
-            self._mpi.mpicc,
-            self._mpi.compile_line,
+            self.mpi.mpicc,
+            self.mpi.compile_line,
             self._cache,
-            self._mpi.launch_environment(),
+            self.mpi.launch_environment(),
         )
 
     def interposed(self) -> Path:
         """Return the compiled libcolltune, compiling it if need be."""
         return build.interposed_library(
-            self._mpi.mpicc,
-            self._mpi.compile_line,
+            self.mpi.mpicc,
+            self.mpi.compile_line,
             self._cache,
-            self._mpi.launch_environment(),
+            self.mpi.launch_environment(),
         )
 
     def run(
@@ -162,7 +134,7 @@ class NativeBackend:
         settings = [self._forcing.settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
         self._watcher = watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
-        outcome = self._launch(within, settings, launch, folder, wanted, watcher, ())
+        outcome = self.launch(within, settings, launch, folder, wanted, watcher=watcher)
         output = raw.read_raw(folder / "raw.txt")
         forced = any(map(self._forcing.needs_own_launch, configurations))
         ending = _ending(outcome, output, watcher, forced=forced)
@@ -192,54 +164,27 @@ class NativeBackend:
         launch: str,
         folder: Path,
         wanted: Mapping[str, str],
-        progress: Callable[[float], None] = lambda _: None,
         options: Sequence[str] = (),
+        watcher: Watcher | None = None,
     ) -> process.Outcome:
-        """Start the benchmark once with `settings` per cell and the environment `wanted`."""
-        watcher = Watcher(folder / "raw.txt", plan, progress, self.around_s)
-        return self._launch(plan, settings, launch, folder, wanted, watcher, options)
+        """Start the benchmark once with `settings` per cell and the environment `wanted`.
 
-    def _launch(
-        self,
-        plan: LaunchPlan,
-        settings: Sequence[Mapping[str, int | str]],
-        launch: str,
-        folder: Path,
-        wanted: Mapping[str, str],
-        watcher: Watcher,
-        options: Sequence[str],
-    ) -> process.Outcome:
+        `options` are the launcher's. What `wanted` preloads stands behind what the user does.
+        """
+        watcher = watcher or Watcher(folder / "raw.txt", plan, lambda _: None, self.around_s)
         program = self.program()
         raw.save_cells(folder / "cells.json", plan.cells, launch)
         owner = f"{socket.gethostname()} {os.getpid()}"
         (folder / "plan.txt").write_text(raw.plan_text(plan, settings, owner))
-        shape = _started(plan.shape)
-        user = os.environ | self._mpi.launch_environment()
-        variables = {n: v for n, v in wanted.items() if n != PRELOAD}
-        environment = self._launcher.environment(user, variables, shape)
-        exported = variables if shape.nodes > 1 else ()
-        words = (program, folder / "plan.txt", folder / "raw.txt")
-        command = self._launcher.command(
-            Start(
-                shape,
-                _preloading(wanted.get(PRELOAD), words),
-                cores=usable_cores(),
-                exported={name: environment[name] for name in exported},
-                options=tuple(options),
-            )
-        )
+        words = _preloading(wanted.get(PRELOAD), (program, folder / "plan.txt", folder / "raw.txt"))
+        variables = {name: value for name, value in wanted.items() if name != PRELOAD}
+        command, environment = self.command(plan.shape, words, variables, options)
         return process.run(
             command,
             timeout_s=plan.budget_s + self.around_s + _START_S,
             env=environment,
             watch=watcher,
         )
-
-    def answers(self, shape: Shape, within_s: float) -> bool:
-        user = os.environ | self._mpi.launch_environment()
-        environment = self._launcher.environment(user, {}, _started(shape))
-        command = self._launcher.command(Start(_started(shape), ("true",), cores=usable_cores()))
-        return process.run(command, timeout_s=within_s, env=environment).ok
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")
@@ -317,11 +262,6 @@ def _used(plan: LaunchPlan) -> LaunchPlan:
     number = {cell: index for index, cell in enumerate(used)}
     steps = tuple(replace(step, cell=number[step.cell]) for step in plan.steps)
     return replace(plan, cells=tuple(plan.cells[cell] for cell in used), steps=steps)
-
-
-def _started(shape: Shape) -> Shape:
-    """Return what the launcher is asked for: one host where tests lay several nodes on it."""
-    return Shape(1, shape.nprocs) if os.environ.get("COLLBENCH_NODES") == "by-rank" else shape
 
 
 def _ending(

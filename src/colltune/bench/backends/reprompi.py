@@ -17,15 +17,15 @@ from typing import Self
 
 from colltune import process
 from colltune.bench.backends import raw, reprompi_run
+from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.backends.reprompi_run import Attempt, Elements, Job, Mode, Request, Watch
 from colltune.bench.campaign import Campaign
-from colltune.bench.launchers import Launcher, Start, launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.launchers import Launcher
+from colltune.bench.schedule import Cell, Step, grouped
 from colltune.dataset.importers.reprompi import ReproMpiOutput, parse
 from colltune.domain import (
     Collective,
-    Context,
     Instance,
     Measurement,
     Portfolio,
@@ -35,7 +35,6 @@ from colltune.domain import (
 from colltune.errors import CampaignError, DataError, ProgramError
 from colltune.mpi import library
 from colltune.mpi.installation import Installation
-from colltune.provenance import usable_cores
 
 VARIABLE = "COLLTUNE_REPROMPI"
 _NAME = "mpibenchmark"
@@ -117,25 +116,12 @@ _PROBE_TIMEOUT_S = 60.0
 _BLIND_REPS = 10
 
 
-class ReproMpiBackend:
+class ReproMpiBackend(InstalledMpi):
     """Measures with ReproMPI's ``mpibenchmark``, a program that is installed beside colltune.
 
-    Parameters
-    ----------
-    installation
-        The MPI to measure, for which mpibenchmark was built.
-    launcher
-        What starts it; default: the library's own.
-    program
-        Path of mpibenchmark; default: the variable COLLTUNE_REPROMPI, or else PATH. A `Path` is
-        not looked for, so that a campaign can be planned where the program is not.
-    cores
-        Processors of a node; default: those of this host.
-
-    Attributes
-    ----------
-    launch_s
-        Seconds that a launch takes beside its jobs, as the last one did.
+    ``program`` is its path; default: the variable COLLTUNE_REPROMPI, or else PATH. A `Path` is not
+    looked for, so that a campaign can be planned where the program is not. ``launch_s`` are the
+    seconds that a launch takes beside its jobs, as the last one did.
     """
 
     measures_subshapes = False
@@ -147,10 +133,8 @@ class ReproMpiBackend:
         program: str | Path | None = None,
         cores: int | None = None,
     ) -> None:
-        self._mpi = installation
+        super().__init__(installation, launcher, cores)
         self._library = library(installation.library)
-        self._launcher = launcher or launcher_of(installation)
-        self._cores = cores or usable_cores()
         self._path = program if isinstance(program, Path) else find(program)
         self._program: Program | None = None
         self._owed_s = 0.0
@@ -170,11 +154,8 @@ class ReproMpiBackend:
         launcher = means.launcher(installation)
         return cls(installation, launcher, program, campaign.cores_per_node)
 
-    def context(self, machine: str) -> Context:
-        return Context(machine, self._mpi.library, self._mpi.release)
-
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        portfolio = campaign.offered(self._library, self._mpi.release, collective)
+        portfolio = campaign.offered(self._library, self.mpi.release, collective)
         self._refuse_user_settings(portfolio)
         return portfolio.filtered(campaign.only, campaign.skip)
 
@@ -194,28 +175,17 @@ class ReproMpiBackend:
                 )
 
     def feasible(self, cell: Cell) -> bool:
-        configuration, instance = cell.configuration, cell.instance
-        where = (instance.shape.nprocs, instance.msize_bytes)
-        release = self._mpi.release
-        return not reprompi_run.why_not(instance) and (
-            configuration.is_default
-            or (
-                self._library.feasible(release, configuration, *where)
-                and not self._library.why_not_on(release, configuration, instance.shape)
-                and self._library.effective(release, configuration, *where) == configuration
-            )
+        return not reprompi_run.why_not(cell.instance) and runs_as_itself(
+            self._library, self.mpi.release, cell.configuration, cell.instance
         )
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        groups: dict[object, list[Cell]] = {}
-        for cell in cells:
-            groups.setdefault(_group(cell), []).append(cell)
-        return tuple(tuple(group) for group in groups.values())
+        return grouped(cells, _group)
 
     def provenance(self) -> Mapping[str, str]:
         return {
             "backend": "reprompi",
-            "mpirun": str(self._mpi.mpirun),
+            "mpirun": str(self.mpi.mpirun),
             "mpibenchmark": str(self._path),
             "reprompi_commit": self.program().commit,
             "clock": "MPI_Wtime, each rank's own start and end, maximum over ranks",
@@ -233,19 +203,10 @@ class ReproMpiBackend:
         return self._program
 
     def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
-        shape = Shape(1, 2)
-        command, environment = self._command(shape, words, reprompi_run.environment(mode))
+        command, environment = self.command(
+            Shape(1, _NPROCS), words, reprompi_run.environment(mode)
+        )
         return process.run(command, timeout_s=_PROBE_TIMEOUT_S, env=environment)
-
-    def _command(
-        self, shape: Shape, words: Sequence[str | Path], wanted: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the command line and environment that start `words` on `shape`."""
-        user = os.environ | self._mpi.launch_environment()
-        environment = self._launcher.environment(user, wanted, shape)
-        exported = {name: environment[name] for name in wanted} if shape.nodes > 1 else {}
-        start = Start(shape, tuple(words), cores=self._cores, exported=exported)
-        return self._launcher.command(start), environment
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
@@ -299,7 +260,7 @@ class ReproMpiBackend:
         Processes that share cores leave the library's barrier so far apart that small messages are
         there before they are waited for; and a barrier must not be synchronised by itself.
         """
-        oversubscribed = instance.shape.ppn > self._cores
+        oversubscribed = instance.shape.ppn > self.cores
         if oversubscribed or not self.program().timed:
             return Mode.COUNTED
         if synchronisation is Synchronisation.WINDOW and not self._clocks_fail:
@@ -325,9 +286,9 @@ class ReproMpiBackend:
             mode, request.elements, request.slot_s, jobs_path, output_path
         )
         configuration = request.jobs[0].cell.configuration
-        wanted = self._library.forced_environment(self._mpi.release, configuration)
+        wanted = self._library.forced_environment(self.mpi.release, configuration)
         wanted |= reprompi_run.environment(mode)
-        command, environment = self._command(request.shape, [self._path, *options], wanted)
+        command, environment = self.command(request.shape, [self._path, *options], wanted)
         settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
         line = shlex.join(["env", *settings, *command])
         reprompi_run.keep(folder / f"command-{mode}.txt", f"{line}\n")
@@ -340,10 +301,6 @@ class ReproMpiBackend:
         if attempt.ending is Ending.PLAN:
             self.launch_s = watch.around_s(outcome.seconds)
         return attempt
-
-    def answers(self, shape: Shape, within_s: float) -> bool:
-        command, environment = self._command(shape, ["true"], {})
-        return process.run(command, timeout_s=within_s, env=environment).ok
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")

@@ -14,7 +14,7 @@ from colltune import process
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.campaign import Campaign
-from colltune.bench.schedule import Cell
+from colltune.bench.schedule import Cell, grouped
 from colltune.bench.simulated import simgrid
 from colltune.bench.simulated.platform import Simulation
 from colltune.bench.simulated.simgrid import LIBRARY, SimGrid
@@ -102,10 +102,7 @@ class SmpiBackend:
         return fits and (not own.is_own(cell.configuration) or _as_itself(cell))
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
-        groups: dict[Shape, list[Cell]] = {}
-        for cell in cells:
-            groups.setdefault(cell.instance.shape, []).append(cell)
-        return tuple(tuple(group) for group in groups.values())
+        return grouped(cells, lambda cell: cell.instance.shape)
 
     def provenance(self) -> Mapping[str, str]:
         smpirun = "" if self._installed is None else str(self._installed.smpirun)

@@ -1,0 +1,74 @@
+"""What backends on an installed MPI share: its context, what runs as itself, starting programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from colltune import process
+from colltune.bench.launchers import Launcher, Start, launcher_of
+from colltune.domain import Configuration, Context, Instance, Shape
+from colltune.mpi import MpiLibrary
+from colltune.mpi.installation import Installation
+from colltune.provenance import usable_cores
+
+
+def runs_as_itself(
+    library: MpiLibrary, release: str, configuration: Configuration, instance: Instance
+) -> bool:
+    """Tell whether a configuration runs there, and as no smaller configuration would."""
+    where = (instance.shape.nprocs, instance.msize_bytes)
+    return configuration.is_default or (
+        library.feasible(release, configuration, *where)
+        and not library.why_not_on(release, configuration, instance.shape)
+        and library.effective(release, configuration, *where) == configuration
+    )
+
+
+def started_shape(shape: Shape) -> Shape:
+    """Return what the launcher is asked for: one host where tests lay several nodes on it."""
+    return Shape(1, shape.nprocs) if os.environ.get("COLLBENCH_NODES") == "by-rank" else shape
+
+
+class InstalledMpi:
+    """Starts programs with an installed MPI, by the library's own launcher unless another is given.
+
+    ``cores`` are the processors of a node; default: those of this host.
+    """
+
+    def __init__(
+        self, mpi: Installation, launcher: Launcher | None = None, cores: int | None = None
+    ) -> None:
+        self.mpi = mpi
+        self.launcher = launcher or launcher_of(mpi)
+        self.cores = cores or usable_cores()
+
+    def context(self, machine: str) -> Context:
+        return Context(machine, self.mpi.library, self.mpi.release)
+
+    def command(
+        self,
+        shape: Shape,
+        words: Sequence[str | Path],
+        wanted: Mapping[str, str],
+        options: Sequence[str] = (),
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return command line and environment that start `words` on `shape`.
+
+        `options` are passed to the launcher. The environment has `wanted` where the user has not
+        set it.
+        """
+        shape = started_shape(shape)
+        user = os.environ | self.mpi.launch_environment()
+        environment = self.launcher.environment(user, wanted, shape)
+        exported = {name: environment[name] for name in wanted} if shape.nodes > 1 else {}
+        start = Start(
+            shape, tuple(words), cores=self.cores, exported=exported, options=tuple(options)
+        )
+        return self.launcher.command(start), environment
+
+    def answers(self, shape: Shape, within_s: float) -> bool:
+        """Start a program that does nothing on all processes of `shape`."""
+        command, environment = self.command(shape, ["true"], {})
+        return process.run(command, timeout_s=within_s, env=environment).ok
