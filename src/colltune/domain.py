@@ -55,7 +55,22 @@ class Collective(StrEnum):
         """Whether ``msize_bytes`` is the block per peer, so that a buffer holds one per process."""
         return self in _BLOCK_PER_RANK
 
+    @property
+    def reduces(self) -> bool:
+        """Whether it combines numbers by an operation."""
+        return self in _REDUCING
 
+
+_REDUCING = frozenset(
+    {
+        Collective.ALLREDUCE,
+        Collective.EXSCAN,
+        Collective.REDUCE,
+        Collective.REDUCE_SCATTER,
+        Collective.REDUCE_SCATTER_BLOCK,
+        Collective.SCAN,
+    }
+)
 _BLOCK_PER_RANK = frozenset(
     {
         Collective.ALLGATHER,

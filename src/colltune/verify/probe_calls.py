@@ -96,16 +96,6 @@ _AFTER_LAST_BYTES = 4096
 _PER_COMMUNICATOR = 2
 _COMMUNICATORS_PER_RULE = 4
 _SEARCH_S = 20.0
-_REDUCING = frozenset(
-    {
-        Collective.ALLREDUCE,
-        Collective.EXSCAN,
-        Collective.REDUCE,
-        Collective.REDUCE_SCATTER,
-        Collective.REDUCE_SCATTER_BLOCK,
-        Collective.SCAN,
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -203,7 +193,7 @@ def _decided(
 
 def call_on(communicator: Communicator, collective: Collective, msize_bytes: int) -> Call:
     """Return the call as the canary makes it."""
-    as_int = collective in _REDUCING and msize_bytes % 4 == 0
+    as_int = collective.reduces and msize_bytes % 4 == 0
     return Call(
         collective,
         communicator.size,

@@ -10,7 +10,7 @@ import math
 import re
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -183,17 +183,13 @@ def measurements(
     blamed: Mapping[int, RunStatus] | None = None,
 ) -> tuple[Measurement, ...]:
     """Return one measurement per cell that was timed, refused, wrong, or `blamed`."""
-    return tuple(_measurements(raw, cells, launch, blamed or {}))
-
-
-def _measurements(
-    raw: RawOutput, cells: Sequence[Cell], launch: str, blamed: Mapping[int, RunStatus]
-) -> Iterator[Measurement]:
+    found = []
     for index, cell in enumerate(cells):
-        status = blamed.get(index) or raw.problems.get(index, (RunStatus.OK, ""))[0]
+        status = (blamed or {}).get(index) or raw.problems.get(index, (RunStatus.OK, ""))[0]
         times = raw.times_s.get(index, ()) if status.is_timed else ()
         if times or not status.is_timed:
-            yield Measurement(cell.instance, cell.configuration, launch, status, times)
+            found.append(Measurement(cell.instance, cell.configuration, launch, status, times))
+    return tuple(found)
 
 
 def save_cells(path: Path, cells: Sequence[Cell], launch: str) -> None:
@@ -240,11 +236,15 @@ class Stop(StrEnum):
 
 @dataclass
 class _Seen:
-    """What a raw file and its live file looked like when they last changed, and when that was."""
+    """What a raw file and its live file looked like when they last changed, and when that was.
 
-    state: tuple[int, bytes]
-    since: float
-    in_flight: bool
+    ``read_bytes`` of the raw file were followed; ``in_flight``: its last step has not ended yet.
+    """
+
+    state: tuple[int, bytes] = (-2, b"")
+    since: float = 0.0
+    in_flight: bool = False
+    read_bytes: int = 0
 
 
 class Watcher:
@@ -257,11 +257,7 @@ class Watcher:
     """
 
     def __init__(
-        self,
-        path: Path,
-        plan: LaunchPlan,
-        progress: Callable[[float], None],
-        around_s: float,
+        self, path: Path, plan: LaunchPlan, progress: Callable[[float], None], around_s: float
     ) -> None:
         self.stop: Stop | None = None
         self.begun: tuple[int, ...] = ()
@@ -271,15 +267,17 @@ class Watcher:
         longest_step_s = max((step.max_seconds for step in plan.steps), default=0.0)
         self._patience_s = _SILENCE_S + _STEPS_OF_PATIENCE * longest_step_s
         self._stuck_s = max(_LEAST_STUCK_S, _STEPS_OF_PATIENCE * longest_step_s)
-        allowed_s = plan.budget_s + around_s + _grace_s(plan.budget_s)
+        # it may take so long past its budget to end itself before it is killed
+        grace_s = min(5.0, 0.5 + 0.1 * plan.budget_s)
+        allowed_s = plan.budget_s + around_s + grace_s
         self._deadline = min(self._started + allowed_s, process.latest())
         self._seen: dict[Path, _Seen] = {}
-        self._read_bytes: dict[Path, int] = {}
 
     def __call__(self) -> bool:
         """Return whether the launch may go on; called several times a second."""
         now = time.monotonic()
-        self._look(now)
+        for part in parts(self._path):
+            self._look(part, self._seen.setdefault(part, _Seen()), now)
         self._progress(now - self._started)
         if self._silent_s(now) >= self._patience_s:
             self.stop = Stop.SILENT
@@ -291,23 +289,16 @@ class Watcher:
         """Tell whether what was under way at the end had been so for suspiciously long."""
         return self._silent_s(time.monotonic()) >= self._stuck_s
 
-    def _look(self, now: float) -> None:
-        for part in parts(self._path):
-            state = (_size(part), _start(live_of(part), _HEAD_BYTES))
-            if part not in self._seen or self._seen[part].state != state:
-                self._seen[part] = _Seen(state, now, _in_flight(part))
-                self._follow(part)
-
-    def _follow(self, part: Path) -> None:
-        """Read on, to the last whole line, which visits have begun."""
-        start = self._read_bytes.get(part, 0)
-        try:
-            with part.open("rb") as stream:
-                stream.seek(start)
-                text, _, _ = stream.read().rpartition(b"\n")
-        except OSError:
+    def _look(self, part: Path, seen: _Seen, now: float) -> None:
+        size = _size(part)
+        state = size, _read(live_of(part), 0, _HEAD_BYTES)
+        if state == seen.state:
             return
-        self._read_bytes[part] = start + len(text)
+        tail = _read(part, max(0, size - _TAIL_BYTES))
+        seen.state, seen.since, seen.in_flight = state, now, _in_flight(tail, size)
+        # read on, to the last whole line, which visits have begun
+        text, _, _ = _read(part, seen.read_bytes).rpartition(b"\n")
+        seen.read_bytes += len(text)
         # a cell that is visited again goes to the end
         latest = [int(index) for index in reversed(_BEGINS.findall(text))]
         self.begun = tuple(dict.fromkeys([*latest, *reversed(self.begun)]))[::-1]
@@ -320,11 +311,6 @@ class Watcher:
         return max((now - s.since for s in self._seen.values() if s.in_flight), default=latest)
 
 
-def _grace_s(budget_s: float) -> float:
-    """Return how long past its budget a launch may take to end itself before it is killed."""
-    return min(5.0, 0.5 + 0.1 * budget_s)
-
-
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
@@ -332,22 +318,18 @@ def _size(file: Path) -> int:
         return -1
 
 
-def _start(file: Path, length: int) -> bytes:
+def _read(file: Path, start: int, length: int = -1) -> bytes:
     try:
         with file.open("rb") as stream:
+            stream.seek(start)
             return stream.read(length)
     except OSError:
         return b""
 
 
-def _in_flight(part: Path) -> bool:
+def _in_flight(tail: bytes, size: int) -> bool:
     """Tell whether the last step that began has not ended yet."""
-    try:
-        with part.open("rb") as stream:
-            stream.seek(max(0, _size(part) - _TAIL_BYTES))
-            lines = stream.read().splitlines()
-    except OSError:
-        return False
+    lines = tail.splitlines()
     kinds = [line[:2] for line in lines if line[:2] in (b"s ", b"e ") or line[:4] == b"end "]
     # a step's own repetitions may be more than what was read; its end comes right behind them
-    return kinds[-1] == b"s " if kinds else _size(part) > _TAIL_BYTES
+    return kinds[-1] == b"s " if kinds else size > _TAIL_BYTES

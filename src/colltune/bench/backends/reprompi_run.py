@@ -31,26 +31,6 @@ _MOST_ELEMENTS = 2**31 - 2  # mpibenchmark asserts that all counts are less than
 # measures offsets alone, as the default of later releases does; linear models take seconds per job
 _OFFSETS = ("--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20")
 _ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
-_REDUCING = frozenset(
-    {
-        Collective.ALLREDUCE,
-        Collective.EXSCAN,
-        Collective.REDUCE,
-        Collective.REDUCE_SCATTER,
-        Collective.REDUCE_SCATTER_BLOCK,
-        Collective.SCAN,
-    }
-)
-_BLOCK_PER_RANK = frozenset(
-    {
-        Collective.ALLGATHER,
-        Collective.ALLTOALL,
-        Collective.GATHER,
-        Collective.REDUCE_SCATTER,
-        Collective.REDUCE_SCATTER_BLOCK,
-        Collective.SCATTER,
-    }
-)
 
 
 class Mode(StrEnum):
@@ -95,7 +75,7 @@ class Job:
 def elements_of(instance: Instance) -> Elements:
     """Return integers for a reduction of whole integers, else bytes."""
     whole = instance.msize_bytes % INTEGERS.size_bytes == 0
-    return INTEGERS if instance.collective in _REDUCING and whole else BYTES
+    return INTEGERS if instance.collective.reduces and whole else BYTES
 
 
 def why_not(instance: Instance) -> str:
@@ -110,7 +90,8 @@ def why_not(instance: Instance) -> str:
     size_bytes = elements_of(instance).size_bytes
     if instance.msize_bytes % (size_bytes * _ranks_sharing(instance)):
         return f"mpibenchmark scatters equal blocks only, and {nprocs} processes cannot have them"
-    blocks = nprocs if collective in _BLOCK_PER_RANK else 1
+    scattered = collective.has_block_per_rank or collective is Collective.REDUCE_SCATTER
+    blocks = nprocs if scattered else 1
     if asked_bytes(instance) // size_bytes * blocks > _MOST_ELEMENTS:
         return "the buffer has more elements than mpibenchmark can count"
     return ""
@@ -313,24 +294,20 @@ class Attempt:
 
     def measurements(self, launch: str) -> tuple[Measurement, ...]:
         """Return one measurement per cell that was timed, refused or is to blame."""
-        blamed = {self.suspect: _BLAME[self.ending]} if self.suspect else {}
+        # a cell without a repetition is one that mpibenchmark does not have
+        whole = self.output is not None and self.output.complete
+        refuses = whole and self.request.mode is not Mode.CLOCKS
         found = []
         for cell in self.request.cells:
             times_s = _times_s(self.output, cell)
-            status = blamed.get(cell, RunStatus.OK)
-            if status is RunStatus.OK and not times_s and self._refused:
-                status = RunStatus.NOT_APPLICABLE
-            if status is not RunStatus.OK or times_s:
-                times_s = times_s if status is RunStatus.OK else ()
-                measured = (cell.instance, cell.configuration, launch, status, times_s)
-                found.append(Measurement(*measured))
+            status = RunStatus.NOT_APPLICABLE if refuses and not times_s else RunStatus.OK
+            if cell == self.suspect:
+                status, times_s = _BLAME[self.ending], ()
+            if times_s or status is not RunStatus.OK:
+                found.append(
+                    Measurement(cell.instance, cell.configuration, launch, status, times_s)
+                )
         return tuple(found)
-
-    @property
-    def _refused(self) -> bool:
-        """Whether a cell without a repetition is one that mpibenchmark does not have."""
-        whole = self.output is not None and self.output.complete
-        return whole and self.request.mode is not Mode.CLOCKS
 
 
 def judged(request: Request, outcome: process.Outcome, output_path: Path, watch: Watch) -> Attempt:
@@ -367,11 +344,10 @@ def salvaged(
     output: ReproMpiOutput | None, cells: Sequence[Cell], launch: str
 ) -> tuple[Measurement, ...]:
     """Return the cells of a killed launch that were timed."""
-    timed = [(cell, _times_s(output, cell)) for cell in cells]
     return tuple(
         Measurement(cell.instance, cell.configuration, launch, RunStatus.OK, times_s)
-        for cell, times_s in timed
-        if times_s
+        for cell in cells
+        if (times_s := _times_s(output, cell))
     )
 
 
