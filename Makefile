@@ -15,23 +15,22 @@ FAIR =
 RUN =
 export PYTHON RUN
 
-.PHONY: tune test checks beside test-mpi test-foreign setup lint bench cluster cluster-down docs man dist lock
+.PHONY: tune test unit test-all test-mpi test-foreign setup lint bench cluster cluster-down docs man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
 	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
 
-# tests that start other programs wait for them often; the rest is done meanwhile
-BESIDE := tests/integration tests/docs tests/extension tests/packaging tests/plots
+# in minutes: all that needs nothing but Python, a C compiler and make
 test: setup
-	$(MAKE) --no-print-directory -j2 checks beside
+	$(MAKE) --no-print-directory -j2 lint unit
 
-checks:
-	$(MAKE) --no-print-directory lint
-	.venv/bin/python -m pytest $(BESIDE:%=--ignore=%)
+unit: setup
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-beside: setup
-	.venv/bin/python -m pytest -p no:cacheprovider $(BESIDE)
+# the rest: real MPIs, Slurm, a browser, documentation, notebooks, wheels, as far as they are here
+test-all: setup
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -m slow
 
 # installs the MPIs that the integration tests can use into .mpi, then runs those tests on each
 test-mpi: setup

@@ -19,3 +19,19 @@ def entered() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
+
+
+# their tests start MPI programs, Slurm, browsers, builds: `make test-all` runs them
+_SLOW = ("integration", "docs", "extension", "packaging", "foreign", "test_notebooks.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow folders, and keep each file's tests together; those on real MPIs run one by one."""
+    here = Path(__file__).parent
+    for item in items:
+        first, *rest = item.path.relative_to(here).parts
+        starts_r = "mgcv" in item.nodeid
+        if starts_r or (first in _SLOW and not item.get_closest_marker("quick")):
+            item.add_marker(pytest.mark.slow)
+        alone = "integration" if first == "integration" else "/".join((first, *rest))
+        item.add_marker(pytest.mark.xdist_group(alone))

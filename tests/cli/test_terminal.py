@@ -16,6 +16,8 @@ from colltune.models.bundle import load
 from tests.cli.on_terminal import Session
 from tests.cli.verb_examples import CAMPAIGN
 
+pytestmark = pytest.mark.slow
+
 SLOW = (sys.executable, Path(__file__).with_name("slow_colltune.py"))
 _IN_LAUNCH_2 = re.compile(r"bcast \w+, (8|64) B on \dx2 \(launch 2, \w+\)")
 QUICK = (sys.executable, "-m", "colltune.cli")

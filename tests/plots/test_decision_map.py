@@ -9,9 +9,9 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
+from colltune.plot_data.maps import Over, decided, measured
+from colltune.plot_data.pick import Pick
 from colltune.plots import decision_map
-from colltune.plots.data.maps import Over, decided, measured
-from colltune.plots.data.pick import Pick
 from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import LARGE, NODES, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, panels

@@ -9,8 +9,8 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
+from colltune.plot_data.pick import Pick
 from colltune.plots import regret
-from colltune.plots.data.pick import Pick
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import legends, lines, panels
 

@@ -10,10 +10,9 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.plot_data.pick import Pick, spread_shapes
+from colltune.plot_data.runtimes import predicted
 from colltune.plots import decision_map, runtime_curves
-from colltune.plots.data.pick import Pick
-from colltune.plots.data.runtimes import predicted
-from colltune.plots.data.thinning import spread_shapes
 from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, lines, panels

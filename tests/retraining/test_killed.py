@@ -10,10 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from colltune.errors import NOTHING_NEW
 from colltune.registry import Registry
 from tests.retraining import kill_points
 from tests.retraining.site import SHAPES, launch, retrain, site_of
+
+pytestmark = pytest.mark.slow
 
 SLOT = "openmpi-4.1.4"
 _EVERY = 18

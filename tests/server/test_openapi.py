@@ -17,6 +17,8 @@ from schemathesis.engine import events
 from colltune.server.app import create_app
 from tests.server import writable
 
+pytestmark = pytest.mark.slow
+
 _EXAMPLES = int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "3"))
 _CANNOT_DESCRIBE = {
     # whether a text is a tidy CSV, a file format of that library, or a folder without ..

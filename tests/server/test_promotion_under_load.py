@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from colltune.models.bundle import load
 from colltune.models.fitting import fit
 from colltune.registry import Registry
 from tests.models.machines import measured
 from tests.server.load import Load
 from tests.server.serving_process import PATIENCE_S, Server
+
+pytestmark = pytest.mark.slow
 
 PATH = "/v1/config/openmpi/4.1.4?nodes=4&ppn=4"
 SETTINGS = {"COLLTUNE_SERVER_POLL_S": "0.2"}

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from colltune.cli.console import Progress
     from colltune.cli.plot_source import Asked
     from colltune.models.guard import Guard
-    from colltune.plots.data.maps import Maps
-    from colltune.plots.data.regrets import Regrets
-    from colltune.plots.data.runtimes import Runtimes
+    from colltune.plot_data.maps import Maps
+    from colltune.plot_data.regrets import Regrets
+    from colltune.plot_data.runtimes import Runtimes
     from colltune.selector.argmin import ModelSelector
 
 plot = typer.Typer(
@@ -118,7 +118,7 @@ def map_(
     """
     from colltune.cli.console import progress
     from colltune.cli.plot_source import asked
-    from colltune.plots.data import maps
+    from colltune.plot_data import maps
     from colltune.plots.decision_map import draw
 
     upwards = maps.Over(over.value) if over else None
@@ -175,7 +175,7 @@ def curves_(
     """
     from colltune.cli.console import progress
     from colltune.cli.plot_source import asked
-    from colltune.plots.data import runtimes
+    from colltune.plot_data import runtimes
     from colltune.plots.runtime_curves import draw
 
     with progress("reading", quiet=quiet or json) as shown:
@@ -262,7 +262,7 @@ def regret_(
 
 def _judged(part: Asked, chooser: ModelSelector) -> Regrets:
     from colltune.errors import DataError
-    from colltune.plots.data.regrets import of_bundle
+    from colltune.plot_data.regrets import of_bundle
 
     if part.dataset is None:
         raise DataError("regret is measured, and a bundle has no measurements: give --data")
@@ -278,7 +278,7 @@ def _held_out(
     jobs: int | None,
     shown: Progress,
 ) -> Regrets:
-    from colltune.plots.data.regrets import held_out
+    from colltune.plot_data.regrets import held_out
 
     return held_out(
         part.measured,

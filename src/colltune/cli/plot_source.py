@@ -11,7 +11,7 @@ from colltune.cli.options import parse_counts, parse_pairs, parse_shape
 from colltune.domain import parse_collective
 from colltune.errors import DataError
 from colltune.files.remote import url_of
-from colltune.plots.data.pick import Pick
+from colltune.plot_data.pick import Pick
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset

@@ -19,15 +19,7 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
-from colltune.plots import panels as layout
-from colltune.plots.algorithm_styles import (
-    DEFAULT,
-    OTHER,
-    AlgorithmStyles,
-    Style,
-    algorithm_legend,
-)
-from colltune.plots.data.maps import (
+from colltune.plot_data.maps import (
     ChoiceMap,
     Field,
     Maps,
@@ -37,8 +29,15 @@ from colltune.plots.data.maps import (
     measured,
     runs,
 )
-from colltune.plots.data.pick import ALL, Pick
-from colltune.plots.data.thinning import spread
+from colltune.plot_data.pick import ALL, Pick, spread
+from colltune.plots import panels as layout
+from colltune.plots.algorithm_styles import (
+    DEFAULT,
+    OTHER,
+    AlgorithmStyles,
+    Style,
+    algorithm_legend,
+)
 from colltune.selector.argmin import ModelSelector
 
 _MOST_ROW_LABELS = 16

@@ -6,7 +6,7 @@ from functools import cache
 
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from colltune.report.html.wording import bytes_text, printable, time_text
+from colltune.text import bytes_text, printable, time_text
 
 _LONGEST = 26
 

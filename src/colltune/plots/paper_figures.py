@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from colltune.domain import Configuration
 from colltune.evaluation import Evaluation
 from colltune.evaluation.paper import PaperDataset
-from colltune.plots.data.thinning import spread
+from colltune.plot_data.pick import spread
 from colltune.plots.lettering import plain
 from colltune.plots.saving import saved
-from colltune.report.html.wording import bytes_text
+from colltune.text import bytes_text
 
 _MOST_PANELS = 30
 _MOST_RATIO = 20.0

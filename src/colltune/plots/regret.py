@@ -14,10 +14,10 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
+from colltune.plot_data import regrets
+from colltune.plot_data.pick import ALL, Pick
+from colltune.plot_data.regrets import InstanceRegrets, Regrets, geometric_mean
 from colltune.plots import panels as layout
-from colltune.plots.data import regrets
-from colltune.plots.data.pick import ALL, Pick
-from colltune.plots.data.regrets import InstanceRegrets, Regrets, geometric_mean
 from colltune.plots.lettering import plain
 from colltune.selector.argmin import ModelSelector
 

@@ -15,16 +15,16 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
-from colltune.plots import panels as layout
-from colltune.plots.algorithm_styles import AlgorithmStyles, algorithm_legend
-from colltune.plots.data.pick import ALL, Pick
-from colltune.plots.data.runtimes import (
+from colltune.plot_data.pick import ALL, Pick
+from colltune.plot_data.runtimes import (
     Line,
     Runtimes,
     ShapeRuntimes,
     measured,
     predicted,
 )
+from colltune.plots import panels as layout
+from colltune.plots.algorithm_styles import AlgorithmStyles, algorithm_legend
 from colltune.selector.argmin import ModelSelector
 
 _DEFAULT, _CHOSEN, _THIN, _OUTSIDE = "#d55e00", "black", "0.72", "0.93"

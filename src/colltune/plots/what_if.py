@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from colltune.domain import Instance, Shape
-from colltune.report.html.wording import bytes_text
+from colltune.text import bytes_text
 
 if TYPE_CHECKING:
     from colltune.decisions import Prediction

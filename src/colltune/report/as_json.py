@@ -11,15 +11,14 @@ import numpy as np
 
 from colltune.domain import Configuration, Shape
 from colltune.models.bundle import Bundle
-from colltune.report.calibration import Errors, gain_bins
-from colltune.report.curves import Curve
-from colltune.report.figures import CollectiveFigures, Figures
-from colltune.report.measured import Comparison
-from colltune.report.summaries import (
+from colltune.plot_data.measured import Comparison, Errors, gain_bins
+from colltune.plot_data.runtimes import Curve
+from colltune.plot_data.summaries import (
     decision_runs,
     reason_counts,
     usages,
 )
+from colltune.report.figures import CollectiveFigures, Figures
 
 
 def as_json(found: Figures) -> dict[str, Any]:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from colltune.dataset import PerformanceDataset
-from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.report.calibration import Errors
-from colltune.report.curves import Curve, curves
-from colltune.report.decisions import DecisionMap, decision_map
-from colltune.report.held_out import HeldOut, leave_node_counts_out, node_counts
-from colltune.report.measured import Comparison, compare
-from colltune.report.summaries import ShapeGain, shape_gains
+from colltune.models.cells import CellMatrix
+from colltune.models.learners import learner_entry
+from colltune.plot_data.decisions import DecisionMap, decision_map
+from colltune.plot_data.measured import Comparison, Errors, comparable_cells, compare
+from colltune.plot_data.runtimes import Curve, curves
+from colltune.plot_data.summaries import ShapeGain, shape_gains
 from colltune.selector.argmin import ModelSelector
 
 if TYPE_CHECKING:
     # the service has nothing that fits
     from colltune.models.fitting import Progress
+
+
+LEAST_NODE_COUNTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Decisions and errors on node counts each of which the models had not seen."""
+
+    comparison: Comparison
+    errors: Errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,28 +85,7 @@ def figures(
     jobs: int | None = None,
     progress: Progress = lambda _done, _total, _next: None,
 ) -> Figures:
-    """Gather the figures of `bundle`, beside the measurements of `dataset` if there are any.
-
-    Parameters
-    ----------
-    bundle
-        Fitted models.
-    dataset
-        Measurements of the same context; the statistic that the bundle learned is compared.
-    held_out
-        Whether to fit again without each node count of `dataset`.
-    jobs
-        Processes at most for that, as for `colltune.models.fitting.fit`.
-    progress
-        Called as ``progress(done, total, next)``, counting collectives and fits.
-
-    Raises
-    ------
-    DataError
-        If `dataset` is of another context, lacks the bundle's objective, or has nothing to compare.
-    BundleError
-        If a model predicts no number.
-    """
+    """Gather the figures of `bundle`, beside the measurements of `dataset` if there are any."""
     matrices = {} if dataset is None else comparable_cells(bundle, dataset)
     measured = {c: m for c, m in matrices.items() if c in bundle.collectives}
     fits = sum(len(node_counts(m)) for m in measured.values()) if held_out else 0
@@ -145,24 +137,51 @@ def _of_collective(
     )
 
 
-def comparable_cells(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
-    """Return the cells of `dataset` as `bundle` learned such ones, by collective.
+def node_counts(cells: CellMatrix) -> tuple[int, ...]:
+    """Return the node counts that can be left out one at a time: none if there are fewer than 3."""
+    counts = tuple(np.unique(cells.nodes).tolist())
+    return counts if len(counts) >= LEAST_NODE_COUNTS else ()
 
-    Raises
-    ------
-    DataError
-        If `dataset` is of another context, lacks the bundle's objective, or has nothing to compare.
-    """
-    if dataset.context != bundle.context:
-        raise DataError(
-            f"the data are of another context than the bundle: {dataset.context}, while the bundle"
-            f" learned {bundle.context}; give data of the same context, or fit a bundle to these"
+
+def leave_node_counts_out(
+    bundle: Bundle,
+    cells: CellMatrix,
+    *,
+    guard: bool = True,
+    jobs: int | None = None,
+    step: Callable[[], None] = lambda: None,
+) -> HeldOut | None:
+    """Fit the collective's learner again without each node count and look at that one."""
+    parts = []
+    for count in node_counts(cells):
+        held_out = cells.nodes == count
+        selector = _fitted_without(bundle, cells, held_out, guard, jobs)
+        if selector is not None:
+            tested = cells.rows(held_out)
+            model = selector.bundle.model(cells.collective)
+            parts.append(HeldOut(compare(selector, tested), Errors.of(model, tested)))
+        step()
+    if not parts:
+        return None
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = HeldOut(whole.comparison.merged(part.comparison), whole.errors.merged(part.errors))
+    return whole
+
+
+def _fitted_without(
+    bundle: Bundle, cells: CellMatrix, held_out: NDArray[np.bool_], guard: bool, jobs: int | None
+) -> ModelSelector | None:
+    # the service makes reports without fitting, where there is nothing to fit with
+    from colltune.models.fitting import fit_cells  # noqa: PLC0415
+
+    model = bundle.model(cells.collective)
+    learner_entry(model.learner)
+    part = {cells.collective: cells.rows(~held_out)}
+    try:
+        fitted = fit_cells(
+            bundle.context, part, model.learner, feature_set=model.feature_set, jobs=jobs
         )
-    matrices = cell_matrices(dataset, parse_objective(bundle.objective))
-    if not set(matrices) & set(bundle.collectives):
-        has = ", ".join(matrices) or "nothing that was measured well"
-        raise DataError(
-            f"the data have {has}, and the bundle has models of {', '.join(bundle.collectives)}:"
-            " nothing to compare"
-        )
-    return matrices
+    except DataError:
+        return None
+    return ModelSelector(fitted, guard=guard)

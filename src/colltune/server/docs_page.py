@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from colltune.report.html.markup import Markup, element, folded, joined, table
+from colltune.report.markup import Markup, element, folded, joined, table
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """

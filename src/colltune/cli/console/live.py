@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from colltune.cli.console import terminal
 from colltune.cli.console.drawing import ASCII, UNICODE, View, drawn
 from colltune.errors import Interrupted
-from colltune.report.html.wording import printable
+from colltune.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TextIO
 
 from colltune.cli.console.terminal import takes_colours
-from colltune.report.html.wording import bytes_text, printable, time_text
+from colltune.text import bytes_text, printable, time_text
 
 __all__ = [
     "Mark",

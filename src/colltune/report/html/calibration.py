@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from colltune.report.calibration import Calibration, Errors, GainBin, gain_bins
-from colltune.report.figures import CollectiveFigures
-from colltune.report.held_out import LEAST_NODE_COUNTS
+from colltune.plot_data.measured import Calibration, Comparison, Errors, GainBin, Summary, gain_bins
+from colltune.report.figures import LEAST_NODE_COUNTS, CollectiveFigures
 from colltune.report.html.lines import MOST_POINTS, calibration_picture, gain_scatter
-from colltune.report.html.markup import (
+from colltune.report.markup import (
     Child,
     Markup,
     beside,
@@ -17,7 +16,6 @@ from colltune.report.html.markup import (
     joined,
     table,
 )
-from colltune.report.measured import Comparison, Summary
 
 _UNKNOWN = "–"
 

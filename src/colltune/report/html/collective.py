@@ -7,8 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from colltune.models.bundle import Bundle
-from colltune.report.curves import Curve
-from colltune.report.decisions import DecisionMap
+from colltune.plot_data.decisions import DecisionMap
+from colltune.plot_data.runtimes import Curve
+from colltune.plot_data.summaries import (
+    DecisionRun,
+    ShapeGain,
+    decision_runs,
+    reason_counts,
+    usages,
+)
 from colltune.report.figures import CollectiveFigures
 from colltune.report.html.calibration import calibration_part, percent
 from colltune.report.html.lines import gain_ranges, line_key, runtime_panel
@@ -19,7 +26,15 @@ from colltune.report.html.maps import (
     ranks,
     short,
 )
-from colltune.report.html.markup import (
+from colltune.report.html.style import (
+    GAINS,
+    algorithm_style,
+    gain_style,
+    swatch,
+    why_letter,
+    why_style,
+)
+from colltune.report.markup import (
     Child,
     Markup,
     beside,
@@ -29,22 +44,7 @@ from colltune.report.html.markup import (
     joined,
     table,
 )
-from colltune.report.html.style import (
-    GAINS,
-    algorithm_style,
-    gain_style,
-    swatch,
-    why_letter,
-    why_style,
-)
-from colltune.report.html.wording import bytes_text, time_text
-from colltune.report.summaries import (
-    DecisionRun,
-    ShapeGain,
-    decision_runs,
-    reason_counts,
-    usages,
-)
+from colltune.text import bytes_text, time_text
 
 _MOST_PANELS = 9
 _OPEN_UP_TO = 16

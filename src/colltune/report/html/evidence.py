@@ -9,7 +9,7 @@ from typing import Any
 
 from colltune.domain import Collective
 from colltune.models.bundle import Bundle
-from colltune.report.html.markup import Child, Markup, element, joined, table
+from colltune.report.markup import Child, Markup, element, joined, table
 
 _LEARNERS = "learners"
 _MEANINGS = {

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.models.guard import HARM
-from colltune.report.calibration import PROMISED, Calibration
-from colltune.report.curves import Curve
+from colltune.plot_data.measured import PROMISED, Calibration, Comparison
+from colltune.plot_data.runtimes import Curve
+from colltune.plot_data.summaries import ShapeGain
 from colltune.report.html.maps import octaves
-from colltune.report.html.markup import Markup, element, svg
-from colltune.report.html.wording import bytes_text
-from colltune.report.measured import Comparison
-from colltune.report.summaries import ShapeGain
+from colltune.report.markup import Markup, element, svg
+from colltune.text import bytes_text
 
 Numbers = NDArray[np.float64]
 MOST_POINTS = 600

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import Configuration
-from colltune.report.decisions import REASONS, DecisionMap, Run
-from colltune.report.grid import Grid
-from colltune.report.html.markup import Markup, element, svg
+from colltune.plot_data.decisions import REASONS, DecisionMap, Grid, Run
 from colltune.report.html.style import (
     GAINS,
     algorithm_style,
@@ -20,7 +18,8 @@ from colltune.report.html.style import (
     why_letter,
     why_style,
 )
-from colltune.report.html.wording import bytes_text
+from colltune.report.markup import Markup, element, svg
+from colltune.text import bytes_text
 
 _COLUMN, _GAP, _OCTAVE = 21.0, 12.0, 13.0
 _LEFT, _TOP, _BELOW = 62.0, 8.0, 62.0

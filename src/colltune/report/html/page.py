@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from colltune import __version__
 from colltune.models.bundle import Bundle
+from colltune.plot_data.summaries import predicted_gain
 from colltune.report.figures import CollectiveFigures, Figures
 from colltune.report.html.calibration import percent
 from colltune.report.html.collective import collective_section
 from colltune.report.html.evidence import general_evidence
-from colltune.report.html.markup import Child, Markup, element, folded, joined, table
 from colltune.report.html.style import STYLE, definitions
-from colltune.report.summaries import predicted_gain
+from colltune.report.markup import Child, Markup, element, folded, joined, table
 
 _UNKNOWN = "–"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

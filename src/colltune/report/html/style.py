@@ -6,8 +6,8 @@ gains is viridis; a pattern and a number or letter stand for the same.
 
 from __future__ import annotations
 
-from colltune.report.decisions import Why
-from colltune.report.html.markup import Markup, element
+from colltune.plot_data.decisions import Why
+from colltune.report.markup import Markup, element
 
 _ALGORITHMS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
 _HATCHES = (

@@ -9,8 +9,8 @@ from string import ascii_uppercase
 import numpy as np
 
 from colltune.domain import Collective, Configuration
-from colltune.report.decisions import REASONS, DecisionMap, Why, decision_map
-from colltune.report.summaries import predicted_gain
+from colltune.plot_data.decisions import REASONS, DecisionMap, Why, decision_map
+from colltune.plot_data.summaries import predicted_gain
 from colltune.selector.argmin import ModelSelector
 from colltune.server.views.schemas import ConfigurationView, MapRow, MapView, ReasonView
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from colltune.domain import Configuration, Instance
 from colltune.errors import LibraryError
-from colltune.report.decisions import bounds
+from colltune.plot_data.decisions import bounds
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.configuration import LARGEST_ELEMENT_BYTES, Target
 from colltune.server.views.decisions import digits, short

@@ -15,10 +15,18 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
 from colltune.evaluation.folds import Source
 from colltune.models.cells import CellMatrix
-from colltune.plots.data.pick import ALL, Pick, beside, picked
-from colltune.plots.data.thinning import MOST_ROWS, notes_on, panels_each, spread
-from colltune.report.decisions import decision_map
-from colltune.report.figures import comparable_cells
+from colltune.plot_data.decisions import decision_map
+from colltune.plot_data.measured import comparable_cells
+from colltune.plot_data.pick import (
+    ALL,
+    MOST_ROWS,
+    Pick,
+    beside,
+    notes_on,
+    panels_each,
+    picked,
+    spread,
+)
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.whole_table import NOT_SLOWER
 
@@ -133,28 +141,7 @@ def decided(
     allocation_of: Mapping[str, str] | None = None,
     over: Over | None = None,
 ) -> Maps:
-    """Return what `selector` decides on and around what its bundle was fitted to.
-
-    Parameters
-    ----------
-    selector
-        Decides; its guard says how cautiously.
-    pick
-        Which collectives, and which shapes, measured or not.
-    dataset
-        Measurements of the same context, whose fastest configurations become ``points``.
-    allocation_of
-        The allocation of each of its launches, by default one of its own.
-    over
-        What is upwards.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or `dataset` cannot be compared.
-    BundleError
-        If a model predicts no number.
-    """
+    """Return what `selector` decides on and around what its bundle was fitted to."""
     bundle = selector.bundle
     found = []
     for collective in pick.of_collectives(bundle.collectives):
@@ -182,24 +169,6 @@ def measured(
 
     The noise is 1.96 standard deviations of the ratio of the two times as far as the data tell it
     (`colltune.dataset.noise`), and at least 2 %.
-
-    Parameters
-    ----------
-    dataset
-        The measurements.
-    pick
-        Which of them.
-    objective
-        The statistic of the repetitions that is compared.
-    allocation_of
-        The allocation of each launch, by default one of its own.
-    over
-        What is upwards.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or nothing was measured well.
     """
     source = Source(dataset, allocation_of, objective=objective, judged_by=objective)
     cells = picked(source.matrices, pick)

@@ -11,11 +11,11 @@ import numpy as np
 
 from colltune.decisions import Interval
 from colltune.domain import Configuration, Shape
-from colltune.report.decisions import REASONS, DecisionMap, Why
+from colltune.plot_data.decisions import REASONS, DecisionMap, Why
 
 if TYPE_CHECKING:
     # they bring pandas, which a service would load for nothing
-    from colltune.report.measured import Comparison, Summary
+    from colltune.plot_data.measured import Comparison, Summary
 
 
 @dataclass(frozen=True)

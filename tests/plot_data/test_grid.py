@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltune.domain import Collective, Shape
 from colltune.models.cells import cell_matrices
 from colltune.models.coverage import Coverage
-from colltune.report.grid import MOST_SHAPES, Grid
+from colltune.plot_data.decisions import MOST_SHAPES, Grid
 from tests.models.machines import MSIZES, measured
 
 

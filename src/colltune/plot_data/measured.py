@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective, Configuration
-from colltune.models.cells import CellMatrix
+from colltune.errors import DataError
+from colltune.models.bundle import Bundle
+from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.guard import HARM
-from colltune.report.decisions import REASONS, bounds, reasons
+from colltune.models.runtime_model import CollectiveModel
+from colltune.plot_data.decisions import REASONS, bounds, reasons
 from colltune.selector.argmin import Decisions, ModelSelector
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+GAIN_BINS = (0.0, 1.1, 1.2, 1.5, 2.0, 4.0, np.inf)
+PROMISED = 0.9
+"""Share of measured times that an interval is to hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +126,23 @@ class Summary:
     mean_regret: float | None
 
 
+def comparable_cells(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
+    """Return the cells of `dataset` as `bundle` learned such ones, by collective."""
+    if dataset.context != bundle.context:
+        raise DataError(
+            f"the data are of another context than the bundle: {dataset.context}, while the bundle"
+            f" learned {bundle.context}; give data of the same context, or fit a bundle to these"
+        )
+    matrices = cell_matrices(dataset, parse_objective(bundle.objective))
+    if not set(matrices) & set(bundle.collectives):
+        has = ", ".join(matrices) or "nothing that was measured well"
+        raise DataError(
+            f"the data have {has}, and the bundle has models of {', '.join(bundle.collectives)}:"
+            " nothing to compare"
+        )
+    return matrices
+
+
 def _gains(decisions: Decisions, default_column: int | None) -> Numbers:
     """Return the predicted gain of n choices, 1 where the default is kept or unknown."""
     if default_column is None:
@@ -132,13 +158,7 @@ def _geometric_mean(values: Numbers) -> float | None:
 
 
 def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
-    """Return what `selector` decides on the instances of `cells`, with what was measured there.
-
-    Raises
-    ------
-    BundleError
-        As `ModelSelector.decide`.
-    """
+    """Return what `selector` decides on the instances of `cells`, with what was measured there."""
     collective, model = cells.collective, selector.bundle.model(cells.collective)
     portfolio = selector.portfolio(collective)
     decisions = selector.decide(collective, cells.nodes, cells.ppn, cells.msize_bytes)
@@ -164,3 +184,125 @@ def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
         decisions.forecast.extrapolated,
         np.array([pair in shapes for pair in pairs], np.bool_),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """N measured times beside their predicted intervals, each field (N).
+
+    ``log_error`` is log(measured / predicted), ``below`` and ``above`` where the measured time is
+    outside the 90 % interval.
+    """
+
+    nodes: Integers
+    log_error: Numbers
+    below: NDArray[np.bool_]
+    above: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: CollectiveModel, cells: CellMatrix) -> Errors:
+        """Predict all measured cells whose configuration `model` knows."""
+        forecast = model.forecast(cells.nodes, cells.ppn, cells.msize_bytes)
+        pairs = [
+            (i, model.configurations.index(c))
+            for i, c in enumerate(cells.configurations)
+            if c in model.configurations
+        ]
+        at, columns = (
+            np.array(v, np.int64) for v in (zip(*pairs, strict=True) if pairs else ((), ()))
+        )
+        measured_s = cells.time_s[:, at]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors = np.log(measured_s / forecast.time_s[:, columns])
+        known = np.isfinite(errors)
+        nodes = np.broadcast_to(cells.nodes[:, None], measured_s.shape)
+        return cls(
+            nodes[known],
+            errors[known],
+            (measured_s < forecast.lower_s[:, columns])[known],
+            (measured_s > forecast.upper_s[:, columns])[known],
+        )
+
+    def merged(self, other: Errors) -> Errors:
+        """Return both together."""
+        return Errors(
+            np.concatenate([self.nodes, other.nodes]),
+            np.concatenate([self.log_error, other.log_error]),
+            np.concatenate([self.below, other.below]),
+            np.concatenate([self.above, other.above]),
+        )
+
+    def by_nodes(self) -> tuple[Calibration, ...]:
+        """Return the figures of each node count, ascending."""
+        return tuple(self._of(int(count), self.nodes == count) for count in np.unique(self.nodes))
+
+    def all(self) -> Calibration:
+        """Return the figures of all node counts together."""
+        return self._of(None, np.ones(len(self.nodes), np.bool_))
+
+    def _of(self, nodes: int | None, rows: NDArray[np.bool_]) -> Calibration:
+        n = int(rows.sum())
+        if not n:
+            return Calibration(nodes, 0, None, None, None, None)
+        below, above = float(self.below[rows].mean()), float(self.above[rows].mean())
+        typical = float(np.exp(np.median(np.abs(self.log_error[rows]))))
+        return Calibration(nodes, n, max(0.0, 1.0 - below - above), below, above, typical)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Of ``times`` measured on ``nodes`` (None: all), the shares inside, below and above.
+
+    ``typical_factor`` is the median factor between measured and predicted time. Shares and factor
+    are None without times.
+    """
+
+    nodes: int | None
+    times: int
+    inside: float | None
+    below: float | None
+    above: float | None
+    typical_factor: float | None
+
+
+@dataclass(frozen=True)
+class GainBin:
+    """Replaced decisions whose predicted gain lies from ``first`` to below ``last``.
+
+    ``median_predicted`` and ``median_measured`` are gains, ``slower_share`` the share more than 5 %
+    slower than the default, ``above_bound_share`` the share of those with a stated lower bound
+    whose measured gain reaches it, None if no bound is stated.
+    """
+
+    first: float
+    last: float
+    decisions: int
+    median_predicted: float
+    median_measured: float
+    slower_share: float
+    above_bound_share: float | None
+
+
+def gain_bins(comparison: Comparison) -> tuple[GainBin, ...]:
+    """Return predicted beside measured gains of replaced decisions, by predicted gain."""
+    measured = comparison.measured_gain
+    known = comparison.replaced & np.isfinite(measured)
+    found = []
+    for first, last in pairwise(GAIN_BINS):
+        rows = known & (comparison.gain >= first) & (comparison.gain < last)
+        if not rows.any():
+            continue
+        bounded = rows & np.isfinite(comparison.bound)
+        reached = measured[bounded] >= comparison.bound[bounded]
+        found.append(
+            GainBin(
+                first,
+                last,
+                int(rows.sum()),
+                float(np.median(comparison.gain[rows])),
+                float(np.median(measured[rows])),
+                float((measured[rows] < 1 / HARM).mean()),
+                float(reached.mean()) if bounded.any() else None,
+            )
+        )
+    return tuple(found)

@@ -10,11 +10,10 @@ import pytest
 from colltune.domain import Collective, Instance
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
-from colltune.report.calibration import Errors, gain_bins
-from colltune.report.curves import curves
-from colltune.report.decisions import decision_map
-from colltune.report.held_out import leave_node_counts_out, node_counts
-from colltune.report.measured import compare
+from colltune.plot_data.decisions import decision_map
+from colltune.plot_data.measured import Errors, compare, gain_bins
+from colltune.plot_data.runtimes import curves
+from colltune.report.figures import leave_node_counts_out, node_counts
 from colltune.selector.argmin import ModelSelector
 from tests.models.machines import measured
 

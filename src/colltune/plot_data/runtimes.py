@@ -14,11 +14,9 @@ from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, launch_times
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.plots.data.pick import ALL, Pick, beside, picked
-from colltune.plots.data.thinning import notes_on, panels_each, spread_shapes
-from colltune.report.figures import comparable_cells
-from colltune.report.grid import Grid
-from colltune.report.measured import compare
+from colltune.plot_data.decisions import DecisionMap, Grid
+from colltune.plot_data.measured import Comparison, comparable_cells, compare
+from colltune.plot_data.pick import ALL, Pick, beside, notes_on, panels_each, picked, spread_shapes
 from colltune.selector.argmin import ModelSelector
 
 Numbers = NDArray[np.float64]
@@ -172,23 +170,9 @@ class Runtimes:
 def predicted(
     selector: ModelSelector, pick: Pick = ALL, dataset: PerformanceDataset | None = None
 ) -> Runtimes:
-    """Return predicted runtimes of all candidates, of the default and of what `selector` chooses.
+    """Return predicted runtimes of all candidates, of the default and of what is chosen.
 
-    Parameters
-    ----------
-    selector
-        Decides; its guard says how cautiously.
-    pick
-        Which collectives, and which shapes, measured or not; by default those fitted to.
-    dataset
-        Measurements of the same context, which become `Points`.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or `dataset` cannot be compared.
-    BundleError
-        If a model predicts no number.
+    `dataset`, of the same context, becomes `Points`.
     """
     bundle = selector.bundle
     collectives = pick.of_collectives(bundle.collectives)
@@ -207,11 +191,6 @@ def measured(
 
     Times are medians over launches of the `objective` of each launch's repetitions (means for the
     objective mean), intervals reach from the fastest launch to the slowest.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or nothing was measured well.
     """
     cells = picked(cell_matrices(dataset, objective), pick)
     ends = _launch_ends(dataset, objective)
@@ -308,3 +287,72 @@ def _ends_of(
     rows = zip(cells.nodes.tolist(), cells.ppn.tolist(), cells.msize_bytes.tolist(), strict=True)
     found = np.array([[ends.get((*head, *row), unknown) for head in heads] for row in rows])
     return found[:, :, 0], found[:, :, 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One shape's runtimes at M message sizes, seconds, NaN where unknown.
+
+    ``measured`` tells whether they were measured or predicted, ``trained`` whether the shape was
+    fitted to.
+    """
+
+    shape: Shape
+    measured: bool
+    trained: bool
+    msize_bytes: NDArray[np.int64]
+    configurations: tuple[Configuration, ...]
+    default_s: Numbers
+    selected_s: Numbers
+    best_s: Numbers
+
+    @property
+    def default_ratio(self) -> Numbers:
+        """The default's time over the best's."""
+        return self.default_s / self.best_s
+
+    @property
+    def selected_ratio(self) -> Numbers:
+        """The selected configuration's time over the best's."""
+        return self.selected_s / self.best_s
+
+
+def curves(found: DecisionMap, comparison: Comparison | None) -> tuple[Curve, ...]:
+    """Return one curve per shape: those compared if there are any, else the fitted ones."""
+    if comparison is None:
+        return _predicted_curves(found)
+    pairs = sorted(set(zip(comparison.ppn.tolist(), comparison.nodes.tolist(), strict=True)))
+    return tuple(_measured_curve(comparison, Shape(nodes, ppn)) for ppn, nodes in pairs)
+
+
+def _measured_curve(comparison: Comparison, shape: Shape) -> Curve:
+    here = comparison.rows((comparison.nodes == shape.nodes) & (comparison.ppn == shape.ppn))
+    here = here.rows(np.argsort(here.msize_bytes, kind="stable"))
+    return Curve(
+        shape,
+        True,
+        bool(here.trained[0]),
+        here.msize_bytes,
+        tuple(here.portfolio[c] for c in here.chosen.tolist()),
+        here.default_s,
+        here.selected_s,
+        here.best_s,
+    )
+
+
+def _predicted_curves(found: DecisionMap) -> tuple[Curve, ...]:
+    sizes = np.flatnonzero(found.grid.known_size)
+    return tuple(
+        Curve(
+            shape,
+            False,
+            True,
+            found.grid.msize_bytes[sizes],
+            tuple(found.configuration(at, size) for size in sizes.tolist()),
+            found.default_s[at, sizes],
+            found.chosen_s[at, sizes],
+            found.best_s[at, sizes],
+        )
+        for at, shape in enumerate(found.grid.shapes)
+        if found.grid.known[at]
+    )

@@ -11,8 +11,8 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.report.decisions import REASONS, DecisionMap, Why, decision_map
-from colltune.report.summaries import (
+from colltune.plot_data.decisions import REASONS, DecisionMap, Why, decision_map
+from colltune.plot_data.summaries import (
     decision_runs,
     reason_counts,
     shape_gains,

@@ -24,10 +24,9 @@ from colltune.evaluation import (
 from colltune.evaluation.folds import SplitError
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
-from colltune.plots.data.pick import ALL, Pick, beside
-from colltune.plots.data.runtimes import listed
-from colltune.report.figures import comparable_cells
-from colltune.report.measured import Comparison, compare
+from colltune.plot_data.measured import Comparison, comparable_cells, compare
+from colltune.plot_data.pick import ALL, Pick, beside
+from colltune.plot_data.runtimes import listed
 from colltune.selector.argmin import ModelSelector
 
 Numbers = NDArray[np.float64]
@@ -136,32 +135,10 @@ def held_out(  # noqa: PLR0913
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Regrets:
-    """Return regrets of default, single best configuration and learners on what they had not seen.
+    """Return regrets of default, single best configuration and learners on held-out instances.
 
-    Parameters
-    ----------
-    dataset
-        The measurements.
-    pick
-        Which collectives, and which of their instances are shown; learned is from all.
-    learners
-        Names of `LEARNERS`, or ``auto``.
-    split
-        A name of `SPLITS`; by default the first that the data allow: each node count left out
-        once, else each ppn, else each half of the message sizes.
-    guard
-        Whether learners keep the default unless the gain is beyond doubt and noise.
-    objective
-        The statistic of the repetitions that is learned and judged by.
-    jobs
-        Processes at most.
-    progress
-        Called as ``progress(done, total)``.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, nothing can be held out, or a learner is unknown.
+    Learned is from all instances; `pick` says which are shown. Without `split` it is the first of
+    `SPLITS` that the data allow.
     """
     kept = pick.of_collectives(dataset.collectives)
     part = dataset.where(dataset.frame["collective"].isin([c.value for c in kept]))
@@ -218,11 +195,6 @@ def of_bundle(selector: ModelSelector, dataset: PerformanceDataset, pick: Pick =
     """Return regrets of the default and of the decisions of `selector` on measured instances.
 
     Instances whose default or choice was not measured are no part of it.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or `dataset` cannot be compared.
     """
     bundle = selector.bundle
     collectives = pick.of_collectives(bundle.collectives)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from colltune.report.html.wording import printable
+from colltune.text import printable
 
 _LONG = 20
 
@@ -29,17 +29,7 @@ def escaped(child: Child) -> str:
 
 
 def element(name: str, *children: Child, **attributes: str | float | None) -> Markup:
-    """Return an element.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    children
-        Its content.
-    attributes
-        By name; underscores stand for hyphens, ``class_`` for ``class``; None leaves one out.
-    """
+    """Return an element."""
     opened = name + "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
         for key, value in attributes.items()
@@ -65,17 +55,7 @@ def table(
     rows: Iterable[Sequence[Child]],
     words: Sequence[str] = (),
 ) -> Markup:
-    """Return a table; nothing at all without rows.
-
-    Parameters
-    ----------
-    caption
-        What it shows.
-    header, rows
-        The cells; the first column names the rows.
-    words
-        Titles of the columns that hold words; all but them and the first hold numbers.
-    """
+    """Return a table; nothing at all without rows."""
     body = [
         Markup("<tr>" + "".join(_cell(i, cell) for i, cell in enumerate(row)) + "</tr>")
         for row in rows

@@ -1,7 +1,8 @@
-"""Which collectives and shapes of a bundle or a dataset are looked at."""
+"""Which collectives and shapes of a bundle or a dataset are shown, and how many have room."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.cells import CellMatrix
+
+MOST_ROWS = 48
+_MOST_PANELS = 24
+_MOST_ACROSS = 4
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,7 @@ class Pick:
             raise DataError("shapes and nodes or ppn exclude each other; name one or the other")
 
     def of_collectives(self, known: Iterable[Collective]) -> tuple[Collective, ...]:
-        """Return the picked ones of `known`, sorted.
-
-        Raises
-        ------
-        DataError
-            If one that is asked for is not known.
-        """
+        """Return the picked ones of `known`, sorted."""
         found = set(known)
         missing = [c for c in self.collectives if c not in found]
         if missing:
@@ -82,13 +81,7 @@ ALL = Pick()
 
 
 def picked(matrices: Mapping[Collective, CellMatrix], pick: Pick) -> dict[Collective, CellMatrix]:
-    """Return the picked instances of each picked collective that has some.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or nothing is left.
-    """
+    """Return the picked instances of each picked collective that has some."""
     asked = pick.of_collectives(matrices)
     kept = {c: cells for c in asked if len(cells := pick.of_cells(matrices[c]))}
     if not kept:
@@ -99,13 +92,7 @@ def picked(matrices: Mapping[Collective, CellMatrix], pick: Pick) -> dict[Collec
 def beside(
     matrices: Mapping[Collective, CellMatrix], pick: Pick, shown: Iterable[Collective]
 ) -> dict[Collective, CellMatrix]:
-    """Return the picked instances of those of `matrices` that stand beside what is `shown`.
-
-    Raises
-    ------
-    DataError
-        If there are none.
-    """
+    """Return the picked instances of those of `matrices` that stand beside what is `shown`."""
     wanted = set(shown)
     both = {c: cells for c, cells in matrices.items() if c in wanted}
     return picked(both, replace(pick, collectives=()))
@@ -118,3 +105,50 @@ def _described(matrices: Mapping[Collective, CellMatrix], asked: Sequence[Collec
         nodes, ppn = (", ".join(map(str, np.unique(v))) for v in (cells.nodes, cells.ppn))
         parts.append(f"{collective} was measured on {nodes} nodes with ppn {ppn}")
     return "; ".join(parts) or "the data have no measurement that is ok"
+
+
+def spread(n: int, most: int) -> list[int]:
+    """Return at most `most` of n positions, evenly spread, both ends among them if there are two.
+
+    One alone is the last.
+    """
+    if n and most == 1:
+        return [n - 1]
+    if not n or not most:
+        return []
+    return sorted({round(k) for k in np.linspace(0, n - 1, min(n, most))})
+
+
+def panels_each(collectives: int) -> int:
+    """Return how many panels each of so many collectives can have."""
+    return max(1, _MOST_PANELS // max(1, collectives))
+
+
+def spread_shapes(shapes: Sequence[Shape], most: int) -> list[Shape]:
+    """Return at most `most` of `shapes`, sorted: evenly spread node counts with evenly spread ppn.
+
+    Where such combinations are not all there, others take their place.
+    """
+    ordered = sorted(shapes)
+    if len(ordered) <= most:
+        return ordered
+    nodes, ppn = (sorted({getattr(s, name) for s in ordered}) for name in ("nodes", "ppn"))
+    across = min(len(ppn), _MOST_ACROSS)
+    across = across if most >= 2 * across else min(across, math.isqrt(most))
+    some_ppn = {ppn[k] for k in spread(len(ppn), across)}
+    some_nodes = {nodes[k] for k in spread(len(nodes), max(1, most // across))}
+    kept = [s for s in ordered if s.nodes in some_nodes and s.ppn in some_ppn]
+    others = [s for s in ordered if s not in kept]
+    return sorted([*kept, *(others[k] for k in spread(len(others), most - len(kept)))])
+
+
+def notes_on(left_out: Mapping[Collective, str], collectives: int) -> tuple[str, ...]:
+    """Return what was left out of so many collectives, those of which the same was together."""
+    by_text: dict[str, list[str]] = {}
+    for collective, text in left_out.items():
+        by_text.setdefault(text, []).append(collective.value)
+    every = 1 < collectives == len(left_out) and len(by_text) == 1
+    return tuple(
+        f"{text} of {'each collective' if every else ', '.join(names)}"
+        for text, names in by_text.items()
+    )
