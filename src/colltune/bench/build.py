@@ -15,6 +15,9 @@ from colltune.files.ownership import made_once
 
 _KINDS = (".c", ".h")
 _C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
+# loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
+_SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
+_COMPILE_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,8 @@ class _Product:
 
 
 _PROGRAM = _Product(("-O3", *_C11), ("-ldl", "-lm"))
-# loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
-_SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
 _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
-_COMPILE_TIMEOUT_S = 120.0
 
 
 def native_benchmark(

@@ -21,6 +21,14 @@ from colltune.selector.confirming import Contest
 
 LEAST, MOST = 0.1, 10.0
 """Bounds of a weight; the mean instance of the application has 1."""
+_LEAST_PPN = 4
+_BOUNDS = (
+    (1, "be at least 1", ("nodes", "ppn", "fanouts")),
+    (0, "not be negative", ("msizes_bytes", "segsizes_bytes")),
+)
+_OUTSIDE_IDENTITY = ("total_s", "part", "profile")
+# their defaults are left out: a run that was killed before there was a choice goes on
+_CAME_LATER = ("interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
 
 
 class Spent(NamedTuple):
@@ -95,16 +103,6 @@ class Focus:
             Instance(s.collective, s.shape, s.msize_bytes): min(MOST, max(LEAST, s.share / mean))
             for s in self.spent
         }
-
-
-_LEAST_PPN = 4
-_BOUNDS = (
-    (1, "be at least 1", ("nodes", "ppn", "fanouts")),
-    (0, "not be negative", ("msizes_bytes", "segsizes_bytes")),
-)
-_OUTSIDE_IDENTITY = ("total_s", "part", "profile")
-# their defaults are left out: a run that was killed before there was a choice goes on
-_CAME_LATER = ("interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
 
 
 @dataclass(frozen=True)

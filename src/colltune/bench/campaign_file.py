@@ -75,6 +75,15 @@ from colltune.files.toml_schema import (
 )
 from colltune.mpi import LIBRARIES
 
+_WEIGHTS = "weights."
+_SMPI = "smpi."
+_SMPI_NUMBERS = (
+    *("speed_gflops", "latency_us", "rate_mbit", "memory_latency_us", "memory_rate_mbit"),
+    *("overhead_us", "overhead_ns_per_byte", "limit_s"),
+)
+_DURATION = 'seconds, or a wall time such as "4h"'
+_NEEDED = ("space.collectives", "space.msizes_bytes")
+
 
 def _sizes_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(list_of(int)(v) for v in value.values())
@@ -89,13 +98,6 @@ def _weights(value: object) -> bool:
     return all(type(v) in (int, float) and LEAST <= v <= MOST for v in each)
 
 
-_WEIGHTS = "weights."
-_SMPI = "smpi."
-_SMPI_NUMBERS = (
-    *("speed_gflops", "latency_us", "rate_mbit", "memory_latency_us", "memory_rate_mbit"),
-    *("overhead_us", "overhead_ns_per_byte", "limit_s"),
-)
-_DURATION = 'seconds, or a wall time such as "4h"'
 KEYS: Tables = {
     "machine": {
         "name": string("machine"),
@@ -161,7 +163,6 @@ KEYS: Tables = {
         **{name: _number(f"{_SMPI}{name}") for name in _SMPI_NUMBERS},
     },
 }
-_NEEDED = ("space.collectives", "space.msizes_bytes")
 
 
 def laptop() -> Campaign:

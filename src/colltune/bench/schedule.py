@@ -26,6 +26,10 @@ _SPARE_ROUNDS = 9
 _LEAST_STEP_S = 0.0005
 _NEAR_BEST = 1.3
 _MOST_NEAR = 6
+_CALLS_BEFORE_A_TIME = 2
+_LATENCY_S = 2e-6
+_SECONDS_PER_BYTE = 1e-10
+_ALL_TO_ALL = frozenset({Collective.ALLTOALL, Collective.ALLTOALLV})
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,6 @@ def shuffled(
         rng.shuffle(by_shape[group])
         order += by_shape[group]
     return order
-
-
-_CALLS_BEFORE_A_TIME = 2
-_LATENCY_S = 2e-6
-_SECONDS_PER_BYTE = 1e-10
-_ALL_TO_ALL = frozenset({Collective.ALLTOALL, Collective.ALLTOALLV})
 
 
 def guessed_s(instance: Instance) -> float:

@@ -89,6 +89,9 @@ say "out of time, starting again"
 scontrol requeue "$task" || say "cannot be put back into the queue; submit it again to go on"
 finish "$status"
 """
+_ASK_TIMEOUT_S = 60.0
+_ASK_MEND = "ask where Slurm's client programs are"
+_TASK_NAME = re.compile(r"\d+_\d+")
 
 
 @dataclass(frozen=True)
@@ -239,11 +242,6 @@ def _check_one_line(word: str) -> None:
             f"{word!r} has a line break or another control character, which a batch script cannot"
             " hold; rename it"
         )
-
-
-_ASK_TIMEOUT_S = 60.0
-_ASK_MEND = "ask where Slurm's client programs are"
-_TASK_NAME = re.compile(r"\d+_\d+")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from colltune.mpi.openmpi.han_setups import ADAPT
 
 Numbers = NDArray[np.float64]
 _FILLING_SHARE = 3
+_SHARED = ("ibalg", "ibs")
 
 
 def runtime_s(series: Measured, segments: int) -> float:
@@ -81,9 +82,6 @@ def _mean_of(middle: Numbers, n: int) -> Numbers:
     further = (n - run) * _behind_the_first(middle).mean(axis=1)
     total: Numbers = middle.sum(axis=1) + further
     return total / n
-
-
-_SHARED = ("ibalg", "ibs")
 
 
 @dataclass(frozen=True)

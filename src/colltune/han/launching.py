@@ -18,7 +18,8 @@ from pathlib import Path
 
 from colltune import process
 from colltune.bench import build
-from colltune.bench.launchers import Launcher, Start, launcher_of
+from colltune.bench.backends.installed import InstalledMpi
+from colltune.bench.launchers import Launcher
 from colltune.domain import Configuration, RunStatus, Shape
 from colltune.errors import CampaignError, DataError, OutputError, ProgramError
 from colltune.files.reading import json_of
@@ -27,11 +28,15 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.releases import LIBRARY
-from colltune.provenance import usable_cores
 
 _CUT_SHORT = "none"
 _PLAN, _RAW = "colltune-han-plan 1", "colltune-han-raw 1"
 TOLERANCE = 0.15
+_START_S = 30.0
+_SILENCE_S = 60.0
+_COMPLAINT = "collbench: "
+_RAW_FILE, _PLAN_FILE, _WANTED_FILE = "raw.txt", "plan.txt", "wanted.json"
+_WANTED_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -126,8 +131,7 @@ class _Reading:
     def _ended(self, index: int, how: str, wall_s: float) -> Iterator[Measured]:
         wanted = self.wanted[index]
         if index in self.problems:
-            status, why = self.problems[index]
-            yield _without_times(wanted, wall_s, status, why)
+            yield blamed(wanted, *self.problems[index], wall_s)
             return
         if not self._times:
             return  # the budget ended before anything was timed
@@ -140,21 +144,10 @@ class _Reading:
         yield Measured(wanted.shape, wanted.setup, longest, manner, times, wall_s)
 
 
-def _without_times(wanted: Wanted, wall_s: float, status: RunStatus, why: str) -> Measured:
+def blamed(wanted: Wanted, status: RunStatus, why: str, wall_s: float = 0.0) -> Measured:
+    """Return what is kept of a series without times: it failed, or ended a launch."""
     exact = Manner.EXACT
     return Measured(wanted.shape, wanted.setup, wanted.least, exact, (), wall_s, status, why)
-
-
-def blamed(wanted: Wanted, status: RunStatus, why: str) -> Measured:
-    """Return what is kept of a series that ended a launch."""
-    return _without_times(wanted, 0.0, status, why)
-
-
-_START_S = 30.0
-_SILENCE_S = 60.0
-_COMPLAINT = "collbench: "
-_RAW_FILE, _PLAN_FILE, _WANTED_FILE = "txt", "plan.txt", "wanted.json"
-_WANTED_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -170,18 +163,8 @@ class Ended:
     timed_out: bool = False
 
 
-class TaskBench:
-    """Times series of tasks with the MPI of an installation.
-
-    Parameters
-    ----------
-    installation
-        The Open MPI to measure.
-    cache
-        Folder for the compiled program; default: the user's cache folder.
-    launcher
-        What starts the program; default: the library's own.
-    """
+class TaskBench(InstalledMpi):
+    """Times series of tasks with an installed Open MPI whose coll/han outranks coll/tuned."""
 
     def __init__(
         self,
@@ -195,10 +178,9 @@ class TaskBench:
                 f"{installation.mpirun} is of {title}; HAN is a part of Open MPI: name its mpirun"
             )
         han_setups.low_modules(installation.release)
+        super().__init__(installation, launcher)
         self.release = installation.release
-        self._mpi = installation
         self._cache = cache
-        self._launcher = launcher or launcher_of(installation)
 
     def run(
         self,
@@ -217,12 +199,16 @@ class TaskBench:
         text = plan_text(launched, wanted, settings, budget_s, owner)
         (folder / _PLAN_FILE).write_text(text, encoding="utf-8")
         started = time.monotonic()
-        watcher = _Watcher(folder / _RAW_FILE, progress)
+        program = build.native_benchmark(
+            self.mpi.mpicc, self.mpi.compile_line, self._cache, self.mpi.launch_environment()
+        )
+        words = (program, folder / _PLAN_FILE, folder / _RAW_FILE)
+        command, environment = self.command(launched, words, {})
         outcome = process.run(
-            self._command(launched, folder),
+            command,
             timeout_s=budget_s + _START_S + _SILENCE_S,
-            env=self._environment(launched),
-            watch=watcher,
+            env=environment,
+            watch=_Watcher(folder / _RAW_FILE, progress),
         )
         output = read_raw(folder / _RAW_FILE, wanted)
         wall_s = time.monotonic() - started
@@ -231,17 +217,6 @@ class TaskBench:
         if _COMPLAINT in outcome.stderr or output.in_flight is None:
             raise ProgramError(f"the program that times tasks failed\n{outcome.explain()}")
         return Ended(output, wall_s, outcome.explain(), outcome.timed_out)
-
-    def _command(self, launched: Shape, folder: Path) -> tuple[str, ...]:
-        program = build.native_benchmark(
-            self._mpi.mpicc, self._mpi.compile_line, self._cache, self._mpi.launch_environment()
-        )
-        words = (program, folder / _PLAN_FILE, folder / _RAW_FILE)
-        return self._launcher.command(Start(_started(launched), words, cores=usable_cores()))
-
-    def _environment(self, launched: Shape) -> dict[str, str]:
-        user = os.environ | self._mpi.launch_environment()
-        return self._launcher.environment(user, {}, _started(launched))
 
     def _insist_on_free_hand(self) -> None:
         library = LIBRARIES[LIBRARY]
@@ -273,11 +248,6 @@ def clear(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _started(shape: Shape) -> Shape:
-    """Return what the launcher is asked for: one host where tests lay several nodes on it."""
-    return Shape(1, shape.nprocs) if os.environ.get("COLLBENCH_NODES") == "by-rank" else shape
-
-
 def _save_wanted(path: Path, wanted: Sequence[Wanted]) -> None:
     series = [[str(w.shape), w.setup.id, w.least, w.most, w.reps] for w in wanted]
     try:
@@ -293,35 +263,28 @@ def _load_wanted(path: Path) -> tuple[Wanted, ...]:
         found = json_of(path.read_text(encoding="utf-8"))
         if found["version"] != _WANTED_VERSION:
             raise DataError(f"{path}: of another version of colltune; remove its folder")
-        return tuple(_wanted(*words) for words in found["series"])
+        return tuple(
+            Wanted(Shape.parse(shape), Configuration.parse(setup), *numbers)
+            for shape, setup, *numbers in found["series"]
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: {error}; remove its folder") from error
 
 
-def _wanted(shape: str, setup: str, least: int, most: int, reps: int) -> Wanted:
-    return Wanted(Shape.parse(shape), Configuration.parse(setup), least, most, reps)
-
-
-@dataclass
 class _Watcher:
     """Gives a launch up whose output has not grown for long; tells how many series ended."""
 
-    path: Path
-    progress: Callable[[int, float], None]
-    started: float = 0.0
-    size: int = -1
-    since: float = 0.0
-    ended: int = 0
-
-    def __post_init__(self) -> None:
-        self.started = self.since = time.monotonic()
+    def __init__(self, path: Path, progress: Callable[[int, float], None]) -> None:
+        self._path, self._progress = path, progress
+        self._started = self._since = time.monotonic()
+        self._size, self._ended = -1, 0
 
     def __call__(self) -> bool:
         now = time.monotonic()
         with suppress(OSError):
-            size = self.path.stat().st_size
-            if size != self.size:
-                self.size, self.since = size, now
-                self.ended = self.path.read_bytes().count(b"\ne ")
-        self.progress(self.ended, now - self.started)
-        return now - self.since < _SILENCE_S
+            size = self._path.stat().st_size
+            if size != self._size:
+                self._size, self._since = size, now
+                self._ended = self._path.read_bytes().count(b"\ne ")
+        self._progress(self._ended, now - self._started)
+        return now - self._since < _SILENCE_S

@@ -18,6 +18,25 @@ from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
 SEGSIZES_BYTES = (4096, 16384, 65536, 262144)
 TREES_OFFERED = ("binomial", "binary", "pipeline", "linear")
 INNER_SEGSIZES_BYTES = (0,)
+ADAPT_FROM_BYTES = 16384
+SM_UP_TO_BYTES = 8192
+INNER_SEGMENTS_AT_LEAST = 4
+PIECES_PER_NODE = 2
+MOST_SEGMENTS = 64
+CHAINS_OF_ADAPT, MOST_BRANCHES = 4, 32
+TEXTS = (
+    f"coll/sm only with segments of {SM_UP_TO_BYTES} bytes or less, which are its own fragments,"
+    " and coll/tuned only with larger ones",
+    f"coll/adapt cuts messages only into segments of {ADAPT_FROM_BYTES} bytes or more: it sends"
+    " each one synchronously, which costs small ones a round trip",
+    "coll/adapt's pipeline only where the longest message has at least"
+    f" {PIECES_PER_NODE} segments, or segments of segments, per node",
+    "of coll/adapt's trees that are the same on so many nodes, only the first",
+    f"coll/adapt's own segments only where a segment has {INNER_SEGMENTS_AT_LEAST} of them or more",
+    f"only segments of which the longest message has {MOST_SEGMENTS} or less, if any are left",
+    "half of the repetitions",
+)
+"""One sentence on each."""
 
 
 @dataclass(frozen=True)
@@ -114,27 +133,6 @@ class Inputs:
     def launched(self) -> Shape:
         """The smallest shape that holds all others."""
         return Shape(max(s.nodes for s in self.shapes), max(s.ppn for s in self.shapes))
-
-
-ADAPT_FROM_BYTES = 16384
-SM_UP_TO_BYTES = 8192
-INNER_SEGMENTS_AT_LEAST = 4
-PIECES_PER_NODE = 2
-MOST_SEGMENTS = 64
-CHAINS_OF_ADAPT, MOST_BRANCHES = 4, 32
-TEXTS = (
-    f"coll/sm only with segments of {SM_UP_TO_BYTES} bytes or less, which are its own fragments,"
-    " and coll/tuned only with larger ones",
-    f"coll/adapt cuts messages only into segments of {ADAPT_FROM_BYTES} bytes or more: it sends"
-    " each one synchronously, which costs small ones a round trip",
-    "coll/adapt's pipeline only where the longest message has at least"
-    f" {PIECES_PER_NODE} segments, or segments of segments, per node",
-    "of coll/adapt's trees that are the same on so many nodes, only the first",
-    f"coll/adapt's own segments only where a segment has {INNER_SEGMENTS_AT_LEAST} of them or more",
-    f"only segments of which the longest message has {MOST_SEGMENTS} or less, if any are left",
-    "half of the repetitions",
-)
-"""One sentence on each."""
 
 
 def worth_measuring(

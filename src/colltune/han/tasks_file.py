@@ -25,6 +25,8 @@ from colltune.files.reading import json_of, text_of
 STEADY_AT_FIRST, MOST_STEADY = 4, 64
 """Tasks of the steady kind in a series: it begins with so many and is doubled up to the last."""
 _DEPTHS = {Collective.BCAST: 1, Collective.ALLREDUCE: 3}
+FORMAT, VERSION = "colltune-han-tasks", 1
+_KEYS = ("shape", "setup", "segments", "manner", "status", "message", "wall_s", "times_s")
 
 
 class Manner(StrEnum):
@@ -129,10 +131,6 @@ def together(series: Sequence[Measured]) -> Measured | None:
     manner = min((s.manner for s in series), key=list(Manner).index)
     wall_s = sum(s.wall_s for s in series)
     return replace(first, manner=manner, times_s=times, wall_s=wall_s)
-
-
-FORMAT, VERSION = "colltune-han-tasks", 1
-_KEYS = ("shape", "setup", "segments", "manner", "status", "message", "wall_s", "times_s")
 
 
 @dataclass(frozen=True)

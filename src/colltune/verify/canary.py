@@ -22,6 +22,9 @@ _SHOWN = re.compile(
     r"^\[[^\]]*\] (?P<name>coll\w*)=(?P<value>.*?) \((?P<source>[^()]+(?:\([^()]*\))?)\)$"
 )
 _ANY_SHAPE = Shape(1, 1)
+_MOST_LAUNCHES = 6
+_MOST_HANGS = 1
+_CALLS_PER_LAUNCH = 200
 
 
 class Ending(StrEnum):
@@ -276,11 +279,6 @@ def _last_words(lines: Sequence[str]) -> str:
     """Return the first line of what a library said in its last call."""
     said = (line.strip() for line in lines if "TRACE " not in line and "MARK " not in line)
     return next((line for line in said if any(map(str.isalnum, line))), "")
-
-
-_MOST_LAUNCHES = 6
-_MOST_HANGS = 1
-_CALLS_PER_LAUNCH = 200
 
 
 @dataclass(frozen=True)

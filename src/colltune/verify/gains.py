@@ -28,6 +28,17 @@ _MOST_SIDES = 3
 _CLEARLY = 1.15
 _SAME_PART = 0.35
 _UNSEEN = "which algorithm ran cannot be seen in this library"
+_MOST_CELLS = 24
+_LEAST_S = 10.0
+_FIRST_SHARE = 0.65
+_PATIENCE_S = 10.0
+_OUTSIDE_S = 0.3
+_INIT_SHARE = 1.3
+_LEAST_TIMED_S = 0.3
+_LEAST_CELL_S = 0.05
+_SHARE_OF_LAUNCHES = 0.5
+_ROUNDS_FOR_INTERVAL = 6
+_MOST_ROUNDS = 9
 
 
 @dataclass(frozen=True)
@@ -98,19 +109,6 @@ def _differs(gain: Gain) -> bool:
 def _is_certain(gain: Gain) -> bool:
     """Tell whether 1 lies outside of the interval."""
     return not math.isnan(gain.lower) and (gain.lower > 1 or gain.upper < 1)
-
-
-_MOST_CELLS = 24
-_LEAST_S = 10.0
-_FIRST_SHARE = 0.65
-_PATIENCE_S = 10.0
-_OUTSIDE_S = 0.3
-_INIT_SHARE = 1.3
-_LEAST_TIMED_S = 0.3
-_LEAST_CELL_S = 0.05
-_SHARE_OF_LAUNCHES = 0.5
-_ROUNDS_FOR_INTERVAL = 6
-_MOST_ROUNDS = 9
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ _PLACES: dict[str, dict[str, int]] = {
     "gather_intra_linear_sync": {"segsize": 3},
     "alltoall_intra_linear_sync": {"requests": 2},
 }
+TALKATIVE: dict[str, dict[str, str]] = {"mpich": {"MPIR_CVAR_DEBUG_SUMMARY": "1"}}
+"""Settings under which a library tells more; releases that do not know them ignore them."""
+_TAKEN = re.compile(r"^MPIR: (?P<what>\S+)$", re.MULTILINE)
+_REFUSED = re.compile(r"Incorrect (?:algorithm|adjust value)\b.*")
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,6 @@ def parameters(function: Function) -> dict[str, int]:
     """Return those parameters of an algorithm that can be seen in its call."""
     places = _PLACES.get(function.symbol.removeprefix(_BASE), {})
     return {key: function.words[at] for key, at in places.items() if at < len(function.words)}
-
-
-TALKATIVE: dict[str, dict[str, str]] = {"mpich": {"MPIR_CVAR_DEBUG_SUMMARY": "1"}}
-"""Settings under which a library tells more; releases that do not know them ignore them."""
-
-_TAKEN = re.compile(r"^MPIR: (?P<what>\S+)$", re.MULTILINE)
-_REFUSED = re.compile(r"Incorrect (?:algorithm|adjust value)\b.*")
 
 
 def said(run: Run, file: Path) -> Iterator[str]:

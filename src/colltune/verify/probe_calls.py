@@ -11,6 +11,14 @@ from colltune.domain import Collective, Shape
 from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
 from colltune.verify.canary import CanaryCall
 
+MOST_BYTES = 64 << 20
+"""Largest buffer of a call that is tried, per process."""
+_SMALL_BYTES = 64
+_AFTER_LAST_BYTES = 4096
+_PER_COMMUNICATOR = 2
+_COMMUNICATORS_PER_RULE = 4
+_SEARCH_S = 20.0
+
 
 @dataclass(frozen=True)
 class Communicator:
@@ -87,15 +95,6 @@ class Layout:
         for nodes in {size, all_nodes, fewest}:
             if (size, nodes) != whole and self.holds(size, nodes):
                 yield Communicator(size, nodes)
-
-
-MOST_BYTES = 64 << 20
-"""Largest buffer of a call that is tried, per process."""
-_SMALL_BYTES = 64
-_AFTER_LAST_BYTES = 4096
-_PER_COMMUNICATOR = 2
-_COMMUNICATORS_PER_RULE = 4
-_SEARCH_S = 20.0
 
 
 @dataclass(frozen=True)

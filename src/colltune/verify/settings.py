@@ -20,6 +20,8 @@ from colltune.mpi.openmpi.rules import HanRules, TunedRules
 
 _OPENMPI = "OMPI_MCA_"
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
+_HAN = "openmpi-han"
+_TUNED = ("openmpi-classic", "openmpi-json")
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,6 @@ def _without(environment: Mapping[str, str], name: str, settings: JobSettings) -
     return rest
 
 
-_PREFIX = "OMPI_MCA_"
-_HAN = "openmpi-han"
-_TUNED = ("openmpi-classic", "openmpi-json")
-
-
 class BesideHanRules:
     """A file for coll/tuned together with one for coll/han; see `file_format.ParsedFile`.
 
@@ -178,7 +175,7 @@ def with_others(
 
     A file of those that cannot be read, or that the library drops, changes nothing.
     """
-    named = environment.get(f"{_PREFIX}{setup.HAN_RULES_FILE}")
+    named = environment.get(f"{_OPENMPI}{setup.HAN_RULES_FILE}")
     if named is None or parsed.format not in _TUNED:
         return parsed
     try:

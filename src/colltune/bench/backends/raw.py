@@ -26,6 +26,12 @@ _SALVAGE_VERSION = 1
 _HEADS = {"colltune-raw 1": 1, "colltune-raw 2": 2}
 _LIVE = struct.Struct("=8sQQq")
 _LIVE_MAGIC = b"ctlive2\n"
+_SILENCE_S = 15.0
+_LEAST_STUCK_S = 0.5
+_HEAD_BYTES = 32
+_TAIL_BYTES = 4096
+_STEPS_OF_PATIENCE = 3
+_BEGINS = re.compile(rb"^s (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -217,14 +223,6 @@ def _cell(configuration_id: str, nodes: int, ppn: int, msize_bytes: int) -> Cell
     configuration = Configuration.parse(configuration_id)
     collective = Collective(configuration.collective)
     return Cell(configuration, Instance(collective, Shape(nodes, ppn), msize_bytes))
-
-
-_SILENCE_S = 15.0
-_LEAST_STUCK_S = 0.5
-_HEAD_BYTES = 32
-_TAIL_BYTES = 4096
-_STEPS_OF_PATIENCE = 3
-_BEGINS = re.compile(rb"^s (\d+)$", re.MULTILINE)
 
 
 class Stop(StrEnum):

@@ -50,6 +50,9 @@ _NO_LIBRARY = "error while loading shared libraries"
 
 Probe = Callable[[Sequence[str | Path], Mode], process.Outcome]
 """Starts a program on two processes of one node, with the environment of the mode."""
+_LAUNCH_S = 1.0
+_PROBE_TIMEOUT_S = 60.0
+_BLIND_REPS = 10
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,6 @@ def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
         return parse(outcome.stdout, str(path))
     except DataError:
         return None
-
-
-_LAUNCH_S = 1.0
-_PROBE_TIMEOUT_S = 60.0
-_BLIND_REPS = 10
 
 
 class ReproMpiBackend(InstalledMpi):

@@ -31,6 +31,11 @@ _MOST_ELEMENTS = 2**31 - 2  # mpibenchmark asserts that all counts are less than
 # measures offsets alone, as the default of later releases does; linear models take seconds per job
 _OFFSETS = ("--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20")
 _ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
+_SILENCE_S = 15.0
+_STUCK_S = 5.0
+_LEAST_FREE_BYTES = 4096
+_CANNOT_OPEN = "Cannot open output file"
+_BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
 class Mode(StrEnum):
@@ -189,11 +194,6 @@ def key_of(cell: Cell) -> tuple[Collective, int]:
     return cell.instance.collective, cell.instance.msize_bytes
 
 
-_SILENCE_S = 15.0
-_STUCK_S = 5.0
-_LEAST_FREE_BYTES = 4096
-_CANNOT_OPEN = "Cannot open output file"
-_BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 _SYNCHRONISATIONS = {
     Mode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",
     Mode.TIMED: "the library's barrier before each repetition (ReproMPI's roundtime)",

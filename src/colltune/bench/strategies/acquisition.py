@@ -30,6 +30,10 @@ _MOST_SD = 2.0
 _NEVER = 50.0
 _NEAR_BEST = np.log(1.3)
 _HOPELESS = np.log(3.0)
+_MOST_ROWS = 400
+_FIRST_VISIT_S = 0.001
+_FIRST_REPS = 10
+_LEAST_VARIANCE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,12 +180,6 @@ class Knowledge:
         nprocs = nodes * ppn
         blocks = nprocs if self.instances[0].collective.has_block_per_rank else 1
         return np.asarray(np.log(3e-6 * (1 + np.log2(nprocs)) + msize_bytes * blocks / 1e9))
-
-
-_MOST_ROWS = 400
-_FIRST_VISIT_S = 0.001
-_FIRST_REPS = 10
-_LEAST_VARIANCE = 1e-8
 
 
 class Offer(NamedTuple):
