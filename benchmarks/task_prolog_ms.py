@@ -15,8 +15,8 @@ from colltune import process
 from colltune.domain import Shape
 from colltune.mpi import library
 from colltune.server.slurm import hooks
+from colltune.server.slurm.job_file import JobDecisions, Section
 from colltune.server.slurm.job_folder import write
-from colltune.server.slurm.job_part import JobPart, Section
 from tests.integration.hooked_slurm import hooked_slurm
 
 _ROUNDS = 300
@@ -83,7 +83,7 @@ def _prepare(folder: Path) -> None:
     }
     section = Section(Shape(4, 8), {"rules": "0\n"}, variables)
     patterns = library("openmpi").user_patterns()
-    write(JobPart("ab" * 32, "openmpi", "4.1.4", patterns, (section,)), folder)
+    write(JobDecisions("ab" * 32, "openmpi", "4.1.4", patterns, (section,)), folder)
 
 
 def _script(path: Path) -> Path:

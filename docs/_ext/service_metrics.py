@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
 
-from colltune.server.facts import facts
+from colltune.server.gauges import gauges
 from colltune.server.metrics import Metrics
 from colltune.server.service import Service
 from colltune.server.settings import Settings
@@ -33,7 +33,7 @@ def _all() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
             yield counter._name, counter._type, counter._labelnames, counter._documentation
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Settings(registry=str(Path(folder, "registry"))))
-        for metric in facts(service):
+        for metric in gauges(service.state, service.watcher):
             yield metric.name, metric.type, _labels(metric), metric.documentation
 
 

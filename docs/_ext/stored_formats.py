@@ -132,8 +132,8 @@ STORED = (
         "Job file",
         "GET /v1/job/…",
         "serve",
-        "colltune.server.job_file",
-        "colltune.server.job_file:VERSION",
+        "colltune.server.slurm.job_file",
+        "colltune.server.slurm.job_file:VERSION",
     ),
     Stored("Tokens", "tokens", "token", "colltune.server.auth.token_file"),
 )

@@ -222,7 +222,7 @@ def test_every_entry_is_of_an_option() -> None:
         ("server.deployment", "EXAMPLES"),
         ("domain", "Collective"),
         ("dataset.objective", "Objective"),
-        ("server.auth.scopes", "Scope"),
+        ("server.auth.token_file", "Scope"),
     ],
 )
 def test_what_is_read_is_what_is_registered(module: str, name: str) -> None:

@@ -21,9 +21,8 @@ from colltune.models.bundle import load
 from colltune.models.guard import Guard
 from colltune.mpi import library
 from colltune.registry import Registry
-from colltune.selector.configuration import Target
-from colltune.server.job_file import job_file
-from colltune.server.rendering import rendering, renderings
+from colltune.selector.configuration import Target, render, selector_for
+from colltune.server.slurm.job_file import JobDecisions, section_of, text_of
 from tests.cli.conftest import Verb
 from tests.server.slurm.fake_service import BAD, Asked, FakeService, good
 
@@ -149,11 +148,13 @@ def test_bundle_registry_and_service_say_the_same(
     bundle_id = registry.add(bundle_path)
     registry.promote(bundle_id, by="test")
     bundle, target = load(bundle_path), Target.named("openmpi", "4.1.4")
-    section = rendering(bundle, renderings(), Shape(4, 4), target, Guard())
+    rendered = render(selector_for(bundle, target, guard=Guard()), Shape(4, 4), target)
 
     def answer(asked: Asked) -> bytes:
-        sections = [section]
-        return job_file(bundle.id, library("openmpi"), "4.1.4", asked.folder, sections).encode()
+        patterns = library("openmpi").user_patterns()
+        sections = (section_of(rendered, asked.folder),)
+        told = JobDecisions(bundle.id, "openmpi", "4.1.4", patterns, sections)
+        return text_of(told).encode()
 
     service = FakeService(tmp_path / "socket")
     service.answer = answer

@@ -10,7 +10,7 @@ import pytest
 
 from colltune.cli import token as verb
 from colltune.server.auth import token_file
-from colltune.server.auth.scopes import Scope
+from colltune.server.auth.token_file import Scope
 from tests.cli.conftest import Verb
 
 

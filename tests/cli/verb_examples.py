@@ -25,7 +25,7 @@ from colltune.registry import Registry
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.job_files import write_rendered
 from colltune.server.auth import token_file
-from colltune.server.auth.scopes import Scope
+from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline
 from colltune.tune.job import Row
 from colltune.tune.pipeline import TuneResult

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from colltune.server.auth import munge
-from colltune.server.auth.access import CannotTellError, ForbiddenError, UnauthenticatedError
 from colltune.server.auth.gate import Gate, munge_rules
-from colltune.server.auth.scopes import Scope
+from colltune.server.auth.token_file import Scope
+from colltune.server.errors import CannotTellError, ForbiddenError, UnauthenticatedError
 from tests.integration import real_munge
 from tests.server.test_measurements import CSV
 from tests.server.writable import Writable, writable

@@ -16,8 +16,7 @@ from colltune.registry import Registry
 from colltune.selector.configuration import Target, selector_for
 from colltune.server.app import create_app
 from colltune.server.settings import Settings
-from colltune.server.views.decisions import map_view
-from colltune.server.views.predictions import prediction_view
+from colltune.server.views.maps import map_view, prediction_view
 from tests.models.machines import measured
 from tests.server.conftest import await_ready
 
@@ -97,7 +96,7 @@ def test_a_map_is_computed_once_per_bundle(
     def refuse(*_: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr("colltune.server.views.pages.map_view", refuse)
+    monkeypatch.setattr("colltune.server.service.map_view", refuse)
     assert client.get("/v1/view/map", params=query).content == first.content
     known = {"If-None-Match": first.headers["etag"]}
     assert client.get("/v1/view/map", params=query, headers=known).status_code == 304

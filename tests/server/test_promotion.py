@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune.server.auth import token_file
-from colltune.server.auth.scopes import Scope
+from colltune.server.auth.token_file import Scope
 from tests.server.writable import ONLY_PROMOTES, ONLY_SENDS, Writable, writable
 
 

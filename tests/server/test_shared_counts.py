@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import OutputError
-from colltune.server import shared_counts
-from colltune.server.shared_counts import folder_to_count_in, reserve
+from colltune.server import metrics
+from colltune.server.metrics import folder_to_count_in, reserve
 
 
 def test_the_room_of_a_worker_is_taken_at_once(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.Monke
     for folder in (full, memory):
         folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(full))
-    monkeypatch.setattr(shared_counts, "_IN_MEMORY", str(memory))
+    monkeypatch.setattr(metrics, "_IN_MEMORY", str(memory))
     allocate = os.posix_fallocate
 
     def refuse(descriptor: int, offset: int, size: int) -> None:
@@ -43,7 +43,7 @@ def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.Monke
         assert folder.parent == memory
         assert list(full.iterdir()) == []
     assert list(memory.iterdir()) == []
-    monkeypatch.setattr(shared_counts, "_IN_MEMORY", str(full))
+    monkeypatch.setattr(metrics, "_IN_MEMORY", str(full))
     expected = "No space left on device; name one that is writable"
     with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
         pass

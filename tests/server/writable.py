@@ -11,8 +11,7 @@ from typing import Any
 
 from colltune.registry import Registry
 from colltune.server.app import create_app
-from colltune.server.auth.scopes import Scope
-from colltune.server.auth.token_file import Token, digest, new_token, write
+from colltune.server.auth.token_file import Scope, Token, digest, new_token, write
 from colltune.server.settings import Settings
 from tests.registry.small import small
 from tests.server.conftest import await_ready

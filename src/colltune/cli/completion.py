@@ -133,7 +133,7 @@ VALUES: Mapping[str, Values] = {
     "serve --log-level": _these("DEBUG", "INFO", "WARNING", "ERROR"),
     "serve --print-unit": _of("server/deployment.py", "EXAMPLES"),
     "slurm --library": installed,
-    "token --scope": lambda _context, _begun: members("server/auth/scopes.py", "Scope"),
+    "token --scope": lambda _context, _begun: members("server/auth/token_file.py", "Scope"),
 }
 """By option or argument, of one verb or of all, what it can be."""
 

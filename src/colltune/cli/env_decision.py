@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 from colltune.cli.env_request import Request, folder_of, release_of, shape_of
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError, LibraryError
-from colltune.server.slurm.job_folder import write
-from colltune.server.slurm.job_part import JobPart, check_plain, part_name
+from colltune.server.slurm.job_file import JobDecisions
+from colltune.server.slurm.job_folder import check_plain, part_name, write
 
 _ID = re.compile(r"[0-9a-f]{4,64}")
 
@@ -50,7 +50,7 @@ def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, 
     if honoured.reason:
         return {}, honoured.reason
     write(part, folder)
-    section = folder / part.name / str(shape)
+    section = folder / part_name(part.library, part.release) / str(shape)
     variables = _behind(variables, environment)
     return variables | _for_hooks(variables, environment, shape, section), ""
 
@@ -101,7 +101,7 @@ def _for_hooks(
     }
 
 
-def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobPart:
+def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobDecisions:
     request = wanted.request
     if request.bundle:
         return _by_bundle(wanted, Path(request.bundle))
@@ -118,11 +118,11 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobPart:
     return _by_registry(wanted, request.registry or environment["COLLTUNE_REGISTRY"])
 
 
-def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
+def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
     from colltune.selector.configuration import Target, render, selector_for
-    from colltune.server.slurm.job_part import part_of
+    from colltune.server.slurm.job_file import section_of
 
     request = wanted.request
     bundle = load(path)
@@ -133,17 +133,19 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobPart:
     )
     selector = selector_for(bundle, target, guard=Guard(caution=request.caution))
     rendered = render(selector, wanted.shape, target)
-    if not request.interposed:
-        return part_of(bundle, rendered, wanted.folder)
-    from colltune.bench.libcolltune import library_for
+    libcolltune = None
+    if request.interposed:
+        from colltune.bench.libcolltune import library_for
 
-    path = library_for(wanted.library, wanted.release, request.mpi or None)
-    return part_of(bundle, rendered, wanted.folder, str(path))
+        libcolltune = str(library_for(wanted.library, wanted.release, request.mpi or None))
+    mpi, release = target.mpi, target.release
+    section = section_of(rendered, str(wanted.folder / part_name(mpi.name, release)), libcolltune)
+    return JobDecisions(bundle.id, mpi.name, release, mpi.user_patterns(), (section,))
 
 
-def _by_registry(wanted: _Wanted, root: str) -> JobPart:
+def _by_registry(wanted: _Wanted, root: str) -> JobDecisions:
     from colltune.registry import Registry
-    from colltune.registry.nearest import nearest_release
+    from colltune.registry.names import nearest_release
 
     registry = Registry(root)
     if wanted.pin:
@@ -160,9 +162,9 @@ def _by_registry(wanted: _Wanted, root: str) -> JobPart:
     return _by_bundle(wanted, registry.path(known[nearest]))
 
 
-def _by_service(wanted: _Wanted, url: str) -> JobPart:
-    from colltune.server.slurm.answer import parse
-    from colltune.server.slurm.asking import ask
+def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
+    from colltune.server.slurm.ask import ask
+    from colltune.server.slurm.job_file import parse
 
     if wanted.request.interposed:
         raise ColltuneError(

@@ -216,7 +216,7 @@ def _counting(workers: int) -> Iterator[None]:
         os.environ.pop(_MULTIPROCESS, None)
         yield
         return
-    from colltune.server.shared_counts import folder_to_count_in
+    from colltune.server.metrics import folder_to_count_in
 
     with folder_to_count_in(workers) as folder:
         os.environ[_MULTIPROCESS] = str(folder)

@@ -131,7 +131,7 @@ def _changed(path: Path) -> Iterator[list[Token]]:
 
 
 def _scopes(names: list[str]) -> frozenset[Any]:
-    from colltune.server.auth.scopes import Scope
+    from colltune.server.auth.token_file import Scope
 
     try:
         return frozenset(map(Scope, names))

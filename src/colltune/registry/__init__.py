@@ -21,9 +21,8 @@ How writers agree without locks is told in `colltune.registry.folder_store` (loc
 systems and NFS) and `colltune.registry.object_store` (S3).
 """
 
-from colltune.registry.bundle_folder import Entry
 from colltune.registry.events import Action, Event
-from colltune.registry.registry import Registry
-from colltune.registry.slots import slot_of
+from colltune.registry.names import slot_of
+from colltune.registry.registry import Entry, Registry
 
 __all__ = ["Action", "Entry", "Event", "Registry", "slot_of"]

@@ -50,7 +50,6 @@ class FolderStore:
         self.lists_late = True
 
     def names(self, folder: str, *, fresh: bool = False) -> list[str]:
-        """Return the names in `folder`."""
         path = self.root / folder
         if fresh:
             with suppress(OSError):
@@ -73,7 +72,6 @@ class FolderStore:
             raise BundleError(f"{self.root}: {what}; make one with `colltune bundles add BUNDLE`")
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of a file."""
         path = self.root / key
         try:
             return _plain_content(path)
@@ -83,7 +81,6 @@ class FolderStore:
             raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
 
     def create(self, key: str, content: bytes) -> bool:
-        """Make a file unless there is one."""
         target = self.root / key
         temporary = _temporary_beside(target)
         with _writing(target):
@@ -97,9 +94,7 @@ class FolderStore:
                 _sync_folder(target.parent)
             return made
 
-    def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
-        """Make a folder unless there is one."""
-        del last
+    def put_folder(self, folder: str, files: Mapping[str, bytes]) -> None:
         target = self.root / folder
         temporary = _temporary_beside(target)
         with _writing(target):
@@ -117,7 +112,6 @@ class FolderStore:
                 shutil.rmtree(temporary, ignore_errors=True)
 
     def remove(self, key: str) -> None:
-        """Remove a file or folder."""
         target = self.root / key
         with _writing(target):
             if target.is_symlink() or not target.is_dir():
@@ -129,7 +123,6 @@ class FolderStore:
                 shutil.rmtree(doomed)
 
     def described(self, folder: str) -> Bundle:
-        """Return a bundle without its models."""
         return load(self.local(folder), ())
 
     def local(self, folder: str, *, fresh: bool = False) -> Path:
@@ -145,17 +138,14 @@ class FolderStore:
             ) from None
 
     def forget_local(self, folder: str) -> bool:
-        """Return that there is no copy."""
         del folder
         return False
 
     def size_bytes(self, folder: str) -> int:
-        """Return how much the files of `folder` hold."""
         with os.scandir(self.root / folder) as entries:
             return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
 
     def age_s(self, key: str) -> float | None:
-        """Return for how long a file has been as it is."""
         try:
             then_s = (self.root / key).lstat().st_mtime
         except OSError:
@@ -174,13 +164,11 @@ class FolderStore:
         return now_s
 
     def leftovers(self) -> list[str]:
-        """Return what was written under temporary names."""
         found = (path for pattern in _WRITTEN for path in self.root.glob(pattern))
         written = (path for path in found if _TEMPORARY.fullmatch(path.name))
         return sorted(path.relative_to(self.root).as_posix() for path in written)
 
     def touch(self, key: str) -> None:
-        """Make the age of a file 0."""
         with suppress(OSError):
             os.utime(self.root / key)
 
@@ -197,7 +185,6 @@ class FolderStore:
                 temporary.unlink(missing_ok=True)
 
     def pointed(self, name: str) -> str | None:
-        """Return what the symbolic link ``current/<name>`` points to."""
         try:
             return (self.root / _CURRENT / name).readlink().name
         except OSError:

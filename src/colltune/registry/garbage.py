@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from colltune.registry import reports
-from colltune.registry.bundle_folder import MANIFEST
 from colltune.registry.events import Event, in_force, standing
 from colltune.registry.registry import Registry
+from colltune.registry.store import MANIFEST
 
 LEAST_AGE_S = 600.0
 """What is younger is never removed, whatever is asked for: it may have been added just now."""
@@ -57,7 +57,6 @@ class Collection:
         self._min_age_s = max(min_age_s, LEAST_AGE_S)
 
     def plan(self) -> Plan:
-        """Return what would stay and go."""
         kept: list[Item] = []
         doomed: list[Item] = []
         needed = self._needed()

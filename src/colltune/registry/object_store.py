@@ -29,6 +29,7 @@ from colltune.files.ownership import make_folder
 from colltune.files.remote import Remote, told
 from colltune.models.bundle import Bundle, load
 from colltune.registry.folder_store import plain_folder
+from colltune.registry.store import MANIFEST
 
 EXCLUSIVE = ("s3", "s3a", "memory")
 """Stores that can make a file only if there is none."""
@@ -36,7 +37,6 @@ _TRIES = 5
 _CLOCK_S = 60.0
 _CURRENT = "current"
 _BUNDLES = "bundles/"
-_MANIFEST = "manifest.json"
 
 
 class ObjectStore:
@@ -75,7 +75,6 @@ class ObjectStore:
             ) from None
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of a file."""
         try:
             with self._remote.reading(key):
                 return bytes(self._system.cat_file(self._remote.path(key)))
@@ -83,7 +82,6 @@ class ObjectStore:
             return None
 
     def create(self, key: str, content: bytes) -> bool:
-        """Make a file unless there is one."""
         self._check_exclusive(key)
         return self._create(key, content)
 
@@ -138,7 +136,7 @@ class ObjectStore:
         """Remove a file or folder, the manifest first."""
         with self._remote.writing(key), suppress(FileNotFoundError):
             path = self._remote.path(key)
-            manifest = f"{path}/{_MANIFEST}"
+            manifest = f"{path}/{MANIFEST}"
             if key.startswith(_BUNDLES):
                 with suppress(FileNotFoundError):
                     self._system.rm_file(manifest)
@@ -146,15 +144,15 @@ class ObjectStore:
             else:
                 self._system.rm_file(path)
 
-    def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
+    def put_folder(self, folder: str, files: Mapping[str, bytes]) -> None:
         """Make a folder; equal names mean equal content."""
-        for name in sorted(files, key=lambda name: name == last):
+        for name in sorted(files, key=lambda name: name == MANIFEST):
             self._write(f"{folder}/{name}", files[name])
 
     def described(self, folder: str) -> Bundle:
         """Return a bundle without its models; only the manifest is read."""
         with tempfile.TemporaryDirectory(prefix="colltune-") as name:
-            self._download(folder, [_MANIFEST], Path(name))
+            self._download(folder, [MANIFEST], Path(name))
             return self._loaded(folder, Path(name), ())
 
     def local(self, folder: str, *, fresh: bool = False) -> Path:
@@ -192,7 +190,7 @@ class ObjectStore:
             content = self.read(f"{folder}/{name}")
             if content is not None:
                 (target / name).write_bytes(content)
-        if not (target / _MANIFEST).exists():
+        if not (target / MANIFEST).exists():
             raise BundleError(
                 f"{self.where}/{folder}: no such bundle in the registry; `colltune bundles list`"
                 " shows them"
@@ -215,7 +213,6 @@ class ObjectStore:
         return bundle
 
     def forget_local(self, folder: str) -> bool:
-        """Remove this machine's copy of a bundle."""
         copy = self._copy(folder)
         if not (copy.exists() or copy.is_symlink()):
             return False
@@ -226,12 +223,10 @@ class ObjectStore:
         return True
 
     def size_bytes(self, folder: str) -> int:
-        """Return how much the files of `folder` hold."""
         with self._remote.reading(folder):
             return int(self._system.du(self._remote.path(folder)))
 
     def age_s(self, key: str) -> float | None:
-        """Return for how long a file has been as it is."""
         then = self._modified(key)
         return None if then is None else (self._now() - then).total_seconds()
 
@@ -270,10 +265,8 @@ class ObjectStore:
             self._write(key, content)
 
     def point(self, name: str, bundle_id: str) -> None:
-        """Put the id into ``current/<name>``."""
         self._write(f"{_CURRENT}/{name}", f"{bundle_id}\n".encode())
 
     def pointed(self, name: str) -> str | None:
-        """Return the id in ``current/<name>``."""
         content = self.read(f"{_CURRENT}/{name}")
         return None if content is None else content.decode("ascii", "replace").strip()

@@ -3,23 +3,89 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colltune.domain import Collective
+from colltune.domain import Collective, Context
 from colltune.errors import BundleError, RegistryConflict
 from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, load
-from colltune.registry import bundle_folder, reports
-from colltune.registry.bundle_folder import Entry
-from colltune.registry.events import Action, Event, in_force, standing, unnumbered
+from colltune.registry import reports
+from colltune.registry.events import Action, Event, History, in_force, standing, unnumbered
 from colltune.registry.folder_store import FolderStore
-from colltune.registry.history import History
+from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
-from colltune.registry.slots import checked_id, checked_prefix, checked_slot, is_id, slot_of
-from colltune.registry.store import Store
+from colltune.registry.store import MANIFEST, Store
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A bundle of a registry, without its models; ``size_bytes`` is what its files hold.
+
+    ``id`` is the bundle's, ``slot`` where it would come into force, ``collectives`` and
+    ``objective`` what it decides on and by which statistic, ``created_utc`` when it was fitted (ISO
+    8601).
+    """
+
+    id: str
+    context: Context
+    collectives: tuple[Collective, ...]
+    objective: str
+    created_utc: str
+    size_bytes: int
+    slot: str
+
+    @classmethod
+    def of(cls, bundle: Bundle, size_bytes: int) -> Entry:
+        """Return what there is to be told of `bundle`."""
+        facts = (bundle.context, bundle.collectives, bundle.objective, bundle.created_utc)
+        return cls(bundle.id, *facts, size_bytes, slot_of(bundle.context))
+
+
+def _checked(bundle: Bundle | Path) -> tuple[Bundle, dict[str, bytes]]:
+    """Return a bundle, or the one in a folder, as it is read back from its files, and these.
+
+    The files are copied first and the copy is checked, so that nothing can change in between.
+    """
+    with tempfile.TemporaryDirectory(prefix="colltune-") as name:
+        copy = Path(name, "bundle")
+        if isinstance(bundle, Bundle):
+            bundle.save(copy)
+            files = {file.name: file.read_bytes() for file in copy.iterdir()}
+            return load(copy), files
+        files = _files(bundle)
+        copy.mkdir()
+        for file_name, content in files.items():
+            (copy / file_name).write_bytes(content)
+        return load(copy), files
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    _refuse_pipes(folder)
+    bundle = load(folder, ())
+    names = [MANIFEST, *(f"{collective}.arrays" for collective in bundle.collectives)]
+    files = {}
+    for name in names:
+        try:
+            files[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise BundleError(f"{folder / name}: cannot be read: {error.strerror}") from error
+    return files
+
+
+def _refuse_pipes(folder: Path) -> None:
+    """Refuse what would be waited for without end; symbolic links to files are the user's own."""
+    try:
+        strange = [file for file in folder.iterdir() if file.exists() and not file.is_file()]
+    except OSError:
+        return
+    if strange:
+        raise BundleError(f"{strange[0]}: no plain file; a bundle holds nothing else")
+
 
 NOTHING = ""
 """As what is expected to be in force: no bundle at all."""
@@ -65,15 +131,15 @@ class Registry:
         OutputError
             If it cannot be written.
         """
-        whole, files = bundle_folder.checked(bundle)
+        whole, files = _checked(bundle)
         slot_of(whole.context)
         folder = _folder(whole.id)
         with self._using(whole.id):
             if not self._is_whole(whole.id):
                 self.store.remove(folder)
-                self.store.put_folder(folder, files, bundle_folder.MANIFEST)
+                self.store.put_folder(folder, files)
             else:
-                self.store.touch(f"{folder}/{bundle_folder.MANIFEST}")
+                self.store.touch(f"{folder}/{MANIFEST}")
         return whole.id
 
     def _is_whole(self, bundle_id: str) -> bool:
@@ -109,15 +175,7 @@ class Registry:
         """
         bundle = self.store.described(_folder(checked_id(bundle_id)))
         self._check_name(bundle, bundle_id)
-        return Entry(
-            bundle.id,
-            bundle.context,
-            bundle.collectives,
-            bundle.objective,
-            bundle.created_utc,
-            self.store.size_bytes(_folder(bundle.id)),
-            slot_of(bundle.context),
-        )
+        return Entry.of(bundle, self.store.size_bytes(_folder(bundle.id)))
 
     def find(self, prefix: str) -> str:
         """Return the id that begins with `prefix` (at least 4 digits).

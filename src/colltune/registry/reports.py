@@ -19,7 +19,6 @@ _FILE = re.compile(r"(\d{8})\.json")
 
 
 def put(store: Store, kind: str, content: Mapping[str, Any]) -> None:
-    """Keep a report."""
     report = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -45,7 +44,6 @@ def latest(store: Store, kind: str) -> dict[str, Any] | None:
 
 
 def numbers(store: Store, kind: str, *, fresh: bool = False) -> list[int]:
-    """Return the numbers of the reports of a kind."""
     if kind not in KINDS:
         raise BundleError(f"there is no report on {kind[:80]!a}; known: {', '.join(KINDS)}")
     matches = (_FILE.fullmatch(name) for name in store.names(f"reports/{kind}", fresh=fresh))
@@ -53,7 +51,6 @@ def numbers(store: Store, kind: str, *, fresh: bool = False) -> list[int]:
 
 
 def key(kind: str, number: int) -> str:
-    """Return the key of a report's file."""
     return f"reports/{kind}/{number:08d}.json"
 
 

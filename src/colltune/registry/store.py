@@ -8,6 +8,9 @@ from typing import Protocol
 
 from colltune.models.bundle import Bundle
 
+MANIFEST = "manifest.json"
+"""A bundle's file that is written last and removed first: without it there is no bundle."""
+
 
 class Store(Protocol):
     """A tree of small files under ``where``; keys are paths below it, ``history/00000001.json``.
@@ -37,8 +40,8 @@ class Store(Protocol):
         """
         ...
 
-    def put_folder(self, folder: str, files: Mapping[str, bytes], last: str) -> None:
-        """Make a folder that appears whole, unless there is one; of the files `last` comes last."""
+    def put_folder(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """Make a folder that appears whole, unless there is one; the manifest comes last."""
         ...
 
     def remove(self, key: str) -> None:

@@ -24,7 +24,7 @@ from colltune.dataset.remote import local_copy
 from colltune.domain import Context
 from colltune.errors import ColltuneError, DataError
 from colltune.files.remote import url_of
-from colltune.registry.slots import slot_of
+from colltune.registry.names import slot_of
 
 _FACTS = [*CELL_COLUMNS, "status", "n_reps", *TIME_COLUMNS]
 

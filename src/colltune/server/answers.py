@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
 
 from colltune.domain import Shape
 
 Headers = tuple[tuple[bytes, bytes], ...]
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 _OVERHEAD_BYTES = 1500
 
 
@@ -25,9 +30,8 @@ class Document:
     """What a request is answered with.
 
     ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
-    ``headers`` go beside the usual ones;
-    ``kept`` and ``replaced`` count the collectives whose default was kept or replaced, by name;
-    ``demanded`` are the jobs' shapes that it is for.
+    ``headers`` are sent in addition to the usual ones; ``kept`` and ``replaced`` name the
+    collectives whose default was kept or replaced; ``demanded`` are the jobs' shapes.
     """
 
     body: bytes
@@ -41,11 +45,11 @@ class Document:
 
 
 Recipe = tuple[Callable[..., Document], tuple[object, ...]]
-"""A function of a state and these arguments."""
+"""A function of a state and these arguments, which makes another state's answer to the same."""
 
 
 class Answer:
-    """A document with its headers made, and how often it went out since that was last counted."""
+    """A document with its headers, and how often it went out since that was last counted."""
 
     __slots__ = ("body", "document", "etag", "headers", "hits", "recipe", "route", "short_headers")
 
@@ -75,6 +79,72 @@ class Answer:
             return True
         known = [tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b",")]
         return self.etag in known or known == [b"*"]
+
+
+class Lru(Generic[Key, Value]):
+    """Keeps so many entries of so many bytes in all, the last used ones; safe among threads.
+
+    ``size_bytes`` weighs an entry; one heavier than a quarter of all is not kept. ``dropped`` is
+    called with every value that leaves.
+    """
+
+    def __init__(
+        self,
+        max_entries: int,
+        max_bytes: int,
+        size_bytes: Callable[[Key, Value], int],
+        dropped: Callable[[Value], None] = lambda _value: None,
+    ) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._size_bytes = size_bytes
+        self._dropped = dropped
+        self._found: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = Lock()
+        self.bytes = 0
+
+    def get(self, key: Key) -> Value | None:
+        with self._lock:
+            value = self._found.get(key)
+            if value is not None:
+                self._found.move_to_end(key)
+            return value
+
+    def put(self, key: Key, value: Value) -> None:
+        size = self._size_bytes(key, value)
+        if size > self._max_bytes // 4:
+            return
+        gone = []
+        with self._lock:
+            old = self._found.pop(key, None)
+            if old is not None:
+                self.bytes -= self._size_bytes(key, old)
+                gone.append(old)
+            self._found[key] = value
+            self.bytes += size
+            while len(self._found) > self._max_entries or self.bytes > self._max_bytes:
+                first, least = self._found.popitem(last=False)
+                self.bytes -= self._size_bytes(first, least)
+                gone.append(least)
+        for value_gone in gone:
+            self._dropped(value_gone)
+
+    def values(self) -> list[Value]:
+        """Return all values, the least recently used first."""
+        with self._lock:
+            return list(self._found.values())
+
+    def items(self) -> list[tuple[Key, Value]]:
+        """Return all keys and values, the least recently used first."""
+        with self._lock:
+            return list(self._found.items())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+Answers = Lru[tuple[str, bytes], Answer]
+"""By path and query."""
 
 
 def answer_bytes(key: tuple[str, bytes], answer: Answer) -> int:

@@ -13,32 +13,17 @@ from starlette.types import ASGIApp
 
 from colltune import __version__
 from colltune.server import errors, logs
-from colltune.server.auth.configured import gate
 from colltune.server.auth.dependency import Gatekeeper
-from colltune.server.bodies import Uploads
-from colltune.server.endpoints import (
-    bundles,
-    config,
-    docs,
-    health,
-    measurements,
-    metrics,
-    page,
-    promotion,
-    select,
-)
-from colltune.server.front import Front
-from colltune.server.limits import Limits, RateLimit
-from colltune.server.offload import Offload
+from colltune.server.cache_middleware import CacheMiddleware
+from colltune.server.endpoints import ROUTERS
+from colltune.server.limits import Limits, RateLimit, Uploads
 from colltune.server.protection import Protected
 from colltune.server.service import Service
+from colltune.server.serving import Offload
 from colltune.server.settings import Settings
 from colltune.server.supervisor import end_with_supervisor
-from colltune.server.views.pages import Pages
 from colltune.server.writing import Writing
 
-_PARTS = (health, metrics, select, config, bundles, measurements, promotion, docs, page)
-ROUTERS = tuple(part.router for part in _PARTS)
 _COUNT_S, _DEMAND_S = 1.0, 10.0
 _SLOW_PENDING = 8
 _WRITE_THREADS, _MOST_WRITES = 2, 16
@@ -64,14 +49,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.service = service
-    app.state.pages = Pages(service)
     app.state.offload = Offload(settings.threads, settings.max_pending)
     app.state.slow = Offload(1, _SLOW_PENDING)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
     _take_writes(app, service)
-    app.add_middleware(Front, service=service)
+    app.add_middleware(CacheMiddleware, service=service)
     return app
 
 
@@ -79,14 +63,13 @@ class _Application(FastAPI):
     """An application of which even the answers to unforeseen errors are protected."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """See `starlette.applications.Starlette.build_middleware_stack`."""
         return Protected(super().build_middleware_stack())
 
 
 def _take_writes(app: FastAPI, service: Service) -> None:
     """Add what the endpoints that write need."""
     settings = service.settings
-    app.state.gatekeeper = Gatekeeper(gate(settings))
+    app.state.gatekeeper = Gatekeeper(settings)
     app.state.writing = Writing(settings, service.watcher.refresh)
     app.state.writes = Offload(_WRITE_THREADS, _MOST_WRITES)
     app.state.uploads = Uploads(settings.max_body_bytes)

@@ -77,6 +77,32 @@ class BusyError(ServiceError):
     headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
 
 
+class AccessError(ServiceError):
+    """A request to write that is turned away."""
+
+    status = 403
+
+
+class UnauthenticatedError(AccessError):
+    """Nobody is named, or the proof is missing, malformed, unknown, expired or used before."""
+
+    status = 401
+    headers: ClassVar[Mapping[str, str]] = {
+        "WWW-Authenticate": 'Bearer realm="colltune", MUNGE realm="colltune"'
+    }
+
+
+class ForbiddenError(AccessError):
+    """The caller is known and may not, or nobody may."""
+
+
+class CannotTellError(AccessError):
+    """Who asks cannot be found out now: the token file or the munge daemon is unusable."""
+
+    status = 503
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "30"}
+
+
 STATUSES: dict[type[ColltuneError], int] = {
     DataError: 422,
     LibraryError: 422,

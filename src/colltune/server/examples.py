@@ -134,3 +134,7 @@ PROBLEM: dict[str, Any] = {
     "status": 404,
     "detail": "no bundle for openmpi 3.1.6; there are bundles for openmpi-4.1.4",
 }
+MEASUREMENTS = (
+    "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes,launch,time_s\n"
+    "hydra,openmpi,4.1.4,bcast,binomial,4,16,1024,job 4711,1.5e-05\n"
+)

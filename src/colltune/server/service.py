@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,22 +16,31 @@ from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
 from colltune.registry import Entry
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.configuration import Target
+from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
 from colltune.selector.intervals_json import tables, tables_json
 from colltune.selector.selection_json import selection_json
-from colltune.server.answers import Answer, Demanded, Document
-from colltune.server.errors import NotThereError, UnclearError
-from colltune.server.foresight import Foresight
-from colltune.server.job_file import MAIN, job_file, main_file
-from colltune.server.lru import Lru
+from colltune.server import queries
+from colltune.server.answers import Answer, Demanded, Document, Lru
+from colltune.server.errors import NotReadyError, NotThereError, UnclearError
 from colltune.server.metrics import Metrics
+from colltune.server.prefetch import Prefetch
 from colltune.server.protection import CONTENT_POLICY, DOCUMENT_POLICY
-from colltune.server.rendering import Rendering, rendering
-from colltune.server.schemas import ConfigQuery, JobQuery, SelectQuery
+from colltune.server.schemas import View
 from colltune.server.settings import Settings
-from colltune.server.source import InForce, Source, source
-from colltune.server.state import Loaded, State
+from colltune.server.slurm.job_file import (
+    MAIN,
+    JobDecisions,
+    Section,
+    main_file,
+    section_of,
+    text_of,
+)
+from colltune.server.source import Source, source
+from colltune.server.state import Loaded, Rendering, State
+from colltune.server.views.job import job_view
+from colltune.server.views.maps import map_view, prediction_view
+from colltune.server.views.overview import overview_view
 from colltune.server.watcher import Watcher
 
 JSON = "application/json"
@@ -45,15 +54,16 @@ class Service:
     """Answers from the bundles in force.
 
     Methods that compute take the state that they answer from, so that one answer never comes from
-    two of them; they may be called in any thread.
+    two of them; they may be called in any thread. What they cannot answer is a `ServiceError` or a
+    `ColltuneError`.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self.source: Source = source(settings)
-        foresight = Foresight(settings.demand, self._render_ahead)
-        self.watcher = Watcher(self.source, settings, self.metrics, self.count, foresight.one)
+        prefetch = Prefetch(settings.demand, self._render_ahead)
+        self.watcher = Watcher(self.source, settings, self.metrics, self.count, prefetch.one)
         self.guard = Guard(caution=settings.caution)
         self.demand = DemandLog(settings.demand) if settings.demand is not None else None
         self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
@@ -77,6 +87,16 @@ class Service:
     def warnings(self) -> list[str]:
         """Return what is wrong, whether requests are answered or not."""
         return [why for why in (*self.state.problems.values(), self.watcher.unreachable_why) if why]
+
+    def readiness(self) -> dict[str, Any]:
+        """Return whether requests are answered and from what, and what is wrong."""
+        why_not = self.why_not_ready()
+        bundles = {slot: loaded.bundle.id for slot, loaded in self.state.loaded.items()}
+        return {
+            "ready": not why_not,
+            "bundles": bundles,
+            "problems": why_not or self.warnings(),
+        }
 
     def count(self, answer: Answer) -> None:
         """Count how often an answer went out since the last time."""
@@ -105,7 +125,7 @@ class Service:
             for asked in document.demanded:
                 self.demand.note(asked.library, asked.release, asked.shape, times)
 
-    def select(self, state: State, query: SelectQuery) -> Document:
+    def select(self, state: State, query: queries.SelectQuery) -> Document:
         """Return decisions as JSON: one instance's, or all intervals of message sizes."""
         loaded = self.pick(state, query.bundle, query.library, query.release)
         bundle, shape = loaded.bundle, Shape(query.nodes, query.ppn)
@@ -125,28 +145,27 @@ class Service:
         return Document(
             _json(content),
             JSON,
-            self._etag(loaded, shape, "select", query),
-            loaded.bundle.id,
-            None,
-            tuple(sorted({c.value for c in asked} - replaced)),
-            tuple(sorted(replaced)),
+            self._etag(loaded, f"select {query!r}", shape),
+            bundle.id,
+            kept=tuple(sorted({c.value for c in asked} - replaced)),
+            replaced=tuple(sorted(replaced)),
         )
 
     def configuration(
-        self, state: State, library: str, release: str, query: ConfigQuery
+        self, state: State, library: str, release: str, query: queries.ConfigQuery
     ) -> Document:
         """Return one of the files of a job's configuration."""
         loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
         target = _target(library, release, query.format)
-        found = self._rendering(loaded, shape, target)
+        found = loaded.rendering(shape, target, self.guard)
         text = _part(found, query.part, query.folder)
         parts = [end for end in found.rendered.written.texts if end]
         is_json = query.part != ".params" and target.form.name.endswith("-json")
         return Document(
             text.encode(),
             JSON if is_json else TEXT,
-            self._etag(loaded, shape, f"config {library} {release}", query),
+            self._etag(loaded, f"config {library} {release} {query!r}", shape),
             loaded.bundle.id,
             {
                 "X-Colltune-Format": target.form.name,
@@ -159,19 +178,25 @@ class Service:
             (Demanded(library, release, shape),),
         )
 
-    def job(self, state: State, library: str, release: str, query: JobQuery) -> Document:
+    def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
         """Return the job file of one or several shapes."""
         loaded = self.pick(state, query.bundle, library, release)
         target = _target(library, release, query.format)
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
-        found = [self._rendering(loaded, shape, target) for shape in shapes]
-        text = job_file(loaded.bundle.id, target.mpi, release, query.folder, found)
+        found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
+        # where nothing is replaced, a job is better told nothing
+        sections = [
+            Section(shape) if one.is_empty else section_of(one.rendered, query.folder)
+            for shape, one in zip(shapes, found, strict=True)
+        ]
+        patterns = target.mpi.user_patterns()
+        told = JobDecisions(loaded.bundle.id, target.mpi.name, release, patterns, tuple(sections))
         replaced = {name for one in found for name in one.replaced}
         kept = {name for one in found for name in one.kept}
         return Document(
-            text.encode(),
+            text_of(told).encode(),
             TEXT,
-            self._etag(loaded, shapes[0], f"job {library} {release}", query),
+            self._etag(loaded, f"job {library} {release} {query!r}", shapes[0]),
             loaded.bundle.id,
             {"X-Colltune-Format": target.form.name},
             tuple(sorted(kept - replaced)),
@@ -183,7 +208,7 @@ class Service:
         """Render what jobs of a shape will ask for."""
         loaded = state.pick(asked.library, asked.release)
         target = _target(asked.library, asked.release, None)
-        self._rendering(loaded, Shape(asked.nodes, asked.ppn), target)
+        loaded.rendering(Shape(asked.nodes, asked.ppn), target, self.guard)
 
     def bundles(self) -> Document:
         """Return all bundles, what is in force and what was, as JSON.
@@ -205,7 +230,7 @@ class Service:
 
     def report(self, state: State, prefix: str) -> Document:
         """Return the report of a bundle as a page; it is made once."""
-        loaded = self.pick(state, prefix, None, None)
+        loaded = self.pick(state, prefix)
         bundle = loaded.bundle
         content = self._reports.get(bundle.id)
         if content is None:
@@ -218,11 +243,65 @@ class Service:
         etag = f'"{bundle.id}-report-{__version__}"'
         return Document(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
 
-    def _rendering(self, loaded: Loaded, shape: Shape, target: Target) -> Rendering:
-        return rendering(loaded.bundle, loaded.renderings, shape, target, self.guard)
+    def overview(self, query: queries.OverviewQuery) -> Document:
+        """Return for the page what is in force, and how it came there."""
+        why_not = self.why_not_ready()
+        if why_not:
+            raise NotReadyError("; ".join(why_not))
+        state, events = self.state, self.source.history()
+        looked_at = None if query.bundle is None else self.pick(state, query.bundle)
+        view = overview_view(state.loaded.values(), events, self.warnings(), looked_at)
+        body = _body(view)
+        return Document(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+    def decision_map(self, state: State, query: queries.MapQuery) -> Document:
+        """Return for the page a collective's decision map."""
+        loaded = self.pick(state, query.bundle, query.library, query.release)
+        selector, _ = self._selector(loaded)
+        view = map_view(selector, loaded.slot, Collective(query.collective))
+        return self._view_document(loaded, query, view)
+
+    def predictions(self, state: State, query: queries.PredictionsQuery) -> Document:
+        """Return for the page what is predicted for one instance."""
+        loaded = self.pick(state, query.bundle, query.library, query.release)
+        selector, target = self._selector(loaded)
+        shape = Shape(query.nodes, query.ppn)
+        instance = Instance(Collective(query.collective), shape, query.msize)
+        view = prediction_view(selector, loaded.slot, instance, target)
+        return self._view_document(loaded, query, view)
+
+    def job_view(self, state: State, query: queries.JobViewQuery) -> Document:
+        """Return for the page a job's configuration and what to know about it."""
+        loaded = self.pick(state, query.bundle, query.library, query.release)
+        context = loaded.bundle.context
+        target = Target.named(
+            query.format or context.library, query.release or context.library_version
+        )
+        selector = selector_for(loaded.bundle, target, guard=self.guard)
+        asked = query.model_dump(include={"format", "bundle"}, exclude_none=True)
+        rendered = render(selector, Shape(query.nodes, query.ppn), target)
+        view = job_view(selector, loaded.slot, rendered, asked)
+        return self._view_document(loaded, query, view)
+
+    def _selector(self, loaded: Loaded) -> tuple[ModelSelector, Target | None]:
+        """Return what decides for the files that are handed out, if any can be written."""
+        context = loaded.bundle.context
+        try:
+            target = Target.named(context.library, context.library_version)
+        except LibraryError:
+            return ModelSelector(loaded.bundle, guard=self.guard), None
+        return selector_for(loaded.bundle, target, guard=self.guard), target
+
+    def _view_document(self, loaded: Loaded, query: queries.Query, view: View) -> Document:
+        etag = self._etag(loaded, f"{type(query).__name__} {query!r}")
+        return Document(_body(view), JSON, etag, loaded.bundle.id)
 
     def pick(
-        self, state: State, prefix: str | None, library: str | None, release: str | None
+        self,
+        state: State,
+        prefix: str | None,
+        library: str | None = None,
+        release: str | None = None,
     ) -> Loaded:
         """Return what is in force for a release, or the bundle that a client insists on."""
         if prefix is None:
@@ -235,15 +314,16 @@ class Service:
         pinned = self._pinned.get(bundle_id)
         if pinned is None:
             bundle = self.source.load(bundle_id)
-            pinned = Loaded(bundle, InForce(bundle_id, bundle.created_utc))
+            pinned = Loaded(bundle, bundle.created_utc)
             self._pinned.put(bundle_id, pinned)
         return pinned
 
-    def _etag(self, loaded: Loaded, shape: Shape, what: str, query: object) -> str:
+    def _etag(self, loaded: Loaded, what: str, shape: Shape | None = None) -> str:
         """Return a tag that covers everything that an answer hangs on."""
-        salt = f"{__version__} {self.settings.caution} {what} {query!r}"
+        salt = f"{__version__} {self.settings.caution} {what}"
         short = hashlib.sha256(salt.encode()).hexdigest()[:16]
-        return f'"{loaded.bundle.id}-{shape}-{short}"'
+        parts = (loaded.bundle.id, str(shape), short) if shape else (loaded.bundle.id, short)
+        return f'"{"-".join(parts)}"'
 
 
 def _target(library: str, release: str, format_name: str | None) -> Target:
@@ -272,7 +352,7 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
         raise NotThereError(f"this configuration has no file {part}, only the main one and {known}")
     if folder is None:
         raise UnclearError(f"query.folder: {part} names the folder in which the file {MAIN} is")
-    variables = found.rendered.environment(main_file(folder, found.rendered))
+    variables = found.rendered.environment(main_file(folder, found.rendered.table.shape))
     return found.rendered.parameter_text(variables)
 
 
@@ -282,5 +362,9 @@ def _entry_json(entry: Entry, loaded: Mapping[str, str]) -> dict[str, Any]:
     return told | {"in_force": loaded.get(entry.slot) == entry.id}
 
 
-def _json(content: Mapping[str, Any] | Iterable[Any]) -> bytes:
+def _json(content: object) -> bytes:
     return json.dumps(content, allow_nan=False).encode() + b"\n"
+
+
+def _body(view: View) -> bytes:
+    return view.model_dump_json().encode() + b"\n"

@@ -10,15 +10,15 @@ from typing import Any
 
 import structlog
 
+from colltune import registry
 from colltune.errors import BundleError, ColltuneError
 from colltune.models.guard import Guard
-from colltune.server.answers import Answer, answer_bytes
-from colltune.server.lru import Lru
+from colltune.server.answers import Answer, Answers, Lru, answer_bytes
 from colltune.server.metrics import Metrics
+from colltune.server.prefetch import prepared, warmed
 from colltune.server.settings import Settings
-from colltune.server.source import InForce, Source
+from colltune.server.source import Source
 from colltune.server.state import Loaded, State
-from colltune.server.warming import prepared, warmed
 
 REPORTS = ("drift", "verify")
 """Kinds of reports that are kept at hand."""
@@ -30,7 +30,11 @@ _AGAIN_S = 30.0
 
 
 class Watcher:
-    """Looks at a source of bundles from time to time, in a thread of its own."""
+    """Looks at a source of bundles from time to time, in a thread of its own.
+
+    ``dropped`` is called with every answer that is no longer kept; ``ahead`` prepares something for
+    the state in force, and tells whether there was anything to prepare.
+    """
 
     def __init__(
         self,
@@ -57,12 +61,11 @@ class Watcher:
         self._reports_at = -math.inf
         self.state = State({}, self._answers())
 
-    def _answers(self) -> Lru[tuple[str, bytes], Answer]:
+    def _answers(self) -> Answers:
         settings = self._settings
         return Lru(settings.cache_entries, settings.cache_bytes, answer_bytes, self._dropped)
 
     def start(self) -> None:
-        """Begin to look."""
         self._ended.clear()
         self._thread = Thread(target=self._watch, name="watcher", daemon=True)
         self._thread.start()
@@ -108,7 +111,7 @@ class Watcher:
             return
         self._reports_at = time.monotonic()
         try:
-            self.reports = {kind: self._source.report(kind) for kind in REPORTS}
+            self.reports = {kind: self._source.latest_report(kind) for kind in REPORTS}
         except (ColltuneError, OSError) as error:
             self._log.warning("reports cannot be read", why=str(error))
 
@@ -119,20 +122,21 @@ class Watcher:
             self._log.error("registry cannot be read; keeping what is loaded", why=why, kept=kept)
         self.reachable, self.unreachable_why = False, why
 
-    def _take_up(self, wanted: Mapping[str, InForce]) -> None:
+    def _take_up(self, wanted: Mapping[str, registry.Event]) -> None:
         loaded, problems = dict(self.state.loaded), dict(self.state.problems)
-        for slot, in_force in wanted.items():
+        for slot, event in wanted.items():
             have = loaded.get(slot)
-            if have is not None and have.bundle.id == in_force.bundle_id:
+            if have is not None and have.bundle.id == event.bundle_id:
                 problems.pop(slot, None)
                 continue
-            if not self._is_due(slot, in_force):
+            refused_at = self._refused.get((slot, event.bundle_id), -math.inf)
+            if time.monotonic() - refused_at <= _AGAIN_S:
                 continue
             try:
-                loaded[slot] = self._loaded(slot, in_force)
+                loaded[slot] = self._loaded(slot, event)
                 problems.pop(slot, None)
             except Exception as error:
-                problems[slot] = self._refuse(slot, in_force, error, have)
+                problems[slot] = self._refuse(slot, event.bundle_id, error, have)
         for slot in loaded.keys() - wanted.keys():
             problems[slot] = self._withdrawn(slot, loaded[slot])
         if loaded != self.state.loaded:
@@ -148,32 +152,23 @@ class Watcher:
             self._log.warning("nothing is in force", slot=slot, kept=have.bundle.id)
         return what
 
-    def _is_due(self, slot: str, in_force: InForce) -> bool:
-        refused_at = self._refused.get((slot, in_force.bundle_id))
-        return refused_at is None or time.monotonic() - refused_at > _AGAIN_S
-
-    def _loaded(self, slot: str, in_force: InForce) -> Loaded:
+    def _loaded(self, slot: str, event: registry.Event) -> Loaded:
         started = time.monotonic()
-        loaded = Loaded(self._source.load(in_force.bundle_id), in_force)
+        loaded = Loaded(self._source.load(event.bundle_id), event.at_utc)
         if loaded.slot != slot:
             raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
         prepared(loaded, Guard(caution=self._settings.caution))
-        self._refused.pop((slot, in_force.bundle_id), None)
+        self._refused.pop((slot, event.bundle_id), None)
         self._metrics.loads.labels(slot).inc()
         seconds = round(time.monotonic() - started, 3)
-        self._log.info("bundle taken up", slot=slot, bundle=in_force.bundle_id, seconds=seconds)
+        self._log.info("bundle taken up", slot=slot, bundle=event.bundle_id, seconds=seconds)
         return loaded
 
-    def _refuse(self, slot: str, in_force: InForce, error: Exception, have: Loaded | None) -> str:
-        self._refused[slot, in_force.bundle_id] = time.monotonic()
+    def _refuse(self, slot: str, bundle_id: str, error: Exception, have: Loaded | None) -> str:
+        self._refused[slot, bundle_id] = time.monotonic()
         self._metrics.refusals.labels(slot).inc()
         known = isinstance(error, (ColltuneError, OSError))
         why = str(error) if known else f"{type(error).__name__}: {error}"
-        self._log.error(
-            "bundle refused",
-            slot=slot,
-            bundle=in_force.bundle_id,
-            why=why,
-            kept=have.bundle.id if have else None,
-        )
-        return f"{slot}: the bundle {in_force.bundle_id[:12]} was refused: {why}"
+        kept = have.bundle.id if have else None
+        self._log.error("bundle refused", slot=slot, bundle=bundle_id, why=why, kept=kept)
+        return f"{slot}: the bundle {bundle_id[:12]} was refused: {why}"

@@ -18,9 +18,8 @@ from colltune.domain import Context
 from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.registry.events import Event
 from colltune.registry.registry import NOTHING, Registry
-from colltune.server.auth.access import ForbiddenError
-from colltune.server.auth.scopes import Principal
-from colltune.server.errors import ClashError, NotThereError, RefusedError
+from colltune.server.auth.gate import Principal
+from colltune.server.errors import ClashError, ForbiddenError, NotThereError, RefusedError
 from colltune.server.settings import Settings
 
 _NONE = "none"

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from colltune.server.auth.access import (
+from colltune.server.auth.gate import Admission, Gate, Principal, TokenStore, munge_rules
+from colltune.server.auth.token_file import Scope, Token, digest, new_token, write
+from colltune.server.errors import (
     AccessError,
     CannotTellError,
     ForbiddenError,
     UnauthenticatedError,
 )
-from colltune.server.auth.gate import Admission, Gate, munge_rules
-from colltune.server.auth.scopes import Principal, Scope
-from colltune.server.auth.token_file import Token, digest, new_token, write
-from colltune.server.auth.token_store import TokenStore
 
 SECRET, OLD, NARROW = new_token(), new_token(), new_token()
 PAST = datetime.now(UTC) - timedelta(seconds=1)

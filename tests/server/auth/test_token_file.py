@@ -11,8 +11,7 @@ import pytest
 
 from colltune.errors import OutputError, TokenFileError
 from colltune.server.auth import token_file
-from colltune.server.auth.scopes import Scope
-from colltune.server.auth.token_file import Token, digest, matching, new_token, read, write
+from colltune.server.auth.token_file import Scope, Token, digest, matching, new_token, read, write
 
 SECRET = new_token()
 UNTIL = datetime(2030, 1, 31, tzinfo=UTC)

@@ -12,8 +12,8 @@ import pytest
 from colltune.domain import Shape
 from colltune.mpi import LIBRARIES, library
 from colltune.mpi.loaded import UNKNOWN, loaded
+from colltune.server.slurm.job_file import JobDecisions, Section
 from colltune.server.slurm.job_folder import write
-from colltune.server.slurm.job_part import JobPart, Section
 from tests.server.slurm.site import Site
 
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
@@ -39,7 +39,7 @@ def prepare(folder: Path, *pairs: str, shapes: tuple[Shape, ...] = (Shape(4, 8),
             variables = {VARIABLE[name]: str(path)} | ({USE: "1"} if name == "openmpi" else {})
             sections.append(Section(shape, {"rules": "0\n"}, variables))
         patterns = library(name).user_patterns()
-        write(JobPart(BUNDLE, name, release, patterns, tuple(sections)), folder)
+        write(JobDecisions(BUNDLE, name, release, patterns, tuple(sections)), folder)
 
 
 @pytest.fixture

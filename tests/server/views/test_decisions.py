@@ -11,7 +11,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
-from colltune.server.views.decisions import configuration_views, map_view
+from colltune.server.views.maps import configuration_views, map_view
 from tests.models.machines import measured
 
 BCAST = Collective.BCAST

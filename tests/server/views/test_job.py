@@ -10,8 +10,8 @@ from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.decision_table import intervals
+from colltune.server.schemas import JobView
 from colltune.server.views.job import command, job_view
-from colltune.server.views.schemas import JobView
 from tests.models.machines import measured
 
 SLOT = "openmpi-4.1.4"

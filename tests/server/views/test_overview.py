@@ -10,7 +10,6 @@ from colltune.domain import Context
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.registry.events import Action, Event
-from colltune.server.source import InForce
 from colltune.server.state import Loaded
 from colltune.server.views.overview import MOST_EVENTS, overview_view
 from tests.models.machines import measured
@@ -27,7 +26,7 @@ def bundle() -> Bundle:
 
 def loaded(bundle: Bundle) -> Loaded:
     """Return `bundle` as in force."""
-    return Loaded(bundle, InForce(bundle.id, "2025-11-20T10:00:00+00:00"))
+    return Loaded(bundle, "2025-11-20T10:00:00+00:00")
 
 
 def event(sequence: int, bundle_id: str, note: str = "") -> Event:

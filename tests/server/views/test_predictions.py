@@ -10,7 +10,7 @@ from colltune.models.fitting import fit
 from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
-from colltune.server.views.predictions import prediction_view
+from colltune.server.views.maps import prediction_view
 from tests.models.machines import FORMULAS, measured
 
 BCAST = Collective.BCAST

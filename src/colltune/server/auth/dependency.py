@@ -15,11 +15,11 @@ import structlog
 from fastapi import Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 
-from colltune.server.auth.access import AccessError, CannotTellError
-from colltune.server.auth.gate import Admission, Gate
-from colltune.server.auth.scopes import Principal, Scope
-from colltune.server.bodies import chunks
-from colltune.server.errors import BusyError
+from colltune.server.auth.gate import Admission, Gate, Principal, TokenStore, munge_rules
+from colltune.server.auth.token_file import Scope
+from colltune.server.errors import AccessError, BusyError, CannotTellError
+from colltune.server.limits import chunks
+from colltune.server.settings import Settings
 
 _LOG = structlog.get_logger("colltune.server.auth")
 _THREADS = 4
@@ -46,8 +46,10 @@ class Gatekeeper:
     hangs, keeps no reader from his answer.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, settings: Settings) -> None:
+        rules = munge_rules(settings.munge_users, settings.munge_socket, bound=settings.munge_bound)
+        tokens = TokenStore(settings.tokens) if settings.tokens else None
+        self._gate = Gate(tokens, rules if settings.munge else None)
         self._threads = ThreadPoolExecutor(_THREADS, "gate")
         self._waiting = 0
 

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from colltune.server.auth.access import CannotTellError, UnauthenticatedError
+from colltune.server.errors import CannotTellError, UnauthenticatedError
 
 _LIBRARY = "libmunge.so.2"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")

@@ -23,11 +23,11 @@ import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 
 from colltune.errors import TokenFileError
 from colltune.files import whole
-from colltune.server.auth.scopes import Scope
 
 _FIRST_LINE = "colltune-tokens 1"
 _FIELDS = 4
@@ -37,6 +37,13 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_BYTES = 1 << 20
 _OTHERS = stat.S_IRWXO | stat.S_IWGRP
 _MEND = "make it with `colltune token add`"
+
+
+class Scope(StrEnum):
+    """What a caller may be allowed to do; reading needs none."""
+
+    MEASUREMENTS = "measurements"
+    PROMOTE = "promote"
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from colltune.errors import OutputError
-from colltune.server.slurm.job_part import JobPart, Section, check_plain
+from colltune.server.slurm.job_file import JobDecisions, Section
 
+_PLAIN = re.compile(r"/[A-Za-z0-9_./+@~%=-]*")
 _THERE_ALREADY = (errno.EEXIST, errno.ENOTEMPTY)
 
 
-def write(part: JobPart, job_folder: Path) -> None:
+def part_name(library: str, release: str) -> str:
+    """Return the name of the folder for a release, ``openmpi-4.1.4``."""
+    return f"{library}-{release}"
+
+
+def check_plain(folder: PurePath) -> None:
+    """Insist on a path that a shell and MPI libraries take as it is, in variables and lists."""
+    if not _PLAIN.fullmatch(str(folder)):
+        raise OutputError(
+            f"{str(folder)!r} is no absolute path of letters, digits and _./+@~%=- alone; name"
+            " another folder with --folder"
+        )
+
+
+def write(part: JobDecisions, job_folder: Path) -> None:
     """Write `part` into a job's folder; what is there already, and the same, stays."""
     check_plain(job_folder)
-    folder = job_folder / part.name
+    folder = job_folder / part_name(part.library, part.release)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in _about(part).items():
@@ -32,7 +48,7 @@ def write(part: JobPart, job_folder: Path) -> None:
         ) from error
 
 
-def _about(part: JobPart) -> dict[str, str]:
+def _about(part: JobDecisions) -> dict[str, str]:
     return {
         "bundle": f"{part.bundle_id}\n",
         "deciding": " ".join(part.patterns.deciding or ("*",)) + "\n",

@@ -13,8 +13,9 @@ from colltune.domain import Collective, Instance, Shape
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Rendered
 from colltune.selector.decision_table import largest_msize
-from colltune.server.views.decisions import digits, short
-from colltune.server.views.schemas import IntervalView, JobCollective, JobFile, JobView
+from colltune.server.schemas import IntervalView, JobCollective, JobFile, JobView
+from colltune.server.state import is_any_replaced
+from colltune.server.views.maps import digits
 
 FOLDER = "@folder@"
 """Stands in values for the absolute folder that the files will be in."""
@@ -27,6 +28,7 @@ def job_view(
     """Return what the page shows of a job's configuration."""
     target, shape = rendered.target, rendered.table.shape
     library, release = target.form.library, target.release
+    all_rules = (*rendered.table.rules.values(), *rendered.table.by_layout.values())
     main = f"colltune-{library}-{release}-{shape}.rules"
     environment = {
         name: value.replace(f"/{FOLDER}", FOLDER)
@@ -40,7 +42,7 @@ def job_view(
         nodes=shape.nodes,
         ppn=shape.ppn,
         format=rendered.written.format,
-        changes_anything=bool(environment) and _replaces(rendered),
+        changes_anything=bool(environment) and is_any_replaced(all_rules),
         files=_files(rendered, main, asked),
         environment=environment,
         command=command(library, environment),
@@ -48,13 +50,6 @@ def job_view(
         notes=rendered.written.notes,
         collectives=tuple(_collectives(selector, rendered)),
     )
-
-
-def _replaces(rendered: Rendered) -> bool:
-    """Tell whether anything else than the default is used, on whichever communicator."""
-    table = rendered.table
-    found = (*table.rules.values(), *table.by_layout.values())
-    return any(not i.configuration.is_default for intervals in found for i in intervals)
 
 
 def command(library: str, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -161,7 +156,7 @@ def _intervals(
         yield IntervalView(
             first_bytes=interval.first_bytes,
             last_bytes=interval.last_bytes,
-            name=short(interval.configuration),
+            name=interval.configuration.short,
             is_default=interval.configuration.is_default,
             gain=digits(selection.gain) if known else None,
             status=(selection.status if agreed else Status.PREDICTED).value,

@@ -10,14 +10,14 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, format_for, reads
 from colltune.registry.events import Event
-from colltune.server.state import Loaded
-from colltune.server.views.schemas import (
+from colltune.server.schemas import (
     CollectiveSummary,
     FormatView,
     HistoryView,
     OverviewView,
     SlotView,
 )
+from colltune.server.state import Loaded
 
 MOST_EVENTS = 200
 _LONGEST_TEXT = 400
@@ -81,7 +81,7 @@ def slot_view(loaded: Loaded) -> SlotView:
         fabric=context.fabric,
         objective=bundle.objective,
         bundle=bundle.id,
-        since_utc=loaded.in_force.since_utc,
+        since_utc=loaded.since_utc,
         created_utc=bundle.created_utc,
         colltune_version=bundle.colltune_version,
         nodes=_range(shape.nodes for shape in bundle.training_shapes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.server.lru import Lru
+from colltune.server.answers import Lru
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:

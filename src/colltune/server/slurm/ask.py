@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from colltune.errors import ColltuneError
 from colltune.files.reading import json_of
-from colltune.server.slurm.answer import LARGEST_BYTES, AnswerError
+from colltune.server.slurm.job_file import LARGEST_BYTES, AnswerError
 
 _OK = 200
 _SHOWN_CHARACTERS = 200

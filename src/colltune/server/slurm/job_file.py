@@ -1,21 +1,35 @@
-"""Reads the job file that the service answers with, and trusts nothing in it.
+"""The job file: all that a job is told about one release of an MPI library, in one text.
 
-The same checks as in ``job_file.awk``, which the hooks use.
+The service writes it; `colltune env` and the hooks (``job_file.awk``, which checks the same) read
+it. A shell can split it.
+
+Format history
+--------------
+1. Lines of a word and a rest: ``colltune-job 1`` first; ``bundle ID``; ``library NAME RELEASE``;
+   ``user PATTERN`` for the variables by which users decide themselves, ``harmless PATTERN`` for
+   those among them that decide nothing (patterns of a shell's ``case``); then for each shape a
+   ``shape NODESxPPN`` with ``file PATH LINES`` (path below the job's folder, then so many lines
+   verbatim) and ``set NAME=VALUE``, or nothing where all is left to the library; ``end`` last,
+   without which the file is not whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.mpi import UserPatterns
-from colltune.server.slurm.job_part import JobPart, Section
+from colltune.selector.configuration import Rendered
 
+VERSION = 1
+MAIN = "rules"
+"""What the main file of a shape is called."""
 LARGEST_BYTES = 4_000_000
-_FIRST = "colltune-job 1"
+_FIRST = f"colltune-job {VERSION}"
 _ID = re.compile(r"[0-9a-f]{64}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?]+")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -29,17 +43,70 @@ class AnswerError(ProgramError):
     """An answer of the service that is not to be used."""
 
 
+@dataclass(frozen=True)
+class Section:
+    """A job of one shape: its files' texts by name, and the variables that put them into effect."""
+
+    shape: Shape
+    files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobDecisions:
+    """The decisions of one bundle for one release of a library."""
+
+    bundle_id: str
+    library: str
+    release: str
+    patterns: UserPatterns
+    sections: tuple[Section, ...]
+
+
+def main_file(folder: str, shape: Shape) -> str:
+    """Return the absolute path of the main file of a shape, below a release's folder."""
+    return f"{folder.rstrip('/')}/{shape}/{MAIN}"
+
+
+def section_of(rendered: Rendered, folder: str, libcolltune: str | None = None) -> Section:
+    """Return what is rendered for files below `folder`; `libcolltune`'s path is for its tables."""
+    shape = rendered.table.shape
+    variables = rendered.environment(main_file(folder, shape), libcolltune)
+    if not variables:
+        return Section(shape)
+    texts = rendered.written.texts.items()
+    return Section(shape, {f"{MAIN}{end}": text for end, text in texts}, variables)
+
+
+def text_of(job: JobDecisions) -> str:
+    """Return the job file's text."""
+    lines = [_FIRST, f"bundle {job.bundle_id}", f"library {job.library} {job.release}"]
+    lines += [f"user {pattern}" for pattern in job.patterns.deciding]
+    lines += [f"harmless {pattern}" for pattern in job.patterns.harmless]
+    for section in job.sections:
+        lines.append(f"shape {section.shape}")
+        for name, text in section.files.items():
+            content = text.removesuffix("\n").split("\n") if text else []
+            lines += [f"file {section.shape}/{name} {len(content)}", *content]
+        lines += [f"set {name}={value}" for name, value in section.variables.items()]
+    return "\n".join([*lines, "end"]) + "\n"
+
+
 def parse(
     answer: bytes, library: str, release: str, shapes: Collection[Shape], folder: PurePath
-) -> JobPart:
-    """Return what the service says for a release of a library."""
+) -> JobDecisions:
+    """Return what an answer says for a release, if it says what was asked for and nothing else.
+
+    Nothing in it is trusted; `folder` is the one below which the files will lie, as the service
+    was told. Otherwise `AnswerError` names the line.
+    """
     if len(answer) > LARGEST_BYTES:
         raise AnswerError("the service's answer: more than 4 MB")
     try:
         text = answer.decode("ascii")
     except UnicodeDecodeError:
         raise AnswerError("the service's answer: no plain text") from None
-    return _Reading(text, library, {str(shape): shape for shape in shapes}, folder).part(release)
+    return _Reading(text, library, {str(shape): shape for shape in shapes}, folder).job(release)
 
 
 class _Reading:
@@ -56,8 +123,7 @@ class _Reading:
         self._variables: dict[str, dict[str, str]] = {}
         self._shape = ""
 
-    def part(self, release: str) -> JobPart:
-        """Return what the answer says, all of it."""
+    def job(self, release: str) -> JobDecisions:
         lines = self._numbered()
         if next(lines, "") != _FIRST:
             raise self._refused("this is no job file of version 1")
@@ -70,7 +136,7 @@ class _Reading:
             for name in self._files
         )
         patterns = UserPatterns(tuple(self._patterns["user"]), tuple(self._patterns["harmless"]))
-        return JobPart(self._bundle_id, self._library, release, patterns, sections)
+        return JobDecisions(self._bundle_id, self._library, release, patterns, sections)
 
     def _numbered(self) -> Iterator[str]:
         for number, line in enumerate(self._lines, 1):

@@ -8,8 +8,8 @@ import pytest
 
 from colltune import process
 from colltune.domain import Shape
-from colltune.server.slurm.answer import AnswerError, parse
 from colltune.server.slurm.hooks import text_of
+from colltune.server.slurm.job_file import AnswerError, parse
 from tests.server.slurm.fake_service import BUNDLE, RULES, Asked, good
 
 FOLDER = "/shared/jobs/17/openmpi-4.1.4"

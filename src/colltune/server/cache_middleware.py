@@ -21,7 +21,7 @@ _WRONG_HOST = (
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
 
 
-class Front:
+class CacheMiddleware:
     """ASGI middleware; a warm answer goes no further than this."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from colltune.domain import Context
 from colltune.errors import BundleError
@@ -18,24 +19,20 @@ def slot_of(context: Context) -> str:
 
 
 def is_id(name: str) -> bool:
-    """Tell whether `name` can be the id of a bundle."""
     return _ID.fullmatch(name) is not None
 
 
 def is_slot(name: str) -> bool:
-    """Tell whether `name` can be a slot."""
     return _SLOT.fullmatch(name) is not None
 
 
 def checked_id(bundle_id: str) -> str:
-    """Return `bundle_id`, or raise `BundleError` if it is none."""
     if not is_id(bundle_id):
         raise BundleError(f"{_shown(bundle_id)} is not a bundle's id: 64 digits of 0-9 and a-f")
     return bundle_id
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return `prefix`, or raise `BundleError` if no id can begin with it."""
     if not _PREFIX.fullmatch(prefix):
         raise BundleError(
             f"{_shown(prefix)} is not the beginning of a bundle's id: 4 to 64 digits of 0-9 and a-f"
@@ -44,7 +41,6 @@ def checked_prefix(prefix: str) -> str:
 
 
 def checked_slot(slot: str) -> str:
-    """Return `slot`, or raise `BundleError` if it is none."""
     if not is_slot(slot):
         raise BundleError(
             f"{_shown(slot)} cannot name a slot: a library and its release, such as openmpi-4.1.4,"
@@ -55,3 +51,20 @@ def checked_slot(slot: str) -> str:
 
 def _shown(text: str) -> str:
     return ascii(text if len(text) <= 80 else f"{text[:80]}…")
+
+
+def nearest_release(wanted: str, known: Iterable[str]) -> str | None:
+    """Return `wanted` if it is known, else the newest of its series (4.1.x), None if none is."""
+    releases = list(known)
+    if wanted in releases:
+        return wanted
+    same = [release for release in releases if _series(release) == _series(wanted)]
+    return max(same, key=_numbers, default=None)
+
+
+def _series(release: str) -> str:
+    return release.rpartition(".")[0] or release
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", release))

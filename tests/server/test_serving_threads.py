@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from colltune.server.errors import BusyError
-from colltune.server.offload import Offload
+from colltune.server.serving import Offload
 
 
 def test_what_is_asked_for_at_once_is_computed_once() -> None:

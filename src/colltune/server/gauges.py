@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -17,23 +17,8 @@ from colltune.server.watcher import Watcher
 _MOST_ROWS = 200
 
 
-class Facts(Protocol):
-    """Where they come from."""
-
-    @property
-    def state(self) -> State:
-        """What is in force."""
-        ...
-
-    @property
-    def watcher(self) -> Watcher:
-        """Who looks at the registry."""
-        ...
-
-
-def facts(service: Facts) -> list[Metric]:
+def gauges(state: State, watcher: Watcher) -> list[Metric]:
     """Return what holds now; a report that is not understood is left out."""
-    state, watcher = service.state, service.watcher
     found: list[Metric] = [
         _gauge("colltune_ready", "Whether requests are answered.", bool(state.loaded)),
         _gauge("colltune_registry_reachable", "Whether the registry is read.", watcher.reachable),
@@ -68,7 +53,7 @@ def _bundles(state: State) -> Iterator[Metric]:
     for slot, loaded in state.loaded.items():
         info.add_metric((slot, loaded.bundle.id), 1.0)
         age.add_metric((slot,), _age_s(loaded.bundle.created_utc))
-        since.add_metric((slot,), _age_s(loaded.in_force.since_utc))
+        since.add_metric((slot,), _age_s(loaded.since_utc))
     for slot in {*state.loaded, *state.problems}:
         refused.add_metric((slot,), float(slot in state.problems))
     yield from (info, age, since, refused)

@@ -1,0 +1,335 @@
+"""The endpoints: each a few lines over the service, and its description for the reference."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+
+from colltune.server import queries, schemas
+from colltune.server.auth.dependency import Admitted, Authenticated
+from colltune.server.auth.gate import Admission, Principal
+from colltune.server.auth.token_file import Scope
+from colltune.server.docs_page import docs_page
+from colltune.server.errors import PROBLEM, NotThereError
+from colltune.server.examples import JOB_FILE, MEASUREMENTS, METRICS, RULES
+from colltune.server.gauges import gauges
+from colltune.server.limits import Uploads, refuse_other_types
+from colltune.server.metrics import CONTENT_TYPE
+from colltune.server.protection import CONTENT_POLICY, DOCUMENT_POLICY, PAGE_POLICY
+from colltune.server.queries import BundlePath, LibraryPath, ReleasePath
+from colltune.server.schemas import Bundles, Decision, EventOf, Liveness, Readiness, Stored, Table
+from colltune.server.serving import OnceEach, answered, computed, service_of, written
+from colltune.server.writing import Why
+
+Described = dict[int | str, dict[str, Any]]
+
+
+def _problems(descriptions: dict[int, str]) -> Described:
+    return {
+        status: {"description": what, "model": schemas.ProblemOf, "content": {PROBLEM: {}}}
+        for status, what in descriptions.items()
+    }
+
+
+_PROBLEMS = _problems(
+    {
+        404: "There is no such thing.",
+        414: "The address is too long.",
+        422: "The request is not understood.",
+        503: "Not ready, or too much to do; see Retry-After.",
+    }
+)
+_WRITE_PROBLEMS = _PROBLEMS | _problems(
+    {
+        400: "The body did not come whole.",
+        401: "Who asks is not proved.",
+        403: "Who asks may not, or nobody may.",
+        409: "It does not fit what is there now.",
+        413: "The body is too large.",
+        415: "The body is of another type.",
+        429: "Too many requests; see Retry-After.",
+        507: "No space is left.",
+    }
+)
+_NOT_MODIFIED: Described = {
+    304: {"description": "What the client has (If-None-Match) is still right."}
+}
+
+
+def _text_example(description: str, example: str, **more: Any) -> dict[str, Any]:
+    text = {"schema": {"type": "string"}, "example": example}
+    return {"description": description, "content": {"text/plain": text, **more}}
+
+
+health = APIRouter(tags=["health"])
+
+
+@health.get("/health/live")
+async def live() -> Liveness:
+    """Say that the process lives."""
+    return Liveness(status="live")
+
+
+@health.get("/health/ready", response_model=Readiness, responses={503: {"model": Readiness}})
+async def ready(request: Request) -> JSONResponse:
+    """Say whether a bundle is loaded and whole, and if not, why."""
+    content = service_of(request).readiness()
+    return JSONResponse(content, 200 if content["ready"] else 503, {"Cache-Control": "no-store"})
+
+
+@health.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: _text_example("All metrics, of all workers of this service.", METRICS)},
+)
+async def metrics(request: Request) -> Response:
+    """Give all metrics in Prometheus' text format."""
+    service = service_of(request)
+    service.settle()
+    now = gauges(service.state, service.watcher)
+    text = await asyncio.to_thread(service.metrics.text, now)
+    return Response(text, 200, {"Content-Type": CONTENT_TYPE})
+
+
+decisions = APIRouter(
+    tags=["decisions"],
+    dependencies=[Depends(OnceEach())],
+    responses={**_PROBLEMS, **_NOT_MODIFIED},
+)
+
+
+@decisions.get("/v1/select", response_model=Decision | list[Decision] | Table)
+async def select(request: Request, query: Annotated[queries.SelectQuery, Query()]) -> Response:
+    """Say what to use on a shape: for one message size, or over all of them.
+
+    With `collective` and `msize` one decision; with `msize` alone one of each collective that the
+    bundle has; without it the intervals of message sizes.
+    """
+    return await answered(request, service_of(request).select, query)
+
+
+configuration = APIRouter(tags=["configuration"], responses={**_PROBLEMS, **_NOT_MODIFIED})
+
+
+@configuration.get(
+    "/v1/config/{library}/{release}",
+    response_class=PlainTextResponse,
+    responses={
+        200: _text_example(
+            "The file. ETag covers the bundle, the shape and whatever else it hangs on.",
+            RULES,
+            **{"application/json": {"schema": {}}},
+        )
+    },
+    dependencies=[Depends(OnceEach())],
+)
+async def config(
+    request: Request,
+    library: LibraryPath,
+    release: ReleasePath,
+    query: Annotated[queries.ConfigQuery, Query()],
+) -> Response:
+    """Give a job's configuration file, as the release of the MPI library reads it.
+
+    Where there is no bundle for the release, the one for the newest release of its series is asked.
+    """
+    return await answered(request, service_of(request).configuration, library, release, query)
+
+
+@configuration.get(
+    "/v1/job/{library}/{release}",
+    response_class=PlainTextResponse,
+    responses={200: _text_example("The job file.", JOB_FILE)},
+    dependencies=[Depends(OnceEach("ppn"))],
+)
+async def job(
+    request: Request,
+    library: LibraryPath,
+    release: ReleasePath,
+    query: Annotated[queries.JobQuery, Query()],
+) -> Response:
+    """Give all that a batch system's hooks tell a job, in one text that a shell can split."""
+    return await answered(request, service_of(request).job, library, release, query)
+
+
+listing = APIRouter(tags=["bundles"], responses=_PROBLEMS)
+
+
+@listing.get("/v1/bundles", response_model=Bundles)
+async def bundles(request: Request) -> Response:
+    """List all bundles, what is in force, and the history of promotions."""
+    return await computed(request, service_of(request).bundles)
+
+
+@listing.get("/v1/bundles/{bundle_id}/report", response_class=HTMLResponse, responses=_NOT_MODIFIED)
+async def report(request: Request, bundle_id: BundlePath) -> Response:
+    """Show what a bundle decides and why: one page without scripts that loads nothing."""
+    service = service_of(request)
+    return await computed(request, service.report, service.state, bundle_id)
+
+
+changes = APIRouter(tags=["changes"], responses=_WRITE_PROBLEMS)
+Sender = Annotated[Admission, Depends(Admitted(Scope.MEASUREMENTS))]
+Promoter = Annotated[Principal, Depends(Authenticated(Scope.PROMOTE))]
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "Tidy CSV, or a Parquet file as `colltune measure` writes it.",
+        "content": {
+            "text/csv": {"schema": {"type": "string"}, "example": MEASUREMENTS},
+            "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@changes.post(
+    "/v1/measurements",
+    status_code=201,
+    openapi_extra=_BODY,
+    responses={200: {"model": Stored, "description": "The same was stored before."}},
+)
+async def store(
+    request: Request,
+    response: Response,
+    sender: Sender,
+    query: Annotated[queries.MeasurementsQuery, Query()],
+) -> Stored:
+    """Append measurements to the dataset that the next bundle is fitted to.
+
+    Every row is checked, and all of a body is stored or nothing. The same body is stored once,
+    however often it is sent.
+    """
+    refuse_other_types(request)
+    uploads: Uploads = request.app.state.uploads
+    folder = request.app.state.writing.dataset_folder()
+    async with uploads.spooled(request, folder) as body:
+        sender.check_body(body.sha256)
+        stored = await written(
+            request,
+            lambda writing: writing.store(
+                body.stream, body.path, body.sha256, query.launch, sender.principal
+            ),
+        )
+    response.status_code = 201 if stored.new else 200
+    return Stored(**asdict(stored))
+
+
+@changes.post("/v1/bundles/{bundle_id}/promote")
+async def promote(
+    request: Request,
+    bundle_id: BundlePath,
+    writer: Promoter,
+    query: Annotated[queries.PromoteQuery, Query()],
+) -> EventOf:
+    """Bring a bundle into force in the place of its MPI release, after checking all of it.
+
+    With `expected` only if that bundle is in force now (`none`: if none is), so that of two who
+    decide at the same time one is told. Promoting what is in force changes nothing.
+    """
+    why = Why(query.note, query.expected)
+    event = await written(request, lambda writing: writing.promote(bundle_id, why, writer))
+    return EventOf(**asdict(event))
+
+
+@changes.post("/v1/bundles/{bundle_id}/rollback")
+async def rollback(
+    request: Request,
+    bundle_id: BundlePath,
+    writer: Promoter,
+    query: Annotated[queries.RollbackQuery, Query()],
+) -> EventOf:
+    """Take a bundle that is in force back: what was in force before it is so again."""
+    why = Why(query.note)
+    event = await written(request, lambda writing: writing.rollback(bundle_id, why, writer))
+    return EventOf(**asdict(event))
+
+
+pages = APIRouter(include_in_schema=False)
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_ASSET_HEADERS = {"Cache-Control": "no-cache", CONTENT_POLICY: PAGE_POLICY}
+
+
+def _assets() -> dict[str, tuple[bytes, dict[str, str]]]:
+    """Return the page's files with their headers, by name."""
+    found = {}
+    for file in files("colltune.server").joinpath("page").iterdir():
+        kind = _TYPES.get(f".{file.name.rpartition('.')[2]}")
+        if kind is not None:
+            content = file.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found[file.name] = content, {**_ASSET_HEADERS, "Content-Type": kind, "ETag": tag}
+    return found
+
+
+_ASSETS = _assets()
+
+
+@pages.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """Show the interface, rendered from its OpenAPI description; works offline."""
+    return HTMLResponse(docs_page(request.app.openapi()), headers={CONTENT_POLICY: DOCUMENT_POLICY})
+
+
+@pages.get("/", dependencies=[Depends(OnceEach())])
+async def index(request: Request) -> Response:
+    return await asset(request, "index.html")
+
+
+@pages.get("/page/{name}", dependencies=[Depends(OnceEach())])
+async def asset(request: Request, name: str) -> Response:
+    """Return a script, a style sheet or a picture of the page."""
+    if name not in _ASSETS:
+        raise NotThereError("the page has no such file")
+    content, headers = _ASSETS[name]
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(None, 304, headers)
+    return Response(content, 200, headers)
+
+
+view = APIRouter(
+    prefix="/v1/view",
+    tags=["page"],
+    dependencies=[Depends(OnceEach())],
+    responses={**_PROBLEMS, **_NOT_MODIFIED},
+)
+
+
+@view.get("", response_model=schemas.OverviewView)
+async def overview(request: Request, query: Annotated[queries.OverviewQuery, Query()]) -> Response:
+    """Say which bundles are in force, what they know, and how they came into force."""
+    return await computed(request, service_of(request).overview, query, slow=False)
+
+
+@view.get("/map", response_model=schemas.MapView)
+async def decision_map(request: Request, query: Annotated[queries.MapQuery, Query()]) -> Response:
+    """Return the decisions of a collective on and around what was measured, and why."""
+    return await answered(request, service_of(request).decision_map, query)
+
+
+@view.get("/predictions", response_model=schemas.PredictionView)
+async def predictions(
+    request: Request, query: Annotated[queries.PredictionsQuery, Query()]
+) -> Response:
+    """Return the predicted runtimes of all configurations on one instance."""
+    return await answered(request, service_of(request).predictions, query)
+
+
+@view.get("/job", name="job", response_model=schemas.JobView)
+async def job_view(request: Request, query: Annotated[queries.JobViewQuery, Query()]) -> Response:
+    """Return a job's configuration, how it is put into effect, and what to know about it."""
+    return await answered(request, service_of(request).job_view, query)
+
+
+ROUTERS = (health, decisions, configuration, listing, changes, pages, view)

@@ -1,0 +1,211 @@
+"""What requests look like: the parameters of each, checked."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from colltune.domain import LARGEST_NUMBER, Collective, parse_collective
+from colltune.errors import DataError
+
+MOST_NODES = 1 << 20
+MOST_PPN = 1 << 12
+_DECIMAL = re.compile(r"[0-9]{1,19}")
+
+
+def _decimal(value: Any) -> Any:
+    """Refuse what Python takes for a number, but nobody else does: ``1_0``, `` 1``, ``+1``."""
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        raise ValueError("a whole number in digits is needed, such as 32")
+    return value
+
+
+def _collective(name: str) -> str:
+    try:
+        return parse_collective(name).value
+    except DataError:
+        raise ValueError(f"unknown collective; known: {', '.join(Collective)}") from None
+
+
+def _folder(path: str) -> str:
+    if any(part in (".", "..") for part in path.split("/")):
+        raise ValueError("the folder must be named without . and ..")
+    return path.rstrip("/") or "/"
+
+
+Whole = BeforeValidator(_decimal)
+# bounds stand in the interface's description only where they come before a validator
+Nodes = Annotated[int, Field(ge=1, le=MOST_NODES, description="Nodes of the job."), Whole]
+Ppn = Annotated[int, Field(ge=1, le=MOST_PPN, description="Processes per node."), Whole]
+Msize = Annotated[int, Field(ge=0, le=LARGEST_NUMBER, description="Message size in bytes."), Whole]
+CollectiveName = Annotated[
+    str,
+    Field(
+        max_length=40,
+        description="bcast, allreduce, …; default: all.",
+        examples=["bcast"],
+        json_schema_extra={"enum": [collective.value for collective in Collective]},
+    ),
+    AfterValidator(_collective),
+]
+_LIBRARY = r"^[a-z0-9_+-]{1,40}$"
+_RELEASE = r"^[0-9A-Za-z][0-9A-Za-z._+-]{0,63}$"
+LibraryName = Annotated[str, Field(pattern=_LIBRARY, description="MPI library.")]
+ReleaseName = Annotated[str, Field(pattern=_RELEASE, description="Its release, 4.1.4.")]
+LibraryPath = Annotated[
+    str, Path(pattern=_LIBRARY, description="MPI library.", examples=["openmpi"])
+]
+ReleasePath = Annotated[str, Path(pattern=_RELEASE, description="Its release.", examples=["4.1.4"])]
+BundlePath = Annotated[
+    str, Path(pattern=r"^[0-9a-f]{4,64}$", description="Id of a bundle, or how it begins.")
+]
+BundleId = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{4,64}$",
+        description="Id of a bundle, or how it begins; default: the one in force.",
+    ),
+]
+Folder = Annotated[
+    str,
+    Field(
+        pattern=r"^/[A-Za-z0-9._/+@%:=,~-]*$",
+        max_length=1024,
+        description="Absolute path of the folder that the files will be in.",
+        examples=["/shared/colltune/1234"],
+    ),
+    AfterValidator(_folder),
+]
+FormatName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9-]{1,40}$",
+        description="openmpi-json, mpich-cvars, …; default: the best that the release reads.",
+    ),
+]
+Part = Annotated[
+    str,
+    Field(
+        pattern=r"^\.[a-z0-9]{1,20}$",
+        description="A file beside the main one, by the end of its name: .dispatch, .params.",
+    ),
+]
+# no control character, and no other end of a line
+_LINE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$"
+Note = Annotated[str, Field(pattern=_LINE, max_length=1000, description="Why.")]
+Expected = Annotated[
+    str,
+    Field(
+        pattern=r"^([0-9a-f]{64}|none)$",
+        description="Id of the bundle that must be in force now; none: nothing may be.",
+    ),
+]
+Launch = Annotated[
+    str,
+    Field(
+        pattern=_LINE,
+        max_length=200,
+        description="Name of the launch (the allocation); goes before those of the rows if these"
+        " are several.",
+    ),
+]
+
+
+class Query(BaseModel):
+    """Parameters of a request; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bundle: BundleId | None = None
+
+
+class SelectQuery(Query):
+    """Of ``/v1/select``."""
+
+    nodes: Nodes
+    ppn: Ppn
+    collective: CollectiveName | None = None
+    msize: Msize | None = None
+    library: LibraryName | None = None
+    release: ReleaseName | None = None
+
+
+class ConfigQuery(Query):
+    """Of ``/v1/config``."""
+
+    nodes: Nodes
+    ppn: Ppn
+    format: FormatName | None = None
+    part: Part | None = None
+    folder: Folder | None = None
+
+
+class JobQuery(Query):
+    """Of ``/v1/job``."""
+
+    nodes: Nodes
+    ppn: Annotated[tuple[Ppn, ...], Field(min_length=1, max_length=8)]
+    folder: Folder
+    format: FormatName | None = None
+
+
+class OverviewQuery(Query):
+    """Of ``/v1/view``."""
+
+
+class PageQuery(Query):
+    """What most of the page's requests have: whose bundle, or which."""
+
+    library: LibraryName | None = None
+    release: ReleaseName | None = None
+
+
+class MapQuery(PageQuery):
+    """Of ``/v1/view/map``."""
+
+    collective: CollectiveName
+
+
+class PredictionsQuery(PageQuery):
+    """Of ``/v1/view/predictions``."""
+
+    collective: CollectiveName
+    nodes: Nodes
+    ppn: Ppn
+    msize: Msize
+
+
+class JobViewQuery(PageQuery):
+    """Of ``/v1/view/job``."""
+
+    nodes: Nodes
+    ppn: Ppn
+    format: FormatName | None = None
+
+
+class PromoteQuery(BaseModel):
+    """Of ``/v1/bundles/{id}/promote``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    note: Note = ""
+    expected: Expected | None = None
+
+
+class RollbackQuery(BaseModel):
+    """Of ``/v1/bundles/{id}/rollback``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    note: Note = ""
+
+
+class MeasurementsQuery(BaseModel):
+    """Of ``/v1/measurements``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    launch: Launch = ""
