@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from colltune import __version__
 from colltune.cli.app import VERBS
 from tests.dockerfile import Stage, ignored, stages
 
@@ -33,12 +31,6 @@ def installed_packages(stage: Stage) -> set[str]:
             for command in re.findall(r"apt-get install ([^&]*)", step.text):
                 found |= {word for word in command.split() if not word.startswith("-")}
     return found
-
-
-@every_stage
-def test_every_stage_starts_from_a_release(stage: Stage) -> None:
-    """An image is built from another stage or from a release, never from what is latest."""
-    assert stage.base in STAGES or re.fullmatch(r"debian:\d+\.\d+-slim", stage.base)
 
 
 @every_stage
@@ -84,32 +76,6 @@ def test_the_service_has_no_compiler_mpi_or_r() -> None:
     assert {"gcc", "make"} <= installed_packages(STAGES["measure"])
 
 
-def test_the_service_says_whether_it_is_well() -> None:
-    """Its health check needs neither a shell nor curl, and asks the port that is exposed."""
-    (check,) = SERVICE.all("HEALTHCHECK")
-    text = check.text.partition("CMD ")[2]
-    assert text.startswith('["python3", "-c"')
-    assert "/health/live" in text
-    (port,) = SERVICE.all("EXPOSE")
-    assert f", {port.text}, timeout=" in text
-    assert {"interval", "timeout", "start-period", "retries"} == set(check.options)
-
-
-def test_labels_tell_this_release() -> None:
-    """Both images carry the project's version and licence."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for name in ("service", "measure"):
-        (label,) = STAGES[name].all("LABEL")
-        told = label.assignments
-        assert told["org.opencontainers.image.version"] == __version__
-        assert told["org.opencontainers.image.licenses"] == project["license"]
-
-
-def test_the_default_image_measures() -> None:
-    """A build that names no target is the one in which `colltune tune` works."""
-    assert list(STAGES)[-1] == "measure"
-
-
 def test_only_what_is_copied_is_sent_to_a_build() -> None:
     """Nothing that lies about in the folder, a token or a result, can get into an image."""
     wanted = {
@@ -121,19 +87,3 @@ def test_only_what_is_copied_is_sent_to_a_build() -> None:
     }
     sent = {p.name for p in ROOT.iterdir() if not ignored(IGNORED, PurePosixPath(p.name))}
     assert sent == wanted
-
-
-@pytest.mark.parametrize(
-    ("path", "out"),
-    [
-        ("tokens", True),
-        (".git/config", True),
-        ("src/colltune/domain.py", False),
-        ("src/colltune/__pycache__/domain.cpython-311.pyc", True),
-        ("requirements-service.lock", False),
-        ("tests/test_domain.py", True),
-    ],
-)
-def test_what_is_sent_to_a_build(path: str, out: bool) -> None:
-    """The lines of .dockerignore are read as an engine reads them: the last that fits counts."""
-    assert ignored(IGNORED, PurePosixPath(path)) is out
