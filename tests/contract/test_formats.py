@@ -26,6 +26,7 @@ from tests.contract.format_tables import (
     tables,
     tells_communicators,
 )
+from tests.mpi.linting import lint
 
 PATH = "/shared/rules"
 each_reader = pytest.mark.parametrize(("name", "release"), CASES)
@@ -157,7 +158,7 @@ def test_what_is_written_is_decided(name: str, release: str, data: st.DataObject
 def test_nothing_is_found_in_what_is_written(name: str, release: str, data: st.DataObject) -> None:
     """The lint has no error for a file of our own, and no warning but for what was asked for."""
     written = _write(data.draw(tables(FORMATS[name], release)), name, release)
-    found = [f for f in _read(written).findings if f.severity is not Severity.NOTE]
+    found = [f for f in lint(_read(written)) if f.severity is not Severity.NOTE]
     # the tables are written for programs with the library's operations only
     assert {f.fault for f in found} <= {Fault.COMMUTATIVE_ONLY}
 
@@ -214,7 +215,7 @@ def test_converted_to_another_it_keeps_what_it_does_not_note(
     assert (converted.format, converted.release) == (to, to_release)
     again = _read(converted)
     assert not again.dropped
-    assert [f for f in again.findings if f.severity is Severity.ERROR] == []
+    assert [f for f in lint(again) if f.severity is Severity.ERROR] == []
     for call in data.draw(st.lists(calls(table), min_size=6, max_size=6)):
         if not converted.notes:
             assert again.decide(call).chosen == parsed.decide(call).chosen
@@ -278,7 +279,7 @@ def test_a_release_that_does_not_read_it(name: str, release: str) -> None:
     text = _write(table, name, readers(known)[-1]).text
     parsed = known.parse(text, "f", release)
     assert parsed.dropped
-    assert Fault.FILE_DROPPED in {finding.fault for finding in parsed.findings}
+    assert Fault.FILE_DROPPED in {finding.fault for finding in lint(parsed)}
     assert parsed.decide(Call(Collective.BCAST, 2, 1 << 20)).configuration.is_default
     with pytest.raises(LibraryError):
         known.convert(parsed, readers(known)[-1])

@@ -15,6 +15,7 @@ from colltune.mpi.formats import FORMATS
 from tests.integration import differential_mpich
 from tests.integration.real_mpi import on_request
 from tests.integration.real_mpich import HERE, TIMEOUT_S, RealMpich, prepare
+from tests.mpi.linting import lint
 
 pytestmark = pytest.mark.mpi
 FORMAT = FORMATS["mpich-json"]
@@ -122,7 +123,7 @@ def test_what_is_said_to_end_a_program_does(mpich: RealMpich, tmp_path: Path, fa
     path = tmp_path / "faulty.json"
     path.write_text(text, encoding="utf-8")
     found = FORMAT.parse(text, str(path), mpich.release)
-    assert any(finding.fault in ("ends-program", "unknown") for finding in found.findings)
+    assert any(finding.fault in ("ends-program", "unknown") for finding in lint(found))
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path)}
     outcome = mpich.run(2, ["bcast:4", "alltoall:64"], variables)
     assert not outcome.ok

@@ -8,6 +8,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Fault, Finding, ParsedFile
 from colltune.mpi.formats import FORMATS
+from tests.mpi.linting import lint
 
 RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
 FORMAT = FORMATS["mpich-json"]
@@ -81,4 +82,4 @@ INTER = {"comm_type=inter": leaf("MPIR_Bcast_inter_remote_send_local_bcast")}
 
 def matching(found: ParsedFile, fault: Fault, words: str) -> Finding | None:
     """Return the finding of that kind with these words."""
-    return next((f for f in found.findings if f.fault is fault and words in f.message), None)
+    return next((f for f in lint(found) if f.fault is fault and words in f.message), None)

@@ -72,19 +72,6 @@ class PlainFile:
         """All rules in the order of the file."""
         return tuple(threshold.rule for threshold in self.thresholds)
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """One of each severity, for lines ``error``, ``warning`` and ``note``."""
-        named = {"error": Fault.RULE_DROPPED, "warning": Fault.UNKNOWN, "note": Fault.REMARK}
-        found = [
-            Finding(number, named[line], f"it says {line}", "remove it")
-            for number, line in enumerate(self.text.splitlines(), 1)
-            if line in named
-        ]
-        if self.dropped:
-            found.append(Finding(0, Fault.FILE_DROPPED, self.dropped, "do not"))
-        return tuple(sorted(found))
-
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what runs: ``PLAIN_HAN`` is above 0 across nodes, ``PLAIN_FORCE`` before rules."""
         default = Configuration.default(LIBRARY, call.collective)
@@ -165,6 +152,19 @@ class PlainFormat(Format):
             raise LibraryError(f"{source}: {error}") from error
         return parsed
 
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        """Return one of each severity, for lines ``error``, ``warning`` and ``note``."""
+        assert isinstance(parsed, PlainFile)
+        named = {"error": Fault.RULE_DROPPED, "warning": Fault.UNKNOWN, "note": Fault.REMARK}
+        found = [
+            Finding(number, named[line], f"it says {line}", "remove it")
+            for number, line in enumerate(parsed.text.splitlines(), 1)
+            if line in named
+        ]
+        if parsed.dropped:
+            found.append(Finding(0, Fault.FILE_DROPPED, parsed.dropped, "do not"))
+        return tuple(sorted(found))
+
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
@@ -186,7 +186,7 @@ class PlainFormat(Format):
         self.unreadable_by(release)
         if parsed.dropped:
             raise LibraryError(f"{parsed.source}: dropped: {parsed.dropped}")
-        notes = tuple(f"line {f.line}: {f.message}" for f in parsed.findings)
+        notes = tuple(f"line {f.line}: {f.message}" for f in self.lint(parsed))
         kept = [rule.text for rule in parsed.rules]
         return Written(self.name, release, {"": "\n".join((HEADER, *kept, ""))}, notes)
 

@@ -9,6 +9,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.formats import FORMATS
+from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table
 
 C = Collective
@@ -24,7 +25,7 @@ def chosen(text: str, release: str, call: Call) -> str:
 
 def faults(text: str, release: str = "5.0.11") -> set[tuple[int, Fault, Severity]]:
     """Return what is found in a file."""
-    found = CLASSIC.parse(text, "rules", release).findings
+    found = lint(CLASSIC.parse(text, "rules", release))
     return {(finding.line, finding.fault, finding.severity) for finding in found}
 
 
@@ -117,7 +118,7 @@ def test_a_file_for_6_means_the_same_to_all_releases() -> None:
     written = CLASSIC.write(HYDRA, "6.0.0").text
     for release in ("5.0.11", "6.0.0"):
         file = CLASSIC.parse(written, "rules", release)
-        assert not [f for f in file.findings if f.severity is Severity.ERROR]
+        assert not [f for f in lint(file) if f.severity is Severity.ERROR]
         for size in (2, 33, 34, 35, 1087, 1088, 1089):
             for msize in (0, 100, 8192, 65536):
                 for collective in (C.BCAST, C.ALLTOALL, C.ALLREDUCE):
@@ -234,7 +235,7 @@ def test_a_file_can_be_huge_or_nonsense() -> None:
         "é" * 100,
     ):
         file = CLASSIC.parse(text, "f", "5.0.11")
-        assert file.findings
+        assert lint(file)
 
 
 def test_an_empty_table_is_an_empty_file() -> None:
@@ -242,7 +243,7 @@ def test_an_empty_table_is_an_empty_file() -> None:
     for release in ("4.1.4", "5.0.11", "6.0.0"):
         written = CLASSIC.write(DecisionTable("openmpi", Shape(2, 2), {}), release)
         file = CLASSIC.parse(written.text, "f", release)
-        assert (file.dropped, file.rules, file.findings) == ("", (), ())
+        assert (file.dropped, file.rules, lint(file)) == ("", (), ())
 
 
 def test_reasons_tell_the_rule_and_what_was_counted() -> None:

@@ -12,6 +12,7 @@ from colltune.domain import Shape
 from colltune.mpi.file_format import Fault, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.tables import table_of
+from tests.mpi.linting import lint
 
 GOOD = """# comment with 1 2 3
 2 # collectives
@@ -37,7 +38,7 @@ _FURTHER = (Fault.NOT_EVERYWHERE, Fault.REMARK, Fault.INHERITED, Fault.FALLS_BAC
 
 def faults(text: str, release: str = "5.0.11") -> list[str]:
     """Return what is found beyond notes and what only reaches further than one may think."""
-    found = parsed(text, release).findings
+    found = lint(parsed(text, release))
     return [f"{f.line}: {f.message}" for f in found if f.fault not in _FURTHER]
 
 
@@ -130,5 +131,5 @@ def test_algorithms_are_checked_against_the_release() -> None:
 def test_any_text_is_read_or_dropped(text: str) -> None:
     """No text makes the reader fail; what is dropped is told as a finding, too."""
     file = parsed(text)
-    told = any(finding.fault is Fault.FILE_DROPPED for finding in file.findings)
+    told = any(finding.fault is Fault.FILE_DROPPED for finding in lint(file))
     assert bool(file.dropped) == told

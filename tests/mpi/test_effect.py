@@ -10,6 +10,7 @@ import pytest
 from colltune.mpi.effect import effect_findings, missing, named_variables, outranked_findings
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Severity
 from colltune.mpi.formats import FORMATS
+from tests.mpi.linting import lint
 from tests.mpi.plain_format import PlainFile, PlainFormat
 
 RULES = "plain\nbcast 2 0 binomial\nbcast 4 1024 chain\nscan 2 0 default\nallreduce 2 0 ring\n"
@@ -130,7 +131,7 @@ def test_a_note_on_components_is_settled_by_the_job(
     known, paths = FORMATS["openmpi-classic"], {"": "/f"}
     parsed = known.parse(CLASSIC, "/f", "5.0.11")
     job = known.activation("5.0.11", paths) | variables
-    assert [f.severity for f in parsed.findings] == [Severity.NOTE]
-    assert [f.severity for f in outranked_findings(parsed, paths, job)] == severities
+    assert [f.severity for f in lint(parsed)] == [Severity.NOTE]
+    assert [f.severity for f in outranked_findings(lint(parsed), parsed, paths, job)] == severities
     together = paths | {".dispatch": "/f.dispatch"}
-    assert outranked_findings(parsed, together, job) == parsed.findings
+    assert outranked_findings(lint(parsed), parsed, together, job) == lint(parsed)

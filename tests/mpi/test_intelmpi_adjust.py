@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.intelmpi.adjust import AdjustFile, AdjustFormat
+from tests.mpi.linting import lint
 
 FORMAT = AdjustFormat()
 RELEASE = "2021.18.1"
@@ -83,7 +84,7 @@ def test_what_runs_by_message_size(value: str, expected: str) -> None:
 def test_what_is_rejected_as_a_whole(value: str) -> None:
     """After a message, and what the library would run without the variable runs."""
     assert ran(value) == "default default default default"
-    faults = [(f.fault, f.severity) for f in parse(VALUE.format(value)).findings]
+    faults = [(f.fault, f.severity) for f in lint(parse(VALUE.format(value)))]
     assert faults == [(Fault.RULE_DROPPED, Severity.ERROR)]
 
 
@@ -102,7 +103,7 @@ def test_what_is_rejected_as_a_whole(value: str) -> None:
 def test_a_number_of_processes_makes_sizes_be_lost(value: str, expected: tuple[str, ...]) -> None:
     """The last entry of a range of processes holds for all sizes; the lint tells."""
     assert tuple(ran(value, n) for n in (3, 4, 5)) == tuple(" ".join([e] * 4) for e in expected)
-    errors = [f.message for f in parse(VALUE.format(value)).findings if f.fault is Fault.DEAD_RULE]
+    errors = [f.message for f in lint(parse(VALUE.format(value))) if f.fault is Fault.DEAD_RULE]
     assert any("message sizes are not compared" in message for message in errors)
 
 
@@ -145,14 +146,14 @@ def test_lines(line: str, read: str) -> None:
 )
 def test_findings(value: str, fault: Fault, severity: Severity) -> None:
     """Each row of what the library takes without a word, on the line of the variable."""
-    found = [(f.line, f.fault, f.severity) for f in parse("\n" + VALUE.format(value)).findings]
+    found = [(f.line, f.fault, f.severity) for f in lint(parse("\n" + VALUE.format(value)))]
     assert (2, fault, severity) in found
 
 
 @pytest.mark.parametrize("never", ["99", "abc", "0", ""])
 def test_nothing_is_read_after_an_entry_without_a_range(never: str) -> None:
     """What stands there is never reached, and draws no message."""
-    found = parse(VALUE.format(f"3;{never};4")).findings
+    found = lint(parse(VALUE.format(f"3;{never};4")))
     assert {f.fault for f in found} == {Fault.DEAD_RULE}
 
 
@@ -162,7 +163,7 @@ def test_other_lines_and_variables() -> None:
         "rubbish\nI_MPI_ADJUST_FOO=1\nI_MPI_ADJUST_ALLTOALLW=1\nI_MPI_FABRICS=shm\n"
         "export I_MPI_ADJUST_BCAST=1;2\n"
     )
-    assert [(f.line, f.fault, f.severity) for f in parsed.findings] == [
+    assert [(f.line, f.fault, f.severity) for f in lint(parsed)] == [
         (1, Fault.MALFORMED, Severity.WARNING),
         (2, Fault.UNKNOWN, Severity.WARNING),
         (3, Fault.REMARK, Severity.NOTE),
@@ -182,7 +183,7 @@ def test_other_lines_and_variables() -> None:
 )
 def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> None:
     """The library ignores what it does not know; parameters of a collective are others."""
-    found = parse(f"I_MPI_ADJUST_SCAN=1\n{wrong}=1\nI_MPI_ADJUST_BCAST_SEGMENT=1\n").findings
+    found = lint(parse(f"I_MPI_ADJUST_SCAN=1\n{wrong}=1\nI_MPI_ADJUST_BCAST_SEGMENT=1\n"))
     assert [(f.line, f.fault) for f in found] == [(2, Fault.UNKNOWN), (3, Fault.REMARK)]
     assert found[0].mend == f"write {meant}"
 
@@ -190,7 +191,7 @@ def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> No
 @pytest.mark.parametrize("name", ["NEIGHBOR_ALLGATHER", "INEIGHBOR_ALLGATHER", "IFOO", "FOO_BAR"])
 def test_collectives_that_the_library_has_no_variable_for(name: str) -> None:
     """It prints a message and ignores them."""
-    (finding,) = parse(f"I_MPI_ADJUST_SCAN=1\nI_MPI_ADJUST_{name}=1\n").findings
+    (finding,) = lint(parse(f"I_MPI_ADJUST_SCAN=1\nI_MPI_ADJUST_{name}=1\n"))
     assert finding.fault is Fault.UNKNOWN
 
 

@@ -8,6 +8,7 @@ from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.intelmpi.tuning import TuningFile, TuningFormat
+from tests.mpi.linting import lint
 
 FORMAT = FORMATS["intelmpi-json"]
 RELEASE = "2021.18.1"
@@ -164,7 +165,7 @@ def test_what_the_library_drops(text: str) -> None:
     """Without a word: nothing, what is cut off, a byte order mark, too many levels."""
     parsed = parse(text)
     assert parsed.dropped
-    assert [f.fault for f in parsed.findings] == [Fault.FILE_DROPPED]
+    assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
     outcome = parsed.decide(Call(Collective.BCAST, 4, 64))
     assert outcome.configuration.is_default
     assert not outcome.ends_program
@@ -192,7 +193,7 @@ def test_what_the_library_drops(text: str) -> None:
 def test_what_was_seen_to_end_programs(text: str) -> None:
     """Crashes and aborts in MPI_Init; the outcome and an error with a line tell so."""
     parsed = parse(text)
-    assert Fault.ENDS_PROGRAM in {f.fault for f in parsed.findings if f.line}
+    assert Fault.ENDS_PROGRAM in {f.fault for f in lint(parsed) if f.line}
     assert parsed.decide(Call(Collective.BCAST, 4, 64)).ends_program
 
 
@@ -259,7 +260,7 @@ def test_a_preset_for_a_power_of_two_falls_back() -> None:
 )
 def test_findings(text: str, line: int, fault: Fault, severity: Severity) -> None:
     """Each names its line."""
-    found = [(f.line, f.fault, f.severity) for f in parse(text).findings]
+    found = [(f.line, f.fault, f.severity) for f in lint(parse(text))]
     assert (line, fault, severity) in found
 
 

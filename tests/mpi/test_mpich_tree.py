@@ -14,6 +14,7 @@ from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich.facts import Facts, search
 from colltune.mpi.mpich.tree import Known, cut, leaves, merged
+from tests.mpi.linting import lint
 from tests.mpi.mpich_trees import (
     FORMAT,
     RELEASES,
@@ -44,7 +45,7 @@ def test_a_file_is_complete(release: str) -> None:
     for text in (written(release), nothing(release)):
         document = json.loads(text)
         assert len(document) == 44
-        assert list(parsed(text, release).findings) == []
+        assert list(lint(parsed(text, release))) == []
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -153,8 +154,8 @@ def test_a_file_never_ends_with_a_page() -> None:
     padded = text.rstrip("\n") + " " * (-len(text.rstrip("\n")) % 4096)
     assert len(padded) % 4096 == 0
     found = parsed(padded)
-    assert [f.fault for f in found.findings] == [Fault.ENDS_PROGRAM]
-    assert found.findings[0].severity is Severity.ERROR
+    assert [f.fault for f in lint(found)] == [Fault.ENDS_PROGRAM]
+    assert lint(found)[0].severity is Severity.ERROR
     assert all(len(written(release)) % 4096 for release in RELEASES)
 
 
@@ -226,7 +227,7 @@ def test_renamed_functions_are_converted_and_unknown_ones_told() -> None:
     assert "has no MPIR_Allreduce_intra_ring; left to the library" in old.notes[0]
     assert "is MPIR_Barrier_intra_dissemination in MPICH 4.0.2" in old.notes[1]
     read = parsed(old.text, "4.0.2")
-    assert [f for f in read.findings if f.severity is Severity.ERROR] == []
+    assert [f for f in lint(read) if f.severity is Severity.ERROR] == []
     assert read.decide(Call(C.BARRIER, 4, 0)).chosen.algorithm == "dissemination"
     assert read.decide(Call(C.ALLREDUCE, 4, 64)).chosen.is_default
     again = parsed(FORMAT.convert(read, "5.0.2").text)

@@ -9,6 +9,7 @@ import pytest
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.mpich.tree import as_c_int, parsed_test
+from tests.mpi.linting import lint
 from tests.mpi.mpich_trees import (
     INTER,
     C,
@@ -303,7 +304,7 @@ def test_keys_that_are_no_tests() -> None:
 def test_comments_and_blanks_in_keys_are_taken() -> None:
     """json-c takes comments and trailing commas, and MPICH blanks in keys."""
     text = nothing("5.0.2").replace('"collective=bcast"', '/* first */ "collective = bcast"')
-    assert [f for f in parsed(text).findings if f.severity is not Severity.NOTE] == []
+    assert [f for f in lint(parsed(text)) if f.severity is not Severity.NOTE] == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "{", '{"a": }', "\xff{}", "nothing"])

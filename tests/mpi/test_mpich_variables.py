@@ -13,6 +13,7 @@ from colltune.mpi import library
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.environment import TREE_FILE
+from tests.mpi.linting import lint
 
 FORMAT, TREES = FORMATS["mpich-cvars"], FORMATS["mpich-json"]
 C = Collective
@@ -65,7 +66,7 @@ def test_what_is_written_is_read_and_decided(name: str) -> None:
     outcome = found.decide(Call(wanted.collective, 8, 1 << 20, nodes=2))
     assert outcome.configuration == wanted
     assert outcome.rule is not None
-    assert [f for f in found.findings if f.severity is not Severity.NOTE] == []
+    assert [f for f in lint(found) if f.severity is not Severity.NOTE] == []
 
 
 def test_one_segment_is_no_pipeline() -> None:
@@ -106,14 +107,14 @@ def test_several_choices_are_left_to_the_library() -> None:
 )
 def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> None:
     """MPICH ignores what it does not know, without a word."""
-    found = parsed(f"{wrong}=x\nMPIR_CVAR_DEVICE_COLLECTIVES=none\n").findings
+    found = lint(parsed(f"{wrong}=x\nMPIR_CVAR_DEVICE_COLLECTIVES=none\n"))
     assert [(f.line, f.fault, f.mend) for f in found] == [(1, Fault.UNKNOWN, f"write {meant}")]
 
 
 def test_variables_of_others_are_left_alone() -> None:
     """What MPICH has beyond collectives is known; others read variables with its old prefix."""
     text = "MPIR_CVAR_CH4_NETMOD=ofi\nMPICH_GPU_SUPPORT_ENABLED=1\nMPIR_PARAM_CH4_NUM_VCIS=2\n"
-    assert parsed(text).findings == ()
+    assert lint(parsed(text)) == ()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_variables_of_others_are_left_alone() -> None:
 )
 def test_faults_are_found(text: str, fault: Fault, severity: str, words: str) -> None:
     """Each with what MPICH does with it."""
-    found = [f for f in parsed(text).findings if f.fault is fault]
+    found = [f for f in lint(parsed(text)) if f.fault is fault]
     assert [(f.severity, words in f.message) for f in found] == [(Severity(severity), True)]
     assert 1 <= found[0].line <= 2
 

@@ -16,6 +16,7 @@ from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.rules import HanLevel
 from colltune.mpi.tables import normal, table_of
+from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table
 
 FORMAT = OpenMpiHan()
@@ -47,7 +48,7 @@ def chosen(parsed: HanFile, collective: Collective, comm_size: int, msize: int) 
 
 def found(text: str, release: str = "5.0.11") -> list[tuple[int, Fault]]:
     """Return lines and faults of what is found."""
-    return [(f.line, f.fault) for f in parse(text, release).findings]
+    return [(f.line, f.fault) for f in lint(parse(text, release))]
 
 
 def rules(*lines: str, collective: str = "bcast", level: str = "2", sizes: str = "1") -> str:
@@ -121,7 +122,7 @@ def test_what_can_be_chosen_differs_by_release() -> None:
 def test_the_example_of_the_fact_sheet() -> None:
     """Verified on 5.0.11: 16 bytes han simple, 4 KiB and more coll/tuned, 1 MiB and more han."""
     parsed = parse(EXAMPLE)
-    assert parsed.findings == ()
+    assert lint(parsed) == ()
     assert [chosen(parsed, C.BCAST, 6, m) for m in (16, 4096, 70000, 1 << 20)] == [
         *("han_simple", "tuned", "tuned", "han_intra")
     ]
@@ -185,7 +186,7 @@ def test_what_the_library_forgets_as_a_whole(release: str, text: str, line: int,
         assert parsed.dropped
         return
     assert why in parsed.dropped
-    dropped = [f for f in parsed.findings if f.fault is Fault.FILE_DROPPED]
+    dropped = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
     assert [f.line for f in dropped] == [line]
     assert parsed.decide(Call(C.BCAST, 4, 64, 2)).chosen.is_default
     with pytest.raises(LibraryError, match="nothing to convert"):
@@ -240,7 +241,7 @@ def test_what_is_found(
     release: str, text: str, line: int, fault: Fault, severity: Severity | None
 ) -> None:
     """Each fault is found on its line."""
-    findings = {(f.line, f.fault): f.severity for f in parse(text, release).findings}
+    findings = {(f.line, f.fault): f.severity for f in lint(parse(text, release))}
     assert (line, fault) in findings
     assert severity in (None, findings[line, fault])
 
@@ -302,12 +303,12 @@ def test_in_4_1_no_file_sends_an_allreduce_away() -> None:
     assert "# coll/han serves every allreduce across nodes" in written.text
     assert sum("allreduce" in note for note in written.notes) == 1
     away = "1\nallreduce\n1\n2\n1\n1 3\n0 tuned\n64 han\n128 basic\n"
-    ends = [f for f in parse(away, "4.1.8").findings if f.fault is Fault.ENDS_PROGRAM]
+    ends = [f for f in lint(parse(away, "4.1.8")) if f.fault is Fault.ENDS_PROGRAM]
     assert [f.line for f in ends] == [7, 9]
-    assert not any(f.fault is Fault.ENDS_PROGRAM for f in parse(away, "5.0.11").findings)
+    assert not any(f.fault is Fault.ENDS_PROGRAM for f in lint(parse(away, "5.0.11")))
     converted = FORMAT.convert(parse(away, "5.0.11"), "4.1.8")
     assert "tuned" not in converted.text
     assert "basic" not in converted.text
-    assert not any(f.fault is Fault.ENDS_PROGRAM for f in parse(converted.text, "4.1.8").findings)
+    assert not any(f.fault is Fault.ENDS_PROGRAM for f in lint(parse(converted.text, "4.1.8")))
     call = Call(C.ALLREDUCE, 4, 8, nodes=2)
     assert parse(away, "4.1.8").decide(call, raised("/a")).ends_program

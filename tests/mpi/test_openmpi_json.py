@@ -16,6 +16,7 @@ from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.json_rules import OpenMpiJson, ParsedRanges
 from colltune.mpi.tables import normal, table_of
+from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table
 
 FORMAT = OpenMpiJson()
@@ -46,7 +47,7 @@ def found(text: str) -> list[tuple[int, Fault, Severity]]:
     """Return place, fault and severity of what is found, but for the hint at coll/han."""
     return [
         (finding.line, finding.fault, finding.severity)
-        for finding in parse(text).findings
+        for finding in lint(parse(text))
         if finding.fault is not Fault.NOT_EVERYWHERE
     ]
 
@@ -225,7 +226,7 @@ def test_what_the_library_drops_as_a_whole(text: str, line: int, why: str) -> No
     """It is found with its line, and nothing of the file is in effect."""
     parsed = parse(text)
     assert why in parsed.dropped
-    errors = [f for f in parsed.findings if f.fault is Fault.FILE_DROPPED]
+    errors = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
     assert [f.line for f in errors] == [line]
     outcome = parsed.decide(Call(C.BCAST, 4, 64))
     assert outcome.configuration.is_default
@@ -237,22 +238,22 @@ def test_what_the_library_drops_as_a_whole(text: str, line: int, why: str) -> No
 def test_the_spelling_that_was_meant_is_told() -> None:
     """The published schema's names of collectives, and the converter's segsize, are corrected."""
     parsed = parse('{"collectives": {"reducescatterblock": []}}')
-    assert "write 'reduce_scatter_block'" in {f.mend for f in parsed.findings}
+    assert "write 'reduce_scatter_block'" in {f.mend for f in lint(parsed)}
     text = rules("bcast", {"rules": [{"alg": 3, "segsize": 1024}]})
     assert chosen(text, C.BCAST, 4, 64) == "pipeline:segsize=0"
     assert (2, Fault.UNKNOWN, Severity.WARNING) in found(text)
-    assert "write 'seg_size'" in {f.mend for f in parse(text).findings}
+    assert "write 'seg_size'" in {f.mend for f in lint(parse(text))}
 
 
 def test_what_programs_die_of() -> None:
     """coll/tuned looks up algorithms of collectives that it has none for, and crashes."""
     text = '{"collectives": {"alltoallw":\n [{"rules":\n [{"alg": 1}]}]}}'
     parsed = parse(text)
-    assert [(f.line, f.fault) for f in parsed.findings] == [(3, Fault.ENDS_PROGRAM)]
+    assert [(f.line, f.fault) for f in lint(parsed)] == [(3, Fault.ENDS_PROGRAM)]
     assert parsed.decide(Call(C.BCAST, 4, 64)).ends_program
     assert not parsed.decide(Call(C.BCAST, 4, 64), {}).ends_program
     harmless = parse('{"collectives": {"alltoallw":\n [{"rules": [{}]}]}}')
-    assert [(f.line, f.fault) for f in harmless.findings] == [(1, Fault.NO_EFFECT)]
+    assert [(f.line, f.fault) for f in lint(harmless)] == [(1, Fault.NO_EFFECT)]
 
 
 @pytest.mark.parametrize(
@@ -368,7 +369,7 @@ def test_older_releases_drop_it() -> None:
     assert "classic" in FORMAT.unreadable_by("5.0.11")
     parsed = parse(rules("bcast", {"rules": [{"alg": 6}]}), "5.0.11")
     assert parsed.dropped
-    assert [f.fault for f in parsed.findings] == [Fault.FILE_DROPPED]
+    assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
     with pytest.raises(LibraryError, match="openmpi-classic"):
         FORMAT.write(HYDRA, "4.1.8")
     with pytest.raises(LibraryError, match="openmpi-classic"):

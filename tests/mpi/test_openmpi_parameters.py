@@ -11,6 +11,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.parameters.reading import Kind, read
+from tests.mpi.linting import lint
 from tests.mpi.tables import intervals, table
 
 C = Collective
@@ -26,7 +27,7 @@ def runs(text: str, release: str, call: Call, source: str = "/x/p.conf") -> str:
 
 def faults(text: str, release: str = "5.0.11") -> set[tuple[int, Fault, Severity]]:
     """Return what is found in a file."""
-    found = PARAMETERS.parse(text, "/x/p.conf", release).findings
+    found = lint(PARAMETERS.parse(text, "/x/p.conf", release))
     return {(finding.line, finding.fault, finding.severity) for finding in found}
 
 
@@ -91,7 +92,7 @@ def test_rules_files_are_followed(tmp_path: Path, release: str, algorithm: str) 
     source = str(tmp_path / "p.conf")
     assert runs(text, release, Call(C.BCAST, 4, 9), source) == algorithm
     assert runs(text.replace("= 6", "= 0"), release, Call(C.BCAST, 4, 9), source) == "pipeline"
-    found = {f.fault for f in PARAMETERS.parse(text, source, release).findings}
+    found = {f.fault for f in lint(PARAMETERS.parse(text, source, release))}
     assert found >= {Fault.OVERRIDDEN, Fault.NOT_ACTIVATED}
 
 
@@ -99,12 +100,12 @@ def test_what_is_wrong_with_a_rules_file_is_told_where_it_is_named(tmp_path: Pat
     """A missing file, and the findings of one that is there, stand at the parameter's line."""
     text = f"{ON}coll_tuned_dynamic_rules_filename = {tmp_path}/rules\n"
     source = str(tmp_path / "p.conf")
-    missing = PARAMETERS.parse(text, source, "5.0.11").findings
+    missing = lint(PARAMETERS.parse(text, source, "5.0.11"))
     assert [(f.line, f.fault) for f in missing] == [(2, Fault.FILE_DROPPED)]
     (tmp_path / "rules").write_text("1\n7\n1\n0 1\n8 3 0 0\n")
     found = PARAMETERS.parse(text, source, "5.0.11")
-    assert [(f.line, f.fault) for f in found.findings] == [(2, Fault.FILE_DROPPED)]
-    assert "rules:5: the first message size is 8" in found.findings[0].message
+    assert [(f.line, f.fault) for f in lint(found)] == [(2, Fault.FILE_DROPPED)]
+    assert "rules:5: the first message size is 8" in lint(found)[0].message
     assert found.decide(Call(C.BCAST, 4, 9)).configuration.is_default
 
 
@@ -115,7 +116,7 @@ def test_files_that_name_each_other_are_one_finding(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("coll_tuned_bcast_algorithm = 6\n")
     source = str(tmp_path / "a")
     parsed = PARAMETERS.parse((tmp_path / "a").read_text(), source, "5.0.11")
-    found = [f for f in parsed.findings if f.fault is Fault.MALFORMED]
+    found = [f for f in lint(parsed) if f.fault is Fault.MALFORMED]
     assert [(f.line, f.fault) for f in found] == [(1, Fault.MALFORMED)]
     assert "names itself" in found[0].message
     assert parsed.decide(Call(C.BCAST, 4, 9)).configuration.algorithm == "binomial"
@@ -239,7 +240,7 @@ def test_one_choice_per_collective_is_written() -> None:
         "gather on 4 processes",
     ]
     parsed = PARAMETERS.parse(written.text, "f", "5.0.11")
-    assert parsed.findings == ()
+    assert lint(parsed) == ()
     outcome = parsed.decide(Call(C.BCAST, 8, 1 << 20, nodes=2))
     assert (outcome.component, outcome.configuration.id) == (
         "tuned",
@@ -293,7 +294,7 @@ def test_the_rules_of_han_are_followed_too(tmp_path: Path) -> None:
     environment = FORMATS["openmpi-classic"].activation("5.0.11", paths, Shape(2, 4))
     listing = "".join(f"export {name}={value}\n" for name, value in environment.items())
     parsed = PARAMETERS.parse(listing, str(tmp_path / "env"), "5.0.11")
-    assert [f for f in parsed.findings if f.severity is not Severity.NOTE] == []
+    assert [f for f in lint(parsed) if f.severity is not Severity.NOTE] == []
     small, large = (parsed.decide(Call(C.BCAST, 8, m, nodes=2)) for m in (63, 64))
     assert (small.component, large.component) == ("han", "tuned")
     assert large.configuration.algorithm == "pipeline"

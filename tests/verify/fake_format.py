@@ -38,16 +38,6 @@ class FakeFile:
     least: int = 2
     format: str = "fake"
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Dead rules are found."""
-        mend = "remove it"
-        return tuple(
-            Finding(rule.line, Fault.DEAD_RULE, "nothing reaches it", mend)
-            for rule in self.rules
-            if rule.configuration is None
-        )
-
     def activation(self) -> dict[str, str]:
         """Return the variables that force what the rules say."""
         forced: dict[str, str] = {}
@@ -79,6 +69,15 @@ class FakeFile:
         return (0,)
 
 
+def dead_rules(parsed: ParsedFile) -> tuple[Finding, ...]:
+    """Return a finding for each rule without a configuration."""
+    return tuple(
+        Finding(rule.line, Fault.DEAD_RULE, "nothing reaches it", "remove it")
+        for rule in parsed.rules
+        if rule.configuration is None
+    )
+
+
 class FakeFormat:
     """See the module."""
 
@@ -96,6 +95,10 @@ class FakeFormat:
     def unreadable_by(self, release: str) -> str:
         """Open MPI 4.1 does not read it."""
         return "it came with 5.0" if release.startswith("4.") else ""
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        """Return a finding for each dead rule."""
+        return dead_rules(parsed)
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         """Read the lines."""

@@ -13,7 +13,7 @@ from colltune.verify.observing import Observer
 from colltune.verify.probe_calls import Layout
 from colltune.verify.rule_status import Evidence, Judge, Judgement, Status
 from colltune.verify.settings import JobSettings
-from tests.verify.fake_format import FakeFile, FakeFormat
+from tests.verify.fake_format import FakeFile, FakeFormat, dead_rules
 
 RELEASE = "5.0.11"
 PIPELINE = Function("ompi_coll_base_bcast_intra_pipeline", (4096, 4, 0, 0, 0, 0))
@@ -49,7 +49,7 @@ def _judged(
     seen = CallSeen(ending, "", (ran,) if ran else ())
     without = CallSeen(Ending.OK, "", (BINOMIAL,))
     evidence = [Evidence(witness, seen, without) for witness in search.witnesses.get(0, ())]
-    judge = Judge(parsed, settings, observer, layout, search.complete)
+    judge = Judge(parsed, settings, observer, layout, search.complete, dead_rules(parsed))
     return judge.judge(parsed.rules[0], evidence)[0]
 
 

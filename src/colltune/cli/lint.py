@@ -90,15 +90,16 @@ def _effect(
     from colltune.mpi.effect import effect_findings, named_variables, outranked_findings
 
     if not opened.paths or parsed.dropped:
-        return {}, parsed.findings, False
+        return {}, opened.format.lint(parsed), False
+    own = opened.format.lint(parsed)
     activation = opened.format.activation(opened.release, opened.paths)
     job = variables
     if job is None and named_variables(activation, os.environ):
         job = dict(os.environ)
     if job is None:
-        return activation, parsed.findings, False
+        return activation, own, False
     found = effect_findings(parsed, activation, opened.paths, job)
-    return activation, (*outranked_findings(parsed, opened.paths, job), *found), True
+    return activation, (*outranked_findings(own, parsed, opened.paths, job), *found), True
 
 
 JSON_VERSION = 1

@@ -76,18 +76,21 @@ def effect_findings(
 
 
 def outranked_findings(
-    parsed: ParsedFile, paths: Mapping[str, str], environment: Mapping[str, str]
+    findings: tuple[Finding, ...],
+    parsed: ParsedFile,
+    paths: Mapping[str, str],
+    environment: Mapping[str, str],
 ) -> tuple[Finding, ...]:
-    """Return the file's own findings in the light of a job's variables.
+    """Return the `findings` on the file itself in the light of a job's variables.
 
     A note that another component goes first on some communicators is dropped where the variables
     prevent that, and else becomes a warning. It stays a note where other files, which belong to
     this one, may steer that component.
     """
     if len(paths) > 1 or parsed.dropped:
-        return parsed.findings
+        return findings
     found = []
-    for finding in parsed.findings:
+    for finding in findings:
         if finding.fault is not Fault.NOT_EVERYWHERE:
             found.append(finding)
         elif _is_outranked(parsed, environment):

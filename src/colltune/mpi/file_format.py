@@ -3,8 +3,8 @@
 One format is what one reader of an MPI library reads: Open MPI's classic rules file, MPICH's tree.
 A file is always read for one release: what the library makes of it differs between releases, and a
 library that drops a file without a word, or reads something else than its author meant, is the rule
-rather than the exception. So a file is *parsed* into what the release makes of it, with findings;
-only what is no file of the format at all is an error.
+rather than the exception. So a file is *parsed* into what the release makes of it, and *linted* for
+what is wrong with it; only what is no file of the format at all is an error.
 """
 
 from __future__ import annotations
@@ -258,11 +258,6 @@ class ParsedFile(Protocol):
         """All rules in the order of the file, also those that are never reached."""
         ...
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
-        ...
-
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what the release runs for `call`.
 
@@ -364,13 +359,17 @@ class Format(Protocol):
         """Return what `release` makes of a file; `source` names it in messages.
 
         A file that the release drops, or does not read as its author meant, is parsed all the same;
-        the findings tell.
+        `lint` tells.
 
         Raises
         ------
         LibraryError
             If it cannot be taken for a file of this format at all, or the release is not supported.
         """
+        ...
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        """Return everything that is wrong with a file that this format parsed, by line."""
         ...
 
     def write(

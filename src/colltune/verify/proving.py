@@ -10,7 +10,7 @@ from pathlib import Path
 from colltune.domain import Instance
 from colltune.errors import ColltuneError, LibraryError
 from colltune.mpi import LIBRARIES, formats, trace
-from colltune.mpi.file_format import Format, ParsedFile
+from colltune.mpi.file_format import Finding, Format, ParsedFile
 from colltune.mpi.installation import Installation
 from colltune.mpi.interposed.beside import PRELOAD
 from colltune.verify import gains as gaining
@@ -88,8 +88,9 @@ class _Proving:
         parsed = kind.parse(text, str(self.request.path), release)
         layout = Layout(tuple(n for _, n in job.nodes))
         settings = self._settings(kind, release, job, layout)
+        findings = kind.lint(parsed)
         parsed = with_others(parsed, settings.environment, settings.activation)
-        verdicts = self._verdicts(parsed, layout, settings)
+        verdicts = self._verdicts(parsed, findings, layout, settings)
         return replace(
             proof,
             settings=settings,
@@ -148,14 +149,18 @@ class _Proving:
         return JobSettings(user, activation, origins)
 
     def _verdicts(
-        self, parsed: ParsedFile, layout: Layout, settings: JobSettings
+        self,
+        parsed: ParsedFile,
+        findings: tuple[Finding, ...],
+        layout: Layout,
+        settings: JobSettings,
     ) -> tuple[Verdict, ...]:
         if parsed.dropped:
             why = Judgement(Status.IGNORED, f"the whole file is dropped: {parsed.dropped}")
             return tuple(Verdict(rule, why) for rule in parsed.rules)
         search = probe_calls.find(parsed, layout, settings.activation, settings.environment)
         seen = self._watch(parsed, search.witnesses, settings)
-        judge = Judge(parsed, settings, seen.observer, layout, search.complete)
+        judge = Judge(parsed, settings, seen.observer, layout, search.complete, findings)
         judged = []
         for number, rule in enumerate(parsed.rules):
             evidence = [seen.of(witness) for witness in search.witnesses.get(number, ())]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from colltune.mpi.file_format import Fault, Outcome, ParsedFile, Rule
+from colltune.mpi.file_format import Fault, Finding, Outcome, ParsedFile, Rule
 from colltune.verify.alternating import Gain
 from colltune.verify.canary import CallSeen, CanaryCall, Ending
 from colltune.verify.observing import Observer
@@ -95,6 +95,7 @@ class Judge:
     observer: Observer
     layout: Layout
     complete: bool = True
+    findings: tuple[Finding, ...] = ()
 
     def judge(self, rule: Rule, evidence: Sequence[Evidence]) -> tuple[Judgement, Evidence | None]:
         """Return what became of `rule`, and the call that shows it best.
@@ -146,7 +147,7 @@ class Judge:
             return Judgement(Status.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
         findings = [
             finding
-            for finding in self.parsed.findings
+            for finding in self.findings
             if finding.line == rule.line and finding.fault in _NEVER
         ]
         findings.sort(key=lambda finding: _NEVER.index(finding.fault))

@@ -14,7 +14,7 @@ from typing import cast
 from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi import formats
-from colltune.mpi.file_format import Call, Finding, Outcome, ParsedFile, Rule
+from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
 from colltune.mpi.openmpi import setup
 from colltune.mpi.openmpi.rules import HanRules, TunedRules
 
@@ -147,10 +147,6 @@ class BesideHanRules:
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self._tuned.rules
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        return self._tuned.findings
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what the release runs for `call` with both files."""

@@ -220,12 +220,8 @@ class _ParsedConf:
         """All parts of all values."""
         return tuple(part.rule for parts in self.parts.values() for part in parts)
 
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong, by line."""
-        return tuple(sorted(self._found()))
-
-    def _found(self) -> Iterator[Finding]:
+    def found(self) -> Iterator[Finding]:
+        """Yield everything that is wrong."""
         number, why = self._read[1]
         if why:
             what = f"{why}, and the job ends"
@@ -331,6 +327,11 @@ class Mvapich2Conf(Format):
         """Return what `release` makes of a file."""
         self._mpi.catalogue_of(release)
         return _ParsedConf(self._mpi, text, source, release)
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        """Return everything that is wrong, by line."""
+        assert isinstance(parsed, _ParsedConf)
+        return tuple(sorted(parsed.found()))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

@@ -12,6 +12,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.interposed.table.content import checksum
+from tests.mpi.linting import lint
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "interposed"
 RELEASES = {"openmpi": "5.0.11", "mpich": "4.0.2", "intelmpi": "2021.15"}
@@ -115,7 +116,7 @@ def test_a_damaged_table_is_dropped(old: str, new: str, why: str) -> None:
     assert text != _text("openmpi")
     parsed = _parsed(text)
     assert why in parsed.dropped
-    assert [f.fault for f in parsed.findings] == [Fault.FILE_DROPPED]
+    assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
     assert parsed.decide(Call(Collective.BCAST, 8, 4096)).configuration.is_default
 
 
@@ -173,9 +174,9 @@ def test_a_table_names_its_release() -> None:
 def test_the_lint_finds(old: str, new: str, fault: Fault, severity: Severity) -> None:
     """What libcolltune would not run as it is meant is told, with where it stands."""
     text = _resealed(_text("openmpi").replace(old, new))
-    found = {(f.fault, f.severity) for f in _parsed(text).findings if f.line}
+    found = {(f.fault, f.severity) for f in lint(_parsed(text)) if f.line}
     assert (fault, severity) in found
-    assert not _parsed(_text("openmpi")).findings
+    assert not lint(_parsed(_text("openmpi")))
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,6 @@ class AdjustFile(Laid):
             for c, s in self.listing.settings.items()
         }
 
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        found = [*self.listing.findings]
-        for setting in self.listing.settings.values():
-            found += lint.value_findings(setting.line, setting.value)
-        return tuple(sorted(set(found)))
-
     def leaf(self, collective: Collective, ppn: int, comm_size: int, msize: int) -> Leaf | None:
         if collective not in self.collectives:
             return None
@@ -217,6 +210,13 @@ class AdjustFormat(Format):
     def parse(self, text: str, source: str, release: str) -> AdjustFile:
         catalogue_of(release)
         return AdjustFile(text, source, release)
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, AdjustFile)
+        found = [*parsed.listing.findings]
+        for setting in parsed.listing.settings.values():
+            found += lint.value_findings(setting.line, setting.value)
+        return tuple(sorted(set(found)))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

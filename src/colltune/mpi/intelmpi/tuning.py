@@ -80,11 +80,6 @@ class TuningFile(Laid):
         return tuple(sorted(self._rules.values(), key=lambda rule: rule.line))
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        found = [*self.document.findings, *lint.tuning_findings(self.document, self.release)]
-        return tuple(sorted(set(found)))
-
-    @cached_property
     def _rules(self) -> dict[int, Rule]:
         """The rules by the identity of their leaves, which live as long as the document."""
         found: dict[int, Rule] = {}
@@ -217,6 +212,11 @@ class TuningFormat(Format):
     def parse(self, text: str, source: str, release: str) -> TuningFile:
         catalogue_of(release)
         return TuningFile(text, source, release)
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, TuningFile)
+        found = lint.tuning_findings(parsed.document, parsed.release)
+        return tuple(sorted({*parsed.document.findings, *found}))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

@@ -12,10 +12,11 @@ from functools import cache
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call
-from colltune.mpi.mpich.facts import Facts
+from colltune.mpi.mpich import builtin
+from colltune.mpi.mpich.facts import Facts, search
 from colltune.mpi.mpich.functions import DATA, configuration_of, function_of, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of, entry_of
-from colltune.mpi.mpich.tree import Leaf, Test, as_c_int
+from colltune.mpi.mpich.tree import Leaf, Test, Tree, as_c_int
 
 PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
 TREE_FILE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
@@ -152,6 +153,36 @@ def device_is_asked(collective: Collective, environment: Mapping[str, str]) -> b
         return which == "all"
     own = value_of(environment, f"MPIR_CVAR_{collective.upper()}_DEVICE_COLLECTIVE")
     return own is None or own.strip().lower() not in _NO
+
+
+def unknown_choice(release: str, environment: Mapping[str, str]) -> str:
+    """Return why MPI_Init fails with the variables: one names no algorithm; empty if none does."""
+    chosen = (forced(release, collective, environment) for collective in Collective)
+    return next((found.error for found in chosen if found is not None and found.error), "")
+
+
+def device_tree_is_asked(release: str, call: Call, environment: Mapping[str, str]) -> bool:
+    """Tell whether the device goes first, by its tree and not by the number of a composition."""
+    number, _ = composition(release, call.collective, environment)
+    return device_is_asked(call.collective, environment) and not number
+
+
+def device_goes_first(
+    release: str, call: Call, environment: Mapping[str, str], tree: Tree | None = None
+) -> str:
+    """Return which composition of the device takes a call apart by nodes; empty if none.
+
+    `tree` is the device's own, in place of the built-in one.
+    """
+    if not device_tree_is_asked(release, call, environment):
+        number, flat = composition(release, call.collective, environment)
+        asked_first = device_is_asked(call.collective, environment)
+        return f"composition {number}" if asked_first and not flat else ""
+    asked = tree or builtin.compositions_of(release)[str(call.collective)]
+    found = search(asked, Facts(call), release)
+    if found.leaf is None or builtin.is_flat(release, found.leaf.function):
+        return ""
+    return found.leaf.function.removeprefix("MPIDI_")
 
 
 def composition(

@@ -9,21 +9,18 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule
-from colltune.mpi.mpich import builtin
+from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.facts import Facts, Found, msize_after, search
 from colltune.mpi.mpich.functions import configuration_of, functions_of, running_as
 from colltune.mpi.mpich.releases import LIBRARY, TITLE
 from colltune.mpi.mpich.tree import LARGEST, Branch, Leaf, Test, Tree, leaves
-from colltune.mpi.mpich.tree_lint import lint
 from colltune.mpi.mpich.tree_reader import Reading, read
 
 NAME = "mpich-json"
 _MOST_POWERS = 21
 _WIDEST_GAP = 4096
 _COLLECTIVES = {str(collective): collective for collective in Collective}
-_HIERARCHICAL = "bcast, reduce, allreduce, barrier and scan"
 
 
 @lru_cache(maxsize=4)
@@ -66,20 +63,6 @@ class ParsedTree:
                 found.append(self.rule(collective, path, leaf))
         return tuple(found)
 
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        found = [*self.reading.findings, *lint(self.tree, self.release)]
-        if not self.is_ours:
-            found.append(
-                Finding(
-                    0,
-                    Fault.NOT_EVERYWHERE,
-                    f"the device takes {_HIERARCHICAL} apart by nodes before it asks this tree",
-                    f"set {variables.DEVICE}=none to have the tree asked for whole communicators",
-                )
-            )
-        return tuple(sorted(set(found)))
-
     def rule(self, collective: Collective, path: tuple[Test, ...], leaf: Leaf) -> Rule:
         """Return the rule of a leaf."""
         text = " / ".join([*(found.key for found in path), f"algorithm={leaf.function}"])
@@ -107,11 +90,9 @@ class ParsedTree:
         if variables.value_of(environment, variables.TREE_FILE) is None:
             why = f"{variables.TREE_FILE} is not set: {TITLE} reads no file."
             return Outcome(default, None, (why,), inside.chosen)
-        for collective in Collective:
-            chosen = variables.forced(self.release, collective, environment)
-            if chosen is not None and chosen.error:
-                error = chosen.error
-                return Outcome(default, None, (error,), inside.chosen, ends_program=error)
+        error = variables.unknown_choice(self.release, environment)
+        if error:
+            return Outcome(default, None, (error,), inside.chosen, ends_program=error)
         return inside if self.reading.fatal else self.in_job(call, environment, inside)
 
     def in_job(self, call: Call, environment: Mapping[str, str], inside: Outcome) -> Outcome:
@@ -154,39 +135,21 @@ class ParsedTree:
 
     def device(self, call: Call, environment: Mapping[str, str], reasons: list[str]) -> str:
         """Return which composition of the device runs in place of the tree; empty if none."""
-        if not variables.device_is_asked(call.collective, environment):
-            return ""
-        number, flat = variables.composition(self.release, call.collective, environment)
-        if number:
-            name = f"composition {number}"
-        else:
-            name, flat = self.composition(call, environment, reasons)
-        if flat:
-            return ""
-        reasons.append(f"The device goes first: {name} takes the communicator apart by nodes.")
-        return f"ch4 {name}"
-
-    def composition(
-        self, call: Call, environment: Mapping[str, str], reasons: list[str]
-    ) -> tuple[str, bool]:
-        """Return the composition that the device's own tree names, and whether it is flat."""
         path = variables.value_of(environment, variables.DEVICE_FILE)
-        trees: Tree
-        if path is None:
-            trees = builtin.compositions_of(self.release)[str(call.collective)]
-        else:
+        tree: Tree | None = None
+        if path is not None and variables.device_tree_is_asked(self.release, call, environment):
             try:
-                trees = _tree_in(path, Path(path).stat().st_mtime_ns, self.release)
+                tree = _tree_in(path, Path(path).stat().st_mtime_ns, self.release)
             except (OSError, LibraryError, ValueError):
                 reasons.append(
                     f"{path} cannot be read here; it is taken to leave this to the tree."
                 )
-                return "", True
-        found = search(trees, Facts(call), self.release, str(call.collective))
-        if found.leaf is None:
-            return "", True
-        name = found.leaf.function.removeprefix("MPIDI_")
-        return name, builtin.is_flat(self.release, found.leaf.function)
+                return ""
+        name = variables.device_goes_first(self.release, call, environment, tree)
+        if not name:
+            return ""
+        reasons.append(f"The device goes first: {name} takes the communicator apart by nodes.")
+        return f"ch4 {name}"
 
     def of_tree(self, call: Call, found: Found) -> Outcome:
         """Return what the tree itself says."""

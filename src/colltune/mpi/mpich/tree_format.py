@@ -10,9 +10,10 @@ from pathlib import Path, PurePath
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, ParsedFile, Severity, Written
+from colltune.mpi.file_format import Finding, Format, ParsedFile, Severity, Written
 from colltune.mpi.mpich import builtin
 from colltune.mpi.mpich import environment as variables
+from colltune.mpi.mpich import tree_lint as lint
 from colltune.mpi.mpich.functions import functions_of
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.mpich.tree import (
@@ -68,6 +69,10 @@ class MpichJson(Format):
 
     def parse(self, text: str, source: str, release: str) -> ParsedTree:
         return ParsedTree(release, source, read(text, source, release))
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, ParsedTree)
+        return lint.lint(parsed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
@@ -150,9 +155,12 @@ class _Conversion:
 
     def harmful(self, text: str) -> dict[str, str]:
         """Return the collectives whose tree would break programs, and how."""
+        source = "the converted file"
         wrong = {
             finding.line: finding.message
-            for finding in MpichJson().parse(text, "the converted file", self.release).findings
+            for finding in lint.lint(
+                ParsedTree(self.release, source, read(text, source, self.release))
+            )
             if finding.severity is Severity.ERROR
         }
         found: dict[str, str] = {}

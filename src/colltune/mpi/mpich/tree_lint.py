@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from colltune.mpi.file_format import Fault, Finding
+from colltune.mpi.mpich.environment import DEVICE
 from colltune.mpi.mpich.facts import DEFINED, LOCAL_SIZE
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.releases import TITLE, catalogue_of
 from colltune.mpi.mpich.tree import MARK, Branch, Known, Leaf, Test, Tree, as_c_int, brief, leaves
-from colltune.mpi.mpich.variables_findings import LEAST_CHUNK
+from colltune.mpi.mpich.tree_file import ParsedTree
+from colltune.mpi.mpich.variables_lint import LEAST_CHUNK
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {
@@ -25,6 +27,7 @@ _NEEDS = {
 }
 _MENDS = {"count>=pow2": 'go before it with "count<pow2" and another algorithm'}
 _LEAST_RADIX = {"k": 2, "scatterv_k": 2, "allgatherv_k": 2}
+_HIERARCHICAL = "bcast, reduce, allreduce, barrier and scan"
 _PARTS = ("node", "node_roots", "flat")
 _TREE_TYPES = ("kary", "knomial_1", "knomial_2")
 _HARMLESS_UNREAD = frozenset({"MPIR_Barrier_intra_recexch"})
@@ -42,13 +45,20 @@ class _Path:
     last_line: int = 0
 
 
-def lint(tree: Tree, release: str) -> tuple[Finding, ...]:
-    """Return the findings on a tree, by line."""
-    linter = _Linter(release)
-    linter.walk(tree, _Path())
-    linter.check_collectives(tree)
-    linter.check_units(tree)
-    return tuple(sorted(set(linter.findings)))
+def lint(file: ParsedTree) -> tuple[Finding, ...]:
+    """Return everything that is wrong with a selection file, by line."""
+    linter = _Linter(file.release)
+    linter.walk(file.tree, _Path())
+    linter.check_collectives(file.tree)
+    linter.check_units(file.tree)
+    if not file.is_ours:
+        linter.find(
+            0,
+            Fault.NOT_EVERYWHERE,
+            f"the device takes {_HIERARCHICAL} apart by nodes before it asks this tree",
+            f"set {DEVICE}=none to have the tree asked for whole communicators",
+        )
+    return tuple(sorted({*file.reading.findings, *linter.findings}))
 
 
 class _Linter:

@@ -1,20 +1,104 @@
-"""A list of MPICH's environment variables: one algorithm per collective, for every call."""
+"""Lists of MPICH's environment variables: one algorithm per collective, for every call."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Finding, Outcome, Rule
-from colltune.mpi.mpich import builtin
+from colltune.errors import LibraryError
+from colltune.mpi.catalogue import Algorithm
+from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.mpich import environment as variables
-from colltune.mpi.mpich.assignments import Listed, chooses_for, parameters_of
-from colltune.mpi.mpich.facts import Facts, search
 from colltune.mpi.mpich.functions import functions_of, running_as
-from colltune.mpi.mpich.releases import LIBRARY, TITLE
-from colltune.mpi.mpich.variables_findings import findings
+from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of, entry_of
+
+LINE = re.compile(
+    r"[ \t]*(?:export[ \t]+)?(?P<name>(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+)[ \t]*="
+    r"[ \t]*(?P<value>.*?)[ \t;]*"
+)
+_OTHER = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=.*")
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One line that sets a variable of MPICH."""
+
+    line: int
+    name: str
+    value: str
+
+    @property
+    def bare(self) -> str:
+        """The name without its prefix."""
+        return variables.bare(self.name)
+
+    @property
+    def text(self) -> str:
+        """How it would stand in a file."""
+        return f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a list says to one release.
+
+    ``strange`` are the lines that set nothing, ``foreign`` those that set a variable of somebody
+    else, with its name.
+    """
+
+    release: str
+    assignments: tuple[Assignment, ...]
+    strange: tuple[int, ...] = ()
+    foreign: tuple[tuple[int, str], ...] = ()
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """What the list sets."""
+        return {found.name: found.value for found in self.assignments}
+
+
+def parse(text: str, source: str, release: str) -> Listed:
+    """Return the variables that a list sets."""
+    catalogue_of(release)
+    assignments, strange, foreign = [], [], []
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        bare = line.lstrip("\ufeff") if number == 1 else line
+        match = LINE.fullmatch(bare)
+        if match is not None:
+            assignments.append(Assignment(number, match["name"], _plain(match["value"])))
+        elif other := _OTHER.fullmatch(bare):
+            foreign.append((number, other["name"]))
+        elif bare.strip() and not bare.lstrip().startswith("#"):
+            strange.append(number)
+    if not assignments and (strange or foreign):
+        raise LibraryError(f"{source}:1: sets no variable MPIR_CVAR_…=…; this is no list of them")
+    return Listed(release, tuple(assignments), tuple(strange), tuple(foreign))
+
+
+def _plain(value: str) -> str:
+    text = value.partition(" #")[0].strip()
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return (text[1:-1] if quoted else text)[:_LONGEST]
+
+
+def chooses_for(bare: str) -> Collective | None:
+    """Return the collective for which a variable chooses an algorithm."""
+    name = bare.removesuffix("_INTRA_ALGORITHM").lower()
+    return Collective(name) if name != bare.lower() and name in list(Collective) else None
+
+
+def parameters_of(release: str, collective: Collective) -> Iterator[tuple[str, Algorithm]]:
+    """Yield the bare names of variables that are parameters, with the algorithms that use them."""
+    for algorithm in entry_of(release, collective).algorithms:
+        for _, variable in algorithm.variables:
+            yield f"{collective.upper()}_{variable}", algorithm
+        for variable, _ in algorithm.settings:
+            yield f"{collective.upper()}_{variable}", algorithm
+
 
 NAME = "mpich-cvars"
 
@@ -52,10 +136,6 @@ class ParsedVariables:
                 found.append(Rule(assignment.line, assignment.text, collective, configuration))
         return tuple(found)
 
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        return findings(self.listed)
-
     def chosen(self, collective: Collective) -> variables.Forced | None:
         """Return what the list chooses for a collective."""
         return variables.forced(self.release, collective, self.environment)
@@ -87,10 +167,9 @@ class ParsedVariables:
         default = _default(call.collective)
         listed = self.chosen(call.collective)
         said = (listed.configuration if listed else None) or default
-        for collective in Collective:
-            chosen = variables.forced(self.release, collective, job)
-            if chosen is not None and chosen.error:
-                return Outcome(default, None, (chosen.error,), said, ends_program=chosen.error)
+        error = variables.unknown_choice(self.release, job)
+        if error:
+            return Outcome(default, None, (error,), said, ends_program=error)
         chosen = variables.forced(self.release, call.collective, job)
         if chosen is None:
             why = f"No variable chooses for {call.collective}: {TITLE} decides by itself."
@@ -109,10 +188,10 @@ class ParsedVariables:
         """Return what runs where a variable chooses."""
         default = _default(call.collective)
         text = f"{chosen.variable}={chosen.value}"
-        component = self.component(call, job)
-        if component:
-            why = f"The device goes first: {component} asks for {text} within its parts only."
-            return Outcome(default, rule, (why,), said, component)
+        device = variables.device_goes_first(self.release, call, job)
+        if device:
+            why = f"The device goes first: ch4 {device} asks for {text} within its parts only."
+            return Outcome(default, rule, (why,), said, f"ch4 {device}")
         why = variables.why_unusable(self.release, chosen.function, call)
         if not why:
             ends = variables.ends_inside(chosen.function, call)
@@ -129,19 +208,6 @@ class ParsedVariables:
             return Outcome(default, rule, (ends,), said, ends_program=ends)
         said_so = " and says so" if how == "print" else ""
         return Outcome(default, rule, (f"{ends}: {TITLE} decides by itself{said_so}.",), said)
-
-    def component(self, call: Call, job: Mapping[str, str]) -> str:
-        """Return which composition of the device goes first; empty if none."""
-        if not variables.device_is_asked(call.collective, job):
-            return ""
-        number, flat = variables.composition(self.release, call.collective, job)
-        if number:
-            return "" if flat else f"ch4 composition {number}"
-        own = builtin.compositions_of(self.release)[str(call.collective)]
-        found = search(own, Facts(call), self.release)
-        if found.leaf is None or builtin.is_flat(self.release, found.leaf.function):
-            return ""
-        return f"ch4 {found.leaf.function.removeprefix('MPIDI_')}"
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
         """Return 1: a choice holds for every communicator."""

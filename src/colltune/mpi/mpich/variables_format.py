@@ -8,13 +8,13 @@ from pathlib import Path, PurePath
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, ParsedFile, Written
+from colltune.mpi.file_format import Finding, Format, ParsedFile, Written
 from colltune.mpi.mpich import control
-from colltune.mpi.mpich.assignments import LINE, parse
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
-from colltune.mpi.mpich.variables_file import NAME, ParsedVariables
+from colltune.mpi.mpich.variables_file import LINE, NAME, ParsedVariables, parse
+from colltune.mpi.mpich.variables_lint import lint
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
 
@@ -36,6 +36,10 @@ class MpichVariables(Format):
 
     def parse(self, text: str, source: str, release: str) -> ParsedVariables:
         return ParsedVariables(source, parse(text, source, release))
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, ParsedVariables)
+        return lint(parsed.listed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

@@ -12,6 +12,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Written
 from colltune.mpi.interposed.beside import FILE_STEM, PRELOAD, TABLE, Beside, beside
 from colltune.mpi.interposed.table.content import Content, rendered
+from colltune.mpi.interposed.table.lint import lint
 from colltune.mpi.interposed.table.parsed import ParsedTable
 from colltune.mpi.interposed.table.reading import Broken, looks_like, read, version_of
 from colltune.mpi.interposed.table.writing import TableWriter, why_not_told
@@ -65,6 +66,11 @@ class TableFormat(Format):
         nothing = Content(self.library, release, Shape(1, 1))
         dropped = f"line {line}: {why}" if line else why
         return ParsedTable(self.mpi, self.name, release, source, nothing, dropped, (finding,))
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, ParsedTable)
+        found = () if parsed.dropped else lint(parsed.content, self.mpi, parsed.release)
+        return tuple(sorted((*parsed.form_findings, *found)))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

@@ -12,7 +12,6 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.interposed.beside import FILE_STEM, FORCE, PRELOAD, TABLE, Beside
 from colltune.mpi.interposed.table.content import Content, RuleBlock
-from colltune.mpi.interposed.table.lint import lint
 from colltune.mpi.protocol import UserPatterns
 
 
@@ -26,12 +25,7 @@ class ParsedTable:
     source: str
     content: Content
     dropped: str = ""
-    own_findings: tuple[Finding, ...] = ()
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        found = () if self.dropped else lint(self.content, self.mpi, self.release)
-        return tuple(sorted((*self.own_findings, *found)))
+    form_findings: tuple[Finding, ...] = ()
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from colltune.decisions import DecisionTable
-from colltune.mpi.file_format import ParsedFile, Written, refuse_dropped
-from colltune.mpi.openmpi.classic import writing
+from colltune.mpi.file_format import Finding, ParsedFile, Written, refuse_dropped
+from colltune.mpi.openmpi.classic import lint, writing
 from colltune.mpi.openmpi.classic.parsed import NAME, ClassicFile
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFormat
@@ -32,6 +32,10 @@ class OpenMpiClassic(TunedFormat):
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         return ClassicFile(text, source, release)
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, ClassicFile)
+        return lint.lint(parsed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

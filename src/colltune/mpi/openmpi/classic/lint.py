@@ -6,25 +6,22 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.classic.lint_rules import rule_findings
+from colltune.mpi.openmpi.classic.parsed import ClassicFile
 from colltune.mpi.openmpi.classic.reading import Entry, Section
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.spans import scanned
-
-if TYPE_CHECKING:
-    from colltune.mpi.openmpi.classic.parsed import ClassicFile
 
 _PLAIN = re.compile(r"\+?(0|[1-9][0-9]*)")
 _HEADER = "rule-file-version-"
 _SORT = "sort the sizes in ascending order"
 
 
-def findings(file: ClassicFile) -> tuple[Finding, ...]:
+def lint(file: ClassicFile) -> tuple[Finding, ...]:
     found = [*_whole(file), *_words(file)]
     seen: set[int] = set()
     for section in file.content.sections:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.file_format import Call, Fault, Finding
 from colltune.mpi.openmpi.algorithm_lint import tiny_segment
+from colltune.mpi.openmpi.classic.parsed import ClassicFile
 from colltune.mpi.openmpi.classic.reading import Entry, MessageRule
 from colltune.mpi.openmpi.portfolio import MAX_FANOUT
 from colltune.mpi.openmpi.running import Numbers, configuration_of, running
 from colltune.mpi.openmpi.variables import as_int
-
-if TYPE_CHECKING:
-    from colltune.mpi.openmpi.classic.parsed import ClassicFile
 
 Served = Sequence[tuple[int, int | None]]
 _HUGE_BYTES = 2**50

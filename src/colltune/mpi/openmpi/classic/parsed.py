@@ -7,7 +7,7 @@ from functools import cached_property
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import SizeUnit
-from colltune.mpi.file_format import Call, Finding, Outcome, Rule
+from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.openmpi import setup
 from colltune.mpi.openmpi.classic import reading
 from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
@@ -67,12 +67,6 @@ class ClassicFile:
     @property
     def rules(self) -> tuple[Rule, ...]:
         return tuple(self._rules.values())
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        from colltune.mpi.openmpi.classic import lint  # noqa: PLC0415 (only where it is asked for)
-
-        return lint.findings(self)
 
     @cached_property
     def ranges(self) -> dict[Collective, tuple[CommunicatorRange, ...]]:

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, ParsedFile, Written, absolute_path, refuse_dropped
+from colltune.mpi.file_format import (
+    Finding,
+    Format,
+    ParsedFile,
+    Written,
+    absolute_path,
+    refuse_dropped,
+)
 from colltune.mpi.openmpi import activation
 from colltune.mpi.openmpi.han import lint, reading, writing
 from colltune.mpi.openmpi.han.parsed import NAME, HanFile, parameters
@@ -32,21 +39,24 @@ class OpenMpiHan(Format):
         return plain[:1].isdecimal() and bool(_COMPONENT.search(plain))
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        catalogue = catalogue_of(release)
-        found = reading.read(text, catalogue)
-        findings = list(found.findings)
+        found = reading.read(text, catalogue_of(release))
         levels = tuple(found.levels)
-        if not found.dropped and not found.ends_program:
-            findings += lint.lint(levels, catalogue)
         return HanFile(
             release,
             source,
             found.dropped,
             tuple(found.rules),
-            tuple(sorted(findings)),
+            tuple(found.findings),
             found.ends_program,
             levels if not found.dropped else (),
         )
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, HanFile)
+        found = list(parsed.form_findings)
+        if not parsed.dropped and not parsed.ends_program:
+            found += lint.lint(parsed.levels, catalogue_of(parsed.release))
+        return tuple(sorted(found))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

@@ -46,7 +46,7 @@ class HanFile:
     source: str
     dropped: str = ""
     rules: tuple[Rule, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    form_findings: tuple[Finding, ...] = ()
     ends_program: str = ""
     levels: tuple[LevelRules, ...] = ()
     format: str = NAME

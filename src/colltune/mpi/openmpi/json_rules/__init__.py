@@ -48,7 +48,7 @@ class ParsedRanges:
     source: str
     dropped: str = ""
     rules: tuple[Rule, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    form_findings: tuple[Finding, ...] = ()
     ends_program: str = ""
     ranges: Ranges = field(default_factory=dict)
     format: str = NAME
@@ -166,20 +166,22 @@ class OpenMpiJson(TunedFormat):
         except located_json.JsonSyntaxError as error:
             return _no_json(source, release, error, unreadable)
         found = reading.read(root, catalogue_of(release))
-        findings = list(found.findings)
-        if unreadable:
-            findings = [_other_release(unreadable)]
-        elif not found.dropped and not found.ends_program:
-            findings += lint.lint(found.ranges, catalogue_of(release), release)
         return ParsedRanges(
             release,
             source,
             unreadable or found.dropped,
             tuple(found.rules),
-            tuple(sorted(findings)),
+            (_other_release(unreadable),) if unreadable else tuple(found.findings),
             "" if unreadable else found.ends_program,
             found.ranges,
         )
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, ParsedRanges)
+        found = list(parsed.form_findings)
+        if not parsed.dropped and not parsed.ends_program:
+            found += lint.lint(parsed.ranges, catalogue_of(parsed.release), parsed.release)
+        return tuple(sorted(found))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

@@ -13,9 +13,16 @@ from collections.abc import Mapping
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, ParsedFile, Written, absolute_path, refuse_dropped
+from colltune.mpi.file_format import (
+    Finding,
+    Format,
+    ParsedFile,
+    Written,
+    absolute_path,
+    refuse_dropped,
+)
 from colltune.mpi.openmpi import activation
-from colltune.mpi.openmpi.parameters import reading, writing
+from colltune.mpi.openmpi.parameters import lint, reading, writing
 from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 
@@ -48,6 +55,10 @@ class OpenMpiParameters(Format):
                 " looks like coll_tuned_priority = 30 or --mca coll_tuned_priority 30"
             )
         return ParameterFile(text, source, release)
+
+    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        assert isinstance(parsed, ParameterFile)
+        return lint.lint(parsed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

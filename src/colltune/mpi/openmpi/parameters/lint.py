@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
@@ -15,11 +14,9 @@ from colltune.mpi.openmpi import forced, setup
 from colltune.mpi.openmpi.algorithm_lint import tiny_segment
 from colltune.mpi.openmpi.components import BASIC, SELF, han_serves, owner, why_no_start
 from colltune.mpi.openmpi.parameters import reading
+from colltune.mpi.openmpi.parameters.parsed import ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
 from colltune.mpi.openmpi.variables import flag_of
-
-if TYPE_CHECKING:
-    from colltune.mpi.openmpi.parameters.parsed import ParameterFile
 
 _FLAGS = frozenset(
     {setup.USE_RULES, setup.USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}
@@ -45,7 +42,7 @@ _HAN = re.compile(
 )
 
 
-def findings(file: ParameterFile) -> tuple[Finding, ...]:
+def lint(file: ParameterFile) -> tuple[Finding, ...]:
     found = list(file.followed.findings)
     for line, text in file.read.others:
         message = f"{text[:60]!r} sets no parameter: the library prints an error and skips it"

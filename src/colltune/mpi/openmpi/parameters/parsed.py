@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Finding, Outcome, ParsedFile, Rule
+from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
 from colltune.mpi.openmpi import forced, setup
 from colltune.mpi.openmpi.parameters import reading
 from colltune.mpi.openmpi.parameters.reading import Setting
@@ -63,12 +63,6 @@ class ParameterFile:
         """The forced algorithms, and the rules of the files that are named (with their lines)."""
         named = [rule for parsed in (self.tuned, self.han) if parsed for rule in parsed.rules]
         return (*self.forced.values(), *named)
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        from colltune.mpi.openmpi.parameters import lint  # noqa: PLC0415 (only where asked for)
-
-        return lint.findings(self)
 
     @cached_property
     def ranges(self) -> dict[Collective, tuple[CommunicatorRange, ...]]:

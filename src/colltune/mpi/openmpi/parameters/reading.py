@@ -211,7 +211,7 @@ class _Walker:
             return
         parsed = known.parse(text, str(path), self.release)
         self.followed.parsed[which] = parsed
-        for finding in parsed.findings:
+        for finding in known.lint(parsed):
             if finding.severity is not Severity.NOTE:
                 message = f"{setting.value}:{finding.line}: {finding.message}"
                 found = Finding(line, finding.fault, message, finding.mend)

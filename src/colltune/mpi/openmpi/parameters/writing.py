@@ -13,6 +13,7 @@ from colltune.mpi.openmpi import forced, han_setups, portfolio, setup
 from colltune.mpi.openmpi.choosing import Chooser
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
+from colltune.mpi.openmpi.parameters import lint
 from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Setting
 from colltune.mpi.openmpi.releases import catalogue_of
@@ -225,7 +226,7 @@ def _without_errors(
         settings = list(kept.values())
         wrong = {
             finding.line: finding.message
-            for finding in again.findings
+            for finding in lint.lint(again)
             if (finding.severity is Severity.ERROR or finding.fault in _USELESS) and finding.line
         }
         if not wrong:

@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from colltune.domain import Collective
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.mpich import environment as variables
-from colltune.mpi.mpich.assignments import Assignment, Listed, chooses_for, parameters_of
 from colltune.mpi.mpich.functions import function_of, functions_of
 from colltune.mpi.mpich.releases import TITLE
 from colltune.mpi.mpich.tree import as_c_int, brief
+from colltune.mpi.mpich.variables_file import Assignment, Listed, chooses_for, parameters_of
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
@@ -26,7 +26,7 @@ _WORDS = {
 }
 
 
-def findings(parsed: Listed) -> tuple[Finding, ...]:
+def lint(parsed: Listed) -> tuple[Finding, ...]:
     """Return the findings on a list, by line."""
     return tuple(sorted(set(_findings(parsed))))
 
