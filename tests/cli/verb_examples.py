@@ -22,8 +22,7 @@ from colltune.mpi import installation
 from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
 from colltune.registry import Registry
-from colltune.selector.configuration import Target, render, selector_for
-from colltune.selector.job_files import write_rendered
+from colltune.selector.configuration import Target, render, selector_for, write_rendered
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline

@@ -78,8 +78,6 @@ def test_beyond_the_data_the_default_decides() -> None:
     last = intervals(ModelSelector(BUNDLES["gam"], guard=False), BCAST, JOB)[-1]
     assert last.configuration == configuration("default")
     assert last.first_bytes == 2 * 4194304 + 1
-    nearer = intervals(ModelSelector(BUNDLES["gam"]), BCAST, JOB, 4194304)[-1]
-    assert nearer.first_bytes == 4194305
 
 
 def test_intervals_tell_prediction_and_reason() -> None:

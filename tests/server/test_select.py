@@ -10,8 +10,7 @@ from fastapi.testclient import TestClient
 from colltune.domain import Collective, Instance, Shape
 from colltune.models.bundle import load
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.intervals_json import tables, tables_json
-from colltune.selector.selection_json import selection_json
+from colltune.selector.selection_json import selection_json, tables, tables_json
 
 SHAPE = {"nodes": 6, "ppn": 3}
 

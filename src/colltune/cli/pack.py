@@ -12,7 +12,7 @@ from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, wr
 from colltune.domain import Shape
 
 if TYPE_CHECKING:
-    from colltune.selector.job_files import WrittenConfiguration
+    from colltune.selector.configuration import WrittenConfiguration
     from colltune.selector.packing import Packed
 
 

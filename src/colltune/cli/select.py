@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
-    from colltune.selector.configuration import Target
-    from colltune.selector.job_files import WrittenConfiguration
+    from colltune.selector.configuration import Target, WrittenConfiguration
 
 
 def select(
@@ -85,8 +84,7 @@ def select(
     wanted = (parse_collective(collective),) if collective else None
     loaded = load(bundle, wanted)
     if format_ is not None:
-        from colltune.selector.configuration import Target, render, selector_for
-        from colltune.selector.job_files import write_rendered
+        from colltune.selector.configuration import Target, render, selector_for, write_rendered
 
         target = Target.named(
             format_,
@@ -180,7 +178,7 @@ def _table(
     bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool | Guard, as_json: bool
 ) -> None:
     from colltune.selector.argmin import ModelSelector
-    from colltune.selector.intervals_json import tables, tables_json
+    from colltune.selector.selection_json import tables, tables_json
 
     found = tables(ModelSelector(bundle, guard=guard), collectives, shape)
     if as_json:

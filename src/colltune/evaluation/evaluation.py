@@ -151,6 +151,7 @@ class Score:
     confirm_cost: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in self.__dict__.items()
@@ -269,6 +270,7 @@ class Setup:
     confirm: bool = False
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
         return {
             "context": asdict(self.data),
             "dataset_digest": self.digest,

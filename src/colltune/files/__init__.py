@@ -39,6 +39,12 @@ def whole(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` as `whole` does."""
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def insist_writable(path: Path, *, folder: bool | None = None) -> None:
     """Insist that `path` can be written, before long work is done for it; nothing is left behind.
 

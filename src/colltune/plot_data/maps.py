@@ -27,8 +27,8 @@ from colltune.plot_data.pick import (
     picked,
     spread,
 )
+from colltune.selector.all_or_nothing import NOT_SLOWER
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.whole_table import NOT_SLOWER
 
 Numbers = NDArray[np.float64]
 _Z95 = 1.96

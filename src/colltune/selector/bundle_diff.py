@@ -185,9 +185,7 @@ class _Difference:
         return max(0.0, math.log2(last + 1) - math.log2(max(self.first_bytes, 1)))
 
     def middle_bytes(self, bound: int) -> int:
-        last = max(bound, self.first_bytes) if self.last_bytes is None else self.last_bytes
-        middle = math.isqrt(max(self.first_bytes, 1) * max(last, 1))
-        return min(max(middle, self.first_bytes), last)
+        return Interval(self.first_bytes, self.last_bytes, self.new).middle(bound)
 
 
 def _differences(shape: Shape, before: Intervals, after: Intervals) -> Iterator[_Difference]:

@@ -17,13 +17,7 @@ class _Row(NamedTuple):
 
 
 class CompiledTable:
-    """Answers which configuration a decision table chooses, in about a microsecond.
-
-    Parameters
-    ----------
-    table
-        The decisions.
-    """
+    """Answers which configuration a decision table chooses, in about a microsecond."""
 
     def __init__(self, table: DecisionTable) -> None:
         self._by_size = {key: _row(found) for key, found in table.rules.items()}
@@ -39,16 +33,7 @@ class CompiledTable:
     ) -> Configuration:
         """Return the configuration for a call; the default where the table says nothing.
 
-        Parameters
-        ----------
-        collective
-            What is called.
-        comm_size
-            Processes of the communicator.
-        msize_bytes
-            Message size as `colltune.domain` counts it, at least 0.
-        layout
-            How the processes lie on nodes, where the caller knows.
+        `layout` is how the processes lie on nodes, where the caller knows.
         """
         row = None
         if layout is not None and self._by_layout:

@@ -1,23 +1,25 @@
-"""A job's configuration as the texts of an MPI library's own files, nothing written yet."""
+"""A job's configuration: selected, as texts of an MPI library's own files, and on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
+from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.mpi.interposed import own
-from colltune.mpi.interposed.beside import beside
+from colltune.mpi.interposed.beside import assignment, beside
+from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, single_algorithm_table
-from colltune.selector.whole_table import whole_table
 
 LARGEST_ELEMENT_BYTES = 8
 """Of the datatypes for which a written algorithm has to run as itself: a double."""
@@ -184,7 +186,9 @@ def table_for(
     if target.form.single_algorithm:
         return single_algorithm_table(selector, shape, collectives)
     if not target.form.allows_partial_collective:
-        return whole_table(selector, shape, collectives, by_layout=target.form.knows_layout)
+        return all_or_nothing_table(
+            selector, shape, collectives, by_layout=target.form.knows_layout
+        )
     return decision_table(
         selector,
         shape,
@@ -223,3 +227,54 @@ def _lies_well(configuration: Configuration, instance: Instance) -> bool:
     if not own.is_own(configuration):
         return True
     return not own.why_not_on(configuration, instance.shape)
+
+
+@dataclass(frozen=True)
+class WrittenConfiguration:
+    """The files of a job's configuration and how they are put into effect.
+
+    ``table`` holds the decisions, ``written`` the texts. ``rules_path`` is the main file,
+    ``parameter_path`` the one that ``start_line`` names; ``environment`` does the same.
+    """
+
+    table: DecisionTable
+    written: Written
+    rules_path: Path
+    parameter_path: Path
+    environment: dict[str, str]
+    start_line: str
+
+    @property
+    def job_line(self) -> str:
+        """The one line that a user adds to a job."""
+        if not self.environment:
+            return "true  # everything is left to the library"
+        return "export " + " ".join(map(assignment, self.environment, self.environment.values()))
+
+
+def write_rendered(
+    found: Rendered, path: Path, interposed: Path | None = None, notes: tuple[str, ...] = ()
+) -> WrittenConfiguration:
+    """Write the main file of `found` to `path`, and the others beside it.
+
+    `interposed` is where libcolltune lies, if that is known; `notes` are further ones for the user.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written.
+    """
+    main = path.absolute()
+    environment = found.environment(str(main), None if interposed is None else str(interposed))
+    parameter_path = main.with_name(f"{main.name}.params")
+    for end, name in found.names(str(main)).items():
+        write_text(Path(name), found.written.texts[end])
+    write_text(parameter_path, found.parameter_text(environment))
+    return WrittenConfiguration(
+        found.table,
+        replace(found.written, notes=(*found.written.notes, *notes)),
+        main,
+        parameter_path,
+        environment,
+        found.target.mpi.start_line(parameter_path),
+    )

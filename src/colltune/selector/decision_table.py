@@ -27,10 +27,7 @@ Intervals = tuple[Interval, ...]
 
 
 def intervals(
-    selector: ModelSelector,
-    collective: Collective,
-    shape: Shape,
-    max_msize_bytes: int | None = None,
+    selector: ModelSelector, collective: Collective, shape: Shape
 ) -> tuple[Interval, ...]:
     """Return the decisions for `shape` over message size: exact, ascending, adjacent, from 0 on.
 
@@ -42,11 +39,8 @@ def intervals(
         What is called.
     shape
         On how many nodes and processes per node.
-    max_msize_bytes
-        Largest message for which anything but the default is chosen; by default twice the largest
-        measured. The last interval has no end.
     """
-    return _tabulated(selector, collective, [(shape,)], max_msize_bytes, describe=True)[0]
+    return _tabulated(selector, collective, [(shape,)], describe=True)[0]
 
 
 def decision_table(  # noqa: PLR0913
@@ -57,7 +51,6 @@ def decision_table(  # noqa: PLR0913
     single_rule: Collection[Collective] = frozenset(),
     comm_sizes: Iterable[int] | None = None,
     comm_layouts: Mapping[int, Layouts] | None = None,
-    max_msize_bytes: int | None = None,
     by_layout: bool = False,
     describe: bool = True,
 ) -> DecisionTable:
@@ -79,8 +72,6 @@ def decision_table(  # noqa: PLR0913
         Sizes of communicators; by default `communicator_sizes`. Each rule is for exactly its size.
     comm_layouts
         How the communicators of each size lie, instead of `comm_sizes` in all their `layouts`.
-    max_msize_bytes
-        As for `intervals`.
     by_layout
         Whether to decide on each layout of a communicator size by itself, too, for files that can
         tell layouts apart.
@@ -99,7 +90,7 @@ def decision_table(  # noqa: PLR0913
         if collective in single_rule:
             found = _single(selector, collective, asked)
         else:
-            found = _tabulated(selector, collective, asked, max_msize_bytes, describe)
+            found = _tabulated(selector, collective, asked, describe=describe)
         rules |= {(collective, s): i for s, i in zip(by_size, found, strict=False)}
         of_layouts |= {
             (collective, s): i for s, i in zip(apart, found[len(by_size) :], strict=False)
@@ -218,12 +209,11 @@ def _tabulated(
     selector: ModelSelector,
     collective: Collective,
     rules: Sequence[Layouts],
-    max_msize_bytes: int | None,
+    *,
     describe: bool,
 ) -> list[Intervals]:
-    """Return the intervals of each rule."""
     coverage = selector.bundle.model(collective).coverage
-    bound = largest_msize(selector, collective) if max_msize_bytes is None else max_msize_bytes
+    bound = largest_msize(selector, collective)
     agreement = _Agreement(selector, collective, rules)
     found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
     portfolio = selector.portfolio(collective)

@@ -56,13 +56,7 @@ class _Key(NamedTuple):
 
 
 class DemandLog:
-    """Counts what is asked for and appends it to a file of its own; never raises.
-
-    Parameters
-    ----------
-    folder
-        Where; made by the first `flush`.
-    """
+    """Counts what is asked for and appends it to a file of its own in `folder`; never raises."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -47,16 +47,7 @@ def switch_points(decide: Decide, n_rules: int, sizes: Integers) -> list[list[tu
 
     Between neighbours of `sizes` that are decided differently the change is found to the byte, for
     all rules at once; a decision that comes and goes between two neighbours that agree is not
-    seen.
-
-    Parameters
-    ----------
-    decide
-        The decisions.
-    n_rules
-        Rules are numbered from 0 to ``n_rules - 1``.
-    sizes
-        Ascending, in bytes; the first entry of each list is at ``sizes[0]``.
+    seen. `sizes` are bytes, ascending; the first entry of each list is at ``sizes[0]``.
     """
     rules = np.arange(n_rules)
     codes = decide(np.repeat(rules, len(sizes)), np.tile(sizes, n_rules))

@@ -18,8 +18,7 @@ from colltune.registry import Entry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
-from colltune.selector.intervals_json import tables, tables_json
-from colltune.selector.selection_json import selection_json
+from colltune.selector.selection_json import selection_json, tables, tables_json
 from colltune.server import queries
 from colltune.server.answers import Answer, Demanded, Document, Lru
 from colltune.server.errors import NotReadyError, NotThereError, UnclearError

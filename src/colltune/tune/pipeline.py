@@ -30,9 +30,15 @@ from colltune.models.fitting import fit
 from colltune.models.learners import AUTO, PREFERRED
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
-from colltune.selector.configuration import Target, rendered, selector_for, table_for
+from colltune.selector.configuration import (
+    Target,
+    WrittenConfiguration,
+    rendered,
+    selector_for,
+    table_for,
+    write_rendered,
+)
 from colltune.selector.confirming import Judgement, confirmations
-from colltune.selector.job_files import WrittenConfiguration, write_rendered
 from colltune.tune.job import Job, Row, Watched
 from colltune.tune.settings import Settings, slowdown
 from colltune.verify.alternating import watch_algorithms

@@ -13,9 +13,9 @@ from colltune.dataset.profile_file import parse_profile
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.fitting import fit
-from colltune.selector.application import application_table, calls_on, within
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, rendered
+from colltune.selector.packing import application_table, calls_on, within
 from tests.dataset.profiles import profile_text, row
 from tests.models.machines import CONTEXT, measured
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.fitting import fit
+from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import communicator_sizes, layouts
-from colltune.selector.whole_table import whole_table
 from tests.models.machines import configuration, measured
 
 BCAST = Collective.BCAST
@@ -24,7 +24,7 @@ def all_layouts() -> list[Shape]:
 def test_nothing_is_left_to_the_library_where_choices_always_win() -> None:
     """All communicators and sizes get a choice, each the fastest that is not the default."""
     selector = ModelSelector(WINNING)
-    table = whole_table(selector, JOB, [BCAST])
+    table = all_or_nothing_table(selector, JOB, [BCAST])
     named = {s for _, s in table.by_layout} | {
         s for s in all_layouts() if (BCAST, s.nprocs) in table.rules
     }
@@ -45,7 +45,7 @@ def test_one_size_that_loses_keeps_the_default_for_all() -> None:
     """Where the default is faster at any size of any communicator, nothing is chosen."""
     algorithms = ("default", "linear")
     bundle = fit(measured(algorithms=algorithms), "gam", jobs=1)
-    table = whole_table(ModelSelector(bundle), JOB, [BCAST])
+    table = all_or_nothing_table(ModelSelector(bundle), JOB, [BCAST])
     found = {i.configuration for k in (table.rules, table.by_layout) for v in k.values() for i in v}
     assert found == {configuration("default")}
 
@@ -56,7 +56,7 @@ def test_what_must_not_be_used_is_not_chosen() -> None:
     def usable_from(candidate: Configuration, nprocs: int) -> int | None:
         return None if candidate.algorithm == "binomial" and nprocs == 2 else 0
 
-    table = whole_table(ModelSelector(WINNING, usable_from=usable_from), JOB, [BCAST])
+    table = all_or_nothing_table(ModelSelector(WINNING, usable_from=usable_from), JOB, [BCAST])
     pairs = [i for (_, s), found in table.by_layout.items() if s.nprocs == 2 for i in found]
     assert pairs
     assert {i.configuration.algorithm for i in pairs} <= {"linear", "scatter_allgather"}
@@ -64,7 +64,7 @@ def test_what_must_not_be_used_is_not_chosen() -> None:
 
 def test_only_the_jobs_own_communicator_counts_where_layouts_are_not_known() -> None:
     """A file without communicator sizes gets the intervals of the whole job alone."""
-    table = whole_table(ModelSelector(MIXED), JOB, [BCAST], by_layout=False)
+    table = all_or_nothing_table(ModelSelector(MIXED), JOB, [BCAST], by_layout=False)
     assert list(table.rules) == [(BCAST, JOB.nprocs)]
     assert table.by_layout == {}
 
@@ -72,5 +72,5 @@ def test_only_the_jobs_own_communicator_counts_where_layouts_are_not_known() -> 
 def test_without_a_measured_default_nothing_is_chosen() -> None:
     """What was never compared with the default does not replace it."""
     bundle = fit(measured(algorithms=("binomial", "linear")), "gam", jobs=1)
-    table = whole_table(ModelSelector(bundle), JOB, [BCAST], by_layout=False)
+    table = all_or_nothing_table(ModelSelector(bundle), JOB, [BCAST], by_layout=False)
     assert [i.configuration.is_default for i in table.rules[BCAST, JOB.nprocs]] == [True]

@@ -29,7 +29,7 @@ NOT_SLOWER = math.log(1.02)
 """Log of the ratio of runtimes that counts as equal: launches of one day differ by more."""
 
 
-def whole_table(
+def all_or_nothing_table(
     selector: ModelSelector,
     shape: Shape,
     collectives: Iterable[Collective],
@@ -38,16 +38,8 @@ def whole_table(
 ) -> DecisionTable:
     """Return decisions that choose for all message sizes, or nothing at all for a collective.
 
-    Parameters
-    ----------
-    selector
-        Decides.
-    shape
-        The job's.
-    collectives
-        What to decide on.
-    by_layout
-        Whether the file knows communicators by size and layout; else only the job's own counts.
+    `by_layout` tells whether the file knows communicators by size and layout; else only the job's
+    own counts.
     """
     asked = [shape]
     if by_layout:
