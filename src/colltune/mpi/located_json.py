@@ -49,7 +49,6 @@ class Node:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array."""
         return isinstance(self.value, tuple) and not self.is_object
 
     @property

@@ -64,7 +64,6 @@ class AdjustFile(Laid):
 
     @cached_property
     def listing(self) -> Listing:
-        """What the file sets."""
         listing = Listing()
         for number, line in enumerate(self.text.split("\n"), 1):
             if line.strip() and not line.strip().startswith("#"):
@@ -73,7 +72,6 @@ class AdjustFile(Laid):
 
     @property
     def collectives(self) -> tuple[Collective, ...]:
-        """All collectives for which a variable is taken."""
         return tuple(c for c, s in self.listing.settings.items() if not s.value.rejected)
 
     @property

@@ -169,12 +169,10 @@ def _integer(text: str) -> int | None:
 
 
 def size_ends(value: Value) -> tuple[int, ...]:
-    """Return up to which message sizes an entry holds, ascending."""
     return () if value.counts_processes else value.order.ends
 
 
 def comm_ends(value: Value) -> tuple[int, ...]:
-    """Return up to which communicator sizes an entry holds, ascending."""
     return value.order.ends if value.counts_processes else ()
 
 

@@ -58,7 +58,6 @@ class TuningFile(Laid):
 
     @cached_property
     def document(self) -> Document:
-        """The file's trees."""
         return tuning_reader.read(self.text)
 
     @property
@@ -71,12 +70,10 @@ class TuningFile(Laid):
 
     @property
     def collectives(self) -> tuple[Collective, ...]:
-        """All collectives that the file names."""
         return tuple(self.document.trees)
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """All presets in the order of the file."""
         return tuple(sorted(self._rules.values(), key=lambda rule: rule.line))
 
     @cached_property

@@ -92,7 +92,6 @@ class Point:
     values: Mapping[str, int] = field(default_factory=dict)
 
     def pick(self, branch: Branch, *, below_id: bool) -> Step:
-        """Return the key that is taken."""
         level = branch.steps[0].level
         compared = is_compared(level, below_id=below_id)
         actual = self.values.get(level, _BEYOND) if compared else _BEYOND

@@ -51,12 +51,10 @@ class Functions:
 
     @cached_property
     def all(self) -> frozenset[str]:
-        """All names."""
         return frozenset(name for names in self.by_collective.values() for name in names)
 
 
 def functions_of(release: str) -> Functions:
-    """Return the functions of `release`."""
     return _functions(catalogue_of(release).series)
 
 
@@ -89,13 +87,11 @@ class Word:
 
     @classmethod
     def of(cls, text: str) -> Word:
-        """Return the word written as `text`."""
         name, _, since = text.partition(">=")
         name, _, until = name.partition("<=")
         return cls(name, since, until)
 
     def is_in(self, series: str) -> bool:
-        """Tell whether the releases of `series` have it."""
         return _number(self.since or series) <= _number(series) <= _number(self.until or series)
 
 

@@ -52,7 +52,6 @@ class Test:
 
     @property
     def is_any(self) -> bool:
-        """Whether it always holds."""
         return self.value == "any"
 
     @property

@@ -44,7 +44,6 @@ class ParsedTree:
 
     @property
     def tree(self) -> Tree:
-        """The tree of the whole file."""
         return self.reading.tree
 
     @property
@@ -64,12 +63,10 @@ class ParsedTree:
         return tuple(found)
 
     def rule(self, collective: Collective, path: tuple[Test, ...], leaf: Leaf) -> Rule:
-        """Return the rule of a leaf."""
         text = " / ".join([*(found.key for found in path), f"algorithm={leaf.function}"])
         return Rule(leaf.line, text, collective, self.named(collective, leaf))
 
     def named(self, collective: Collective, leaf: Leaf) -> Configuration | None:
-        """Return the configuration that a leaf names."""
         if leaf.left_to_library:
             return Configuration.default(LIBRARY, collective)
         if leaf.function not in functions_of(self.release).by_collective[str(collective)]:
@@ -152,7 +149,6 @@ class ParsedTree:
         return f"ch4 {name}"
 
     def of_tree(self, call: Call, found: Found) -> Outcome:
-        """Return what the tree itself says."""
         default = Configuration.default(LIBRARY, call.collective)
         tests = " / ".join(t.key for t in found.path) or "the root"
         ends = self.reading.fatal

@@ -55,8 +55,6 @@ _COLLECTIVE = re.compile(r'\s*"collective=(\w+)"')
 
 
 class MpichJson(Format):
-    """`colltune.mpi.file_format.Format` of ``MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE``."""
-
     name = NAME
     library = LIBRARY
     title = "MPICH's selection tree (JSON)"
@@ -173,7 +171,6 @@ class _Conversion:
         return found
 
     def tree(self, tree: Tree) -> Tree:
-        """Return a collective's tree for the release."""
         if isinstance(tree, Leaf):
             return self.leaf(tree)
         inner = unwrapped(tree) if self.parsed.is_ours else None

@@ -164,7 +164,6 @@ class _Reader:
         return found
 
     def has(self, found: Test) -> bool:
-        """Tell whether the release knows a test."""
         old = self.series in ("4.0", "4.1")
         if found.is_any:
             return found.key in _OLD_ANY if old else True

@@ -58,7 +58,6 @@ class Plan:
 
     @property
     def series(self) -> str:
-        """The release's series, ``4.2``."""
         return catalogue_of(self.release).series
 
     def choose_everywhere(self, configuration: Configuration, line: int) -> None:
@@ -109,7 +108,6 @@ def plan_of(table: DecisionTable, release: str) -> Plan:
 
 
 def algorithms(plan: Plan) -> dict[str, Tree]:
-    """Return the complete tree of algorithms."""
     return {
         name: filled(own, plan.trees[name], plan.series) if name in plan.trees else merged(own)
         for name, own in builtin.tree_of(plan.release).items()
@@ -117,7 +115,6 @@ def algorithms(plan: Plan) -> dict[str, Tree]:
 
 
 def device(plan: Plan) -> dict[str, Tree]:
-    """Return the complete tree of the device's compositions."""
     trees = {}
     for name, own in builtin.compositions_of(plan.release).items():
         decided = with_leaves(
@@ -161,8 +158,6 @@ def unwrapped(tree: Tree) -> Tree | None:
 
 
 class _Planner:
-    """Writes one collective's tree."""
-
     def __init__(self, plan: Plan, table: DecisionTable, collective: Collective) -> None:
         self.plan, self.table, self.collective = plan, table, collective
 
@@ -280,7 +275,6 @@ class _Planner:
         return spelled, first
 
     def choice(self, configuration: Configuration | None) -> Tree:
-        """Return what stands where a configuration is chosen, or nothing."""
         return DEFAULT if configuration is None else guarded(self.plan.release, configuration)
 
     def note(self, size: int, text: str) -> None:

@@ -33,50 +33,11 @@ class Assignment:
 
     @property
     def bare(self) -> str:
-        """The name without its prefix."""
         return variables.bare(self.name)
 
     @property
     def text(self) -> str:
-        """How it would stand in a file."""
         return f"{self.name}={self.value}"
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What a list says to one release.
-
-    ``strange`` are the lines that set nothing, ``foreign`` those that set a variable of somebody
-    else, with its name.
-    """
-
-    release: str
-    assignments: tuple[Assignment, ...]
-    strange: tuple[int, ...] = ()
-    foreign: tuple[tuple[int, str], ...] = ()
-
-    @cached_property
-    def environment(self) -> dict[str, str]:
-        """What the list sets."""
-        return {found.name: found.value for found in self.assignments}
-
-
-def parse(text: str, source: str, release: str) -> Listed:
-    """Return the variables that a list sets."""
-    catalogue_of(release)
-    assignments, strange, foreign = [], [], []
-    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
-        bare = line.lstrip("\ufeff") if number == 1 else line
-        match = LINE.fullmatch(bare)
-        if match is not None:
-            assignments.append(Assignment(number, match["name"], _plain(match["value"])))
-        elif other := _OTHER.fullmatch(bare):
-            foreign.append((number, other["name"]))
-        elif bare.strip() and not bare.lstrip().startswith("#"):
-            strange.append(number)
-    if not assignments and (strange or foreign):
-        raise LibraryError(f"{source}:1: sets no variable MPIR_CVAR_…=…; this is no list of them")
-    return Listed(release, tuple(assignments), tuple(strange), tuple(foreign))
 
 
 def _plain(value: str) -> str:
@@ -105,30 +66,29 @@ NAME = "mpich-cvars"
 
 @dataclass(frozen=True, eq=False)
 class ParsedVariables:
-    """A list of variables; see `colltune.mpi.file_format.ParsedFile`."""
+    """A list of variables: MPICH takes each by itself, or ends with it.
+
+    ``strange`` are the lines that set nothing, ``foreign`` those that set a variable of somebody
+    else, with its name.
+    """
 
     source: str
-    listed: Listed
+    release: str
+    assignments: tuple[Assignment, ...]
+    strange: tuple[int, ...] = ()
+    foreign: tuple[tuple[int, str], ...] = ()
 
     format = NAME
     dropped = ""
-    """MPICH takes every variable by itself, or ends with it."""
 
-    @property
-    def release(self) -> str:
-        """For which release it was read."""
-        return self.listed.release
-
-    @property
+    @cached_property
     def environment(self) -> dict[str, str]:
-        """What the list sets."""
-        return self.listed.environment
+        return {found.name: found.value for found in self.assignments}
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """The lines that choose an algorithm."""
         found = []
-        for assignment in self.listed.assignments:
+        for assignment in self.assignments:
             collective = chooses_for(assignment.bare)
             if collective is not None:
                 chosen = self.chosen(collective)
@@ -137,7 +97,6 @@ class ParsedVariables:
         return tuple(found)
 
     def chosen(self, collective: Collective) -> variables.Forced | None:
-        """Return what the list chooses for a collective."""
         return variables.forced(self.release, collective, self.environment)
 
     def choices(self, notes: list[str]) -> Iterator[tuple[Configuration, int]]:
@@ -154,7 +113,7 @@ class ParsedVariables:
             used = [n for n, _ in parameters_of(self.release, rule.collective)]
             kept |= {f"{own}INTRA_ALGORITHM", f"{own}DEVICE_COLLECTIVE", *used}
             yield chosen.configuration, rule.line
-        left = (a for a in self.listed.assignments if a.bare not in kept)
+        left = (a for a in self.assignments if a.bare not in kept)
         notes.extend(f"line {a.line}: {a.text} is not kept" for a in left)
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
@@ -222,6 +181,24 @@ class ParsedVariables:
         if "size-ge-pof2" in needs and comm_size > 1:
             return (0, 1 << (comm_size.bit_length() - 1))
         return (0,)
+
+
+def parse(text: str, source: str, release: str) -> ParsedVariables:
+    """Return the variables that a list sets."""
+    catalogue_of(release)
+    assignments, strange, foreign = [], [], []
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        bare = line.lstrip("\ufeff") if number == 1 else line
+        match = LINE.fullmatch(bare)
+        if match is not None:
+            assignments.append(Assignment(number, match["name"], _plain(match["value"])))
+        elif other := _OTHER.fullmatch(bare):
+            foreign.append((number, other["name"]))
+        elif bare.strip() and not bare.lstrip().startswith("#"):
+            strange.append(number)
+    if not assignments and (strange or foreign):
+        raise LibraryError(f"{source}:1: sets no variable MPIR_CVAR_…=…; this is no list of them")
+    return ParsedVariables(source, release, tuple(assignments), tuple(strange), tuple(foreign))
 
 
 def _default(collective: Collective) -> Configuration:

@@ -20,8 +20,6 @@ _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its
 
 
 class MpichVariables(Format):
-    """`colltune.mpi.file_format.Format` of lists of ``MPIR_CVAR_…=value``."""
-
     name = NAME
     library = LIBRARY
     title = "MPICH's control variables"
@@ -35,11 +33,11 @@ class MpichVariables(Format):
         )
 
     def parse(self, text: str, source: str, release: str) -> ParsedVariables:
-        return ParsedVariables(source, parse(text, source, release))
+        return parse(text, source, release)
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
         assert isinstance(parsed, ParsedVariables)
-        return lint(parsed.listed)
+        return lint(parsed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False

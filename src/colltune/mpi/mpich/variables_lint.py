@@ -12,7 +12,12 @@ from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich.functions import function_of, functions_of
 from colltune.mpi.mpich.releases import TITLE
 from colltune.mpi.mpich.tree import as_c_int, brief
-from colltune.mpi.mpich.variables_file import Assignment, Listed, chooses_for, parameters_of
+from colltune.mpi.mpich.variables_file import (
+    Assignment,
+    ParsedVariables,
+    chooses_for,
+    parameters_of,
+)
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
@@ -26,12 +31,11 @@ _WORDS = {
 }
 
 
-def lint(parsed: Listed) -> tuple[Finding, ...]:
-    """Return the findings on a list, by line."""
+def lint(parsed: ParsedVariables) -> tuple[Finding, ...]:
     return tuple(sorted(set(_findings(parsed))))
 
 
-def _findings(parsed: Listed) -> Iterator[Finding]:
+def _findings(parsed: ParsedVariables) -> Iterator[Finding]:
     for line in parsed.strange:
         yield _finding(line, Fault.MALFORMED, "this line sets no variable", "write NAME=value")
     for line, name in parsed.foreign:
@@ -76,7 +80,7 @@ def _likely(release: str, name: str) -> str:
     return next(iter(get_close_matches(name.upper(), names, 1, _NEAR)), "")
 
 
-def _on_one(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
     if assignment.bare not in variables.names(parsed.release):
         likely = _likely(parsed.release, assignment.name)
         # others than MPICH read variables with this prefix
@@ -104,7 +108,9 @@ def _on_one(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
         yield from _on_parameter(parsed, assignment)
 
 
-def _on_choice(parsed: Listed, assignment: Assignment, collective: Collective) -> Iterator[Finding]:
+def _on_choice(
+    parsed: ParsedVariables, assignment: Assignment, collective: Collective
+) -> Iterator[Finding]:
     chosen = variables.forced(
         parsed.release, collective, parsed.environment | {assignment.name: assignment.value}
     )
@@ -137,7 +143,7 @@ def _known(release: str, collective: Collective) -> str:
     return ", ".join(["auto", "nb", *words])
 
 
-def _on_other_choice(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+def _on_other_choice(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
     """Tell of choices for collectives that are none of ours, and between groups of processes."""
     name, _, kind = assignment.bare.removesuffix("_ALGORITHM").rpartition("_")
     of = functions_of(parsed.release).by_collective.get(name.lower())
@@ -150,7 +156,7 @@ def _on_other_choice(parsed: Listed, assignment: Assignment) -> Iterator[Finding
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one that it has")
 
 
-def _on_parameter(parsed: Listed, assignment: Assignment) -> Iterator[Finding]:
+def _on_parameter(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
     for collective in Collective:
         users = [a for n, a in parameters_of(parsed.release, collective) if n == assignment.bare]
         if not users:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
+from colltune.mpi.catalogue import Algorithm, Limit
 from colltune.mpi.openmpi import han_setups, portfolio
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.tables import check_intervals, span
@@ -154,8 +155,16 @@ class Chooser:
         return "", runs.first_bytes
 
 
+def why_not_kept(algorithm: Algorithm, first_size: int, last_size: int | None) -> str:
+    """Return why a rule may not be written for communicators of these sizes; empty if it may."""
+    if algorithm.wrong:
+        return f"{algorithm.name}: {algorithm.wrong}"
+    if Limit.TWO_PROCESSES in algorithm.limits and (max(2, first_size), last_size) != (2, 2):
+        return f"{algorithm.name} ends the program unless there are 2 processes"
+    return ""
+
+
 def check_library(table: DecisionTable) -> None:
-    """Refuse the tables of other libraries."""
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} is no Open MPI configuration")
 

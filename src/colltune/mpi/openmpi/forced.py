@@ -46,7 +46,6 @@ def parameter_names(collective: Collective) -> tuple[str, ...]:
 
 
 def value(entry: CollectiveEntry, variables: Variables) -> Value | None:
-    """Return what forces an algorithm of a collective; None if nothing does."""
     text = variables.text(stem(entry.collective))
     return None if text is None else Value(text, number_of(entry, text))
 

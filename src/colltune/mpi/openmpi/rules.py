@@ -37,9 +37,7 @@ class TunedRules(Protocol):
     """A parsed rules file of coll/tuned, classic or JSON."""
 
     @property
-    def source(self) -> str:
-        """Name of the file in messages."""
-        ...
+    def source(self) -> str: ...
 
     @property
     def dropped(self) -> str: ...
@@ -55,8 +53,6 @@ class TunedRules(Protocol):
 
 
 class HanLevel(StrEnum):
-    """The levels of coll/han's rules."""
-
     INTRA_NODE = "intra_node"
     INTER_NODE = "inter_node"
     GLOBAL_COMMUNICATOR = "global_communicator"
@@ -80,9 +76,7 @@ class HanRules(Protocol):
     """A parsed rules file of coll/han."""
 
     @property
-    def source(self) -> str:
-        """Name of the file in messages."""
-        ...
+    def source(self) -> str: ...
 
     @property
     def dropped(self) -> str: ...

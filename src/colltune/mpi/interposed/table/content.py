@@ -57,8 +57,6 @@ class RuleBlock:
 
 @dataclass(frozen=True)
 class Content:
-    """All that a table says."""
-
     library: str
     release: str
     shape: Shape

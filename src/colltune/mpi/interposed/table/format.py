@@ -28,24 +28,19 @@ class TableFormat(Format):
 
     @property
     def mpi(self) -> Beside:
-        """The library together with libcolltune."""
         return beside(LIBRARIES[self.library])
 
     def recognises(self, text: str) -> bool:
-        """Tell whether it begins as a table for the library does."""
         return looks_like(text, self.library)
 
     def release_in(self, text: str) -> str | None:
-        """Return the release that the second line names."""
         words = text.split("\n", 2)[1].split() if self.recognises(text) else []
         return words[2] if len(words) == 3 else None
 
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
-        """Return why a table cannot choose a configuration; empty if it can."""
         return why_not_told(self.mpi, release, self.mpi.canonical(release, configuration))
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
-        """Return what libcolltune makes of a table beside `release`."""
         self.mpi.catalogue_of(release)
         version_of(text, source)
         try:
@@ -82,7 +77,6 @@ class TableFormat(Format):
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return a table for another release."""
         self.mpi.catalogue_of(release)
         if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
             raise LibraryError(
@@ -107,16 +101,12 @@ class TableFormat(Format):
 
 
 class OpenMpiTable(TableFormat):
-    """Tables beside Open MPI."""
-
     name = "openmpi-table"
     library = "openmpi"
     title = "libcolltune's decision table, beside Open MPI"
 
 
 class MpichTable(TableFormat):
-    """Tables beside MPICH."""
-
     name = "mpich-table"
     library = "mpich"
     title = "libcolltune's decision table, beside MPICH"

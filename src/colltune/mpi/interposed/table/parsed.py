@@ -76,7 +76,6 @@ class ParsedTable:
         return (0,) if block is None else tuple(step.first_bytes for step in block.steps)
 
     def table(self) -> DecisionTable:
-        """Return what it says as a decision table."""
         rules = {b.key: self._intervals(b) for b in self.content.blocks}
         return DecisionTable(
             self.mpi.name,

@@ -85,7 +85,6 @@ class _Reader:
     blocks: list[RuleBlock] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
-        """Read one line."""
         word, _, rest = line.partition(" ")
         takers = {
             "library": self._library,

@@ -34,7 +34,6 @@ class TableWriter:
         self.notes: list[str] = []
 
     def content(self, table: DecisionTable) -> Content:
-        """Return what `table` says."""
         if table.library != self.mpi.name:
             raise LibraryError(f"a decision table of {table.library} is none of {self.mpi.title}")
         blocks = [

@@ -140,7 +140,6 @@ class ClassicFile:
         return tuple(sorted({0, *(-(-start // factor) for start in starts)}))
 
     def rule_of(self, rule: MessageRule) -> Rule:
-        """Return what a rule of the file names."""
         return self._rules[id(rule)]
 
     def communicators(self, collective: Collective) -> Spans:

@@ -43,8 +43,6 @@ class Number:
 
 
 class Numbers:
-    """The numbers of a text, one after the other."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -128,18 +126,15 @@ class MessageRule:
 
     @property
     def line(self) -> int:
-        """Where it starts."""
         return self.size.line
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """All its numbers in their order."""
         found = (self.size, self.algorithm, self.fanout, self.segsize)
         return found if self.requests is None else (*found, self.requests)
 
     @property
     def text(self) -> str:
-        """Its numbers, apart by blanks."""
         return " ".join(str(number.value) for number in self.numbers)
 
 
@@ -187,7 +182,7 @@ class Content:
 
 
 class _EndError(Exception):
-    """There is nothing to read on."""
+    pass
 
 
 def read(text: str, *, knows_header: bool) -> Content:
@@ -203,7 +198,6 @@ class _Reader:
             self.found.version = self.numbers.version()
 
     def content(self) -> Content:
-        """Read everything."""
         try:
             count = self._next("the number of collectives")
             if count.value > COLLECTIVES:

@@ -9,10 +9,10 @@ from itertools import pairwise
 from colltune.decisions import DecisionTable, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
+from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import ParsedFile, Written
 from colltune.mpi.openmpi import portfolio
-from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, Steps
+from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, Steps, why_not_kept
 from colltune.mpi.openmpi.classic.parsed import NAME
 from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
@@ -256,14 +256,11 @@ def convert(parsed: ParsedFile, release: str) -> Written:
 
 
 class _Converter:
-    """Converts for one release, and notes what is lost."""
-
     def __init__(self, release: str) -> None:
         self.release, self.catalogue = release, catalogue_of(release)
         self.notes: list[str] = []
 
     def ranges(self, parsed: ParsedFile) -> _Ranges:
-        """Return what a file says, by communicator sizes."""
         if not isinstance(parsed, RangedFile):
             raise LibraryError(
                 f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"
@@ -301,7 +298,6 @@ class _Converter:
                 yield _Step(max(0, first), *told)
 
     def blocks(self, collective: Collective, ranges: Sequence[_Range]) -> list[Block]:
-        """Return what is to be written for one collective."""
         entry = self.catalogue.collectives[collective]
         found = [left(0, collective, LIBRARY)]
         for communicators in ranges:
@@ -370,15 +366,11 @@ class _Converter:
         return Configuration(LIBRARY, given.collective, algorithm.name, parameters)
 
     def _refusal(self, algorithm: Algorithm, communicators: _Range, found: Configuration) -> str:
-        if algorithm.wrong:
-            return f"{algorithm.name}: {algorithm.wrong}"
-        sizes = (max(2, communicators.first), communicators.last)
-        if Limit.TWO_PROCESSES in algorithm.limits and sizes != (2, 2):
-            return f"{algorithm.name} ends the program unless there are 2 processes"
+        why = why_not_kept(algorithm, communicators.first, communicators.last)
         limited = "requests" in dict(found.parameters)
-        if limited and not reads_version_header(self.release):
+        if not why and limited and not reads_version_header(self.release):
             return f"no file of {self.release} can tell the limit of requests"
-        return ""
+        return why
 
     def _note(self, line: int, what: str) -> None:
         self.notes.append(f"line {line}: {what}")

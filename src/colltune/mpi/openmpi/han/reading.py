@@ -96,7 +96,6 @@ class Scanner:
 
     @property
     def last_line(self) -> int:
-        """The last line of the text."""
         return self.text.count("\n") + 1
 
     def _numeric(self, pattern: re.Pattern[str]) -> str | None:
@@ -192,7 +191,6 @@ class _Reader:
         self.reading = Reading()
 
     def file(self) -> None:
-        """Read the whole file."""
         count = self.count("the number of collectives")
         if not count:
             raise _StopError(self.scanner.line, "it holds no collective", "write how many follow")
@@ -208,7 +206,6 @@ class _Reader:
             )
 
     def collective(self, section: int) -> None:
-        """Read one collective."""
         word = self.word("a collective")
         line, name = self.scanner.line, self.collective_name(word)
         known = Collective(name) if name in list(Collective) else None
@@ -235,7 +232,6 @@ class _Reader:
         )
 
     def level(self, section: int, name: str, known: Collective | None) -> None:
-        """Read one level of a collective."""
         level = self.level_name()
         line = self.scanner.line
         entries: list[CommunicatorRules] = []
@@ -266,7 +262,6 @@ class _Reader:
     def communicator(
         self, name: str, known: Collective | None, *, first: bool
     ) -> CommunicatorRules:
-        """Read the rules for one size of communicators."""
         size = self.number("a communicator size")
         line = self.scanner.line
         if size < 1 or (first and size > 1):
@@ -280,7 +275,6 @@ class _Reader:
         return CommunicatorRules(line, as_int(size), tuple(rules))
 
     def rule(self, name: str, known: Collective | None, *, first: bool) -> SizeRule:
-        """Read one rule."""
         size = self.scanner.size()
         if size is None:
             raise self.ended("a message size")

@@ -99,7 +99,6 @@ def crashes(catalogue: Catalogue, component: str, collective: Collective) -> boo
 
 
 def known_components(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the names that the reader knows."""
     return (*COMPONENTS, "xhc") if catalogue.series.startswith("6") else COMPONENTS
 
 

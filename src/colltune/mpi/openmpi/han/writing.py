@@ -205,7 +205,6 @@ class _Writer:
         return f"{component} @{algorithm}"
 
     def converted(self, found: tuple[LevelRules, ...], of_release: str) -> dict[Collective, Levels]:
-        """Return what is to be written of a file."""
         other, own = (
             default_component(c, Collective.BCAST)
             for c in (catalogue_of(of_release), self.catalogue)

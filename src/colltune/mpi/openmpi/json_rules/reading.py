@@ -91,13 +91,11 @@ class _Reader:
             self.reading.dropped = f"line {line}: {message}"
 
     def crash(self, line: int, why: str, mend: str) -> None:
-        """Note of what the library dies."""
         self.note(line, Fault.ENDS_PROGRAM, why, mend)
         if not self.reading.dropped and not self.reading.ends_program:
             self.reading.ends_program = f"line {line}: {why}"
 
     def file(self, root: Node) -> None:
-        """Read the whole document."""
         self.unknown_keys(root, _TOP)
         member = _first(root, "collectives")
         if member is None:

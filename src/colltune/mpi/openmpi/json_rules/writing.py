@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
+from colltune.mpi.catalogue import Algorithm, CollectiveEntry, SizeUnit
 from colltune.mpi.layouts import even_layouts
-from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, LayoutChoice, Steps
+from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, LayoutChoice, Steps, why_not_kept
 from colltune.mpi.openmpi.forced import library_name
 from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.json_rules import lint
@@ -257,7 +257,6 @@ class _Converter:
         self.notes: list[str] = []
 
     def blocks(self, entries: tuple[CommunicatorRange, ...]) -> Iterator[Block]:
-        """Yield what is to be written for one collective."""
         for at, communicator in enumerate(entries):
             entry = self.catalogue.collectives[communicator.collective]
             if not lint.is_reached(entries[:at], communicator):
@@ -317,17 +316,12 @@ class _Converter:
         if algorithm is None:
             missing = configuration is not None and not configuration.is_default
             return f"{self.release} has no {rule.rule.text}" if missing else ""
-        name = algorithm.name
-        sizes = (max(2, communicator.first_size), communicator.last_size)
-        if algorithm.wrong:
-            return f"{name}: {algorithm.wrong}"
-        if Limit.TWO_PROCESSES in algorithm.limits and sizes != (2, 2):
-            return f"{name} ends the program unless there are 2 processes"
+        why = why_not_kept(algorithm, communicator.first_size, communicator.last_size)
         parameters = self.parameters(algorithm, rule)
         for parameter, least in algorithm.minimums:
-            if parameters[parameter] < least:
-                return f"{name} never ends with a fan-out below {least}"
-        return ""
+            if not why and parameters[parameter] < least:
+                return f"{algorithm.name} never ends with a fan-out below {least}"
+        return why
 
     def parameters(self, algorithm: Algorithm, rule: SizeRule) -> dict[str, int]:
         """Return what a rule gives; a radix that its own release did not have is the lowest one."""

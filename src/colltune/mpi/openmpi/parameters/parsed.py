@@ -50,12 +50,10 @@ class ParameterFile:
 
     @property
     def tuned(self) -> ParsedFile | None:
-        """The rules file of coll/tuned that is named."""
         return self.followed.parsed.get("tuned")
 
     @property
     def han(self) -> ParsedFile | None:
-        """The rules file of coll/han that is named."""
         return self.followed.parsed.get("han")
 
     @property
@@ -118,7 +116,6 @@ class ParameterFile:
         return tuple(sorted(points))
 
     def setting(self, name: str) -> Setting | None:
-        """Return the last setting of a parameter in this file itself."""
         return next((s for s in reversed(self.read.found) if s.name == name), None)
 
     def _forced(self) -> list[Rule]:

@@ -46,7 +46,6 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """``name=value``, for messages."""
         return f"{self.name}={self.value}"
 
 
@@ -198,7 +197,6 @@ class _Walker:
             self.parameters(read(text).found, path, line)
 
     def rules(self, which: str, setting: Setting, source: Path) -> None:
-        """Parse a rules file."""
         line = setting.line if setting in self.followed.own else 0
         path = source.parent / setting.value
         text = self._text(path, line)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
+from colltune.mpi.catalogue import CollectiveEntry, Limit
 from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
 from colltune.mpi.openmpi import forced, han_setups, portfolio, setup
-from colltune.mpi.openmpi.choosing import Chooser
+from colltune.mpi.openmpi.choosing import Chooser, why_not_kept
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
 from colltune.mpi.openmpi.parameters import lint
@@ -168,21 +168,13 @@ def _everywhere(
     assert rule.configuration is not None  # it is known
     try:
         found = portfolio.canonical(release, rule.configuration)
-        why = _unsafe(portfolio.algorithm_of(release, found))
+        why = why_not_kept(portfolio.algorithm_of(release, found), 0, None)
     except LibraryError as error:
         why = str(error)
     if why:
         notes.append(f"line {rule.line}: {collective} is left to the library: {why}")
         return None
     return found
-
-
-def _unsafe(algorithm: Algorithm) -> str:
-    if algorithm.wrong:
-        return f"{algorithm.name}: {algorithm.wrong}"
-    if Limit.TWO_PROCESSES in algorithm.limits:
-        return f"{algorithm.name} ends the program unless there are 2 processes"
-    return ""
 
 
 def _parameters(parsed: ParameterFile, release: str) -> Written:
