@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from colltune.dataset import PerformanceDataset, append, read_parquet
-from colltune.dataset.contributions import add_once
 from colltune.dataset.parquet import read_provenance
+from colltune.dataset.received import add_once
 from colltune.domain import (
     Collective,
     Configuration,

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from colltune.dataset import read
-from colltune.dataset.parquet import append_dataset
+from colltune.dataset.parquet import append_dataset, put
 from colltune.dataset.reading import read_launch_provenances
-from colltune.dataset.remote import put
 from colltune.errors import DataError, OutputError
 from tests.cli.conftest import (
     Verb,

@@ -11,8 +11,7 @@ import pytest
 
 from colltune import errors
 from colltune.bench.backends import ReplayBackend
-from colltune.dataset.parquet import read_parquet
-from colltune.dataset.remote import put
+from colltune.dataset.parquet import put, read_parquet
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError

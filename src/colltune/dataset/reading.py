@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from colltune.dataset.frame import PerformanceDataset, join
-from colltune.dataset.parquet import read_parquet, read_provenances
-from colltune.dataset.remote import local_copy
+from colltune.dataset.parquet import local_copy, read_parquet, read_provenances
 from colltune.dataset.tidy_csv import read_csv
 from colltune.errors import DataError
 from colltune.files.remote import url_of

@@ -15,7 +15,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise import Allocations, Component, allocations_of, measured, paired
 from colltune.dataset.noise.components import allocation_medians, component, contrasts
-from colltune.dataset.noise.repetitions import median_factor
+from colltune.dataset.noise.measured import median_factor
 from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError

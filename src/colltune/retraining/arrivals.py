@@ -19,8 +19,7 @@ import pandas as pd
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import CELL_COLUMNS, TIME_COLUMNS, refuse_duplicates
 from colltune.dataset.noise import allocations_of
-from colltune.dataset.parquet import read_parquet, read_provenance
-from colltune.dataset.remote import local_copy
+from colltune.dataset.parquet import local_copy, read_parquet, read_provenance
 from colltune.domain import Context
 from colltune.errors import ColltuneError, DataError
 from colltune.files.remote import url_of

@@ -67,8 +67,7 @@ class Writing:
     ) -> StoredFile:
         """Add measurements to the dataset, unless the same were sent before."""
         # pandas and Arrow take a lot of memory, which a service that only answers does not need
-        from colltune.dataset.contributions import add_once  # noqa: PLC0415
-        from colltune.dataset.received import read_received  # noqa: PLC0415
+        from colltune.dataset.received import add_once, read_received  # noqa: PLC0415
 
         received = read_received(stream, path, "the body", launch)
         facts = {

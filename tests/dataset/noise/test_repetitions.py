@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from colltune.dataset.noise.repetitions import (
+from colltune.dataset.noise.measured import (
     drift_curve,
     independent_reps,
     median_factor,

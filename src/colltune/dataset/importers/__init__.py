@@ -1,11 +1,9 @@
 """Readers of other programs' measurements: the Protocol, and the registry beside it."""
 
 from colltune.dataset.importers import imb, osu, reprompi_rows
-from colltune.dataset.importers.assembly import TextImporter
+from colltune.dataset.importers.assembly import CsvImporter, TextImporter
 from colltune.dataset.importers.detail import DetailImporter
-from colltune.dataset.importers.protocol import Algorithms, Imported, Importer, Request
-from colltune.dataset.importers.source import Source
-from colltune.dataset.importers.tidy import CsvImporter
+from colltune.dataset.importers.protocol import Algorithms, Imported, Importer, Request, Source
 
 IMPORTERS: dict[str, Importer] = {
     "reprompi": TextImporter("ReproMPI", reprompi_rows.SIGNS, reprompi_rows.parse),

@@ -16,9 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from colltune.dataset.importers.assembly import assemble
-from colltune.dataset.importers.numerals import real, whole
-from colltune.dataset.importers.protocol import Imported, Reading, Request, Row, TimeKind
-from colltune.dataset.importers.source import Source
+from colltune.dataset.importers.protocol import (
+    Imported,
+    Reading,
+    Request,
+    Row,
+    Source,
+    TimeKind,
+    real,
+    whole,
+)
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Summary, parse_collective
 from colltune.errors import DataError
 

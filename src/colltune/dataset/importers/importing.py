@@ -11,8 +11,7 @@ from pathlib import Path
 from colltune import provenance
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
-from colltune.dataset.importers.protocol import Imported, Request, TimeKind
-from colltune.dataset.importers.source import Source
+from colltune.dataset.importers.protocol import Imported, Request, Source, TimeKind
 from colltune.dataset.parquet import append_dataset, read_parquet, read_provenance
 from colltune.errors import DataError
 from colltune.files import locked

@@ -15,8 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.numerals import real, whole
-from colltune.dataset.importers.protocol import Reading, Row, TimeKind
+from colltune.dataset.importers.protocol import Reading, Row, TimeKind, real, whole
 from colltune.domain import Collective, RunStatus, Summary
 from colltune.errors import DataError
 

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.numerals import real, whole
+from colltune.dataset.importers.protocol import real, whole
 from colltune.domain import Collective, Summary, parse_collective
 from colltune.errors import DataError
 

@@ -26,11 +26,15 @@ Intervals hold 95 % of 200 bootstrap estimates: cells are drawn anew, and launch
 too where there are at least five.
 """
 
-from colltune.dataset.noise.allocations import Allocations, AllocationSource, allocations_of
 from colltune.dataset.noise.components import Component, allocation_medians, paired
 from colltune.dataset.noise.decisions import Decisions, Level
-from colltune.dataset.noise.measured import measured
-from colltune.dataset.noise.repetitions import drift_curve
+from colltune.dataset.noise.measured import (
+    Allocations,
+    AllocationSource,
+    allocations_of,
+    drift_curve,
+    measured,
+)
 from colltune.dataset.noise.report import Group, NoiseReport, NoisyCell, noise_report
 
 __all__ = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from colltune.dataset.noise.repetitions import median_factor
+from colltune.dataset.noise.measured import median_factor
 
 # the median of a squared standard normal value
 _MEDIAN_CHI_SQUARE = 0.454936

@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from colltune.dataset.noise.repetitions import median_factor
+from colltune.dataset.noise.measured import median_factor
 from colltune.domain import DEFAULT_ALGORITHM
 
 TARGET = 1.05

@@ -2,14 +2,234 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
 import numpy as np
 import pandas as pd
 
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
-from colltune.dataset.noise.allocations import Allocations
-from colltune.dataset.noise.repetitions import describe, independent_reps, median_variance
 from colltune.domain import RunStatus
 from colltune.errors import DataError
+
+
+class AllocationSource(StrEnum):
+    """How a launch's allocation is known."""
+
+    PROVENANCE = "provenance"
+    PATTERN = "pattern"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """The allocation of each launch, and for each source the number of launches it told.
+
+    ``by_launch`` has their names; ``sources`` is by what told the allocation.
+    """
+
+    by_launch: Mapping[str, str]
+    sources: Mapping[AllocationSource, int]
+
+
+def allocations_of(
+    launches: Iterable[str],
+    provenance: Mapping[str, Mapping[str, str]],
+    pattern: str | None = None,
+) -> Allocations:
+    """Tell the allocation of each of `launches`.
+
+    `pattern`, a regular expression, comes first: its first group (or all that it matches) in the
+    launch's name is the allocation. Else the launch's own `provenance` tells; that of an import
+    does not count, since it is about the machine that imported. Else each launch is assumed to be
+    an allocation of its own, as in tidy CSV files, whose column ``launch`` says which job measured.
+
+    Raises
+    ------
+    DataError
+        If `pattern` is malformed or does not match a launch.
+    """
+    by_launch: dict[str, str] = {}
+    sources: dict[AllocationSource, int] = {}
+    for launch in sorted(set(launches)):
+        facts = provenance.get(launch, {})
+        source, name = AllocationSource.ASSUMED, f"launch {launch}"
+        if pattern is not None:
+            source, name = AllocationSource.PATTERN, _matched(pattern, launch)
+        elif "allocation" in facts and "imported_from" not in facts:
+            source, name = AllocationSource.PROVENANCE, facts["allocation"]
+        by_launch[launch] = name
+        sources[source] = sources.get(source, 0) + 1
+    return Allocations(by_launch, sources)
+
+
+def _matched(pattern: str, launch: str) -> str:
+    try:
+        match = re.search(pattern, launch)
+    except re.error as error:
+        raise DataError(
+            f"--allocation {pattern!r} is not a regular expression ({error}); one looks like"
+            " '([^/]*)/'"
+        ) from error
+    if match is None:
+        raise DataError(
+            f"--allocation {pattern!r} does not match the launch {launch!r}; give a pattern that"
+            " matches every launch"
+        )
+    return str(match[1] if match.re.groups and match[1] is not None else match[0])
+
+
+FIRST_REPS = 10
+DRIFTING_RATIO = 1.05
+BIMODAL_RATIO = 1.3
+_MAD_TO_SD = 1.4826
+_P90_TO_SD = 1.2816
+_LEAST_REPS = 5
+# a coarse clock may tell 0 s, of which there is no logarithm
+_LEAST_TIME_S = 1e-9
+_LEAST_REPS_FOR_ORDER = 30
+_MOST_AUTOCORRELATION = 0.95
+_LEAST_MODE_SHARE = 0.15
+_LEAST_ASHMAN_D = 4.0
+_DRIFT_BINS = 20
+COLUMNS = ["spread", "p90_over_median", "autocorrelation", "warm_up", "drift", "modes_ratio"]
+
+
+def describe(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row of ``COLUMNS`` for each row of a dataset's `frame`.
+
+    ``spread`` is the standard deviation of log-times, ``autocorrelation`` that of ranks at lag 1;
+    ``warm_up`` and ``drift`` are ratios; ``modes_ratio`` is that of two modes, where there are two.
+    NaN where it cannot be told: order needs raw repetitions.
+    """
+    rows = [
+        _described(np.asarray(times, float), float(median), float(p90), int(n_reps))
+        for times, median, p90, n_reps in zip(
+            frame["times_s"], frame["time_s"], frame["time_p90_s"], frame["n_reps"], strict=True
+        )
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS, index=frame.index, dtype=float)
+
+
+def _described(
+    times_s: np.ndarray, median_s: float, p90_s: float, n_reps: int
+) -> tuple[float, ...]:
+    p90_over_median = p90_s / median_s if n_reps >= 2 else math.nan
+    if len(times_s) < _LEAST_REPS:
+        is_told = n_reps >= FIRST_REPS and p90_over_median >= 1
+        spread = math.log(p90_over_median) / _P90_TO_SD if is_told else math.nan
+        return (spread, p90_over_median, math.nan, math.nan, math.nan, math.nan)
+    logs = np.log(np.maximum(times_s, _LEAST_TIME_S))
+    spread = robust_sd(logs)
+    if len(logs) < _LEAST_REPS_FOR_ORDER:
+        return (spread, p90_over_median, math.nan, math.nan, math.nan, math.nan)
+    warm_up = math.exp(_median(logs[:FIRST_REPS]) - _median(logs[FIRST_REPS:]))
+    correlation = rank_autocorrelation(logs)
+    drift = _drift(logs, spread, correlation)
+    return (spread, p90_over_median, correlation, warm_up, drift, modes_ratio(logs))
+
+
+def robust_sd(logs: np.ndarray) -> float:
+    """Return the standard deviation that a normal distribution of the same core would have."""
+    n = len(logs)
+    mad = _median(np.abs(logs - _median(logs)))
+    if mad == 0:
+        # a coarse clock may give the same time to more than half of the repetitions
+        low, high = np.quantile(logs, [0.159, 0.841])
+        return float(high - low) / 2
+    return _MAD_TO_SD * mad * n / (n - 0.8)
+
+
+def rank_autocorrelation(logs: np.ndarray) -> float:
+    """Return how much neighbours resemble each other: 0 (also where not significant) to 1."""
+    ordered = np.sort(logs)
+    # equal times have equal ranks, else a coarse clock would look like order
+    ranks = np.searchsorted(ordered, logs, "left") + np.searchsorted(ordered, logs, "right")
+    if ordered[0] == ordered[-1]:
+        return 0.0
+    centred = ranks - ranks.mean()
+    correlation = float(centred[:-1] @ centred[1:] / (centred @ centred))
+    if correlation <= 2 / math.sqrt(len(logs)):
+        return 0.0
+    return min(correlation, _MOST_AUTOCORRELATION)
+
+
+def _drift(logs: np.ndarray, spread: float, correlation: float) -> float:
+    """Return the last quarter's median over the first's, 1.0 where chance would do the same."""
+    quarter = len(logs) // 4
+    change = _median(logs[-quarter:]) - _median(logs[:quarter])
+    error = math.sqrt(2 * median_variance(spread, independent_reps(quarter, correlation)))
+    return math.exp(change) if abs(change) > 3 * error else 1.0
+
+
+def modes_ratio(logs: np.ndarray) -> float:
+    """Return the ratio of the two modes' medians, or NaN for a single mode.
+
+    The split is the one that leaves the least variance (Otsu 1979). Two modes need 15 % of the
+    repetitions each, medians more than 1.3 apart, and Ashman's D above 4 (Ashman, Bird and Zepf
+    1994): a single broad mode that is cut in two has D below 3.5.
+    """
+    ordered = np.sort(logs)
+    n = len(ordered)
+    counts = np.arange(1, n)
+    sums, squares = np.cumsum(ordered), np.cumsum(ordered**2)
+    below = squares[:-1] - sums[:-1] ** 2 / counts
+    above = (squares[-1] - squares[:-1]) - (sums[-1] - sums[:-1]) ** 2 / (n - counts)
+    least = max(1, math.ceil(_LEAST_MODE_SHARE * n))
+    inner = slice(least - 1, n - least)
+    at = least + int(np.argmin((below + above)[inner]))
+    distance = _middle(ordered[at:]) - _middle(ordered[:at])
+    variances = max(0.0, below[at - 1]) / at, max(0.0, above[at - 1]) / (n - at)
+    width = math.sqrt(sum(variances) / 2)
+    is_bimodal = distance > math.log(BIMODAL_RATIO) and distance > _LEAST_ASHMAN_D * width
+    return math.exp(distance) if is_bimodal else math.nan
+
+
+def _median(values: np.ndarray) -> float:
+    return _middle(np.sort(values))
+
+
+def _middle(ordered: np.ndarray) -> float:
+    n = len(ordered)
+    return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
+
+def median_variance(sd: float, n: float) -> float:
+    """Return the variance of the median of `n` normal values; exact for one and for many."""
+    return sd**2 * median_factor(n)
+
+
+def median_factor(n: float) -> float:
+    """Return the variance of the median of `n` normal values over that of one: pi / 2n at last."""
+    return math.pi / (2 * n + math.pi - 2)
+
+
+def independent_reps(n_reps: float, autocorrelation: float) -> float:
+    """Return how many independent repetitions tell as much as `n_reps` that resemble each other."""
+    return max(1.0, n_reps * (1 - autocorrelation) / (1 + autocorrelation))
+
+
+def drift_curve(repetitions: Iterable[tuple[float, ...]]) -> np.ndarray:
+    """Return how launches proceed: quantiles 0.1, 0.5, 0.9 (rows) of time over its median.
+
+    The columns are 20 equal parts of a launch's repetitions of a cell. Cells with fewer than 40
+    repetitions are left out; without any the result has no columns.
+
+    `repetitions` are the raw times of one launch of a cell each, in seconds, in their order.
+    """
+    curves = []
+    for times_s in repetitions:
+        if len(times_s) >= 2 * _DRIFT_BINS:
+            parts = np.array_split(np.asarray(times_s, float), _DRIFT_BINS)
+            medians = np.array([np.median(part) for part in parts])
+            curves.append(medians / np.median(times_s))
+    if not curves:
+        return np.empty((3, 0))
+    return np.quantile(np.array(curves), [0.1, 0.5, 0.9], axis=0)
+
 
 SIZE_CLASSES: dict[str, int | None] = {
     "up to 2 KiB": 2048,

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from colltune.dataset.frame import CELL_COLUMNS
-from colltune.dataset.noise.allocations import Allocations, AllocationSource
 from colltune.dataset.noise.components import (
     Component,
     allocation_medians,
@@ -19,8 +18,13 @@ from colltune.dataset.noise.components import (
     paired,
 )
 from colltune.dataset.noise.decisions import Decisions, Variances, decisions
-from colltune.dataset.noise.measured import SIZE_CLASSES, size_class
-from colltune.dataset.noise.repetitions import DRIFTING_RATIO
+from colltune.dataset.noise.measured import (
+    DRIFTING_RATIO,
+    SIZE_CLASSES,
+    Allocations,
+    AllocationSource,
+    size_class,
+)
 from colltune.domain import Collective, Configuration, Context
 
 _NOISIEST = 10
