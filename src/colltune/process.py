@@ -98,12 +98,15 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     watch: Callable[[], bool] | None = None,
+    stdin: IO[bytes] | None = None,
 ) -> Outcome:
     """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
 
     `ending_by` can stop it earlier.
 
     Where this process is killed the program is told to end, too: nobody would wait for it.
+
+    `stdin` is what the program reads, by default nothing.
 
     `watch` is called several times a second meanwhile; when it returns False the program is stopped
     as if its time were up.
@@ -115,7 +118,7 @@ def run(
     """
     words = tuple(str(word) for word in command)
     started = time.monotonic()
-    process = _started(words, env, cwd)
+    process = _started(words, env, cwd, stdin)
     try:
         outputs = _watch(process, min(started + timeout_s, latest()), watch)
     except BaseException:
@@ -128,7 +131,10 @@ def run(
 
 
 def _started(
-    words: tuple[str, ...], env: Mapping[str, str] | None, cwd: Path | None
+    words: tuple[str, ...],
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdin: IO[bytes] | None,
 ) -> subprocess.Popen[str]:
     process = None
     try:
@@ -136,7 +142,7 @@ def _started(
         with held_back():
             process = subprocess.Popen(
                 words,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=None if env is None else dict(env),

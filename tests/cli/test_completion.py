@@ -27,7 +27,7 @@ from colltune.evaluation.splits import MaskSplit
 from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS
-from colltune.retraining.held_out import Parts
+from colltune.retraining.contest import Parts
 
 # what `import colltune.cli` may not be slowed down by
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib", "pydantic", "fastapi")
@@ -218,7 +218,7 @@ def test_every_entry_is_of_an_option() -> None:
         ("dataset.tidy_csv", "_TIME_UNITS"),
         ("evaluation.request", "SPLITS"),
         ("evaluation.request", "SUITES"),
-        ("retraining.units", "UNITS"),
+        ("retraining.deploy_files", "DEPLOY_FILES"),
         ("server.deployment", "EXAMPLES"),
         ("domain", "Collective"),
         ("dataset.objective", "Objective"),

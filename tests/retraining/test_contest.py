@@ -26,13 +26,12 @@ from colltune.retraining.contest import (
     Contestants,
     Judged,
     Measurements,
+    Parts,
     contest,
     judged,
 )
-from colltune.retraining.held_out import Parts
-from colltune.retraining.knowledge import knowledge
 from colltune.retraining.promotion import judge
-from colltune.retraining.record import Record
+from colltune.retraining.record import Record, training_launches
 from colltune.retraining.site_file import Thresholds
 from tests.models.machines import measured
 from tests.retraining.site import SHAPES, launch
@@ -160,12 +159,12 @@ def test_what_a_bundle_was_made_of_is_remembered_or_told_by_time(tmp_path: Path)
         read_parquet(tmp_path), {"early": {"time_utc": early}, "late": {"time_utc": late}}
     )
     bundle = fit(timed.of(["early"]), "knn", jobs=1)
-    assert knowledge(bundle, timed, Record()).launches == {"early"}
+    assert training_launches(bundle, timed, Record()).launches == {"early"}
     told = Record(bundles={bundle.id: (timed.tokens["late"], "0" * 16)})
-    assert knowledge(bundle, timed, told).launches == {"late"}
+    assert training_launches(bundle, timed, told).launches == {"late"}
     launch(tmp_path, "elsewhere", seed=2, shapes=[Shape(64, 1)])
     untimed = Arrived(read_parquet(tmp_path))
-    assert knowledge(bundle, untimed, Record()).launches == {"early", "late"}
+    assert training_launches(bundle, untimed, Record()).launches == {"early", "late"}
 
 
 def _difference(**facts: object) -> Difference:

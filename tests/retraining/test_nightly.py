@@ -19,9 +19,9 @@ from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.knn import NearestNeighbours
 from colltune.registry import Action, Registry
-from colltune.retraining import confirming
+from colltune.retraining import backfill
 from colltune.retraining.lease import LeaseTakenError, held
-from colltune.retraining.outcome import Outcome
+from colltune.retraining.site_file import Outcome
 from colltune.selector.demand import DemandLog
 from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
 
@@ -383,7 +383,7 @@ def test_what_jobs_ask_for_is_confirmed(root: Path, monkeypatch: pytest.MonkeyPa
     """A run with nodes measures it, promotes what that makes, and does it once."""
     _asked(root)
     recorded = read_parquet(root / "data")
-    monkeypatch.setattr(confirming, "backend_for", lambda *_: ReplayBackend(recorded))
+    monkeypatch.setattr(backfill, "backend_for", lambda *_: ReplayBackend(recorded))
     (result,) = retrain(site_of(root, _CONFIRM)).results
     assert result.confirmed["confirmed"] > 0
     assert result.in_force == _in_force(root) != result.candidate
@@ -401,7 +401,7 @@ def test_a_confirmation_that_fails_leaves_what_was_promoted(
     """Another release, or no MPI at all, is told; nothing is measured."""
     _asked(root)
     other = replace(read_parquet(root / "data"), context=replace(CONTEXT, library_version="5.0.8"))
-    monkeypatch.setattr(confirming, "backend_for", lambda *_: ReplayBackend(other))
+    monkeypatch.setattr(backfill, "backend_for", lambda *_: ReplayBackend(other))
     (result,) = retrain(site_of(root, _CONFIRM)).results
     assert "openmpi 5.0.8" in result.confirmed["problem"]
     assert result.in_force == result.candidate == _in_force(root)

@@ -54,9 +54,9 @@ def retrain(
     from colltune.cli.options import workers_of
 
     if print_unit is not None:
-        from colltune.retraining.units import unit
+        from colltune.retraining.deploy_files import deploy_file
 
-        text = unit(print_unit).rstrip("\n")
+        text = deploy_file(print_unit).rstrip("\n")
         show_json({"unit": print_unit, "text": text}) if json else show(text)
         return 0
     if config is None:

@@ -1,4 +1,6 @@
-"""The next campaign: what the site's jobs asked for and the bundle in force could not well answer.
+"""What jobs asked for is measured: by the next campaign, or confirmed in the night's allocation.
+
+The next campaign has what the bundle in force could not well answer.
 
 A cell is a collective on a shape that jobs asked for. It wants measuring as far as its message
 sizes were extrapolated, or left to the default for doubt; weighted by how often jobs asked. Shapes
@@ -21,13 +23,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.bench import campaign_file
+from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
+from colltune.bench.runner import run_campaign
+from colltune.decisions import Status
 from colltune.domain import Collective, Context, Shape
 from colltune.files import whole
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
+from colltune.mpi import installation
+from colltune.retraining.site_file import Backfill
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.demand import Demand
+from colltune.selector.demand import Demand, read_demand
+from colltune.verify.confirm import (
+    asked_by_jobs,
+    campaign_for,
+    confirming,
+    insist_on_context,
+    proposals,
+    revised,
+    unconfirmed,
+)
 
 Flags = NDArray[np.bool_]
 _FIRST_LINE = "# The next campaign, planned by colltune retrain; it is written anew every time."
@@ -274,3 +291,26 @@ def _lines(campaign: Campaign) -> Iterator[str]:
         for key, value in keys.items():
             # JSON's texts, numbers and lists are TOML's, but for the escapes of a few characters
             yield f"{key} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def confirmed(bundle: Bundle, wishes: Backfill) -> tuple[Bundle, dict[str, Any]]:
+    """Return `bundle` as it decides by what is measured now, and what came of it, JSON-able."""
+    asked = unconfirmed(bundle, asked_by_jobs(bundle, read_demand(wishes.demand)))
+    if not any(one.msizes_bytes for one in asked):
+        return bundle, {}
+    backend = backend_for(bundle, wishes)
+    campaign = campaign_for(bundle, wishes.confirm_s)
+    insist_on_context(bundle, campaign, backend)
+    found = proposals(bundle, backend, asked)
+    if not found:
+        return bundle, {}
+    assert wishes.measurements is not None
+    report = run_campaign(confirming(campaign, found), backend, wishes.measurements)
+    statuses = [judgement.status for judgement in report.judgements]
+    facts = {status.value: statuses.count(status) for status in Status}
+    return revised(bundle, report.judgements), {**facts, "wall_s": report.wall_s}
+
+
+def backend_for(bundle: Bundle, wishes: Backfill) -> Backend:
+    """Return what measures the bundle's library here."""
+    return NativeBackend(installation.find(wishes.mpi, bundle.context.library))

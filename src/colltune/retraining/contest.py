@@ -7,16 +7,20 @@ made of, less the held-out shapes; the candidate's to all measurements, less the
 then decide the same instances, judged by all measurements of these. What is compared is thus what
 the new measurements, and the new settings, are worth.
 
+What is held out are parts of the data, few of them, since each is a refit. Neighbouring node counts
+fall into different parts, so that every part is decided from counts on either side, as a job's own
+node count is.
+
 A bundle that cannot be made again without some shapes (it rests on other machines' measurements, or
 on a learner that this colltune lacks) is judged as it is, which flatters it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +32,13 @@ from colltune.evaluation.evaluation import Decided, Instances, Score, scores
 from colltune.evaluation.folds import CellNoise, Fold, Source
 from colltune.evaluation.recipes import Choice, Fitted, Learned, Recipe
 from colltune.evaluation.run import decided
+from colltune.evaluation.splits import Mask, MaskSplit
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
-from colltune.retraining.held_out import Parts
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"
@@ -172,3 +176,48 @@ def _columns(cells: CellMatrix) -> tuple[NDArray[np.int64], ...]:
 def _left_alone(context: Context, fold: Fold) -> Choice:
     default = Configuration.default(context.library, fold.collective)
     return Choice((default,) * len(fold.testing), 0.0, 0.0)
+
+
+Integers = NDArray[np.int64]
+_LEAST = 3
+
+
+def _shapes(cells: CellMatrix) -> Integers:
+    return cells.nodes * (int(cells.ppn.max()) + 1) + cells.ppn
+
+
+HELD_OUT: dict[str, Callable[[CellMatrix], Integers]] = {
+    "nodes": lambda cells: cells.nodes,
+    "ppn": lambda cells: cells.ppn,
+    "shapes": _shapes,
+    "msizes": lambda cells: cells.msize_bytes,
+}
+_INSTEAD = ("shapes", "msizes")
+
+
+@dataclass(frozen=True)
+class Parts(MaskSplit):
+    """Leave every part of the node counts (or what ``by`` names) out once.
+
+    Where a collective has fewer than three of them, whole shapes are left out; with fewer than
+    three shapes, message sizes.
+    """
+
+    name: ClassVar[str] = "parts"
+    needs: ClassVar[str] = "a collective measured at 3 node counts, shapes or message sizes"
+    by: str = "nodes"
+    parts: int = 4
+
+    def masks(self, cells: CellMatrix) -> list[Mask]:
+        """Return a fold per part."""
+        for by in (self.by, *_INSTEAD):
+            keys = HELD_OUT[by](cells)
+            distinct = np.unique(keys)
+            if len(distinct) >= _LEAST:
+                n_parts = min(self.parts, len(distinct))
+                part_of = np.searchsorted(distinct, keys) % n_parts
+                return [
+                    Mask(f"{by}, part {part + 1} of {n_parts}", part_of != part, part_of == part)
+                    for part in range(n_parts)
+                ]
+        return []

@@ -14,16 +14,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from colltune import errors
 from colltune.errors import ColltuneError
 from colltune.models.fitting import Progress
 from colltune.models.workers import at_work
 from colltune.registry import Registry
 from colltune.retraining import lease, record
 from colltune.retraining.arrivals import Arrivals, arrivals
+from colltune.retraining.hooks import notify
 from colltune.retraining.lease import LeaseTakenError
-from colltune.retraining.notifying import notify
-from colltune.retraining.outcome import Outcome, exit_status
-from colltune.retraining.site_file import Site
+from colltune.retraining.site_file import Outcome, Site
 from colltune.retraining.slot_run import SlotResult, SlotRun
 
 Phase = Callable[[str], AbstractContextManager[Progress]]
@@ -57,12 +57,20 @@ class Night:
 
     @property
     def exit_status(self) -> int:
-        """The status of the process."""
-        failures = [r.failure for r in self.results if r.failure is not None]
-        outcomes = [result.outcome for result in self.results]
-        return exit_status(
-            outcomes, drift=self.drifted, failure=failures[0].exit_status if failures else 1
-        )
+        """The status of the process.
+
+        What someone should look at goes first: a failure (its own status), drift, a candidate that
+        was kept back; then what was done; then that nothing was to be done.
+        """
+        outcomes = {result.outcome for result in self.results}
+        if Outcome.FAILED in outcomes:
+            failures = [r.failure for r in self.results if r.failure is not None]
+            return failures[0].exit_status if failures else 1
+        if self.drifted:
+            return errors.DRIFT
+        if Outcome.KEPT in outcomes:
+            return errors.KEPT
+        return errors.NOTHING_NEW if outcomes == {Outcome.NOTHING_NEW} else 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, JSON-able."""
@@ -90,9 +98,8 @@ def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -
     told = set(site.hooks.told)
     if told.isdisjoint(night.outcomes):
         return night
-    subject = f"colltune on {site.machine}: {', '.join(night.outcomes)}"
     text = "\n".join(lines(night))
-    fared = notify(site.hooks, subject, text, night.as_dict() | {"text": text})
+    fared = notify(site.hooks, night.as_dict() | {"text": text})
     return Night(night.site, night.results, night.left_out, night.took_over, fared)
 
 
@@ -105,7 +112,7 @@ def _tell_failure(site: Site, error: ColltuneError) -> None:
             "exit_status": error.exit_status,
             "text": str(error),
         }
-        notify(site.hooks, f"colltune on {site.machine}: failed", str(error), facts)
+        notify(site.hooks, facts)
 
 
 def _run(site: Site, phase: Phase) -> Night:

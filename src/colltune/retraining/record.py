@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from colltune.models.bundle import Bundle
 from colltune.registry import Registry
+from colltune.retraining.arrivals import Arrived
 
 FORMAT_VERSION = 1
 KIND = "retrain"
@@ -103,3 +105,35 @@ def _slot(found: Mapping[str, Any]) -> Slot:
 
 def _words(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
+
+
+@dataclass(frozen=True)
+class TrainingLaunches:
+    """The launches, as far as they are still among the measurements, and how that is known."""
+
+    launches: frozenset[str]
+    how: str
+
+
+def training_launches(bundle: Bundle, arrived: Arrived, record: Record) -> TrainingLaunches:
+    """Return what `bundle` was fitted to.
+
+    A run remembers it of the bundles that it made. Of others it is taken to be what was measured
+    before they were made, if all launches tell when; else what lies on their shapes alone.
+    """
+    tokens = record.trained_on(bundle.id)
+    if tokens is not None:
+        launches = frozenset(arrived.tokens) - arrived.without(tokens)
+        return TrainingLaunches(launches, "the measurements that it was made of")
+    times = {
+        launch: arrived.provenance.get(launch, {}).get("time_utc") for launch in arrived.tokens
+    }
+    if all(times.values()):
+        before = {launch for launch, at in times.items() if at and at <= bundle.created_utc}
+        return TrainingLaunches(frozenset(before), "what was measured before it was made")
+    shapes = {(s.nodes, s.ppn) for s in bundle.training_shapes}
+    frame = arrived.dataset.frame
+    pairs = zip(frame["nodes"].tolist(), frame["ppn"].tolist(), strict=True)
+    elsewhere = frame["launch"].astype(str)[[pair not in shapes for pair in pairs]]
+    launches = frozenset(arrived.tokens) - set(elsewhere.unique())
+    return TrainingLaunches(launches, "the measurements on its own shapes")

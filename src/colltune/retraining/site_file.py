@@ -37,9 +37,8 @@ Paths are relative to the file's folder. Keys
     folder that these join; ``mpi``: whose mpirun, default the one that is found.
 ``[hooks] on``
     Outcomes that are told: ``promoted``, ``kept``, ``shadow``, ``drift``, ``failed``,
-    ``nothing_new``; default all but the last. ``timeout_s``: default 10.
-``[hooks.email] to``
-    Addresses; ``from``, ``host`` (default localhost), ``port`` (default 25), ``starttls``.
+    ``nothing_new``; default all but the last. ``command``: a program with its arguments, which
+    gets the outcome as JSON on its standard input. ``timeout_s``: default 10.
 ``[hooks.webhook] url``
     Gets a POST of JSON. ``secret_file``: its first line is sent as the header ``header`` (default
     ``X-Colltune-Secret``).
@@ -49,6 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,10 +69,24 @@ from colltune.files.toml_schema import (
 )
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
-from colltune.retraining.held_out import HELD_OUT
-from colltune.retraining.outcome import Outcome
+from colltune.retraining.contest import HELD_OUT
 
 _Section = TypeVar("_Section")
+
+
+class Outcome(StrEnum):
+    """What became of the slot of a library, or of a run.
+
+    ``shadow``: compared only; ``kept``: the bundle in force stays, since the new one was not shown
+    to be as good; ``failed``: there is no new one.
+    """
+
+    PROMOTED = "promoted"
+    SHADOW = "shadow"
+    NOTHING_NEW = "nothing_new"
+    KEPT = "kept"
+    DRIFT = "drift"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -118,17 +132,6 @@ class Backfill:
 
 
 @dataclass(frozen=True)
-class Email:
-    """Whom to write to, through which host."""
-
-    to: tuple[str, ...]
-    sender: str = "colltune"
-    host: str = "localhost"
-    port: int = 25
-    starttls: bool = False
-
-
-@dataclass(frozen=True)
 class Webhook:
     """Where to post to; the secret stays in its file."""
 
@@ -146,7 +149,7 @@ class Hooks:
 
     told: tuple[str, ...] = _TOLD
     timeout_s: float = 10.0
-    email: Email | None = None
+    command: tuple[str, ...] | None = None
     webhook: Webhook | None = None
 
 
@@ -196,6 +199,10 @@ def _duration(name: str) -> Key:
 def _learner(name: str) -> str:
     learner_entry(name)
     return name
+
+
+def _words(value: object) -> bool:
+    return list_of(str)(value) and bool(value) and all(value)  # type: ignore[arg-type]
 
 
 def _outcomes(value: object) -> bool:
@@ -263,14 +270,8 @@ KEYS: Tables = {
     },
     "hooks": {
         "on": Key("told", f"a list of {', '.join(Outcome)}", _outcomes),
+        "command": Key("command", "a program and its arguments, a list of strings", _words),
         "timeout_s": _number("timeout_s", 0.1, 600),
-    },
-    "hooks.email": {
-        "to": strings("email.to"),
-        "from": string("email.sender"),
-        "host": string("email.host"),
-        "port": _number("email.port", 1, 65535, whole=True),
-        "starttls": flag("email.starttls"),
     },
     "hooks.webhook": {
         "url": string("webhook.url"),
@@ -282,7 +283,6 @@ _NEEDED = ("site.machine", "site.registry", "data.datasets")
 _NEEDED_IN = {
     "compute.slurm": ("cores", "memory"),
     "backfill": ("demand", "campaigns"),
-    "hooks.email": ("to",),
     "hooks.webhook": ("url",),
 }
 
@@ -297,6 +297,12 @@ def parse(text: str, source: str, folder: Path) -> Site:
     """Return the site in TOML `text`; `source` names it in errors, paths are below `folder`."""
     file = TomlFile(text, source, SiteError)
     present = _tables(file.parsed())
+    if "hooks.email" in present:
+        raise file.fail(
+            "hooks.email",
+            "colltune sends no mail itself any more; remove the table, and name a program that does"
+            ' with hooks.command, such as ["/usr/local/bin/mail-json", "root@localhost"]',
+        )
     needed = [f"{t}.{key}" for t, keys in _NEEDED_IN.items() if t in present for key in keys]
     values = file.values(KEYS, (*_NEEDED, *needed))
     paths = ("backfill.demand", "backfill.campaigns", "backfill.measurements")
@@ -319,7 +325,6 @@ def parse(text: str, source: str, folder: Path) -> Site:
         backfill=_section(Backfill, values, "backfill.") if "backfill" in present else None,
         hooks=Hooks(
             **_of(Hooks, values),
-            email=_section(Email, values, "email.") if "hooks.email" in present else None,
             webhook=_section(Webhook, values, "webhook.") if "hooks.webhook" in present else None,
         ),
         **_of(Site, values),
@@ -338,12 +343,6 @@ def _check_hooks(file: TomlFile, values: Mapping[str, Any]) -> None:
     header = values.get("webhook.header", "X")
     if not header.replace("-", "").isalnum() or not header.isascii():
         raise file.fail("hooks.webhook.header", f"{header!r} is no name of a header")
-    addresses = (*values.get("email.to", ("a@b",)), values.get("email.sender", "a@b"))
-    for address in addresses:
-        if not address.strip() or any(not c.isprintable() for c in address):
-            raise file.fail("hooks.email.to", f"{address!r} is no address")
-    if values.get("email.to") == ():
-        raise file.fail("hooks.email.to", "is empty; name an address")
 
 
 def _workers(file: TomlFile, values: Mapping[str, Any]) -> Workers:

@@ -18,17 +18,13 @@ from colltune.registry import Action, Registry
 from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
 from colltune.retraining.arrivals import Arrived
-from colltune.retraining.confirming import confirmed
-from colltune.retraining.contest import Contest, Contestants, Measurements, contest, judged
-from colltune.retraining.differences import differences_of
+from colltune.retraining.backfill import confirmed
+from colltune.retraining.contest import Contest, Contestants, Measurements, Parts, contest, judged
 from colltune.retraining.drift import Drift, drift
-from colltune.retraining.held_out import Parts
-from colltune.retraining.knowledge import Knowledge, knowledge
 from colltune.retraining.lease import Lease
-from colltune.retraining.outcome import Outcome
-from colltune.retraining.promotion import Verdict, judge
-from colltune.retraining.record import Record, Slot
-from colltune.retraining.site_file import Site
+from colltune.retraining.promotion import Verdict, decision_changes, judge
+from colltune.retraining.record import Record, Slot, TrainingLaunches, training_launches
+from colltune.retraining.site_file import Outcome, Site
 from colltune.selector.demand import read_demand
 
 _NOTE_CHARACTERS = 2000
@@ -130,7 +126,7 @@ class SlotRun:
         if self._same(start, last) and last is not None and last.data == start.arrived.digest:
             reason = "no measurements came in since the last run"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
-        knows = None if bundle is None else knowledge(bundle, start.arrived, self.known)
+        knows = None if bundle is None else training_launches(bundle, start.arrived, self.known)
         if bundle is not None and knows is not None:
             start = replace(start, drift=self._drift(start, bundle, knows, last))
         if self._same(start, last) and 0 < start.new < self.site.min_new:
@@ -150,7 +146,7 @@ class SlotRun:
         self.registry.add(candidate)
         start = replace(start, candidate=candidate.id)
         if bundle is not None:
-            start = replace(start, changes=differences_of(bundle, candidate))
+            start = replace(start, changes=decision_changes(bundle, candidate))
         return self._decided(start, source, candidate, bundle, knows)
 
     def _in_force(self, start: SlotResult) -> Bundle | None:
@@ -172,7 +168,7 @@ class SlotRun:
         return dict(last.settings) == start.settings and last.in_force == start.in_force
 
     def _drift(
-        self, start: SlotResult, bundle: Bundle, knows: Knowledge, last: Slot | None
+        self, start: SlotResult, bundle: Bundle, knows: TrainingLaunches, last: Slot | None
     ) -> Drift:
         arrived = start.arrived
         with self.phase(f"{start.slot}: looking for drift"):
@@ -209,7 +205,7 @@ class SlotRun:
         source: Source,
         candidate: Bundle,
         bundle: Bundle | None,
-        knows: Knowledge | None,
+        knows: TrainingLaunches | None,
     ) -> SlotResult:
         try:
             found = self._contest(start, source, bundle, knows)
@@ -231,7 +227,7 @@ class SlotRun:
         start: SlotResult,
         source: Source,
         bundle: Bundle | None,
-        knows: Knowledge | None,
+        knows: TrainingLaunches | None,
     ) -> Contest:
         site = self.site
         guard = Guard(caution=site.examination.caution)

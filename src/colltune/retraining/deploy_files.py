@@ -6,7 +6,7 @@ from importlib import resources
 
 from colltune.errors import SiteError
 
-UNITS: dict[str, str] = {
+DEPLOY_FILES: dict[str, str] = {
     "systemd": "colltune-retrain.service",
     "timer": "colltune-retrain.timer",
     "scrontab": "scrontab",
@@ -15,9 +15,9 @@ UNITS: dict[str, str] = {
 }
 
 
-def unit(kind: str) -> str:
-    """Return the text of the file for `kind`, a key of `UNITS`."""
-    if kind not in UNITS:
-        raise SiteError(f"no unit {kind!r}; there are {', '.join(UNITS)}")
-    file = resources.files("colltune.retraining") / "deploy" / UNITS[kind]
+def deploy_file(kind: str) -> str:
+    """Return the text of the file for `kind`, a key of `DEPLOY_FILES`."""
+    if kind not in DEPLOY_FILES:
+        raise SiteError(f"no unit {kind!r}; there are {', '.join(DEPLOY_FILES)}")
+    file = resources.files("colltune.retraining") / "deploy" / DEPLOY_FILES[kind]
     return file.read_text(encoding="utf-8")

@@ -1,52 +1,49 @@
-"""Hooks: an email and a POST that tell what a run did. Their failure never changes the result."""
+"""Hooks: a program and a POST are told what a run did. Their failure never changes the result."""
 
 from __future__ import annotations
 
 import json
-import smtplib
-import ssl
+import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from email.message import EmailMessage
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
 
-from colltune.errors import ColltuneError, SiteError
-from colltune.retraining.site_file import Email, Hooks, Webhook
+from colltune import process
+from colltune.errors import ColltuneError, ProgramError, SiteError
+from colltune.retraining.site_file import Hooks, Webhook
 
 _LONGEST_SECRET = 4096
 
 
-def notify(hooks: Hooks, subject: str, text: str, facts: Mapping[str, Any]) -> dict[str, str]:
+def notify(hooks: Hooks, facts: Mapping[str, Any]) -> dict[str, str]:
     """Tell what happened and return how each hook fared: ``sent``, or why not."""
     result = {}
-    if hooks.email is not None:
-        result["email"] = _tried(lambda: _mail(hooks.email, subject, text, hooks.timeout_s))
-    if hooks.webhook is not None:
-        result["webhook"] = _tried(lambda: _post(hooks.webhook, facts, hooks.timeout_s))
+    command, webhook, timeout_s = hooks.command, hooks.webhook, hooks.timeout_s
+    if command is not None:
+        result["command"] = _tried(lambda: _run(command, facts, timeout_s))
+    if webhook is not None:
+        result["webhook"] = _tried(lambda: _post(webhook, facts, timeout_s))
     return result
 
 
-def _tried(send: Any) -> str:
+def _tried(send: Callable[[], None]) -> str:
     try:
         send()
-    except (OSError, smtplib.SMTPException, HTTPException, ValueError, ColltuneError) as error:
+    except (OSError, HTTPException, ValueError, ColltuneError) as error:
         return f"failed: {error}"
     return "sent"
 
 
-def _mail(email: Email, subject: str, text: str, timeout_s: float) -> None:
-    message = EmailMessage()
-    message["Subject"] = " ".join(subject.split())
-    message["From"] = email.sender
-    message["To"] = ", ".join(email.to)
-    message.set_content(text)
-    with smtplib.SMTP(email.host, email.port, timeout=timeout_s) as host:
-        if email.starttls:
-            host.starttls(context=ssl.create_default_context())
-        host.send_message(message)
+def _run(command: tuple[str, ...], facts: Mapping[str, Any], timeout_s: float) -> None:
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(json.dumps(facts, allow_nan=False).encode())
+        stdin.seek(0)
+        outcome = process.run(command, timeout_s=timeout_s, stdin=stdin)
+    if not outcome.ok:
+        raise ProgramError(" ".join(outcome.explain().split()))
 
 
 def _post(webhook: Webhook, facts: Mapping[str, Any], timeout_s: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from colltune import errors
 from colltune.errors import SiteError
 from colltune.process import run
-from colltune.retraining.units import UNITS, unit
+from colltune.retraining.deploy_files import DEPLOY_FILES, deploy_file
 
 _HARMLESS = (errors.NOTHING_NEW, errors.BUSY)
 
@@ -26,7 +26,7 @@ def _sections(text: str) -> configparser.ConfigParser:
 
 def test_the_service_is_hardened_and_knows_the_statuses() -> None:
     """The unit writes to one place only, gains no rights, and takes nothing new for success."""
-    service = _sections(unit("systemd"))["Service"]
+    service = _sections(deploy_file("systemd"))["Service"]
     assert service["ProtectSystem"] == "strict"
     assert service["NoNewPrivileges"] == "yes"
     assert service["CapabilityBoundingSet"] == ""
@@ -34,7 +34,7 @@ def test_the_service_is_hardened_and_knows_the_statuses() -> None:
     assert service["SuccessExitStatus"].split() == [str(status) for status in _HARMLESS]
     assert service["Type"] == "oneshot"
     assert "colltune retrain --config " in service["ExecStart"]
-    timer = _sections(unit("timer"))["Timer"]
+    timer = _sections(deploy_file("timer"))["Timer"]
     assert timer["OnCalendar"] == "*-*-* 02:30:00"
 
 
@@ -43,10 +43,10 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     for kind in ("systemd", "timer"):
-        text = unit(kind).replace("/opt/colltune/bin/colltune", "/bin/true")
+        text = deploy_file(kind).replace("/opt/colltune/bin/colltune", "/bin/true")
         text = re.sub(r"(?m)^(User|Group)=colltune$", r"\1=root", text)
-        (tmp_path / UNITS[kind]).write_text(text)
-    units = [tmp_path / UNITS[kind] for kind in ("systemd", "timer")]
+        (tmp_path / DEPLOY_FILES[kind]).write_text(text)
+    units = [tmp_path / DEPLOY_FILES[kind] for kind in ("systemd", "timer")]
     outcome = run(["systemd-analyze", "verify", "--man=no", *units], timeout_s=30.0)
     ours = [line for line in outcome.stderr.splitlines() if "colltune-retrain" in line]
     assert not ours
@@ -55,7 +55,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
 def test_kubernetes_never_runs_two() -> None:
     """The CronJob forbids two at once, runs as a user without rights and mounts what it names."""
     yaml = pytest.importorskip("yaml")
-    (job,) = yaml.safe_load_all(unit("kubernetes"))
+    (job,) = yaml.safe_load_all(deploy_file("kubernetes"))
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
     assert job["spec"]["concurrencyPolicy"] == "Forbid"
     assert job["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
@@ -78,12 +78,12 @@ def test_shells_turn_the_harmless_statuses_into_success(
     fake.write_text(f"#!/bin/sh\nexit {status}\n")
     fake.chmod(0o755)
     if kind == "scrontab":
-        line = unit(kind).strip().splitlines()[-1]
+        line = deploy_file(kind).strip().splitlines()[-1]
         assert line.startswith("30 2 * * * /opt/colltune/bin/colltune retrain ")
         script = line.removeprefix("30 2 * * * ").replace("/opt/colltune/bin/colltune", str(fake))
     else:
         yaml = pytest.importorskip("yaml")
-        found = yaml.safe_load(unit(kind))["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        found = yaml.safe_load(deploy_file(kind))["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         assert found["containers"][0]["command"] == ["/bin/sh", "-c"]
         script = found["containers"][0]["args"][0].replace("colltune retrain", f"{fake} retrain")
     outcome = run(["/bin/sh", "-c", script], timeout_s=10.0)
@@ -93,4 +93,4 @@ def test_shells_turn_the_harmless_statuses_into_success(
 def test_an_unknown_unit_is_told_what_there_is() -> None:
     """A kind that does not exist is answered with those that do."""
     with pytest.raises(SiteError, match="no unit 'cron'; there are systemd, timer, scrontab"):
-        unit("cron")
+        deploy_file("cron")

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import pytest
 
 from colltune.errors import DataError
-from colltune.retraining.notifying import notify
-from colltune.retraining.site_file import Email, Hooks, Webhook
+from colltune.retraining.hooks import notify
+from colltune.retraining.site_file import Hooks, Webhook
 from tests.retraining.site import launch, retrain, site_of
 
 
@@ -41,36 +41,6 @@ class _Listener(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class _Mailbox(socketserver.StreamRequestHandler):
-    """Takes one mail as a mail host does."""
-
-    received: ClassVar[list[str]] = []
-
-    def handle(self) -> None:
-        self._say("220 here")
-        body: list[str] | None = None
-        for raw in self.rfile:
-            line = raw.decode().rstrip("\r\n")
-            if body is not None:
-                if line == ".":
-                    self.received.append("\n".join(body))
-                    body = None
-                    self._say("250 taken")
-                else:
-                    body.append(line)
-            elif line.lower() == "data":
-                body = []
-                self._say("354 go on")
-            elif line.lower() == "quit":
-                self._say("221 bye")
-                return
-            else:
-                self._say("250 fine")
-
-    def _say(self, line: str) -> None:
-        self.wfile.write(f"{line}\r\n".encode())
-
-
 @contextmanager
 def _serving(server: socketserver.TCPServer) -> Iterator[int]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -92,14 +62,6 @@ def web() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/hook"
 
 
-@pytest.fixture
-def mail_port() -> Iterator[int]:
-    """Return the port of a mail host."""
-    _Mailbox.received.clear()
-    with _serving(socketserver.TCPServer(("127.0.0.1", 0), _Mailbox)) as port:
-        yield port
-
-
 def _secret(tmp_path: Path, content: bytes = b"s3cret\nignored\n") -> Path:
     path = tmp_path / "secret"
     path.write_bytes(content)
@@ -109,7 +71,7 @@ def _secret(tmp_path: Path, content: bytes = b"s3cret\nignored\n") -> Path:
 def test_a_webhook_gets_the_facts_and_the_secret(web: str, tmp_path: Path) -> None:
     """A POST of JSON arrives with the file's first line in the header that was asked for."""
     hooks = Hooks(webhook=Webhook(web, _secret(tmp_path), "X-Token"))
-    assert notify(hooks, "subject", "text", {"outcomes": ["kept"]}) == {"webhook": "sent"}
+    assert notify(hooks, {"outcomes": ["kept"]}) == {"webhook": "sent"}
     ((path, headers, body),) = _Listener.posted
     assert path == "/hook"
     assert headers["X-Token"] == "s3cret"
@@ -121,7 +83,7 @@ def test_a_webhook_gets_the_facts_and_the_secret(web: str, tmp_path: Path) -> No
 def test_a_secret_goes_nowhere_else(web: str, tmp_path: Path, answer: int) -> None:
     """Redirections are not followed, and what is said of a failure holds no secret."""
     _Listener.answer = answer
-    fared = notify(Hooks(webhook=Webhook(web, _secret(tmp_path))), "s", "t", {})
+    fared = notify(Hooks(webhook=Webhook(web, _secret(tmp_path))), {})
     assert fared == {"webhook": f"failed: {web} answers {answer}"}
     assert [path for path, _, _ in _Listener.posted] == ["/hook"]
 
@@ -130,21 +92,24 @@ def test_a_secret_goes_nowhere_else(web: str, tmp_path: Path, answer: int) -> No
 def test_a_secret_that_is_none_is_not_sent(web: str, tmp_path: Path, content: bytes) -> None:
     """A file whose first line cannot be a header is named, not quoted, and nothing is posted."""
     path = _secret(tmp_path, content)
-    fared = notify(Hooks(webhook=Webhook(web, path)), "s", "t", {})
+    fared = notify(Hooks(webhook=Webhook(web, path)), {})
     why = f"failed: hooks.webhook.secret_file {path}: its first line is no secret"
     assert fared["webhook"].startswith(why)
     assert not _Listener.posted
 
 
-def test_an_email_says_what_happened(mail_port: int) -> None:
-    """A mail arrives at the host with subject, addresses and text."""
-    email = Email(("a@example.org", "b@example.org"), "c@example.org", "127.0.0.1", mail_port)
-    fared = notify(Hooks(email=email), "on höst:\nkept", "the bundle in force stays", {})
-    assert fared == {"email": "sent"}
-    (mail,) = _Mailbox.received
-    assert "To: a@example.org, b@example.org" in mail
-    assert "From: c@example.org" in mail
-    assert "the bundle in force stays" in mail
+def test_a_command_gets_the_facts_on_its_standard_input(tmp_path: Path) -> None:
+    """Its arguments are taken as they are, without a shell; a bad end is told with its output."""
+    got = tmp_path / "got; 'here'"
+    fared = notify(Hooks(command=("dd", "status=none", f"of={got}")), {"outcomes": ["kept"]})
+    assert fared == {"command": "sent"}
+    assert json.loads(got.read_text()) == {"outcomes": ["kept"]}
+    script = "cat; echo broken >&2; exit 3"
+    failed = notify(Hooks(command=("sh", "-c", script)), {})["command"]
+    assert failed.startswith("failed: command: sh -c")
+    assert "status 3" in failed
+    assert "broken" in failed
+    assert "cannot start" in notify(Hooks(command=("/no/such/program",)), {})["command"]
 
 
 def test_hooks_that_fail_change_nothing(tmp_path: Path) -> None:
@@ -155,14 +120,13 @@ def test_hooks_that_fail_change_nothing(tmp_path: Path) -> None:
         night = retrain(
             site_of(
                 tmp_path,
-                "[hooks]\ntimeout_s = 0.2\n"
-                f'[hooks.webhook]\nurl = "http://127.0.0.1:{port}/"\n'
-                '[hooks.email]\nto = ["a@b"]\nhost = "127.0.0.1"\nport = 9\n',
+                '[hooks]\ntimeout_s = 0.2\ncommand = ["sleep", "60"]\n'
+                f'[hooks.webhook]\nurl = "http://127.0.0.1:{port}/"\n',
             )
         )
     assert night.exit_status == 0
     assert night.hooks["webhook"].startswith("failed: ")
-    assert night.hooks["email"].startswith("failed: ")
+    assert night.hooks["command"].startswith("failed: ")
 
 
 def test_only_what_is_asked_for_is_told(web: str, tmp_path: Path) -> None:
