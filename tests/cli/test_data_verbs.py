@@ -83,7 +83,7 @@ def test_evaluate_compares_with_the_baselines(colltune: Verb, measurements_csv: 
     assert answer.status == 0
     selectors = answer.json["selectors"]
     published = {"published_knn", "published_gam", "published_xgboost"}
-    others = {"default", "single_best", "virtual_best", "loglog_interpolation", *published}
+    others = {"default", "single_best", "virtual_best", *published}
     assert set(selectors) == {*others, "knn"}
     best = selectors["virtual_best"]["all"]
     assert best["instances"] == 15

@@ -21,7 +21,7 @@ def test_a_split_is_run_and_its_decisions_written(
     answer = colltune("evaluate", measurements_csv, *LEAVE, *LEARNER, "--out", out)
     assert answer.status == 0
     assert "leave-nodes-out on hydra, openmpi 4.1.4: folds: 4" in answer.out
-    for name in ("default", "single_best", "virtual_best", "published_gam", "loglog_interpolation"):
+    for name in ("default", "single_best", "virtual_best", "published_gam"):
         assert f"\n{name} " in answer.out
     assert "knn less the others" in answer.out
     assert f"-> {out}" in answer.out

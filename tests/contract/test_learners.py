@@ -123,7 +123,9 @@ def test_an_instance_is_predicted_alike_alone_and_among_others(name: str, output
     if entry.joint:
         names = ["default", "binomial", "chain"][:outputs]
         portfolio = [Configuration("openmpi", Collective.BCAST, name) for name in names]
-        learner = entry.create_for(portfolio, FEATURE_SETS["log"].columns)
+        learner = entry.create()
+        if entry.informed:
+            learner.inform(portfolio, FEATURE_SETS["log"].columns)
         exported = learner.fit(features, times[:, :outputs]).export()
     else:
         singles = [entry.create().fit(features, times * 2.0**k).export() for k in range(outputs)]

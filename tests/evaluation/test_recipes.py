@@ -16,11 +16,11 @@ from colltune.models.cells import cell_matrices
 from tests.models.machines import configuration, measured
 
 LARGE = Instance(Collective.BCAST, Shape(16, 4), 4194304)
-REFERENCES = ["published_knn", "published_gam", "published_xgboost", "loglog_interpolation"]
+REFERENCES = ["published_knn", "published_gam", "published_xgboost"]
 
 
 def test_baselines_are_always_shown() -> None:
-    """Default, single best, oracle, the paper's three and interpolation stand before learners."""
+    """Default, single best, oracle, and the paper's three stand before learners."""
     found = evaluate_split(measured(nodes=(2, 4, 8)), Extrapolation(), learners=("knn",))
     baselines = ["default", "single_best", "virtual_best", *REFERENCES]
     assert list(found.scores) == [*baselines, "knn"]
@@ -49,14 +49,6 @@ def test_baselines_choose_by_what_was_measured() -> None:
         for name, ids in expected.items():
             chosen = Baseline(name).decide(data.context, fold, None).chosen
             assert [c.id for c in chosen] == ids, name
-
-
-def test_interpolation_is_exact_between_equal_neighbours() -> None:
-    """On the smooth machine log-log interpolation gets nearly all of the gain."""
-    found = evaluate_split(measured(nodes=(2, 4, 8, 16)), LeaveNodesOut(), learners=())
-    share = found.scores["loglog_interpolation"]["all"].log_gain_share
-    assert share is not None
-    assert share > 0.9
 
 
 def test_every_selector_is_judged_by_measured_times() -> None:

@@ -17,7 +17,7 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import load
-from colltune.models.confirmations import Confirmation, from_json, replaced, upheld
+from colltune.models.confirmations import Confirmation, replaced, upheld
 from colltune.models.fitting import fit
 from tests.models.machines import configuration, measured
 
@@ -78,7 +78,7 @@ def test_what_was_not_measured_is_not_confirmed(wrong: dict[str, object]) -> Non
 @pytest.mark.parametrize("one", [WON, LOST])
 def test_json_keeps_all(one: Confirmation) -> None:
     """What was written is what is read."""
-    assert from_json(json.loads(json.dumps(one.as_json()))) == one
+    assert Confirmation.from_json(json.loads(json.dumps(one.as_json()))) == one
 
 
 def test_a_revision_has_another_id_and_survives_the_disk(tmp_path: Path) -> None:

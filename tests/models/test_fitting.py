@@ -7,7 +7,7 @@ import pytest
 
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
-from colltune.errors import BundleError, DataError
+from colltune.errors import DataError
 from colltune.models import workers
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
@@ -22,9 +22,9 @@ def test_interval_holds_about_nine_tenths(learner: str) -> None:
     test = measured(nodes=(5, 7, 10), ppn=(1, 2, 4), noise=0.05)
     model = fit(NOISY, learner, jobs=1).model(Collective.BCAST)
     frame = test.frame[test.frame["algorithm"] == "binomial"]
-    _, lower, upper = model.model(configuration("binomial")).predict(
-        *(frame[c].to_numpy() for c in ("nodes", "ppn", "msize_bytes"))
-    )
+    found = model.forecast(*(frame[c].to_numpy() for c in ("nodes", "ppn", "msize_bytes")))
+    column = model.configurations.index(configuration("binomial"))
+    lower, upper = found.lower_s[:, column], found.upper_s[:, column]
     inside = (lower <= frame["time_s"]) & (frame["time_s"] <= upper)
     assert 0.75 <= inside.mean() <= 1.0
 
@@ -75,17 +75,12 @@ def test_feature_set_can_be_named() -> None:
 def test_one_instance_is_enough() -> None:
     """A single cell per configuration is fitted, with the wide interval of the unknown."""
     bundle = fit(measured(nodes=(2,), ppn=(1,), msizes=(64,)))
-    model = bundle.model(Collective.BCAST).model(configuration("linear"))
-    time_s, lower, upper = model.predict(2, 1, 64)
-    assert model.covers([2, 2], [1, 2], [64, 64]).tolist() == [True, False]
-    np.testing.assert_allclose([lower / time_s, upper / time_s], [[0.5], [2.0]])
-
-
-def test_predictions_of_a_strange_configuration_are_refused() -> None:
-    """Asking for a configuration that was never measured says so."""
-    model = fit(measured(), "knn").model(Collective.BCAST)
-    with pytest.raises(BundleError, match=r"no model of openmpi\.bcast\.chain: it was not in"):
-        model.model(configuration("chain"))
+    model = bundle.model(Collective.BCAST)
+    found = model.forecast([2, 2], [1, 2], [64, 64])
+    column = model.configurations.index(configuration("linear"))
+    assert found.candidate[:, column].tolist() == [True, False]
+    bounds = [(end / found.time_s)[0, column] for end in (found.lower_s, found.upper_s)]
+    np.testing.assert_allclose(bounds, [0.5, 2.0])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from colltune.errors import BundleError
 from colltune.features import feature_set
-from colltune.models.predictors import PREDICTORS, lines, predictor_class
+from colltune.models.predictors import PREDICTORS, forest, predictor_class
 from colltune.models.predictors.forest import STEP, Forest
 from colltune.models.regret_trees import RegretTrees
 
@@ -163,7 +163,7 @@ def test_forests_are_registered_and_whole_from_the_start() -> None:
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_what_is_remembered_changes_nothing(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes asked for again, in parts and in another order, are answered as the first time."""
-    monkeypatch.setattr(lines, "_MOST_REMEMBERED", most)
+    monkeypatch.setattr(forest, "_MOST_REMEMBERED", most)
     features, times = _grid()
     predictor = RegretTrees(n_trees=15).fit(features, times).export()
     asked = _asked()
@@ -179,6 +179,6 @@ def test_many_lines_at_once_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPa
     features, times = _grid()
     learner = RegretTrees(n_trees=15).fit(features, times)
     usual = learner.export().regret(_asked())
-    monkeypatch.setattr(lines, "_MOST_EVENT_ELEMENTS", 1)
+    monkeypatch.setattr(forest, "_MOST_EVENT_ELEMENTS", 1)
     again = RegretTrees(n_trees=15).fit(features, times).export().regret(_asked())
     np.testing.assert_array_equal(again, usual)

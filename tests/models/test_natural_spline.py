@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
-from colltune.models.predictors.natural_spline import Curve, NaturalSplines
+from colltune.models.predictors.splines import Curve, NaturalSplines
 
 RNG = np.random.default_rng(4)
 

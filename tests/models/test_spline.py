@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pygam.utils import b_spline_basis
 
 from colltune.models.gam import GammaAdditiveModel
-from colltune.models.predictors.spline import bspline_basis
+from colltune.models.predictors.splines import bspline_basis
 
 
 @settings(max_examples=50)

@@ -20,13 +20,13 @@ from colltune.domain import (
 )
 from colltune.errors import DataError
 from colltune.evaluation import ALL, NodeCounts, evaluate_split
-from colltune.models import fitted_costs
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.cost_model import Instances, Link, NetworkParameters, total_seconds
-from colltune.models.costs.catalogue import terms_of
+from colltune.models.costs import breakdown
+from colltune.models.costs.families import configuration_amounts
 from colltune.models.costs.han import Setup
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
 from colltune.models.costs.multi_hca import Adapters, Memory, MultiAdapterAllgather
+from colltune.models.costs.network import Instances, Link, NetworkParameters, total_seconds
 from colltune.models.plain_fit import PlainFit
 from colltune.plots import costs
 
@@ -62,7 +62,7 @@ def _dataset() -> PerformanceDataset:
 def _time_s(configuration: Configuration, nodes: int, size: int) -> float:
     known = _configuration("pipeline") if configuration.is_default else configuration
     there = Instances.of(nodes, 2, size)
-    return float(total_seconds(there, terms_of(known, there), NETWORK)[0])
+    return float(total_seconds(configuration_amounts(known, there), NETWORK)[0])
 
 
 def _cells() -> CellMatrix:
@@ -115,7 +115,7 @@ def test_overlap_draws_both_bounds_and_what_was_measured() -> None:
 def test_fitted_shows_each_configuration_with_its_error() -> None:
     """Times that a formula made are fitted without an error, and the dots are what was measured."""
     cells = _cells()
-    panels = costs.fitted(cells, fitted_costs.of_cells(cells), [Shape(12, 2)]).axes
+    panels = costs.fitted(cells, breakdown.of_cells(cells), [Shape(12, 2)]).axes
     titled = {panel.get_title(): panel for panel in panels if panel.get_title()}
     assert {"binomial: 0 %", "pipeline: 0 %", "basic_linear: 0 %"} <= titled.keys()
     dots, line = titled["binomial: 0 %"].lines

@@ -88,10 +88,8 @@ def test_times_are_those_of_the_models(old: Bundle, new: Bundle) -> None:
             (change.old, change.by_old.old_s),
             (change.new, change.by_old.new_s),
         ):
-            time_s, _, _ = model.model(configuration).predict(
-                shape.nodes, shape.ppn, change.at_bytes
-            )
-            assert told == pytest.approx(time_s[0])
+            times_s = model.forecast(shape.nodes, shape.ppn, change.at_bytes).time_s[0]
+            assert told == pytest.approx(times_s[model.configurations.index(configuration)])
         assert change.by_old.ratio is not None
         assert change.by_old.ratio < 1.0
         assert (change.by_new.old_s, change.by_new.ratio) == (None, None)

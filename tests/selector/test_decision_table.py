@@ -238,10 +238,8 @@ def test_one_choice_is_never_slower_anywhere() -> None:
     model = selector.bundle.model(BCAST)
     nodes = [i.shape.nodes for i in everywhere]
     ppn = [i.shape.ppn for i in everywhere]
-    times = {
-        c: model.model(c).predict(nodes, ppn, [i.msize_bytes for i in everywhere])[0]
-        for c in model.configurations
-    }
+    forecast = model.forecast(nodes, ppn, [i.msize_bytes for i in everywhere])
+    times = dict(zip(model.configurations, forecast.time_s.T, strict=True))
     never_slower = {c for c, t in times.items() if (t <= times[configuration("default")]).all()}
     assert interval.configuration in never_slower
     assert interval.configuration.is_default == (never_slower == {configuration("default")})

@@ -15,8 +15,9 @@ from colltune.domain import (
 )
 from colltune.errors import BundleError, DataError
 from colltune.models.bundle import Bundle
-from colltune.models.cost_breakdown import Costs, FittedCost, Kind
-from colltune.models.cost_model import (
+from colltune.models.costs.breakdown import Costs, FittedCost, Kind
+from colltune.models.costs.families import configuration_amounts
+from colltune.models.costs.network import (
     Instances,
     Link,
     NetworkParameters,
@@ -24,7 +25,6 @@ from colltune.models.cost_model import (
     RailUse,
     total_seconds,
 )
-from colltune.models.costs.catalogue import cost_terms
 from colltune.models.fitting import fit
 from colltune.selector.what_if import Situation, WhatIf
 from tests.models.machines import CONTEXT
@@ -44,8 +44,9 @@ def time_s(name: str, shape: Shape, msize_bytes: int) -> float:
     """Return the cost model's time; the default is binomial and 40 % slower, secret slower yet."""
     factor = {"default": 1.4, "secret": 1.2}.get(name, 1.0)
     known = "binomial" if factor > 1 else name
-    instances, terms = cost_terms(configuration(known), shape.nodes, shape.ppn, msize_bytes)
-    return factor * float(total_seconds(instances, terms, NETWORK)[0])
+    instances = Instances.of(shape.nodes, shape.ppn, msize_bytes)
+    amounts = configuration_amounts(configuration(known), instances)
+    return factor * float(total_seconds(amounts, NETWORK)[0])
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def bundle() -> Bundle:
 @pytest.fixture(scope="module")
 def costs() -> Costs:
     """Return the machine's own costs, those of the default and of secret not known."""
-    return {c: FittedCost.of(c, NETWORK.vector()) for c in (configuration(name) for name in NAMES)}
+    return {c: FittedCost(c, NETWORK.vector()) for c in (configuration(name) for name in NAMES)}
 
 
 def at(nodes: int, ppn: int, msize_bytes: int = LARGE, rails: Rails = ONE) -> Situation:

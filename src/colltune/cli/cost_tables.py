@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from colltune.decisions import Selection
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
-    from colltune.models.cost_breakdown import Costs, Share
+    from colltune.models.costs.breakdown import Costs, Share
     from colltune.mpi.file_format import Call
 
 
@@ -79,19 +79,21 @@ def explained_costs(
 def _part(
     bundle: Bundle, costs: Costs, configuration: Configuration, shape: Shape, call: Call
 ) -> Part:
-    from colltune.models.cost_breakdown import shares
-    from colltune.models.cost_model import ONE_RAIL, Instances
+    from colltune.models.costs.breakdown import shares
+    from colltune.models.costs.network import ONE_RAIL, Instances
 
     model = bundle.model(call.collective)
     prediction = None
     if configuration in model.configurations:
-        ends = model.model(configuration).predict(shape.nodes, shape.ppn, call.msize_bytes)
-        prediction = Prediction(*(float(end[0]) for end in ends))
+        forecast = model.forecast(shape.nodes, shape.ppn, call.msize_bytes)
+        at = 0, model.configurations.index(configuration)
+        ends = (forecast.time_s, forecast.lower_s, forecast.upper_s)
+        prediction = Prediction(*(float(end[at]) for end in ends))
     cost = costs.get(configuration)
     if cost is None:
         return Part(configuration, prediction, ())
-    at = Instances.of(shape.nodes, shape.ppn, call.msize_bytes)
-    seconds = cost.by_coefficient_s(at, ONE_RAIL)[0]
+    instances = Instances.of(shape.nodes, shape.ppn, call.msize_bytes)
+    seconds = cost.by_coefficient_s(instances, ONE_RAIL)[0]
     return Part(configuration, prediction, shares(seconds, generic=cost.is_generic))
 
 
@@ -205,12 +207,12 @@ def costs_of(
     bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str] = ()
 ) -> tuple[Costs, str | None]:
     """Return the fitted costs of `collective` and, in words, what they are; None for none."""
-    from colltune.models import fitted_costs
+    from colltune.models.costs import breakdown
 
     model = bundle.model(collective)
     if data:
         return _fitted(bundle, collective, data, where)
-    found = fitted_costs.of_model(model)
+    found = breakdown.of_model(model)
     return (found, "the bundle's cost model") if found is not None else ({}, None)
 
 
@@ -219,8 +221,8 @@ def _fitted(
 ) -> tuple[Costs, str]:
     from colltune.dataset import read
     from colltune.dataset.objective import parse_objective
-    from colltune.models import fitted_costs
     from colltune.models.cells import cell_matrices
+    from colltune.models.costs import breakdown
 
     dataset = read(data, parse_pairs(where, "--where"))
     names = ", ".join(map(str, data))
@@ -232,4 +234,4 @@ def _fitted(
     cells = cell_matrices(dataset, parse_objective(bundle.objective)).get(collective)
     if cells is None:
         raise DataError(f"{names}: no usable measurement of {collective}")
-    return fitted_costs.of_cells(cells), f"a cost model fitted to {names}"
+    return breakdown.of_cells(cells), f"a cost model fitted to {names}"

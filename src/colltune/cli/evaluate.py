@@ -135,8 +135,7 @@ def evaluate(
     """Train on a part of the data, test on the rest, against default, oracle and other baselines.
 
     Baselines are the library's default, the single best configuration, the best one of every
-    instance (virtual_best), the three learners of Hunold et al. (CLUSTER 2020) as published, and
-    log-log interpolation.
+    instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020) as published.
 
     Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out new.json
 

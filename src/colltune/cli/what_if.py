@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from colltune.decisions import Prediction
     from colltune.domain import Collective, Instance
     from colltune.models.bundle import Bundle
-    from colltune.models.cost_model import Rails
+    from colltune.models.costs.network import Rails
     from colltune.selector.what_if import Answer, Situation, WhatIf
 
 
@@ -95,8 +95,8 @@ def what_if(
     Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
     """
     from colltune.models.bundle import load
-    from colltune.models.cost_model import Rails
-    from colltune.models.cost_model import RailUse as Use
+    from colltune.models.costs.network import Rails
+    from colltune.models.costs.network import RailUse as Use
     from colltune.selector.what_if import WhatIf
 
     if where and not data:

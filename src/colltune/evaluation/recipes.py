@@ -17,7 +17,7 @@ from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
 from colltune.models.guard import Guard
 from colltune.models.learners import learner_entry
-from colltune.models.published import INTERPOLATION, PUBLISHED, predicted_s
+from colltune.models.published import PUBLISHED, predicted_s
 from colltune.selector.argmin import ModelSelector
 
 BASELINES = ("default", "single_best", "virtual_best")
@@ -178,8 +178,7 @@ class OfFolds:
 
 def references() -> tuple[Recipe, ...]:
     """Return the learned baselines that are always shown."""
-    published = (Published(f"published_{name}", name) for name in PUBLISHED)
-    return (*published, Published(INTERPOLATION, INTERPOLATION))
+    return tuple(Published(f"published_{name}", name) for name in PUBLISHED)
 
 
 def learned(names: Sequence[str], guard: bool | Guard) -> tuple[Learned, ...]:

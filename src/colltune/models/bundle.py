@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,17 +26,22 @@ from typing import Any
 
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
-from colltune.errors import BundleError, ColltuneError, OutputError
-from colltune.files import insist_writable
+from colltune.errors import BundleError, ColltuneError
 from colltune.files.reading import json_of, read_bytes
-from colltune.models.bundle_files import packed, unpacked
-from colltune.models.confirmations import Confirmation, from_json, replaced
+from colltune.models.bundle_files import (
+    MANIFEST,
+    SUFFIX,
+    insist_savable,
+    packed,
+    unpacked,
+    write_folder,
+)
+from colltune.models.confirmations import Confirmation, replaced
 from colltune.models.runtime_model import CollectiveModel
 
+__all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_savable", "load"]
 FORMAT = "colltune-bundle"
 FORMAT_VERSION = 3
-_MANIFEST = "manifest.json"
-_SUFFIX = ".arrays"
 _OLD_OBJECTIVE = "median"
 _NOT_IN_ID = ("id", "created_utc", "colltune_version")
 _MEND = "fit it again, or copy it again from where it is whole"
@@ -183,20 +186,7 @@ class Bundle:
             If only a part of the bundle was loaded.
         """
         self._insist_on_all()
-        insist_savable(path)
-        target = path.resolve()
-        token = os.urandom(4).hex()
-        temporary = target.with_name(f".{target.name}.{token}.tmp")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write(temporary, self._files())
-            _swap_in(temporary, target, target.with_name(f".{target.name}.{token}.old"))
-        except OSError as error:
-            _remove(temporary)
-            raise OutputError(
-                f"cannot write the bundle {path}: {error.strerror or error};"
-                " name a writable place with --out"
-            ) from error
+        write_folder(path, self._files())
         return path
 
     def _files(self) -> dict[str, bytes]:
@@ -211,12 +201,17 @@ class Bundle:
             "created_utc": self.created_utc,
             "colltune_version": self.colltune_version,
         }
-        files[_MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+        files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
         return files
 
     def _content(self, entries: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the id covers: all but the time and the version that wrote it."""
-        return _content(self.context, self.training_shapes, entries) | {
+        fields = ("machine", "library", "library_version", "fabric")
+        return {
+            "format": FORMAT,
+            "context": {name: getattr(self.context, name) for name in fields},
+            "training_shapes": [[shape.nodes, shape.ppn] for shape in self.training_shapes],
+            "collectives": dict(entries),
             "format_version": FORMAT_VERSION,
             "objective": self.objective,
             "evidence": dict(self.evidence),
@@ -245,19 +240,18 @@ def load(
     """
     manifest = _manifest(path)
     try:
-        read = _READERS[manifest["format_version"]]
-        bundle = read(path, manifest, collectives)
+        bundle = _read(path, manifest, collectives)
         for collective in () if partly else collectives or ():
             bundle.model(collective)
         return bundle
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(
-            f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
+            f"{path / MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
         ) from error
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    file = path / _MANIFEST
+    file = path / MANIFEST
     try:
         manifest = json_of(read_bytes(file))
     except FileNotFoundError:
@@ -274,7 +268,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(f"{file}: not the manifest of a colltune bundle")
     version = manifest.get("format_version")
-    if version not in _READERS:
+    if version not in range(1, FORMAT_VERSION + 1):
         raise BundleError(
             f"{file}: bundle format {version!r} is not known to this colltune ({__version__}),"
             f" which reads up to {FORMAT_VERSION}; upgrade colltune or fit the data again"
@@ -282,38 +276,14 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_v1(
-    path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
-) -> Bundle:
-    return _read(path, manifest, wanted, _OLD_OBJECTIVE, {})
-
-
-def _read_v2(
-    path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
-) -> Bundle:
-    return _read(path, manifest, wanted, str(manifest["objective"]), dict(manifest["evidence"]))
-
-
-def _read_v3(
-    path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None
-) -> Bundle:
-    found = tuple(map(from_json, manifest["confirmations"]))
-    return replace(_read_v2(path, manifest, wanted), confirmations=found)
-
-
-def _read(
-    path: Path,
-    manifest: Mapping[str, Any],
-    wanted: Collection[Collective] | None,
-    objective: str,
-    evidence: Mapping[str, Any],
-) -> Bundle:
+def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective] | None) -> Bundle:
+    """Read any version: what an older one lacks is as its colltune had it."""
     entries = {Collective(name): entry for name, entry in manifest["collectives"].items()}
     context = Context(**manifest["context"])
-    shapes = tuple(Shape(n, p) for n, p in manifest["training_shapes"])
+    confirmations = tuple(map(Confirmation.from_json, manifest.get("confirmations", ())))
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
-        raise BundleError(f"{path / _MANIFEST}: its content does not fit its id; {_MEND}")
+        raise BundleError(f"{path / MANIFEST}: its content does not fit its id; {_MEND}")
     return Bundle(
         manifest["id"],
         context,
@@ -323,21 +293,19 @@ def _read(
             if wanted is None or collective in wanted
         ),
         tuple(entries),
-        shapes,
+        tuple(Shape(n, p) for n, p in manifest["training_shapes"]),
         manifest["created_utc"],
         manifest["colltune_version"],
-        objective,
-        evidence,
+        manifest.get("objective", _OLD_OBJECTIVE),
+        manifest.get("evidence", {}),
+        confirmations,
     )
-
-
-_READERS: dict[int, Callable[..., Bundle]] = {1: _read_v1, 2: _read_v2, 3: _read_v3}
 
 
 def _read_collective(
     path: Path, collective: Collective, entry: Mapping[str, Any]
 ) -> CollectiveModel:
-    file = path / f"{collective}{_SUFFIX}"
+    file = path / f"{collective}{SUFFIX}"
     try:
         content = read_bytes(file)
     except FileNotFoundError:
@@ -360,100 +328,11 @@ def _read_collective(
 def _entry(model: CollectiveModel) -> tuple[dict[str, Any], bytes]:
     entry, content = packed(model)
     return entry | {
-        "file": f"{model.collective}{_SUFFIX}",
+        "file": f"{model.collective}{SUFFIX}",
         "sha256": hashlib.sha256(content).hexdigest(),
     }, content
-
-
-def _content(
-    context: Context, shapes: Sequence[Shape], entries: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what all versions of the manifest have."""
-    fields = ("machine", "library", "library_version", "fabric")
-    return {
-        "format": FORMAT,
-        "context": {name: getattr(context, name) for name in fields},
-        "training_shapes": [[shape.nodes, shape.ppn] for shape in shapes],
-        "collectives": dict(entries),
-    }
 
 
 def _content_id(content: Mapping[str, Any]) -> str:
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def insist_savable(path: Path) -> None:
-    """Insist that a bundle can be saved to `path`, before one is fitted; nothing is left behind.
-
-    Raises
-    ------
-    OutputError
-        If `path` is something else or cannot be written.
-    """
-    target = path.resolve()
-    _refuse_strangers(target, path)
-    insist_writable(target.with_name(f"{target.name}.new"))
-
-
-def _refuse_strangers(target: Path, path: Path) -> None:
-    """Raise `OutputError` if `target` is something that must not be replaced.
-
-    Raises
-    ------
-    OutputError
-        If it is, or cannot be looked into.
-    """
-    try:
-        names = {entry.name for entry in target.iterdir()}
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise OutputError(
-            f"cannot write a bundle to {path}: {error.strerror}; name another folder with --out"
-        ) from error
-    strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
-    if strange or (names and _MANIFEST not in names):
-        raise OutputError(
-            f"{path}: exists and is not a bundle (it holds {(strange or sorted(names))[0]});"
-            " name another folder with --out"
-        )
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir()
-    for name, content in files.items():
-        with (folder / name).open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-
-
-def _swap_in(temporary: Path, target: Path, old: Path) -> None:
-    """Put `temporary` in the place of `target`, which is absent, empty, or an older bundle.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be renamed.
-    """
-    try:
-        temporary.rename(target)
-    except OSError:
-        if not (target / _MANIFEST).exists():
-            raise
-        target.rename(old)
-        try:
-            temporary.rename(target)
-        except OSError:
-            old.rename(target)
-            raise
-        _remove(old)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder of plain files, as far as possible."""
-    with suppress(OSError):
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()

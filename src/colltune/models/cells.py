@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,49 @@ class CellMatrix:
             time_s=time_s[:, seen],
             slow=self.slow[mask][:, seen],
         )
+
+    def with_configurations(self, configurations: Sequence[Configuration]) -> CellMatrix:
+        """Return just these columns, in this order; rows without any time are dropped."""
+        place = {c: i for i, c in enumerate(self.configurations)}
+        shape = (len(self), len(configurations))
+        time_s, slow = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+        for column, configuration in enumerate(configurations):
+            if configuration in place:
+                time_s[:, column] = self.time_s[:, place[configuration]]
+                slow[:, column] = self.slow[:, place[configuration]]
+        rows = np.isfinite(time_s).any(axis=1)
+        return replace(
+            self,
+            configurations=tuple(configurations),
+            nodes=self.nodes[rows],
+            ppn=self.ppn[rows],
+            msize_bytes=self.msize_bytes[rows],
+            time_s=time_s[rows],
+            slow=slow[rows],
+        )
+
+
+def stacked(matrices: Sequence[CellMatrix]) -> CellMatrix:
+    """Return the rows of `matrices`, which have the same configurations, sorted by instance."""
+    nodes, ppn, msize_bytes = (
+        np.concatenate([getattr(cells, name) for cells in matrices])
+        for name in ("nodes", "ppn", "msize_bytes")
+    )
+    order = np.lexsort([msize_bytes, ppn, nodes])
+    return replace(
+        matrices[0],
+        nodes=nodes[order],
+        ppn=ppn[order],
+        msize_bytes=msize_bytes[order],
+        time_s=np.concatenate([cells.time_s for cells in matrices])[order],
+        slow=np.concatenate([cells.slow for cells in matrices])[order],
+    )
+
+
+def shapes_measured(matrices: Iterable[CellMatrix]) -> list[Shape]:
+    """Return the shapes of all instances, sorted."""
+    pairs = {(n, p) for m in matrices for n, p in zip(m.nodes, m.ppn, strict=True)}
+    return sorted(Shape(int(n), int(p)) for n, p in pairs)
 
 
 def cell_matrices(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from colltune.domain import Collective, Configuration, Shape
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
+
+
+_PLAIN = ("first_bytes", "last_bytes", "gain", "lower", "upper", "launches", "measured_utc")
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,18 @@ class Confirmation:
     def _last(self) -> float:
         return math.inf if self.last_bytes is None else self.last_bytes
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Return what `as_json` made; KeyError, ValueError or TypeError if it is something else."""
+        return cls(
+            collective=Collective(found["collective"]),
+            shape=Shape(int(found["nodes"]), int(found["ppn"])),
+            status=Status(found["status"]),
+            configuration=Configuration.parse(found["configuration"]),
+            proposed=Configuration.parse(found["proposed"]),
+            **{name: found[name] for name in _PLAIN},
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return all fields as JSON knows them."""
         return {name: getattr(self, name) for name in _PLAIN} | {
@@ -89,27 +104,6 @@ class Confirmation:
             "configuration": self.configuration.id,
             "proposed": self.proposed.id,
         }
-
-
-_PLAIN = ("first_bytes", "last_bytes", "gain", "lower", "upper", "launches", "measured_utc")
-
-
-def from_json(found: Mapping[str, Any]) -> Confirmation:
-    """Return what `Confirmation.as_json` made.
-
-    Raises
-    ------
-    KeyError, ValueError, TypeError
-        If it is something else.
-    """
-    return Confirmation(
-        collective=Collective(found["collective"]),
-        shape=Shape(int(found["nodes"]), int(found["ppn"])),
-        status=Status(found["status"]),
-        configuration=Configuration.parse(found["configuration"]),
-        proposed=Configuration.parse(found["proposed"]),
-        **{name: found[name] for name in _PLAIN},
-    )
 
 
 def replaced(old: Iterable[Confirmation], new: Sequence[Confirmation]) -> tuple[Confirmation, ...]:

@@ -1,36 +1,44 @@
 """Cost models as a learner: every configuration's cost, with parameters fitted to measured times.
 
 The parameters of a machine are fitted to all configurations of a collective whose rounds are known
-(`colltune.models.costs.catalogue`); each configuration then has its own, which stay near the common
+(`colltune.models.costs.families`); each configuration then has its own, which stay near the common
 ones where it was measured little. What is not known by name, the library's own decision above all,
 is fitted with a generic basis. Untold which configurations it is fitted to, the learner falls to a
 generic one that knows nothing of rounds: one cubic of each feature, added up on the logarithm of
 time.
+
+Errors are those of the logarithm of time, so that a microsecond counts as much on a short message
+as a millisecond on a long one. The logarithm of a sum of costs is linearised at the last estimate,
+which makes each step a non-negative least-squares problem (Lawson and Hanson, *Solving Least
+Squares Problems*, 1974, ch. 23); points further off than twice the usual error pull like points at
+that distance (Huber, *Robust Statistics*, 1981, sec. 7.7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import nnls
 
 from colltune.domain import Configuration
-from colltune.models.cost_fitting import (
-    Belief,
-    fit_parameters,
-    without_setup,
-)
-from colltune.models.cost_model import COEFFICIENTS
-from colltune.models.costs.catalogue import family_of
-from colltune.models.joint_regressor import slow_guessed
+from colltune.models.costs.families import configuration_amounts, family_of
+from colltune.models.costs.network import COEFFICIENTS, Coefficient
 from colltune.models.predictors import Predictor
-from colltune.models.predictors.costs import Costs, amounts, instances_of
-from colltune.models.predictors.spline import ORDER, Splines, bspline_basis
-from colltune.models.regressor import Numbers, RuntimeRegressor, validated
+from colltune.models.predictors.costs import Costs, instances_of
+from colltune.models.predictors.splines import ORDER, Splines, bspline_basis
+from colltune.models.regressor import Numbers, RuntimeRegressor, slow_guessed, validated
 
 _RIDGE = 1e-3
+_STEPS = 12
+_HUBER = 2.0
+_LEAST_SPREAD = 0.02
+_FURTHEST = 1.0
+_LEAST_RATIO = 1e-6
+_POWERS = (-1.0, -0.5)
+_MAD_TO_SIGMA = 1.4826
 
 
 class CostModel(RuntimeRegressor):
@@ -56,19 +64,13 @@ class CostModel(RuntimeRegressor):
         """Fit to features `X` (n, k) and positive times `y`, (n), or (n, C) if informed.
 
         Times that are NaN are passed over, those that are infinite guessed (slow).
-
-        Raises
-        ------
-        ValueError
-            If a time is not positive, a configuration has none, or the features lack nodes, ppn or
-            message size.
         """
         configurations = getattr(self, "configurations_", None)
         if configurations is None:
             features, times = validated(self, X, y)
             self.predictor_: Predictor = _loglinear(features, times)
         else:
-            features, times = timed(X, y, configurations)
+            features, times = _timed(X, y, configurations)
             self.n_features_in_ = features.shape[1]
             vectors = self._vectors(features, times, configurations)
             self.predictor_ = Costs(configurations, self.columns_, vectors)
@@ -80,19 +82,19 @@ class CostModel(RuntimeRegressor):
         instances = instances_of(features, self.columns_)
         rows = [np.isfinite(column) for column in times.T]
         tables = [
-            amounts(configuration, instances)[measured]
+            configuration_amounts(configuration, instances)[measured]
             for configuration, measured in zip(configurations, rows, strict=True)
         ]
         seen = [column[measured] for column, measured in zip(times.T, rows, strict=True)]
         known = [k for k, c in enumerate(configurations) if not family_of(c).is_generic]
         common = np.zeros(len(COEFFICIENTS))
         if known and self.shared_points > 0:
-            common = without_setup(
-                fit_parameters(
-                    np.concatenate([tables[k] for k in known]),
-                    np.concatenate([seen[k] for k in known]),
-                )
+            common = fit_parameters(
+                np.concatenate([tables[k] for k in known]),
+                np.concatenate([seen[k] for k in known]),
             )
+            # the fixed part belongs to an algorithm, not to the machine
+            common[COEFFICIENTS.index(Coefficient.SETUP)] = 0.0
         return np.stack(
             [
                 fit_parameters(table, column, self._belief(common) if k in known else None)
@@ -104,16 +106,10 @@ class CostModel(RuntimeRegressor):
         return Belief(common, self.shared_points) if self.shared_points > 0 else None
 
 
-def timed(
+def _timed(
     X: ArrayLike, y: ArrayLike, configurations: Sequence[Configuration]
 ) -> tuple[Numbers, Numbers]:
-    """Return features (n, k) and seconds (n, C), NaN where unknown, with guesses of slow cells.
-
-    Raises
-    ------
-    ValueError
-        If a time is not positive or a configuration has none.
-    """
+    """Return features (n, k) and seconds (n, C), NaN where unknown, with guesses of slow cells."""
     features = np.asarray(X, np.float64)
     times = np.asarray(y, np.float64).reshape(len(features), len(configurations))
     for configuration, column in zip(configurations, times.T, strict=True):
@@ -141,3 +137,95 @@ def _loglinear(features: Numbers, times: Numbers) -> Splines:
     intercept = mean - float(middle @ weights)
     sizes = np.full((1, features.shape[1]), size)
     return Splines(np.array([intercept]), knots[None], sizes, weights.reshape(1, -1, size))
+
+
+class Belief(NamedTuple):
+    """What is held likely before the data: values of the parameters, worth ``points`` points."""
+
+    vector: Numbers
+    points: float
+
+
+_NOTHING = Belief(np.zeros(len(COEFFICIENTS)), 0.0)
+
+
+def fit_parameters(amounts: Numbers, times_s: Numbers, belief: Belief | None = None) -> Numbers:
+    """Return the non-negative values of `COEFFICIENTS` that explain times (n) best.
+
+    `amounts` (n, k) are those of a cost, n at least 1. Deviations from `belief` cost as much as
+    errors of the predicted time on its ``points`` average rows.
+    """
+    held = belief or _NOTHING
+    starts = [_first_guess(amounts, times_s, power) for power in _POWERS]
+    if held.vector.any():
+        starts.append(held.vector)
+    found = [_converged(amounts, times_s, start, held) for start in starts]
+    return min(found, key=lambda vector: _loss(amounts, times_s, vector))
+
+
+def _first_guess(amounts: Numbers, times_s: Numbers, power: float) -> Numbers:
+    """Return the least-squares solution with times weighted by their `power` -1 … 0.
+
+    With -1 errors are relative, and a time that is far too short counts more than all others; the
+    further from that, the more long times count. So one of several guesses is near the solution.
+    """
+    weight = times_s**power
+    return _solved(amounts * weight[:, None], times_s * weight)
+
+
+def _converged(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Belief) -> Numbers:
+    """Return the best of the vectors that linearisation leads to from `vector`."""
+    best, least = vector, np.inf
+    for _ in range(_STEPS):
+        loss = _loss(amounts, times_s, vector)
+        if loss < least:
+            best, least = vector, loss
+        previous, vector = vector, _improved(amounts, times_s, vector, held)
+        if np.allclose(vector, previous, rtol=1e-4, atol=0):
+            return vector
+    return best
+
+
+def _loss(amounts: Numbers, times_s: Numbers, vector: Numbers) -> float:
+    """Return the mean absolute error of the logarithm; a time of nothing is one of a millionth."""
+    ratio = np.maximum(amounts @ vector / times_s, _LEAST_RATIO)
+    return float(np.abs(np.log(ratio)).mean())
+
+
+def _log_error(amounts: Numbers, times_s: Numbers, vector: Numbers) -> Numbers:
+    """Return log(predicted / measured), as if no time were predicted far too short.
+
+    Where next to nothing is predicted the logarithm is too steep to be linearised; where far too
+    much is, it is flat, so that a measured time that is much too short has little weight.
+    """
+    ratio = np.maximum(amounts @ vector / times_s, np.exp(-_FURTHEST))
+    return np.asarray(np.log(ratio))
+
+
+def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Belief) -> Numbers:
+    """Return the solution of the problem linearised at `vector`."""
+    error = _log_error(amounts, times_s, vector)
+    rows = amounts / (times_s * np.exp(error))[:, None]
+    weight = np.sqrt(_huber_weights(error))
+    matrix, right = rows * weight[:, None], (1.0 - error) * weight
+    if held.points > 0:
+        strength = np.sqrt(held.points * (rows**2).mean(axis=0))
+        matrix = np.concatenate([matrix, np.diag(strength)])
+        right = np.concatenate([right, strength * held.vector])
+    return _solved(matrix, right)
+
+
+def _solved(matrix: Numbers, right: Numbers) -> Numbers:
+    """Return the non-negative least-squares solution, columns brought to one length for it."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    lengths[lengths == 0] = 1.0
+    # the triangle has the same solution, and as few rows as there are parameters
+    q, triangle = np.linalg.qr(matrix / lengths)
+    solution, _ = nnls(triangle, q.T @ right)
+    return np.asarray(solution / lengths)
+
+
+def _huber_weights(error: Numbers) -> Numbers:
+    spread = _MAD_TO_SIGMA * float(np.median(np.abs(error)))
+    limit = _HUBER * max(spread, _LEAST_SPREAD)
+    return np.asarray(np.minimum(1.0, limit / np.maximum(np.abs(error), 1e-300)))

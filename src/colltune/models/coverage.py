@@ -1,7 +1,7 @@
 """What was measured, and hence what may be chosen: how far an instance is, and what runs there.
 
 A configuration is a candidate for an instance only if what ran and what failed in the data says
-that it runs there (`colltune.models.predictors.applicability`); if it was measured at two shapes or
+that it runs there (`Applicability`); if it was measured at two shapes or
 more, or exactly there, since one shape tells nothing of how it scales; and if it was measured on a
 single node where the instance runs on one, on several where it runs on several: shared memory and
 network are different machines. The default always is.
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.features import feature_set
-from colltune.models.predictors.applicability import EVERYWHERE, Applicability
+from colltune.models.predictors.forest import Nodes
 
 if TYPE_CHECKING:
     from colltune.models.cells import CellMatrix
@@ -32,8 +32,63 @@ _MOST_TIMES_THE_COUNT = 16
 _MOST_TIMES_THE_MESSAGE = 2
 _STORED = ("shapes", "sizes", "low", "high", "ppn_range", "alone", "together", "only")
 _TREES = "trees_"
+AGREEING = 0.8
+"""Share of the trees that must say that a configuration runs; a doubtful one is no candidate."""
+_PARTS = 255
 FEATURES = "divisors"
 """The features by which `Coverage.applicability` decides."""
+
+
+class Applicability(NamedTuple):
+    """Trees that tell which of C configurations run at an instance, for all learners alike.
+
+    An algorithm for powers of two, for two processes or for a mesh is missing from the data
+    elsewhere; one that crashed or ran out of time has failed there. Both count the same: where it
+    did not run.
+
+    ``nodes`` are those of T trees; leaves name rows of ``ran`` (R, V), the share of a leaf's
+    training instances at which each of V configurations ran, in 255ths. ``columns`` (V) are the
+    configurations that did not run everywhere; the others always may.
+    """
+
+    nodes: Nodes
+    ran: NDArray[np.uint8]
+    columns: Integers
+
+    def runs(self, X: Numbers) -> Flags:
+        """Tell which of ``columns`` run at instances with the features `X` (n, k), shape (n, V)."""
+        shares = self.ran[self._leaves(X.astype(np.float32))].mean(axis=1) / _PARTS
+        return np.asarray(shares >= AGREEING)
+
+    def _leaves(self, X32: NDArray[np.float32]) -> Integers:
+        """Return the row of the table that each instance ends in, for each tree, shape (n, T)."""
+        at = np.tile(self.nodes.roots.astype(np.int64), (len(X32), 1))
+        rows = np.arange(len(X32))[:, None]
+        while (inner := at >= 0).any():
+            node = np.maximum(at, 0)
+            is_left = X32[rows, self.nodes.features[node]] <= self.nodes.thresholds[node]
+            child = np.where(is_left, self.nodes.left[node], self.nodes.right[node])
+            at = np.where(inner, child, at)
+        return -1 - at
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields, those of the nodes too."""
+        return {**self.nodes._asdict(), "ran": self.ran, "columns": self.columns}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild from `arrays`."""
+        nodes = Nodes(**{name: arrays[name] for name in Nodes._fields})
+        return cls(nodes, arrays["ran"], arrays["columns"])
+
+
+_NONE = np.zeros(0, np.int32)
+EVERYWHERE = Applicability(
+    Nodes(_NONE.astype(np.uint8), _NONE.astype(np.float32), _NONE, _NONE, _NONE),
+    np.zeros((0, 0), np.uint8),
+    np.zeros(0, np.int64),
+)
+"""That of configurations which ran wherever anything was measured."""
 
 
 class Coverage(NamedTuple):

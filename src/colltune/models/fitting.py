@@ -7,47 +7,53 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import delayed
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, common
-from colltune.domain import Collective, Context, Shape
+from colltune.domain import Collective, Context
 from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
-from colltune.models import cross_validation
-from colltune.models.applicability import coverage
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured
+from colltune.models.cross_validation import HeldOut, folds
 from colltune.models.error_model import ErrorModel
+from colltune.models.grown_trees import coverage
 from colltune.models.guard import Guard
-from colltune.models.learners import AUTO, Learner, learner_entry, resolved
-from colltune.models.predictors import Predictor, predictor_class
+from colltune.models.learners import AUTO, fitted, learner_entry, resolved
+from colltune.models.predictors import Predictor
 from colltune.models.runtime_model import CollectiveModel
 from colltune.models.workers import processes, spread
 
 Progress = Callable[[int, int, str], None]
 """Is told how much is done, of how much, and what is next (empty: nothing)."""
-Numbers = NDArray[np.float64]
+_WHOLE = -1
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """One learner to be fitted to all configurations of one part of a collective's cells."""
+    """One learner to be fitted to a fold of a collective's cells, or to the whole."""
 
-    collective: Collective
     learner: str
     feature_set: str
     fold: int
     cells: CellMatrix
 
-    @property
-    def n_fits(self) -> int:
-        """How many configurations are fitted."""
-        return len(self.cells.configurations)
-
     def __str__(self) -> str:
-        return f"{self.collective}: {self.learner}"
+        return f"{self.cells.collective}: {self.learner}"
+
+    def model(self, predictor: Predictor, error: ErrorModel | None = None) -> CollectiveModel:
+        """Return the model that a predictor fitted to these cells is."""
+        cells = self.cells
+        return CollectiveModel(
+            cells.collective,
+            cells.configurations,
+            self.learner,
+            self.feature_set,
+            predictor,
+            coverage(cells),
+            error or ErrorModel.unknown(len(cells.configurations), cells.noise),
+        )
 
 
 def fit(
@@ -108,125 +114,73 @@ def fit_cells(
     name = resolved(learner)
     features = named_feature_set(feature_set or learner_entry(name).feature_set).name
     tasks = [task for cells in matrices.values() for task in _tasks(cells, name, features)]
-    fitted: dict[Collective, list[tuple[_Task, Predictor]]] = {c: [] for c in matrices}
+    found: dict[Collective, list[tuple[_Task, Predictor]]] = {c: [] for c in matrices}
     for task, predictor in zip(tasks, _run(tasks, jobs, progress), strict=True):
-        if isinstance(predictor, DataError):
-            raise predictor
-        fitted[task.collective].append((task, predictor))
-    held_out = {c: _held_out(cells, fitted[c]) for c, cells in matrices.items()}
-    shapes = {(n, p) for m in matrices.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
+        found[task.cells.collective].append((task, predictor))
+    held_out = {c: _held_out(cells, found[c][1:]) for c, cells in matrices.items()}
     figures = {
         c.value: {name: held_out[c].figures(cells, Guard())} for c, cells in matrices.items()
     }
     return Bundle.new(
         context,
-        [_model(cells, fitted[c], held_out[c]) for c, cells in matrices.items()],
-        sorted(Shape(int(n), int(p)) for n, p in shapes),
+        [_model(*found[c][0], held_out[c]) for c in matrices],
+        shapes_measured(matrices.values()),
         objective=objective.value,
         evidence={"learners": figures},
     )
 
 
-_WHOLE = -1
-
-
 def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
-    yield _Task(cells.collective, learner, features, _WHOLE, cells)
-    fold_of = cross_validation.folds(cells)
+    """Yield the whole first, then all but each fold."""
+    yield _Task(learner, features, _WHOLE, cells)
+    fold_of = folds(cells)
     held_out = np.unique(fold_of)
     if len(held_out) > 1:
         for fold in held_out.tolist():
-            part = cells.rows(fold_of != fold)
-            yield _Task(cells.collective, learner, features, fold, part)
+            yield _Task(learner, features, fold, cells.rows(fold_of != fold))
 
 
 def _run(
     tasks: Sequence[_Task], jobs: int | None, progress: Progress | None
-) -> Iterator[Predictor | DataError]:
-    """Yield the predictors of `tasks` in order, or why a task could not be fitted."""
+) -> Iterator[Predictor]:
+    """Yield the predictors of `tasks` in order."""
     n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
-    calls = (delayed(_fitted)(task) for task in tasks)
-    results = spread(calls, processes(len(tasks), n_cells, jobs))
+    results = spread(
+        (delayed(_fitted)(task) for task in tasks), processes(len(tasks), n_cells, jobs)
+    )
     told = progress or (lambda _done, _total, _next: None)
-    done, total = 0, sum(task.n_fits for task in tasks)
-    told(done, total, str(tasks[0]))
-    for number, (task, predictor) in enumerate(zip(tasks, results, strict=True), start=1):
-        done += task.n_fits
-        told(done, total, str(tasks[number]) if number < len(tasks) else "")
+    counts = [len(task.cells.configurations) for task in tasks]
+    told(0, sum(counts), str(tasks[0]))
+    for number, predictor in enumerate(results, start=1):
+        told(sum(counts[:number]), sum(counts), str(tasks[number]) if tasks[number:] else "")
+        if isinstance(predictor, DataError):
+            raise predictor
         yield predictor
 
 
 def _fitted(task: _Task) -> Predictor | DataError:
-    """Fit every configuration of a task and put the predictors side by side, or say why not.
+    """Fit a task, or return why not: an error raised in a process would lose its place.
 
     On one thread: linear algebra on matrices as small as these only waits for further ones.
     """
+    features = named_feature_set(task.feature_set)
     with threadpool_limits(limits=1):
-        return _fitted_alone(task)
-
-
-def _fitted_alone(task: _Task) -> Predictor | DataError:
-    cells = task.cells
-    feature_set = named_feature_set(task.feature_set)
-    features = feature_set.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
-    entry = learner_entry(task.learner)
-    if entry.joint:
-        in_fold = task.fold != _WHOLE
-        learner = entry.create_for(cells.configurations, feature_set.columns, in_fold=in_fold)
-        return _jointly_fitted(learner, features, cells)
-    predictors = []
-    for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):
-        rows = np.isfinite(time_s)
         try:
-            learned = entry.create().fit(features[rows], time_s[rows])
-        except ValueError as error:
-            return DataError(f"{configuration.id}: {error}")
-        predictors.append(learned.export())
-    return predictor_class(predictors[0].kind).stacked(predictors)
+            return fitted(task.cells, task.learner, features, in_fold=task.fold != _WHOLE)
+        except DataError as error:
+            return error
 
 
-def _jointly_fitted(
-    learner: Learner, features: Numbers, cells: CellMatrix
-) -> Predictor | DataError:
-    """Fit all configurations at once."""
-    try:
-        return learner.fit(features, np.where(cells.slow, np.inf, cells.time_s)).export()
-    except ValueError as error:
-        return DataError(f"{cells.collective}: {error}")
-
-
-def _model(
-    cells: CellMatrix,
-    fitted: Sequence[tuple[_Task, Predictor]],
-    held_out: cross_validation.HeldOut,
-) -> CollectiveModel:
+def _model(whole: _Task, predictor: Predictor, held_out: HeldOut) -> CollectiveModel:
     """Return the model of all cells, with the errors of its held-out predictions."""
-    task, predictor = next((t, p) for t, p in fitted if t.fold == _WHOLE)
+    cells = whole.cells
     error = ErrorModel.of(cells.time_s, held_out.predicted_s, cells.default_column, cells.noise)
-    return _of_part(task, predictor, error)
+    return whole.model(predictor, error)
 
 
-def _of_part(task: _Task, predictor: Predictor, error: ErrorModel) -> CollectiveModel:
-    cells = task.cells
-    return CollectiveModel(
-        cells.collective,
-        cells.configurations,
-        task.learner,
-        task.feature_set,
-        predictor,
-        coverage(cells),
-        error,
-    )
-
-
-def _held_out(
-    cells: CellMatrix, fitted: Sequence[tuple[_Task, Predictor]]
-) -> cross_validation.HeldOut:
-    fold_of = cross_validation.folds(cells)
-    result = cross_validation.HeldOut.empty(cells)
-    for task, predictor in fitted:
-        if task.fold != _WHOLE:
-            n_configurations = len(task.cells.configurations)
-            unknown = ErrorModel.unknown(n_configurations, cells.noise)
-            result.fill(cells, fold_of == task.fold, _of_part(task, predictor, unknown))
+def _held_out(cells: CellMatrix, parts: Sequence[tuple[_Task, Predictor]]) -> HeldOut:
+    fold_of = folds(cells)
+    result = HeldOut.empty(cells)
+    for task, predictor in parts:
+        result.fill(cells, fold_of == task.fold, task.model(predictor))
     return result

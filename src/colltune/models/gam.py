@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pygam import GammaGAM, s
 from pygam.utils import OptimizationError
 
-from colltune.models.predictors.spline import ORDER, Splines
+from colltune.models.predictors.splines import ORDER, Splines
 from colltune.models.regressor import RuntimeRegressor, validated
 
 Numbers = NDArray[np.float64]

@@ -13,16 +13,19 @@ will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import Configuration
 from colltune.errors import DataError
-from colltune.models.predictors import Predictor
+from colltune.features import FeatureSet, feature_set
+from colltune.models.predictors import Predictor, predictor_class
+
+if TYPE_CHECKING:
+    from colltune.models.cells import CellMatrix
 
 Numbers = NDArray[np.float64]
 
@@ -46,34 +49,13 @@ class Learner(Protocol):
         ...
 
 
-class InformedLearner(Learner, Protocol):
-    """A learner to which configurations are more than columns of times.
-
-    `configurations` (C) and `columns` (k) are in the order in which times and features have them.
-    """
-
-    def inform(self, configurations: Sequence[Configuration], columns: Sequence[str]) -> Self:
-        """Tell which configurations the columns of times, and which features those of X, are."""
-        ...
-
-
-class AdjustableLearner(Learner, Protocol):
-    """A learner with parameters, as all of scikit-learn's kind have."""
-
-    def set_params(self, **parameters: object) -> Self:
-        """Set parameters of the constructor.
-
-        `parameters` are those of its constructor, by name.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class LearnerEntry:
     """Where a learner lives (``module:class``) and the feature set it does best with.
 
     ``joint`` learners are fitted to all configurations at once; ``informed`` ones are told which
-    these are. ``program`` is what must be on PATH for it. ``in_folds`` are parameters that make it
+    these are, by ``inform(configurations, columns)``, in the order of the times' columns and of the
+    features. ``program`` is what must be on PATH for it. ``in_folds`` are parameters that make it
     cheaper where only its errors are of interest.
 
     ``location`` is ``module:class``, ``feature_set`` a key of ``FEATURE_SETS``.
@@ -86,30 +68,10 @@ class LearnerEntry:
     informed: bool = False
     in_folds: Mapping[str, object] = field(default_factory=dict)
 
-    def create(self) -> Learner:
-        """Return a new, unfitted learner; its library is imported only now."""
+    def create(self) -> Any:
+        """Return a new, unfitted `Learner`; its library is imported only now."""
         module, _, name = self.location.partition(":")
-        learner: Learner = getattr(importlib.import_module(module), name)()
-        return learner
-
-    def create_for(
-        self,
-        configurations: Sequence[Configuration],
-        columns: Sequence[str],
-        *,
-        in_fold: bool = False,
-    ) -> Learner:
-        """Return a new learner, informed if it wants to be, cheaper if it is for a fold.
-
-        `configurations` (C) and `columns` (the features' names) are those that it will be fitted
-        to; `in_fold` asks for the cheaper one.
-        """
-        learner = self.create()
-        if in_fold and self.in_folds:
-            cast(AdjustableLearner, learner).set_params(**self.in_folds)
-        if self.informed:
-            return cast(InformedLearner, learner).inform(configurations, columns)
-        return learner
+        return getattr(importlib.import_module(module), name)()
 
 
 LEARNERS: dict[str, LearnerEntry] = {
@@ -153,3 +115,47 @@ def learner_entry(name: str) -> LearnerEntry:
         raise DataError(
             f"unknown learner {name!r}; known: {', '.join([*LEARNERS, AUTO])}"
         ) from None
+
+
+def fitted(
+    cells: CellMatrix, learner: str, features: FeatureSet | None = None, *, in_fold: bool = False
+) -> Predictor:
+    """Fit `learner` to all configurations of `cells` and put the predictors side by side.
+
+    Parameters
+    ----------
+    cells
+        What is learned; each configuration has a time at least.
+    learner
+        A name of `LEARNERS`.
+    features
+        By default the learner's own feature set.
+    in_fold
+        Whether only errors are of interest, so that a cheaper fit will do.
+
+    Raises
+    ------
+    DataError
+        If there is no such learner, or it has no model of a configuration.
+    """
+    entry = learner_entry(learner)
+    features = features or feature_set(entry.feature_set)
+    inputs = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+    what: object = cells.collective
+    try:
+        if entry.joint:
+            joint = entry.create()
+            if in_fold and entry.in_folds:
+                joint.set_params(**entry.in_folds)
+            if entry.informed:
+                joint.inform(cells.configurations, features.columns)
+            times_s = np.where(cells.slow, np.inf, cells.time_s)
+            predictor: Predictor = joint.fit(inputs, times_s).export()
+            return predictor
+        alone = []
+        for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):
+            what, rows = configuration.id, np.isfinite(time_s)
+            alone.append(entry.create().fit(inputs[rows], time_s[rows]).export())
+    except ValueError as error:
+        raise DataError(f"{what}: {error}") from error
+    return predictor_class(alone[0].kind).stacked(alone)

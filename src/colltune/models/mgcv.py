@@ -21,8 +21,8 @@ from scipy.interpolate import CubicSpline
 
 from colltune import process
 from colltune.errors import ProgramError
-from colltune.models.joint_regressor import JointRegressor, slow_guessed
-from colltune.models.predictors.natural_spline import NaturalSplines
+from colltune.models.predictors.splines import NaturalSplines
+from colltune.models.regressor import JointRegressor, slow_guessed
 
 Numbers = NDArray[np.float64]
 SCRIPT = Path(__file__).with_name("r") / "fit_gam.R"

@@ -17,8 +17,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.features import feature_set
 from colltune.models.cells import CellMatrix
-from colltune.models.learners import learner_entry
-from colltune.models.predictors import Predictor, predictor_class
+from colltune.models.learners import fitted, learner_entry
+from colltune.models.predictors import Predictor
 
 Numbers = NDArray[np.float64]
 MEASURED = "measured"
@@ -48,32 +48,15 @@ class PlainFit:
         ProgramError
             If it needs a program, such as R, that is missing or fails.
         """
-        entry = learner_entry(learner)
-        features = feature_set(entry.feature_set)
-        inputs = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
-        try:
-            if entry.joint:
-                joint = entry.create_for(cells.configurations, features.columns)
-                predictor = joint.fit(inputs, np.where(cells.slow, np.inf, cells.time_s)).export()
-            else:
-                known = [np.isfinite(times_s) for times_s in cells.time_s.T]
-                alone = [
-                    entry.create().fit(inputs[rows], times_s[rows]).export()
-                    for rows, times_s in zip(known, cells.time_s.T, strict=True)
-                ]
-                predictor = predictor_class(alone[0].kind).stacked(alone)
-        except ValueError as error:
-            raise DataError(f"{learner} cannot be fitted to {cells.collective}: {error}") from error
-        return cls(learner, cells.collective, cells.configurations, predictor)
+        return cls(learner, cells.collective, cells.configurations, fitted(cells, learner))
 
     def time_s(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
         """Return predicted seconds, shape (n, C), for n instances.
 
         `nodes`, `ppn` and `msize_bytes` are vectors (n) or scalars.
         """
-        vectors = (np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes))
         features = feature_set(learner_entry(self.learner).feature_set)
-        return self.predictor.predict(features.matrix(*np.broadcast_arrays(*vectors)))
+        return self.predictor.predict(features.matrix(nodes, ppn, msize_bytes))
 
 
 def compared(fits: Iterable[PlainFit], tested: CellMatrix) -> pd.DataFrame:
@@ -87,32 +70,27 @@ def compared(fits: Iterable[PlainFit], tested: CellMatrix) -> pd.DataFrame:
     DataError
         If no configuration of a fit was measured.
     """
-    parts = [_compared(fit, tested) for fit in fits]
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat([_compared(fit, tested) for fit in fits], ignore_index=True)
 
 
 def _compared(fit: PlainFit, tested: CellMatrix) -> pd.DataFrame:
+    both = [c for c in tested.configurations if c in fit.configurations]
+    if not both:
+        raise DataError(f"no configuration that {fit.learner} was fitted to was measured here")
     predicted_s = fit.time_s(tested.nodes, tested.ppn, tested.msize_bytes)
     parts = []
-    for column, configuration in enumerate(tested.configurations):
-        if configuration not in fit.configurations:
-            continue
-        rows = np.isfinite(tested.time_s[:, column])
-        parts.append(
-            pd.DataFrame(
-                {
-                    "learner": fit.learner,
-                    "configuration": _name(configuration),
-                    "nodes": tested.nodes[rows],
-                    "ppn": tested.ppn[rows],
-                    "msize_bytes": tested.msize_bytes[rows],
-                    "measured_s": tested.time_s[rows, column],
-                    "predicted_s": predicted_s[rows, fit.configurations.index(configuration)],
-                }
-            )
-        )
-    if not parts:
-        raise DataError(f"no configuration that {fit.learner} was fitted to was measured here")
+    for configuration in both:
+        measured_s = tested.time_s[:, tested.configurations.index(configuration)]
+        columns = {
+            "learner": fit.learner,
+            "configuration": _name(configuration),
+            "nodes": tested.nodes,
+            "ppn": tested.ppn,
+            "msize_bytes": tested.msize_bytes,
+            "measured_s": measured_s,
+            "predicted_s": predicted_s[:, fit.configurations.index(configuration)],
+        }
+        parts.append(pd.DataFrame(columns)[np.isfinite(measured_s)])
     return pd.concat(parts, ignore_index=True)
 
 
@@ -143,16 +121,12 @@ def curves(fits: Iterable[PlainFit], cells: CellMatrix, shape: Shape) -> pd.Data
 def _tidy(
     learner: str, configurations: tuple[Configuration, ...], sizes: ArrayLike, time_s: Numbers
 ) -> pd.DataFrame:
+    names = map(_name, configurations)
     parts = [
         pd.DataFrame(
-            {
-                "learner": learner,
-                "configuration": _name(configuration),
-                "msize_bytes": sizes,
-                "time_s": time_s[:, column],
-            }
+            {"learner": learner, "configuration": name, "msize_bytes": sizes, "time_s": times_s}
         )
-        for column, configuration in enumerate(configurations)
+        for name, times_s in zip(names, time_s.T, strict=True)
     ]
     return pd.concat(parts, ignore_index=True).dropna(subset=["time_s"])
 

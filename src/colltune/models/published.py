@@ -8,23 +8,19 @@ helped: the library's default is a candidate here, which has no regression in th
 
 They are for comparison; the learners of the same names in `LEARNERS` work on logarithms, and their
 KNN takes a geometric mean. Where the paper used R's mgcv this is pygam, on the same model.
-
-`INTERPOLATION`, on logarithms, is a yardstick: what one would draw by hand.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltune.features import feature_set
 from colltune.models.cells import CellMatrix
-from colltune.models.interpolation import LogLogInterpolation
 from colltune.models.learners import learner_entry
 
 Numbers = NDArray[np.float64]
+PUBLISHED = ("knn", "gam", "xgboost")
 _K = 5
 _ROUNDING = 1e-9
 
@@ -32,23 +28,11 @@ _ROUNDING = 1e-9
 def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Numbers, list[str]]:
     """Return what a published learner predicts, and which configurations it cannot be fitted to.
 
-    Parameters
-    ----------
-    name
-        One of `PUBLISHED`, or `INTERPOLATION`.
-    training
-        What is learned, each configuration by itself.
-    asked
-        Its instances are predicted; its times are not looked at.
-
-    Returns
-    -------
-    predicted_s
-        Seconds of the n instances asked and the C configurations trained, shape (n, C); NaN for
-        those named in the second value, a list of messages.
+    `name` is one of `PUBLISHED`; each configuration of `training` is learned by itself; the n
+    instances of `asked` are predicted, its times not looked at. The seconds (n, C) are NaN for the
+    configurations named in the second value, a list of messages.
     """
-    fitted = _FITTED[name]
-    features = feature_set("log" if name == INTERPOLATION else "basic")
+    features = feature_set("basic")
     inputs, outputs = (
         features.matrix(cells.nodes, cells.ppn, cells.msize_bytes) for cells in (training, asked)
     )
@@ -58,10 +42,17 @@ def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Num
         time_s = training.time_s[:, column]
         rows = np.isfinite(time_s)
         try:
-            result[:, column] = fitted(inputs[rows], time_s[rows], outputs)
+            result[:, column] = _fitted(name, inputs[rows], time_s[rows], outputs)
         except ValueError as error:
             failures.append(f"{configuration.id}: {error}")
     return result, failures
+
+
+def _fitted(name: str, inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
+    if name == "knn":
+        return _neighbours(inputs, time_s, asked)
+    predicted: Numbers = learner_entry(name).create().fit(inputs, time_s).predict(asked)
+    return predicted
 
 
 def _neighbours(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
@@ -73,23 +64,3 @@ def _neighbours(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
     last = np.partition(distance, min(_K, len(known)) - 1, axis=1)[:, min(_K, len(known)) - 1]
     near = distance <= last[:, None] * (1 + _ROUNDING) + _ROUNDING**2
     return np.asarray((near * time_s).sum(axis=1) / near.sum(axis=1))
-
-
-def _learner(name: str) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
-    def fitted(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
-        return learner_entry(name).create().fit(inputs, time_s).predict(asked)
-
-    return fitted
-
-
-def _interpolated(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
-    return LogLogInterpolation().fit(inputs, time_s).predict(asked)
-
-
-PUBLISHED, INTERPOLATION = ("knn", "gam", "xgboost"), "loglog_interpolation"
-_FITTED: dict[str, Callable[[Numbers, Numbers, Numbers], Numbers]] = {
-    "knn": _neighbours,
-    "gam": _learner("gam"),
-    "xgboost": _learner("xgboost"),
-    INTERPOLATION: _interpolated,
-}

@@ -17,11 +17,11 @@ from sklearn.tree import ExtraTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from colltune.features import feature_set
-from colltune.models.joint_regressor import JointRegressor
+from colltune.models.gaussian_process import Inputs, SharedProcess, input_columns
+from colltune.models.grown_trees import Rounding, Tree, leaves, nodes
 from colltune.models.predictors.forest import STEP, Forest
 from colltune.models.predictors.level import Level
-from colltune.models.shared_process import Inputs, SharedProcess, input_columns
-from colltune.models.tree_arrays import Rounding, Tree, leaves, nodes
+from colltune.models.regressor import JointRegressor
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]

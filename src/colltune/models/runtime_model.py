@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colltune.domain import Collective, Configuration
-from colltune.errors import BundleError
 from colltune.features import feature_set
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import UNKNOWN_SHORTFALL, ErrorModel
@@ -94,50 +93,8 @@ class CollectiveModel:
         is_told = isinstance(self.predictor, CautiousPredictor)
         return np.zeros_like(self.error.shortfall) if is_told else self.error.shortfall
 
-    def model(self, configuration: Configuration) -> RuntimeModel:
-        """Return the model of one configuration.
-
-        Raises
-        ------
-        BundleError
-            If it was never measured.
-        """
-        try:
-            return RuntimeModel(self, self.configurations.index(configuration))
-        except ValueError:
-            raise BundleError(
-                f"no model of {configuration.id}: it was not in the data; measure it and fit again"
-            ) from None
-
 
 def _rounded(time_s: Numbers) -> Numbers:
     """Return numbers rounded to 40 binary digits, so that what ties does so on any processor."""
     last = 1 << 13
     return ((time_s.view(np.int64) + last // 2) & -last).view(np.float64)
-
-
-class RuntimeModel(NamedTuple):
-    """The runtime of one configuration on any instance of its collective."""
-
-    models: CollectiveModel
-    column: int
-
-    @property
-    def configuration(self) -> Configuration:
-        """The configuration that is modelled."""
-        return self.models.configurations[self.column]
-
-    def predict(
-        self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """Return predicted time and the ends of its 90 % interval, each (n), in seconds."""
-        forecast = self.models.forecast(nodes, ppn, msize_bytes)
-        times = (forecast.time_s, forecast.lower_s, forecast.upper_s)
-        time_s, lower_s, upper_s = (t[:, self.column] for t in times)
-        return time_s, lower_s, upper_s
-
-    def covers(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> NDArray[Any]:
-        """Tell for which of n instances it may be chosen; see `colltune.models.coverage`."""
-        forecast = self.models.forecast(nodes, ppn, msize_bytes)
-        covered: NDArray[Any] = forecast.candidate[:, self.column]
-        return covered

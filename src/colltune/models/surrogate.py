@@ -14,6 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colltune.models.predictors.level import known_alike, radial
+
 Numbers = NDArray[np.float64]
 _LEAST_VARIANCE = 1e-8
 
@@ -36,11 +38,8 @@ class Kernel:
     def covariance(self, left: Numbers, right: Numbers) -> Numbers:
         """Return the prior covariances of `left` (n, 5) and `right` (m, 5), shape (n, m)."""
         scale = np.array(self.lengths)
-        apart = (left / scale)[:, None, :] - (right / scale)[None, :, :]
-        distance = np.sqrt(5.0 * (apart**2).sum(axis=2))
-        smooth = (1.0 + distance + distance**2 / 3.0) * np.exp(-distance)
         linear = self.offset**2 + self.slope**2 * (left[:, :3] @ right[:, :3].T)
-        return np.asarray(self.amplitude**2 * smooth + linear)
+        return np.asarray(self.amplitude**2 * radial(left / scale, right / scale) + linear)
 
     def variance(self, points: Numbers) -> Numbers:
         """Return the prior variances at `points` (n, 5), shape (n)."""
@@ -81,14 +80,8 @@ class Belief:
 class Surrogate:
     """The processes after measurements at n instances.
 
-    Parameters
-    ----------
-    points
-        `coordinates` of the instances, shape (n, 5).
-    log_times
-        Natural logarithms of runtimes less a rough guess, shape (n, C); NaN where not measured.
-    variances
-        Variances of ``log_times``, shape (n).
+    ``points`` (n, 5) are `coordinates` of the instances; ``log_times`` (n, C) natural logarithms of
+    runtimes less a rough guess, NaN where not measured; ``variances`` (n) those of the logarithms.
     """
 
     points: Numbers
@@ -102,18 +95,13 @@ class Surrogate:
         mean = np.zeros((len(points), self.log_times.shape[1]))
         sd = np.tile(prior_sd[:, None], (1, mean.shape[1]))
         towards = self.kernel.covariance(self.points, points)
-        measured = np.isfinite(self.log_times)
-        # configurations measured on the same instances share the work, and mostly all do
-        patterns, pattern_of = np.unique(measured, axis=1, return_inverse=True)
-        for number, rows in enumerate(patterns.T):
-            if rows.any():
-                columns = np.flatnonzero(pattern_of.ravel() == number)
-                whitener = self._whitener(rows)
-                explained = whitener @ towards[rows]
-                whitened = whitener @ self.log_times[np.ix_(rows, columns)]
-                mean[:, columns] = explained.T @ whitened
-                left = prior_sd**2 - (explained**2).sum(axis=0)
-                sd[:, columns] = np.sqrt(np.maximum(left, _LEAST_VARIANCE))[:, None]
+        for rows, columns in known_alike(np.isfinite(self.log_times)):
+            whitener = self._whitener(rows)
+            explained = whitener @ towards[rows]
+            whitened = whitener @ self.log_times[np.ix_(rows, columns)]
+            mean[:, columns] = explained.T @ whitened
+            left = prior_sd**2 - (explained**2).sum(axis=0)
+            sd[:, columns] = np.sqrt(np.maximum(left, _LEAST_VARIANCE))[:, None]
         return Belief(mean, sd)
 
     def covariance(self, left: Numbers, right: Numbers) -> Numbers:

@@ -1,4 +1,9 @@
-"""Learning for a machine from measurements of other machines.
+"""Learning for a machine from measurements of other machines: a corpus of priors.
+
+Measurements of different contexts are never joined, and they are not here either: a prior stays
+apart from what was measured on the machine itself, and a bundle that rests on one says so. Its
+configurations are matched by collective, algorithm and parameters; releases of one library may
+differ, libraries only if asked for, since equal names there need not be equal algorithms.
 
 What a configuration loses against the best (its log regret) carries over from machine to machine;
 times do not, and neither do all regrets. So the corpus is not pooled with the machine's own cells:
@@ -19,30 +24,30 @@ Configurations seen at a single shape of the corpus are left out: what they do e
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.domain import Collective, Configuration, Context, Shape
+from colltune.domain import Collective, Configuration, Context
 from colltune.errors import DataError
-from colltune.features import feature_set as named_feature_set
+from colltune.features import feature_set
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
 from colltune.models.coverage import Coverage
 from colltune.models.fitting import Progress, fit_cells
-from colltune.models.kriging import interpolated
-from colltune.models.learners import AUTO, PREFERRED, learner_entry
-from colltune.models.prior import Prior, corpus, stacked, with_configurations
+from colltune.models.gaussian_process import interpolated
+from colltune.models.learners import AUTO, PREFERRED, fitted, learner_entry
 from colltune.models.runtime_model import CollectiveModel
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-"""Models the corpus, and is what ``auto`` means with a prior."""
+_LEAST_SHAPES = 2
 TRUST = 0.6
 """How far machines that were never compared are trusted to predict each other."""
 _TRUST_WEIGHT = 2.0
@@ -50,6 +55,103 @@ _CLIP = 1.0
 _FAR_OCTAVES = 1.0
 _LEAST_SPREAD = float(np.log(2.0))
 _REGRETS_IN_COMMON, _LEVEL_IN_COMMON = 0.3, 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """The cells of another machine, under the names of the library they are used for.
+
+    ``digest`` is the SHA-256 of its cells, ``n_measurements`` how many rows they come from.
+    """
+
+    context: Context
+    cells: dict[Collective, CellMatrix]
+    digest: str
+    n_measurements: int
+
+    @classmethod
+    def of(
+        cls,
+        dataset: PerformanceDataset,
+        context: Context,
+        objective: Objective = DEFAULT_OBJECTIVE,
+        *,
+        any_library: bool = False,
+    ) -> Prior:
+        """Return the `objective` of the times of `dataset` as a prior of `context`."""
+        other = dataset.context
+        if other == context:
+            raise DataError(
+                f"the prior is of the same context as the rest, {context}: give it as data"
+            )
+        if other.library != context.library and not any_library:
+            raise DataError(
+                f"the prior is of {other.library} ({other}) and not of {context.library}; its"
+                " algorithms are matched by name only with --any-library"
+            )
+        matrices = cell_matrices(dataset, objective)
+        if not matrices:
+            raise DataError(f"no measurement of the prior ({other}) is usable: none has status ok")
+        renamed = {c: _renamed(cells, context.library) for c, cells in matrices.items()}
+        return cls(other, renamed, _digest(dataset), len(dataset))
+
+    def facts(self) -> dict[str, Any]:
+        """Return where it comes from, JSON-able."""
+        shapes = {
+            shape
+            for cells in self.cells.values()
+            for shape in zip(cells.nodes.tolist(), cells.ppn.tolist(), strict=True)
+        }
+        return {
+            "context": dict(vars(self.context)),
+            "sha256": self.digest,
+            "measurements": self.n_measurements,
+            "shapes": [list(shape) for shape in sorted(shapes)],
+        }
+
+
+def corpus(priors: Sequence[Prior], collective: Collective) -> tuple[tuple[CellMatrix, ...], str]:
+    """Return what `priors` know of `collective`, one matrix per machine, or why it is of no use.
+
+    All matrices have the same configurations: those measured at two shapes or more, on whichever
+    machines, since a single shape tells nothing of scaling. The reason is empty if there are any.
+    """
+    found = [prior.cells[collective] for prior in priors if collective in prior.cells]
+    if not found:
+        return (), "no prior has it"
+    configurations = sorted({c for cells in found for c in cells.configurations})
+    aligned = [cells.with_configurations(configurations) for cells in found]
+    known = [
+        c for c, n in zip(configurations, _shapes_seen(aligned), strict=True) if n >= _LEAST_SHAPES
+    ]
+    if not any(c.is_default for c in known):
+        if any(c.is_default for c in configurations):
+            return (), "the priors measured the default at one shape only"
+        return (), "no prior measured the default"
+    if len(known) < 2:
+        return (), "the priors measured nothing but the default at two shapes or more"
+    kept = [cells.with_configurations(known) for cells in aligned]
+    return tuple(cells for cells in kept if len(cells)), ""
+
+
+def _shapes_seen(matrices: Sequence[CellMatrix]) -> list[int]:
+    """Return at how many shapes each configuration was measured."""
+    seen: list[set[tuple[int, int]]] = [set() for _ in matrices[0].configurations]
+    for cells in matrices:
+        for row, column in np.argwhere(np.isfinite(cells.time_s)).tolist():
+            seen[column].add((int(cells.nodes[row]), int(cells.ppn[row])))
+    return [len(shapes) for shapes in seen]
+
+
+def _renamed(cells: CellMatrix, library: str) -> CellMatrix:
+    configurations = tuple(replace(c, library=library) for c in cells.configurations)
+    return replace(cells, configurations=configurations)
+
+
+def _digest(dataset: PerformanceDataset) -> str:
+    """Return the SHA-256 of the context and of what `PerformanceDataset.cells` says."""
+    text = repr(sorted(vars(dataset.context).items())) + dataset.cells().to_csv(index=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Agreement(NamedTuple):
@@ -84,29 +186,21 @@ class Agreement(NamedTuple):
 class CorpusModel:
     """Predicts what the corpus's machines would do at any instance of one collective.
 
-    Parameters
-    ----------
-    cells
-        The corpus's rows; at least one configuration must have a time.
+    At least one configuration of ``cells``, the corpus's rows, must have a time.
     """
 
     def __init__(self, cells: CellMatrix) -> None:
         self._known: Flags = np.asarray(np.isfinite(cells.time_s).any(axis=0))
-        entry = learner_entry(PREFERRED)
-        self._features = named_feature_set(entry.feature_set)
-        time_s = np.where(cells.slow, np.inf, cells.time_s)[:, self._known]
         seen = [c for c, known in zip(cells.configurations, self._known, strict=True) if known]
-        learner = entry.create_for(seen, self._features.columns)
-        self._predictor = learner.fit(self._matrix(cells), time_s).export()
+        self._predictor = fitted(cells.with_configurations(seen), PREFERRED)
 
     def time_s(self, at: CellMatrix) -> Numbers:
         """Return seconds for the instances of `at`, (n, C), NaN where the corpus knows nothing."""
+        features = feature_set(learner_entry(PREFERRED).feature_set)
         result = np.full((len(at), len(self._known)), np.nan)
-        result[:, self._known] = self._predictor.predict(self._matrix(at))
+        matrix = features.matrix(at.nodes, at.ppn, at.msize_bytes)
+        result[:, self._known] = self._predictor.predict(matrix)
         return result
-
-    def _matrix(self, cells: CellMatrix) -> Numbers:
-        return self._features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
 
 
 def fit_with_priors(  # noqa: PLR0913
@@ -117,35 +211,15 @@ def fit_with_priors(  # noqa: PLR0913
     *,
     objective: Objective = DEFAULT_OBJECTIVE,
     any_library: bool = False,
-    feature_set: str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
     """Fit a bundle for `context` from its measurements, if there are any, and those of others.
 
-    Parameters
-    ----------
-    dataset
-        Measurements of the machine itself; None if it was never measured.
-    priors
-        At least one dataset of another context each.
-    context
-        What the bundle is for; that of `dataset`.
-    learner, objective, feature_set, jobs, progress
-        As for `colltune.models.fitting.fit`.
-    any_library
-        Whether priors of other libraries are taken, their algorithms matched by name.
-
-    Returns
-    -------
-    A bundle whose ``evidence["transfer"]`` names the priors, how far each collective's are trusted,
-    and why collectives were left out. Instances outside what was measured here count as
-    extrapolated: all of them, if nothing was.
-
-    Raises
-    ------
-    DataError
-        If a prior cannot be used, or nothing can be learned from any.
+    With `any_library` priors of other libraries are taken, their algorithms matched by name; the
+    rest is as for `colltune.models.fitting.fit`. The bundle's ``evidence["transfer"]`` names the
+    priors, how far each collective's are trusted, and why collectives were left out. Instances
+    outside what was measured here count as extrapolated: all of them, if nothing was.
     """
     found = [Prior.of(prior, context, objective, any_library=any_library) for prior in priors]
     measured = {} if dataset is None else cell_matrices(dataset, objective)
@@ -155,10 +229,8 @@ def fit_with_priors(  # noqa: PLR0913
     for collective, cells in machines.items():
         matrices[collective] = _pooled(cells, measured.get(collective), trust[collective])
     ordered = {c: matrices[c] for c in sorted(matrices)}
-    fitted = fit_cells(
-        context, ordered, learner, feature_set=feature_set, jobs=jobs, progress=progress
-    )
-    models = [_marked(m, measured) if m.collective in machines else m for m in fitted.models]
+    bundle = fit_cells(context, ordered, learner, jobs=jobs, progress=progress)
+    models = [_marked(m, measured) if m.collective in machines else m for m in bundle.models]
     facts = {
         "measured_here": dataset is not None,
         "priors": [prior.facts() for prior in found],
@@ -168,22 +240,16 @@ def fit_with_priors(  # noqa: PLR0913
     return Bundle.new(
         context,
         models,
-        _shapes(measured),
-        objective=fitted.objective,
-        evidence={**fitted.evidence, "transfer": facts},
+        shapes_measured(measured.values()),
+        objective=bundle.objective,
+        evidence={**bundle.evidence, "transfer": facts},
     )
 
 
 def _usable(
     priors: Sequence[Prior], measured: Mapping[Collective, CellMatrix]
 ) -> tuple[dict[Collective, tuple[CellMatrix, ...]], dict[Collective, str]]:
-    """Return the corpus of each collective, and why there is none of others.
-
-    Raises
-    ------
-    DataError
-        If there is none at all.
-    """
+    """Return the corpus of each collective, and why there is none of others."""
     machines, left_out = {}, {}
     for collective in sorted({c for prior in priors for c in prior.cells}):
         found, why = corpus(priors, collective)
@@ -239,7 +305,7 @@ def _agreement_among(machines: Sequence[CellMatrix]) -> Agreement:
 
 
 def _agreement_with(cells: CellMatrix, measured: CellMatrix) -> Agreement:
-    aligned = with_configurations(measured, cells.configurations)
+    aligned = measured.with_configurations(cells.configurations)
     if not len(aligned):
         return Agreement()
     predicted_s = CorpusModel(cells).time_s(aligned)
@@ -258,7 +324,7 @@ def _pooled(machines: Sequence[CellMatrix], here: CellMatrix | None, trust: floa
     if here is None:
         return replace(cells, time_s=_shrunk(cells.time_s, trust))
     known = sorted({*cells.configurations, *here.configurations})
-    cells, here = (with_configurations(c, known) for c in (cells, here))
+    cells, here = (c.with_configurations(known) for c in (cells, here))
     model = CorpusModel(cells)
     cells = stacked([cells, _at_shapes_of(here, cells, model)])
     return stacked([here, _adapted(cells, here, model, trust)])
@@ -322,8 +388,3 @@ def _marked(model: CollectiveModel, measured: Mapping[Collective, CellMatrix]) -
             upper=np.maximum(error.upper, _LEAST_SPREAD),
         ),
     )
-
-
-def _shapes(measured: Mapping[Collective, CellMatrix]) -> list[Shape]:
-    pairs = {(n, p) for m in measured.values() for n, p in zip(m.nodes, m.ppn, strict=True)}
-    return sorted(Shape(int(n), int(p)) for n, p in pairs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from colltune.errors import ProgramError
 from colltune.interrupts import handlers_kept
 from colltune.provenance import usable_cores
 
-JOBLIB, DASK = "joblib", "dask"
+JOBLIB, DASK = BACKENDS = "joblib", "dask"
 _CELLS_WORTH_PROCESSES = 3000
 _CONNECT_S = 20.0
 _WORKERS_S = 600.0
@@ -45,7 +45,7 @@ class Slurm:
 class Workers:
     """Who computes.
 
-    ``backend`` is a key of `BACKENDS`; ``jobs`` the processes at most on this host, None for one
+    ``backend`` is one of `BACKENDS`; ``jobs`` the processes at most on this host, None for one
     per usable core. Dask is reached at ``scheduler``, started in ``slurm`` jobs, or else started on
     this host.
     """
@@ -58,14 +58,11 @@ class Workers:
 
 @contextmanager
 def at_work(workers: Workers) -> Iterator[None]:
-    """Let `spread` give its calls to `workers`.
-
-    Raises
-    ------
-    ProgramError
-        If they cannot be reached, or lack this colltune.
-    """
-    with BACKENDS[workers.backend](workers):
+    """Let `spread` give its calls to `workers`."""
+    if workers.backend == DASK:
+        with _dask(workers):
+            yield
+    else:
         yield
 
 
@@ -97,85 +94,62 @@ def spread(calls: Iterable[Call], n_processes: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _local(workers: Workers) -> Iterator[None]:
-    del workers
-    yield
-
-
-@contextmanager
 def _dask(workers: Workers) -> Iterator[None]:
+    distributed = _package("distributed")
+    from joblib import parallel_config  # noqa: PLC0415
+
+    died = (distributed.scheduler.KilledWorker, distributed.client.FutureCancelledError)
+    with ExitStack() as stack:
+        where: Any = workers.scheduler
+        if where is None:
+            where = _started(workers, distributed)
+            stack.callback(where.close, timeout=_CONNECT_S)
+        try:
+            client = distributed.Client(where, timeout=_CONNECT_S)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ProgramError(
+                f"no scheduler of Dask answers at {where}: {error}; start one, or leave --scheduler"
+                " out"
+            ) from error
+        stack.callback(client.close, timeout=_CONNECT_S)
+        _check_workers(client)
+        stack.callback(_cluster.reset, _cluster.set(True))
+        stack.enter_context(parallel_config("dask"))
+        try:
+            yield
+        except died as e:
+            raise ProgramError(
+                f"workers of Dask died at their work ({e}); give them more memory, or fit with"
+                " fewer jobs"
+            ) from e
+
+
+def _package(name: str) -> Any:
     try:
-        import distributed  # noqa: PLC0415
-        from joblib import parallel_config  # noqa: PLC0415
+        with handlers_kept():  # dask_jobqueue's import makes Ctrl-C a silent exit
+            return importlib.import_module(name)
     except ImportError as error:
-        raise _missing("dask", error) from error
-    started = _started(workers)
+        raise ProgramError(
+            f"--backend dask needs the package {error.name}, which is not installed; install"
+            " colltune[dask]"
+        ) from error
+
+
+def _started(workers: Workers, distributed: Any) -> Any:
+    """Start a cluster: batch jobs of Slurm, or processes of this host."""
+    if workers.slurm is None:
+        # an interrupt reaches workers too, and each would tell of it at length
+        return distributed.LocalCluster(
+            n_workers=workers.jobs or usable_cores(),
+            threads_per_worker=1,
+            dashboard_address=None,
+            host="127.0.0.1",
+            silence_logs=logging.ERROR,
+        )
+    dask_jobqueue = _package("dask_jobqueue")
     try:
-        with _connected(distributed, started or workers.scheduler) as client:
-            _check_workers(client)
-            token = _cluster.set(True)
-            try:
-                with parallel_config("dask"):
-                    yield
-            except (
-                distributed.scheduler.KilledWorker,
-                distributed.client.FutureCancelledError,
-            ) as e:
-                raise ProgramError(
-                    f"workers of Dask died at their work ({e}); give them more memory, or fit with"
-                    " fewer jobs"
-                ) from e
-            finally:
-                _cluster.reset(token)
-    finally:
-        if started is not None:
-            started.close(timeout=_CONNECT_S)
-
-
-BACKENDS = {"joblib": _local, "dask": _dask}
-
-
-def _missing(extra: str, error: ImportError) -> ProgramError:
-    return ProgramError(
-        f"--backend dask needs the package {error.name}, which is not installed; install"
-        f" colltune[{extra}]"
-    )
-
-
-def _started(workers: Workers) -> Any:
-    """Start a cluster, unless there is a scheduler already."""
-    import distributed  # noqa: PLC0415
-
-    if workers.scheduler is not None:
-        return None
-    if workers.slurm is not None:
-        return slurm_cluster(workers.slurm)
-    # an interrupt reaches workers too, and each would tell of it at length
-    return distributed.LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=workers.jobs or usable_cores(),
-        threads_per_worker=1,
-        dashboard_address=None,
-        host="127.0.0.1",
-        silence_logs=logging.ERROR,
-    )
-
-
-def slurm_cluster(slurm: Slurm) -> Any:
-    """Return a Dask cluster whose workers are batch jobs of Slurm; they are submitted.
-
-    Raises
-    ------
-    ProgramError
-        If dask-jobqueue is not installed or Slurm takes no job.
-    """
-    try:
-        with handlers_kept():  # its import makes Ctrl-C a silent exit
-            dask_jobqueue: Any = importlib.import_module("dask_jobqueue")
-    except ImportError as error:
-        raise _missing("dask", error) from error
-    try:
-        found = dask_jobqueue.SLURMCluster(**slurm_options(slurm))
-        found.scale(jobs=slurm.jobs)
+        found = dask_jobqueue.SLURMCluster(**slurm_options(workers.slurm))
+        found.scale(jobs=workers.slurm.jobs)
     except (RuntimeError, OSError, ValueError) as error:
         raise ProgramError(f"no Dask workers through Slurm: {error}") from error
     return found
@@ -196,28 +170,8 @@ def slurm_options(slurm: Slurm) -> Mapping[str, Any]:
     }
 
 
-@contextmanager
-def _connected(distributed: Any, where: Any) -> Iterator[Any]:
-    try:
-        client = distributed.Client(where, timeout=_CONNECT_S)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ProgramError(
-            f"no scheduler of Dask answers at {where}: {error}; start one, or leave --scheduler out"
-        ) from error
-    try:
-        yield client
-    finally:
-        client.close(timeout=_CONNECT_S)
-
-
 def _check_workers(client: Any) -> None:
-    """Wait for a worker, and refuse those with another colltune: they would fit other bundles.
-
-    Raises
-    ------
-    ProgramError
-        If none comes in time, or one has another colltune, or none.
-    """
+    """Wait for a worker, and refuse those with another colltune: they would fit other bundles."""
     try:
         client.wait_for_workers(1, timeout=_WORKERS_S)
         versions = client.run(_version)

@@ -17,11 +17,11 @@ from colltune.domain import Configuration, Shape
 from colltune.errors import DataError
 from colltune.evaluation import ALL, Evaluation
 from colltune.models.cells import CellMatrix
-from colltune.models.cost_breakdown import Costs
-from colltune.models.cost_model import ONE_RAIL, Instances
+from colltune.models.costs.breakdown import Costs
 from colltune.models.costs.han import Setup
 from colltune.models.costs.hierarchical import BroadcastCost
 from colltune.models.costs.multi_hca import MultiAdapterAllgather
+from colltune.models.costs.network import ONE_RAIL, Instances
 from colltune.models.plain_fit import PlainFit
 from colltune.plots.lettering import plain, shortened
 from colltune.plots.time_grid import finish

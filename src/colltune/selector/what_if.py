@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from colltune.decisions import Selection
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import DataError
-from colltune.models import fitted_costs
 from colltune.models.bundle import Bundle
-from colltune.models.cost_breakdown import Costs, Share, shares
-from colltune.models.cost_model import Instances, Rails
+from colltune.models.costs import breakdown
+from colltune.models.costs.breakdown import Costs, Share, shares
 from colltune.models.costs.designs import Design, designs
+from colltune.models.costs.network import Instances, Rails
 from colltune.models.runtime_model import CollectiveModel, Forecast
 from colltune.selector.argmin import ModelSelector
 
@@ -111,7 +111,7 @@ class WhatIf:
         )
 
     def _designs(self, situation: Situation) -> tuple[Design, ...]:
-        network = fitted_costs.network(self._costs, self._measured, situation.rails)
+        network = breakdown.network(self._costs, self._measured, situation.rails)
         return tuple(designs(situation.instance, network)) if network else ()
 
     def outside(self, situation: Situation) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from colltune.domain import Collective, Instance, Shape
-from colltune.models.cost_model import Link, NetworkParameters, Rails, RailUse
 from colltune.models.costs.designs import designs
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
 from colltune.models.costs.multi_hca import Adapters, Exchange, Memory, MultiAdapterAllgather
+from colltune.models.costs.network import Link, NetworkParameters, Rails, RailUse
 
 NETWORK = NetworkParameters(
     Link(1e-6, 1e-10), Link(2e-6, 8e-11), copy_s_per_byte=5e-11, rails=Rails(2, RailUse.SHARING)

@@ -33,11 +33,10 @@ def test_all_configurations_are_told_the_fastest_first(bundle: Bundle) -> None:
         one.time_s for one in view.configurations
     )
     for one in view.configurations:
-        configuration = model.configurations[one.column]
-        assert one.id == configuration.id
-        times = model.model(configuration).predict(8, 4, LARGE.msize_bytes)
-        found = (one.time_s, one.lower_s, one.upper_s)
-        assert found == pytest.approx([float(t[0]) for t in times], rel=1e-5)
+        assert one.id == model.configurations[one.column].id
+        told = model.forecast(8, 4, LARGE.msize_bytes)
+        times = [t[0, one.column] for t in (told.time_s, told.lower_s, told.upper_s)]
+        assert (one.time_s, one.lower_s, one.upper_s) == pytest.approx(times, rel=1e-5)
 
 
 def test_a_replaced_default_is_told_with_its_gain_and_bound(bundle: Bundle) -> None:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from colltune.domain import Collective, Instance
-from colltune.models.cost_model import Link, NetworkParameters, RailUse
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
 from colltune.models.costs.multi_hca import Adapters, Exchange, Memory, MultiAdapterAllgather
+from colltune.models.costs.network import Link, NetworkParameters, RailUse
 
 SEGSIZE_BYTES = 65536
 """Segment size of the pipelined broadcast."""

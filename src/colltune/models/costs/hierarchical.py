@@ -25,12 +25,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from colltune.errors import DataError
-from colltune.models.cost_model import Link
-
-_MOST_PROCESSES = 2**31 - 1
+from colltune.models.costs.network import Link
 
 
 class Broadcast(StrEnum):
@@ -47,17 +44,33 @@ class Broadcast(StrEnum):
 
 
 @dataclass(frozen=True)
+class Optimum:
+    """The best number of groups.
+
+    ``groups`` is the best divisor of the number of processes, 1 where groups do not pay;
+    ``continuous_groups`` the paper's optimum, sqrt(p), which need not divide p or even be whole.
+    Times are seconds.
+    """
+
+    groups: int
+    time_s: float
+    continuous_groups: float
+    continuous_time_s: float
+    flat_time_s: float
+
+    @property
+    def gain(self) -> float:
+        """Flat runtime over the best one with groups that divide the processes."""
+        return self.flat_time_s / self.time_s if self.time_s > 0 else 1.0
+
+
+@dataclass(frozen=True)
 class BroadcastCost:
     """Runtime of one broadcast of ``msize_bytes`` among ``nprocs`` processes as a function of G.
 
     ``link`` is the paper's homogeneous network, with alpha as its ``latency_s`` and beta as its
     ``s_per_byte``; ``segments`` (X in the paper) only matters to the pipelined and the split-binary
     algorithm.
-
-    Raises
-    ------
-    DataError
-        If a number is not one that it can be, or the algorithm is unknown.
     """
 
     algorithm: Broadcast
@@ -66,49 +79,30 @@ class BroadcastCost:
     link: Link
     segments: int = 1
 
-    def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "algorithm", Broadcast(self.algorithm))
-        except ValueError:
-            raise DataError(
-                f"no hierarchical transformation of {self.algorithm!r} is known, only of"
-                f" {', '.join(Broadcast)}"
-            ) from None
-        if not 1 <= self.nprocs <= _MOST_PROCESSES:
-            raise DataError(f"{self.nprocs} processes: MPI has 1 to {_MOST_PROCESSES}")
-        if self.msize_bytes < 0 or self.segments < 1:
-            raise DataError(
-                f"{self.msize_bytes} bytes in {self.segments} segments: a message has 0 bytes or"
-                " more and 1 segment or more"
-            )
-        for name in ("latency_s", "s_per_byte"):
-            value = getattr(self.link, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise DataError(f"{name} is {value}; it must be a number of 0 or more")
-
     def time_s(self, groups: int) -> float:
-        """Return F(G), the cost with `groups` groups, in seconds.
-
-        Raises
-        ------
-        DataError
-            If `groups` does not divide the number of processes.
-        """
+        """Return F(G), the cost with `groups` groups, which divide the processes, in seconds."""
         if groups < 1 or self.nprocs % groups:
             raise DataError(
                 f"{groups} groups do not divide {self.nprocs} processes; possible are"
-                f" {_shortened(self.possible_groups())}"
+                f" {', '.join(map(str, self.possible_groups()))}"
             )
         if groups in (1, self.nprocs):
             return self.flat_time_s
-        return self._seconds(_FORMULAS[self.algorithm].hierarchical(self, float(groups)))
+        return self._grouped_s(groups)
 
     @property
     def flat_time_s(self) -> float:
         """Cost of the algorithm without groups (sec. 2.1), in seconds."""
         if self.nprocs == 1:
             return 0.0
-        return self._seconds(_FORMULAS[self.algorithm].flat(self))
+        return self._seconds(*_FLAT[self.algorithm](self.nprocs, self.msize_bytes, self.segments))
+
+    def _grouped_s(self, groups: float) -> float:
+        formula = _GROUPED[self.algorithm]
+        return self._seconds(*formula(self.nprocs, self.msize_bytes, self.segments, groups))
+
+    def _seconds(self, starts: float, nbytes: float) -> float:
+        return starts * self.link.latency_s + nbytes * self.link.s_per_byte
 
     def possible_groups(self) -> list[int]:
         """Return all divisors of the number of processes, ascending."""
@@ -118,7 +112,7 @@ class BroadcastCost:
     def optimum(self) -> Optimum:
         """Return the best number of groups; of equal ones the smallest, so 1 means: leave it."""
         flat_s, root = self.flat_time_s, math.sqrt(self.nprocs)
-        continuous_s = self._seconds(_FORMULAS[self.algorithm].hierarchical(self, root))
+        continuous_s = self._grouped_s(root)
         if self.nprocs == 1 or not self.minimum_inside or continuous_s >= flat_s:
             return Optimum(1, flat_s, 1.0, flat_s, flat_s)
         best = min(self.possible_groups(), key=lambda groups: (self.time_s(groups), groups))
@@ -152,151 +146,73 @@ class BroadcastCost:
             return f"p > 2 sqrt(p) - 1, so always for p > 1 (eq. 2): p = {self.nprocs}"
         return "groups never pay for this algorithm (sec. 3.7)"
 
-    def _seconds(self, counts: Counts) -> float:
-        return counts.starts * self.link.latency_s + counts.bytes * self.link.s_per_byte
+
+# Formulas of p processes, m bytes, X segments and G groups. Each returns what alpha and beta are
+# multiplied with.
+Counts = tuple[float, float]
+_log2 = math.log2
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """The best number of groups.
-
-    ``groups`` is the best divisor of the number of processes, 1 where groups do not pay;
-    ``continuous_groups`` the paper's optimum, sqrt(p), which need not divide p or even be whole.
-    Times are seconds.
-    """
-
-    groups: int
-    time_s: float
-    continuous_groups: float
-    continuous_time_s: float
-    flat_time_s: float
-
-    @property
-    def gain(self) -> float:
-        """Flat runtime over the best one with groups that divide the processes."""
-        return self.flat_time_s / self.time_s if self.time_s > 0 else 1.0
-
-
-class Counts(NamedTuple):
-    """What a formula multiplies: alpha by ``starts``, beta by ``bytes``."""
-
-    starts: float
-    bytes: float
-
-
-def _transfers(count: float, cost: BroadcastCost, segments: int = 1) -> Counts:
+def _messages(count: float, m: float, x: int = 1) -> Counts:
     """Return `count` x (alpha + m/X beta)."""
-    return Counts(count, count * cost.msize_bytes / segments)
+    return count, count * m / x
 
 
-def _flat(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.1 and 2.1.2: (p - 1) (alpha + m beta)."""
-    return _transfers(cost.nprocs - 1, cost)
+def _exchanges(trees: Counts, count: int, m: int) -> Counts:
+    """Return `trees` and so many exchanges of half a message, each alpha + m/2 beta."""
+    return trees[0] + count, trees[1] + count * m / 2
 
 
-def _flat_grouped(cost: BroadcastCost, groups: float) -> Counts:
-    """Eq. 1: (G + p/G - 2) (alpha + m beta); eq. 2 at G = sqrt(p)."""
-    return _transfers(groups + cost.nprocs / groups - 2, cost)
+def _twice_scattered(p: int, m: int, g: float) -> float:
+    return 2 * m * (2 - 1 / g - g / p)
 
 
-def _pipelined(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.3: (X + p - 2) (alpha + m/X beta)."""
-    return _transfers(cost.segments + cost.nprocs - 2, cost, cost.segments)
-
-
-def _pipelined_grouped(cost: BroadcastCost, groups: float) -> Counts:
-    """Eq. 3: (2X + G + p/G - 4) (alpha + m/X beta); eq. 4 at G = sqrt(p)."""
-    steps = 2 * cost.segments + groups + cost.nprocs / groups - 4
-    return _transfers(steps, cost, cost.segments)
-
-
-def _binary(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.4: 2 (log2(p + 1) - 1) (alpha + m beta)."""
-    return _transfers(2 * (math.log2(cost.nprocs + 1) - 1), cost)
-
-
-def _binary_grouped(cost: BroadcastCost, _groups: float) -> Counts:
-    """Sec. 3.3: 2 log2(G) + 2 log2(p/G) transfers, whatever G is."""
-    return _transfers(2 * math.log2(cost.nprocs), cost)
-
-
-def _split_binary(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.5 with the X segments of sec. 3.6.
-
-    2 (log2(p + 1) + X/2 - 2) (alpha + m/X beta) + alpha + m/2 beta, of which sec. 3.6 is twice
-    with p + 1 taken for p. Sec. 2.1.5 prints it without X, for messages that are not segmented.
-    """
-    trees = max(0.0, 2 * (math.log2(cost.nprocs + 1) + cost.segments / 2 - 2))
-    return _with_exchanges(_transfers(trees, cost, cost.segments), 1, cost)
-
-
-def _split_binary_grouped(cost: BroadcastCost, _groups: float) -> Counts:
-    """Sec. 3.6: 2 (log2(p) + X - 4) (alpha + m/X beta) + 2 (alpha + m/2 beta), whatever G is."""
-    trees = max(0.0, 2 * (math.log2(cost.nprocs) + cost.segments - 4))
-    return _with_exchanges(_transfers(trees, cost, cost.segments), 2, cost)
-
-
-def _with_exchanges(trees: Counts, exchanges: int, cost: BroadcastCost) -> Counts:
-    return Counts(trees.starts + exchanges, trees.bytes + exchanges * cost.msize_bytes / 2)
-
-
-def _binomial(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.6: log2(p) (alpha + m beta)."""
-    return _transfers(math.log2(cost.nprocs), cost)
-
-
-def _binomial_grouped(cost: BroadcastCost, _groups: float) -> Counts:
-    """Sec. 3.3: the same, since log2(G) + log2(p/G) = log2(p)."""
-    return _binomial(cost)
-
-
-def _ring(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.7: (log2(p) + p - 1) alpha + 2 (p - 1)/p m beta."""
-    p = cost.nprocs
-    return Counts(math.log2(p) + p - 1, 2 * (p - 1) / p * cost.msize_bytes)
-
-
-def _ring_grouped(cost: BroadcastCost, groups: float) -> Counts:
-    """Eq. 5: (log2(p) + G + p/G - 2) alpha + 2 m (2 - 1/G - G/p) beta; eq. 7 at G = sqrt(p)."""
-    starts = math.log2(cost.nprocs) + groups + cost.nprocs / groups - 2
-    return Counts(starts, _twice_scattered(cost, groups))
-
-
-def _doubling(cost: BroadcastCost) -> Counts:
-    """Sec. 2.1.8: 2 log2(p) alpha + 2 (p - 1)/p m beta."""
-    p = cost.nprocs
-    return Counts(2 * math.log2(p), 2 * (p - 1) / p * cost.msize_bytes)
-
-
-def _doubling_grouped(cost: BroadcastCost, groups: float) -> Counts:
-    """Sec. 3.5: 2 log2(p) alpha + 2 m (2 - 1/G - G/p) beta.
-
-    The text there speaks of twice the latency; its formula, used here, has the same as sec. 2.1.8.
-    """
-    return Counts(2 * math.log2(cost.nprocs), _twice_scattered(cost, groups))
-
-
-def _twice_scattered(cost: BroadcastCost, groups: float) -> float:
-    return 2 * cost.msize_bytes * (2 - 1 / groups - groups / cost.nprocs)
-
-
-class _Formulas(NamedTuple):
-    flat: Callable[[BroadcastCost], Counts]
-    hierarchical: Callable[[BroadcastCost, float], Counts]
-
-
-_FORMULAS = {
-    Broadcast.FLAT: _Formulas(_flat, _flat_grouped),
-    Broadcast.LINEAR: _Formulas(_flat, _flat_grouped),
-    Broadcast.PIPELINED: _Formulas(_pipelined, _pipelined_grouped),
-    Broadcast.BINARY: _Formulas(_binary, _binary_grouped),
-    Broadcast.SPLIT_BINARY: _Formulas(_split_binary, _split_binary_grouped),
-    Broadcast.BINOMIAL: _Formulas(_binomial, _binomial_grouped),
-    Broadcast.SCATTER_RING_ALLGATHER: _Formulas(_ring, _ring_grouped),
-    Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER: _Formulas(_doubling, _doubling_grouped),
+_FLAT: dict[Broadcast, Callable[[int, int, int], Counts]] = {
+    # sec. 2.1.1 and 2.1.2: (p - 1) (alpha + m beta)
+    Broadcast.FLAT: lambda p, m, x: _messages(p - 1, m),
+    Broadcast.LINEAR: lambda p, m, x: _messages(p - 1, m),
+    # sec. 2.1.3: (X + p - 2) (alpha + m/X beta)
+    Broadcast.PIPELINED: lambda p, m, x: _messages(x + p - 2, m, x),
+    # sec. 2.1.4: 2 (log2(p + 1) - 1) (alpha + m beta)
+    Broadcast.BINARY: lambda p, m, x: _messages(2 * (_log2(p + 1) - 1), m),
+    # sec. 2.1.5 with the X segments of sec. 3.6: 2 (log2(p + 1) + X/2 - 2) (alpha + m/X beta)
+    # + alpha + m/2 beta, of which sec. 3.6 is twice with p + 1 taken for p. Sec. 2.1.5 prints it
+    # without X, for messages that are not segmented.
+    Broadcast.SPLIT_BINARY: lambda p, m, x: _exchanges(
+        _messages(max(0.0, 2 * (_log2(p + 1) + x / 2 - 2)), m, x), 1, m
+    ),
+    # sec. 2.1.6: log2(p) (alpha + m beta)
+    Broadcast.BINOMIAL: lambda p, m, x: _messages(_log2(p), m),
+    # sec. 2.1.7: (log2(p) + p - 1) alpha + 2 (p - 1)/p m beta
+    Broadcast.SCATTER_RING_ALLGATHER: lambda p, m, x: (_log2(p) + p - 1, 2 * (p - 1) / p * m),
+    # sec. 2.1.8: 2 log2(p) alpha + 2 (p - 1)/p m beta
+    Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER: lambda p, m, x: (
+        2 * _log2(p),
+        2 * (p - 1) / p * m,
+    ),
 }
-
-
-def _shortened(numbers: list[int]) -> str:
-    texts = [str(n) for n in numbers]
-    return ", ".join(texts if len(texts) <= 12 else [*texts[:6], "…", *texts[-5:]])
+_GROUPED: dict[Broadcast, Callable[[int, int, int, float], Counts]] = {
+    # eq. 1: (G + p/G - 2) (alpha + m beta); eq. 2 at G = sqrt(p)
+    Broadcast.FLAT: lambda p, m, x, g: _messages(g + p / g - 2, m),
+    Broadcast.LINEAR: lambda p, m, x, g: _messages(g + p / g - 2, m),
+    # eq. 3: (2X + G + p/G - 4) (alpha + m/X beta); eq. 4 at G = sqrt(p)
+    Broadcast.PIPELINED: lambda p, m, x, g: _messages(2 * x + g + p / g - 4, m, x),
+    # sec. 3.3: 2 log2(G) + 2 log2(p/G) messages, whatever G is; log2 of both for a binomial tree
+    Broadcast.BINARY: lambda p, m, x, g: _messages(2 * _log2(p), m),
+    Broadcast.BINOMIAL: lambda p, m, x, g: _messages(_log2(p), m),
+    # sec. 3.6: 2 (log2(p) + X - 4) (alpha + m/X beta) + 2 (alpha + m/2 beta), whatever G is
+    Broadcast.SPLIT_BINARY: lambda p, m, x, g: _exchanges(
+        _messages(max(0.0, 2 * (_log2(p) + x - 4)), m, x), 2, m
+    ),
+    # eq. 5: (log2(p) + G + p/G - 2) alpha + 2 m (2 - 1/G - G/p) beta; eq. 7 at G = sqrt(p)
+    Broadcast.SCATTER_RING_ALLGATHER: lambda p, m, x, g: (
+        _log2(p) + g + p / g - 2,
+        _twice_scattered(p, m, g),
+    ),
+    # sec. 3.5: 2 log2(p) alpha + 2 m (2 - 1/G - G/p) beta. The text there speaks of twice the
+    # latency; its formula, used here, has the same as sec. 2.1.8.
+    Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER: lambda p, m, x, g: (
+        2 * _log2(p),
+        _twice_scattered(p, m, g),
+    ),
+}

@@ -11,16 +11,11 @@ between nodes, one leader each exchanges the node's blocks while the others copy
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from colltune.errors import DataError
-from colltune.models.cost_model import Link, NetworkParameters
-
-Congestion = Callable[[float, int], float]
-"""Maps bytes and the processes that read them to the slow-down cg of eq. 5, to be measured."""
+from colltune.models.costs.network import Link, NetworkParameters
 
 
 class Exchange(StrEnum):
@@ -30,11 +25,6 @@ class Exchange(StrEnum):
     RECURSIVE_DOUBLING = "recursive_doubling"
 
 
-def one_after_another(_bytes: float, readers: int) -> float:
-    """Return the congestion of readers that cannot copy at the same time at all (sec. 4.2)."""
-    return float(readers)
-
-
 @dataclass(frozen=True)
 class Adapters:
     """The network of one node: H adapters that a message is striped over.
@@ -42,11 +32,6 @@ class Adapters:
     ``link`` has the startup of a transfer (alpha_H) and the time per byte of one adapter
     (1 / BW_H); ``contention`` (C_H) multiplies the bytes when more processes send at a time
     than the adapters serve at full speed, 1 for one sender (table 3).
-
-    Raises
-    ------
-    DataError
-        If a number is not one that it can be.
     """
 
     link: Link
@@ -59,77 +44,48 @@ class Adapters:
         contention = 1.0 + network.contention * (senders - 1)
         return cls(network.inter, network.rails.adapters, contention)
 
-    def __post_init__(self) -> None:
-        _check_link(self.link)
-        if self.adapters < 1:
-            raise DataError(f"{self.adapters} rails: a node that sends has 1 adapter or more")
-        if not (math.isfinite(self.contention) and self.contention >= 1):
-            raise DataError(f"the contention C_H is {self.contention}; it must be 1 or more")
-
     def shared_s(self, msize_bytes: float) -> float:
         """Return T_H(M) with every message striped over all adapters: rail sharing.
 
         Sec. 2.2: alpha_H + C_H M / (BW_H H). Only the bandwidth term gains from adapters.
         """
-        return self.link.latency_s + self._bytes_s(msize_bytes) * self.contention / self.adapters
-
-    def bound_s(self, msize_bytes: float) -> float:
-        """Return T_H(M) with every process bound to one adapter: rail binding.
-
-        Sec. 2.2: an adapter then serves P / H processes, which divides C_H; where a single process
-        sends (C_H = 1) nothing is gained, as for scatter, gather and bcast in table 2.
-        """
-        contention = max(1.0, self.contention / self.adapters)
-        return self.link.latency_s + self._bytes_s(msize_bytes) * contention
-
-    def _bytes_s(self, msize_bytes: float) -> float:
-        return msize_bytes * self.link.s_per_byte
+        bytes_s = msize_bytes * self.link.s_per_byte
+        return self.link.latency_s + bytes_s * self.contention / self.adapters
 
 
 @dataclass(frozen=True)
 class Memory:
     """Copies within one node.
 
-    ``link`` has startup and time per byte of a transfer to another process (alpha_C, 1 / BW_C),
-    ``concurrency`` is how much slower many of them at a time are (b in sec. 4.1); ``copy`` is the
-    same of a plain local copy (alpha_L, 1 / BW_L), ``congestion`` the factor cg of eq. 5.
-
-    Raises
-    ------
-    DataError
-        If a number is not one that it can be.
+    ``link`` has startup and time per byte of a transfer to another process (alpha_C, 1 / BW_C);
+    ``copy`` is the same of a plain local copy (alpha_L, 1 / BW_L).
     """
 
     link: Link
     copy: Link
-    concurrency: float = 1.0
-    congestion: Congestion = one_after_another
 
     @classmethod
     def of(cls, network: NetworkParameters) -> Self:
         """Return the copies of `network`, whose fit knows no startup of a local copy."""
         return cls(network.intra, Link(0.0, network.copy_s_per_byte))
 
-    def __post_init__(self) -> None:
-        _check_link(self.link)
-        _check_link(self.copy)
-        if not (math.isfinite(self.concurrency) and self.concurrency >= 1):
-            raise DataError(f"the concurrency b is {self.concurrency}; it must be 1 or more")
-
     def transfer_s(self, msize_bytes: float) -> float:
-        """Return T_C(M) = alpha_C + M / BW_C b (sec. 4.1)."""
-        return self.link.latency_s + msize_bytes * self.link.s_per_byte * self.concurrency
+        """Return T_C(M) = alpha_C + M / BW_C (sec. 4.1), without its slow-down b."""
+        return self.link.latency_s + msize_bytes * self.link.s_per_byte
 
     def copy_s(self, msize_bytes: float) -> float:
         """Return T_L(M) = alpha_L + M / BW_L (table 3)."""
         return self.copy.latency_s + msize_bytes * self.copy.s_per_byte
 
     def broadcast_s(self, msize_bytes: float, ppn: int) -> float:
-        """Return the broadcast through shared memory of eq. 5; nothing without other processes."""
+        """Return the broadcast through shared memory of eq. 5; nothing without other processes.
+
+        Its congestion cg is that of readers that cannot copy at the same time at all (sec. 4.2).
+        """
         if ppn == 1:
             return 0.0
         copy_s = self.copy_s(msize_bytes)
-        return copy_s + copy_s * self.congestion(msize_bytes, ppn - 1)
+        return copy_s + copy_s * float(ppn - 1)
 
 
 class Offload(NamedTuple):
@@ -147,46 +103,20 @@ class Offload(NamedTuple):
 
 @dataclass(frozen=True)
 class MultiAdapterAllgather:
-    """The runtime of the paper's allgather of blocks of ``msize_bytes``.
-
-    ``in_place`` leaves out the first copy from send to receive buffer.
-
-    Raises
-    ------
-    DataError
-        If there is no node, no process, or the block is negative.
-    """
+    """The runtime of the paper's allgather of blocks of ``msize_bytes``."""
 
     nodes: int
     ppn: int
     msize_bytes: int
     network: Adapters
     memory: Memory
-    in_place: bool = False
-
-    def __post_init__(self) -> None:
-        if self.nodes < 1 or self.ppn < 1 or self.msize_bytes < 0:
-            raise DataError(
-                f"{self.nodes} nodes x {self.ppn} processes with blocks of {self.msize_bytes}"
-                " bytes: at least 1, 1 and 0 are needed"
-            )
 
     def intra_s(self, offloaded: float) -> float:
         """Return T_MHA-intra (eq. 2) with `offloaded` transfers (d) per process, in seconds.
 
         T_L(M) + max((P - 1 - d) T_C(M), P d T_H(M)); the first term prints as T_P.
-
-        Raises
-        ------
-        DataError
-            If a process has not so many transfers.
         """
-        if not 0 <= offloaded <= self.ppn - 1:
-            raise DataError(
-                f"{offloaded:g} transfers cannot be offloaded: each of {self.ppn} processes has"
-                f" {self.ppn - 1}"
-            )
-        copy_s = 0.0 if self.in_place else self.memory.copy_s(self.msize_bytes)
+        copy_s = self.memory.copy_s(self.msize_bytes)
         by_cpu_s = (self.ppn - 1 - offloaded) * self.memory.transfer_s(self.msize_bytes)
         by_network_s = self.ppn * offloaded * self.network.shared_s(self.msize_bytes)
         return copy_s + max(by_cpu_s, by_network_s)
@@ -207,14 +137,8 @@ class MultiAdapterAllgather:
 
         Phase 1 is the allgather on each node with the best whole d. Eq. 6 and 7 print it in their
         first case only; it is in both here, as the text of sec. 4.2 has it: otherwise eq. 7 would
-        jump where the cases meet.
-
-        Raises
-        ------
-        DataError
-            If nodes for recursive doubling are no power of two (sec. 2.2 supposes that).
+        jump where the cases meet. Doubling is modelled for powers of two of nodes (sec. 2.2).
         """
-        self._check_possible(exchange)
         first_s = self.optimal_offload().time_s
         if self.nodes == 1:
             return first_s
@@ -227,31 +151,10 @@ class MultiAdapterAllgather:
         return first_s + self.exchange_s(exchange) + self.memory.broadcast_s(last, self.ppn)
 
     def exchange_s(self, exchange: Exchange) -> float:
-        """Return phase 2 alone: eq. 3 for recursive doubling, eq. 4 for the ring, in seconds.
-
-        Raises
-        ------
-        DataError
-            As `inter_s`.
-        """
-        self._check_possible(exchange)
+        """Return phase 2 alone: eq. 3 for recursive doubling, eq. 4 for the ring, in seconds."""
         doubling = exchange is Exchange.RECURSIVE_DOUBLING
         steps = self.nodes.bit_length() - 1 if doubling else self.nodes - 1
         network = self.network
         startups_s = network.link.latency_s * steps
         block_s = network.shared_s(self.msize_bytes * self.ppn) - network.link.latency_s
         return startups_s + (self.nodes - 1) * block_s
-
-    def _check_possible(self, exchange: Exchange) -> None:
-        if exchange is Exchange.RECURSIVE_DOUBLING and self.nodes & (self.nodes - 1):
-            raise DataError(
-                f"recursive doubling is modelled for powers of two only, not for {self.nodes}"
-                " nodes; ask for the ring"
-            )
-
-
-def _check_link(link: Link) -> None:
-    for name in ("latency_s", "s_per_byte"):
-        value = getattr(link, name)
-        if not (math.isfinite(value) and value >= 0):
-            raise DataError(f"{name} is {value}; it must be a number of 0 or more")

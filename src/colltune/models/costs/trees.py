@@ -13,7 +13,7 @@ For other p than those of full trees the height is rounded as the trees are buil
 one another through a tree of height h and fan-out F in ``F (h + X - 1)`` messages (Pjesivac-Grbovic
 et al., "Performance analysis of MPI collective operations", Cluster Computing 10, 2007, sec. 4).
 A tree of a reduction costs the same and works on every received byte (Tran et al., sec. 2.2.5).
-The split into terms within and between nodes is this module's own; with equal links both add up to
+The split into parts within and between nodes is this module's own; with equal links both add up to
 the formulas above.
 """
 
@@ -21,41 +21,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from colltune.models.cost_model import (
-    Coefficient,
+from colltune.models.costs.network import (
     CostFunction,
-    CostTerm,
     Instances,
     Numbers,
     Parameters,
     Traffic,
-    bytes_received,
-    term,
-    traffic_terms,
+    messages,
+    with_arithmetic,
 )
-from colltune.models.costs.partners import aligned_on_node, ceil_log, powers, segments
+from colltune.models.costs.rounds import (
+    aligned_on_node,
+    ceil_log,
+    from_root,
+    in_turn,
+    powers,
+    segments,
+)
 
 
-def flat(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of a root that sends to all others in turn (2.1.1)."""
-    return traffic_terms(instances, "to all from the root", _to_all(instances))
+def flat(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send from the root to all others in turn (2.1.1)."""
+    return messages(instances, from_root(instances))
 
 
-def flat_overlapping(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the same with non-blocking messages: a gap for each, and one latency."""
-    to_all = _to_all(instances)
-    return traffic_terms(instances, "to all from the root", to_all, overlapping=True)
+def flat_overlapping(instances: Instances, parameters: Parameters) -> Numbers:
+    """Do the same with non-blocking messages: a gap for each, and one latency."""
+    return messages(instances, from_root(instances), overlapping=True)
 
 
-def _to_all(instances: Instances) -> Traffic:
-    local = instances.ppn - 1
-    remote = instances.nprocs - instances.ppn
-    m = instances.msize_bytes
-    return Traffic(local, local * m, remote, remote * m)
-
-
-def chain(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of ``fanout`` chains through all processes, with segments (2.1.2, 2.1.3).
+def chain(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send segments along ``fanout`` chains through all processes (2.1.2, 2.1.3).
 
     The root feeds every chain, so that it sends each segment ``fanout`` times; the first segment
     then travels to the end of the longest chain.
@@ -64,34 +60,27 @@ def chain(instances: Instances, parameters: Parameters) -> list[CostTerm]:
     fanout = np.clip(asked, 1.0, np.maximum(instances.nprocs - 1, 1.0))
     x = segments(instances.msize_bytes, parameters.get("segsize"))
     segment = instances.msize_bytes / x
-    fed = _on_slowest_link(instances, np.where(instances.nprocs > 1, fanout * x, 0.0), segment)
+    sent_by_root = np.where(instances.nprocs > 1, fanout * x, 0.0)
     hops = np.maximum(np.ceil((instances.nprocs - 1) / fanout) - 1, 0.0)
     remote = np.clip(np.ceil((instances.nodes - 1) / fanout) - 1, 0.0, hops)
     local = hops - remote
     travelled = Traffic(local, local * segment, remote, remote * segment)
-    return [
-        *traffic_terms(instances, "segments sent by the root", fed),
-        *traffic_terms(instances, "first segment along the chain", travelled),
-    ]
+    return _on_slowest_link(instances, sent_by_root, segment) + messages(instances, travelled)
 
 
-def pipeline(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of one chain: ``(X + p - 2) (alpha + m / X beta)`` (2.1.3)."""
+def pipeline(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send along one chain: ``(X + p - 2) (alpha + m / X beta)`` (2.1.3)."""
     return chain(instances, {**parameters, "fanout": 1})
 
 
-def _on_slowest_link(instances: Instances, messages: Numbers, size: Numbers) -> Traffic:
-    between = instances.several_nodes
-    return Traffic(
-        messages * ~between,
-        messages * size * ~between,
-        messages * between,
-        messages * size * between,
-    )
+def _on_slowest_link(
+    instances: Instances, count: Numbers, size: Numbers, senders: Numbers | float = 1.0
+) -> Numbers:
+    return in_turn(instances, ~instances.several_nodes, count, count * size, senders)
 
 
-def k_ary(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of a full tree with ``fanout`` children: ``F (h + X - 1)`` (2.1.4 for F = 2).
+def k_ary(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send down a full tree of ``fanout`` children: ``F (h + X - 1)`` (2.1.4 for F = 2).
 
     Ranks are laid out level by level, so that the upper levels are on the root's node.
     """
@@ -102,21 +91,20 @@ def k_ary(instances: Instances, parameters: Parameters) -> list[CostTerm]:
     return _tree(instances, _height(instances.nprocs, fanout), fanout, x, instances.msize_bytes / x)
 
 
-def binary(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of a full binary tree (2.1.4)."""
+def binary(instances: Instances, parameters: Parameters) -> Numbers:
     return k_ary(instances, {**parameters, "fanout": 2})
 
 
 def _tree(
-    instances: Instances, height: Numbers, fanout: float, x: Numbers, segment: Numbers
-) -> list[CostTerm]:
-    local = np.minimum(height, _height(instances.ppn, int(fanout)))
+    instances: Instances, height: Numbers, fanout: int, x: Numbers, segment: Numbers
+) -> Numbers:
+    local = np.minimum(height, _height(instances.ppn, fanout))
     remote = height - local
     more = np.where(height > 0, x - 1, 0.0)
     local = fanout * (local + more * (remote == 0))
     remote = fanout * (remote + more * (remote > 0))
     traffic = Traffic(local, local * segment, remote, remote * segment, instances.ppn)
-    return traffic_terms(instances, "segments down the tree", traffic)
+    return messages(instances, traffic)
 
 
 def _height(counts: Numbers, fanout: int) -> Numbers:
@@ -129,31 +117,25 @@ def _height(counts: Numbers, fanout: int) -> Numbers:
     return height
 
 
-def split_binary(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of halves down the two subtrees, then exchanged (2.1.5).
+def split_binary(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send halves down the two subtrees, then exchange them (2.1.5).
 
     As printed there every forwarded message has all m bytes. Only one half goes down either
     subtree, so that ``2 (h + X - 1)`` messages of ``m / (2 X)`` bytes down a tree of height h are
     counted here, and the exchange of a half with a process of the other subtree: with one segment
     ``2 h (alpha + m / 2 beta) + alpha + m / 2 beta``.
     """
-    half = instances.msize_bytes / 2
+    p, half = instances.nprocs, instances.msize_bytes / 2
     x = segments(half, parameters.get("segsize"))
-    height = np.where(instances.nprocs > 2, _height(instances.nprocs, 2), 0.0)
+    height = np.where(p > 2, _height(p, 2), 0.0)
     down = _tree(instances, height, 2, x, half / x)
-    rounds = (instances.nprocs > 2).astype(np.float64)
-    exchange = _on_slowest_link(instances, rounds, half)._replace(senders=instances.ppn)
-    whole = (instances.nprocs == 2).astype(np.float64)
-    single = _on_slowest_link(instances, whole, instances.msize_bytes)
-    return [
-        *down,
-        *traffic_terms(instances, "halves exchanged", exchange),
-        *traffic_terms(instances, "whole message", single),
-    ]
+    exchange = _on_slowest_link(instances, (p > 2).astype(np.float64), half, instances.ppn)
+    whole = (p == 2).astype(np.float64)
+    return down + exchange + _on_slowest_link(instances, whole, instances.msize_bytes)
 
 
-def binomial(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of a binomial tree whose distances halve, as in MPICH (2.1.6).
+def binomial(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send along a binomial tree whose distances halve, as in MPICH (2.1.6).
 
     The first rounds go between nodes with one sender on each. Every segment is sent by the root in
     all rounds, so that X segments take X times as many messages.
@@ -161,8 +143,8 @@ def binomial(instances: Instances, parameters: Parameters) -> list[CostTerm]:
     return knomial(instances, {**parameters, "fanout": 2})
 
 
-def binomial_doubling(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of a binomial tree whose distances double, as in Open MPI (2.1.6).
+def binomial_doubling(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send along a binomial tree whose distances double, as in Open MPI (2.1.6).
 
     The first rounds stay on the root's node; in the last ones all processes of a node send.
     """
@@ -175,11 +157,11 @@ def binomial_doubling(instances: Instances, parameters: Parameters) -> list[Cost
     local, remote = local * x, (rounds - local) * x
     segment = instances.msize_bytes / x
     traffic = Traffic(local, local * segment, remote, remote * segment, instances.ppn)
-    return traffic_terms(instances, "rounds of the tree", traffic)
+    return messages(instances, traffic)
 
 
-def knomial(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    """Return the cost of a tree of radix k = ``fanout`` (4 if not given): (k - 1) ceil(log_k p)."""
+def knomial(instances: Instances, parameters: Parameters) -> Numbers:
+    """Send (k - 1) ceil(log_k p) messages, k = ``fanout`` (4 if not given)."""
     radix = max(parameters.get("fanout", 4), 2)
     x = segments(instances.msize_bytes, parameters.get("segsize"))
     rounds = ceil_log(instances.nprocs, radix)
@@ -188,16 +170,11 @@ def knomial(instances: Instances, parameters: Parameters) -> list[CostTerm]:
         remote += ~aligned_on_node(instances, distance, radix) & (distance < instances.nprocs)
     local, remote = ((radix - 1) * x * count for count in (rounds - remote, remote))
     segment = instances.msize_bytes / x
-    traffic = Traffic(local, local * segment, remote, remote * segment)
-    return traffic_terms(instances, "rounds of the tree", traffic)
+    return messages(instances, Traffic(local, local * segment, remote, remote * segment))
 
 
 def reduction(broadcast: CostFunction) -> CostFunction:
     """Return the cost of a reduction along a broadcast's tree: the same, and the arithmetic."""
-
-    def cost(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-        terms = list(broadcast(instances, parameters))
-        received = bytes_received(instances, terms)
-        return [*terms, term(instances, "arithmetic", Coefficient.REDUCTION, received)]
-
-    return cost
+    return lambda instances, parameters: with_arithmetic(
+        instances, broadcast(instances, parameters)
+    )

@@ -10,27 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import Configuration
-from colltune.models.cost_model import (
-    COEFFICIENTS,
-    Coefficient,
-    CostTerm,
-    Instances,
-    term,
-    term_matrix,
-)
-from colltune.models.costs.catalogue import FORMULAS_VERSION, terms_of
+from colltune.models.costs.families import FORMULAS_VERSION, configuration_amounts
+from colltune.models.costs.network import COEFFICIENTS, Instances
+from colltune.models.predictors import Arrays, Numbers
 from colltune.models.predictors.level import summed
-from colltune.models.predictors.protocol import Arrays, Numbers
 
 _NAMES = ("nodes", "ppn", "msize")
-
 LEAST_S = 1e-9
 """No collective takes less."""
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Seconds of C configurations: the amounts of their costs' terms times ``vectors`` (C, k).
+    """Seconds of C configurations: the amounts of their costs times ``vectors`` (C, k).
 
     ``columns`` are the names of the features, among them those of nodes, ppn and message size.
     """
@@ -50,7 +42,8 @@ class Costs:
         instances = instances_of(X, self.columns)
         result = np.empty((len(X), self.n_outputs))
         for column, configuration in enumerate(self.configurations):
-            result[:, column] = summed(amounts(configuration, instances), self.vectors[column])
+            found = configuration_amounts(configuration, instances)
+            result[:, column] = summed(found, self.vectors[column])
         return np.maximum(result, LEAST_S)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -65,13 +58,7 @@ class Costs:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`; ValueError if they were fitted with other formulas.
-
-        Raises
-        ------
-        ValueError
-            If they were fitted with other formulas, or do not fit together.
-        """
+        """Rebuild from `arrays`; ValueError if they were fitted with other formulas."""
         version = int(arrays["formulas_version"][0])
         known = tuple(arrays["coefficients"].tolist()) == COEFFICIENTS
         if version != FORMULAS_VERSION or not known:
@@ -95,26 +82,8 @@ class Costs:
         )
 
 
-def amounts(configuration: Configuration, instances: Instances) -> Numbers:
-    """Return the amounts of a configuration's cost by coefficient, (n, k); one setup each."""
-    return term_matrix(instances, _all_terms(configuration, instances))
-
-
-def _all_terms(configuration: Configuration, instances: Instances) -> list[CostTerm]:
-    return [
-        term(instances, "each call", Coefficient.SETUP, 1.0),
-        *terms_of(configuration, instances),
-    ]
-
-
 def instances_of(X: Numbers, columns: Sequence[str]) -> Instances:
-    """Return the instances that features (n, k) describe.
-
-    Raises
-    ------
-    ValueError
-        If a feature for nodes, ppn or message size is missing.
-    """
+    """Return the instances that features (n, k) describe."""
     found = {}
     for name in _NAMES:
         for column, values in zip(columns, X.T, strict=True):

@@ -2,26 +2,50 @@
 
 The kernel is a product of Matérn 5/2 functions, one per input, around a mean that is linear in some
 of the inputs (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, sec. 2.7 and
-4.2). Inputs take few distinct values each, so that the factors are looked up, not computed.
+4.2). Inputs take few distinct values each, so that the factors are looked up, not computed. All
+Gaussian processes of colltune have their kernel from here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.predictors.protocol import Arrays, Numbers
+from colltune.models.predictors import ArrayFields, Numbers
 
 _CHUNK_ELEMENTS = 500_000
 
 
-def matern(left: Numbers, right: Numbers, length: float) -> Numbers:
-    """Return the Matérn 5/2 correlations of `left` (n) and `right` (m), shape (n, m)."""
-    apart = np.sqrt(5.0) / length * np.abs(left[:, None] - right)
+def matern(apart: Numbers) -> Numbers:
+    """Return the Matérn 5/2 correlations over distances in lengths, times the root of 5."""
     return np.asarray((1.0 + apart + apart**2 / 3.0) * np.exp(-apart))
+
+
+def along_one(left: Numbers, right: Numbers, length: float) -> Numbers:
+    """Return the correlations of `left` (n) and `right` (m) over one input, shape (n, m)."""
+    return matern(np.sqrt(5.0) / length * np.abs(left[:, None] - right))
+
+
+def radial(left: Numbers, right: Numbers) -> Numbers:
+    """Return the correlations of (n, d) and (m, d) over their distance, inputs in lengths."""
+    squares = sum((left[:, [k]] - right[:, k]) ** 2 for k in range(left.shape[1]))
+    return matern(np.sqrt(5.0 * squares))
+
+
+def known_alike(known: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Yield the rows (n) with the columns that are known there, of (n, C), the commonest first.
+
+    Such columns share the work, and mostly all do. Columns without any row are left out.
+    """
+    patterns, pattern_of, counts = np.unique(known, axis=1, return_inverse=True, return_counts=True)
+    for number in np.argsort(-counts, kind="stable").tolist():
+        rows = patterns[:, number]
+        if rows.any():
+            yield rows, np.flatnonzero(pattern_of.ravel() == number)
 
 
 def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
@@ -46,13 +70,17 @@ def summed(left: Numbers, right: Numbers) -> Numbers:
     return result
 
 
-def correlations(inputs: Numbers, points: Numbers, lengths: Numbers) -> Numbers:
-    """Return the products of `matern` over d inputs, of (n, d) with points (P, d), shape (n, P)."""
-    result = np.ones((len(inputs), len(points)))
-    for column, point, length in zip(inputs.T, points.T, lengths.tolist(), strict=True):
-        queries, query_of = distinct(column)
-        values, value_of = distinct(point)
-        result *= matern(queries, values, length)[:, value_of][query_of]
+def looked_up(left: Numbers, right: Numbers, length: float) -> Numbers:
+    """Return `along_one`, computed once for each two distinct values."""
+    (rows, row_of), (columns, column_of) = distinct(left), distinct(right)
+    return np.asarray(along_one(rows, columns, length)[:, column_of][row_of])
+
+
+def product(left: Numbers, right: Numbers, lengths: Numbers) -> Numbers:
+    """Return the products of the correlations over d inputs of (n, d) and (m, d), shape (n, m)."""
+    result = np.ones((len(left), len(right)))
+    for one, other, length in zip(left.T, right.T, lengths.tolist(), strict=True):
+        result *= looked_up(one, other, length)
     return result
 
 
@@ -73,7 +101,7 @@ class LevelLines(NamedTuple):
     def log_time(self, line: NDArray[np.int64], position: Numbers) -> Numbers:
         """Return log seconds (n) at positions on lines."""
         inputs = (position - self.center) / self.scale
-        near = matern(inputs, self.points, self.length)
+        near = along_one(inputs, self.points, self.length)
         rest = np.einsum("ij,ij->i", near, self.weights[line])
         return np.asarray(self.offsets[line] + self.slope * inputs + rest)
 
@@ -86,7 +114,7 @@ class LevelLines(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class Level(ArrayFields):
     """``exp(offset + slopes * inputs + correlations with the points @ weights)``, in seconds.
 
     ``columns`` (d) are the features that are inputs; inputs are ``(feature - center) / scale``.
@@ -137,14 +165,5 @@ class Level:
 
     def _correlations(self, inputs: Numbers, among: NDArray[np.bool_] | None = None) -> Numbers:
         if among is None:
-            return correlations(inputs, self.points, self.lengths)
-        return correlations(inputs[:, among], self.points[:, among], self.lengths[among])
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields."""
-        return dict(self.__dict__)
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`."""
-        return cls(**arrays)
+            return product(inputs, self.points, self.lengths)
+        return product(inputs[:, among], self.points[:, among], self.lengths[among])

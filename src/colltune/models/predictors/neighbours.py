@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.models.predictors import Arrays, Numbers
 from colltune.models.predictors.level import distinct
-from colltune.models.predictors.protocol import Arrays, Numbers
 
 _TIE = 0.05
 _ROUNDING = 1e-18
@@ -118,19 +118,15 @@ class Neighbours:
         offset = 0
         for predictor in predictors:
             for site in predictor.sites:
-                moved = _Site(
-                    site.points, site.center, site.scale, site.log_times, site.outputs + offset
-                )
+                moved = replace(site, outputs=site.outputs + offset)
                 key = site.points.tobytes() + site.center.tobytes() + site.scale.tobytes()
                 groups.setdefault(key, []).append(moved)
             offset += predictor.n_outputs
         sites = tuple(
-            _Site(
-                group[0].points,
-                group[0].center,
-                group[0].scale,
-                np.concatenate([s.log_times for s in group], axis=1),
-                np.concatenate([s.outputs for s in group]),
+            replace(
+                group[0],
+                log_times=np.concatenate([s.log_times for s in group], axis=1),
+                outputs=np.concatenate([s.outputs for s in group]),
             )
             for group in groups.values()
         )

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.predictors.protocol import Arrays, Numbers
+from colltune.models.predictors import ArrayFields, Numbers
 
 _CHUNK_ELEMENTS = 250_000
 _MOST_REMEMBERED = 1 << 22
@@ -31,7 +31,7 @@ class _Cells(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Trees:
+class Trees(ArrayFields):
     """``exp(margin + sum of leaves) * unit_s``, in seconds.
 
     ``features`` (uint8) and ``thresholds`` (float32) have the shape (T, 2^d - 1), ``leaves``
@@ -72,7 +72,8 @@ class Trees:
             thresholds,
             leaves,
             np.array([0, len(trees)]),
-            np.array([np.log(_base_score(parameters["base_score"]))]),
+            # since XGBoost 3 an array such as [1.5E0]
+            np.array([np.log(float(parameters["base_score"].strip("[]")))]),
             np.array([unit_s]),
             *_distinct_cuts(features, thresholds, int(parameters["num_feature"])),
         )
@@ -150,24 +151,6 @@ class Trees:
         )
         return np.diff(padded[:, self.first], axis=1)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields."""
-        return {
-            "features": self.features,
-            "thresholds": self.thresholds,
-            "leaves": self.leaves,
-            "first": self.first,
-            "margins": self.margins,
-            "units_s": self.units_s,
-            "cuts": self.cuts,
-            "cut_counts": self.cut_counts,
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`."""
-        return cls(**arrays)
-
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
         """Put outputs side by side, all trees at the depth of the deepest."""
@@ -203,11 +186,6 @@ def _distinct_cuts(
     finite = np.isfinite(thresholds)
     cuts = [np.unique(thresholds[finite & (features == f)]) for f in range(n_features)]
     return np.concatenate(cuts), np.array([len(c) for c in cuts])
-
-
-def _base_score(text: str) -> float:
-    """Read XGBoost's global bias, since version 3 an array such as ``[1.5E0]``."""
-    return float(text.strip("[]"))
 
 
 def _depth(tree: Mapping[str, Any]) -> int:

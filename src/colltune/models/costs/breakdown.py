@@ -1,25 +1,29 @@
-"""What a predicted cost is made of, and what other numbers of network adapters would make of it."""
+"""Fitted costs: where they come from, what they are made of, what other adapters make of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
-from typing import Self
 
 import numpy as np
 
 from colltune.domain import Configuration
-from colltune.models.cost_model import (
+from colltune.errors import DataError
+from colltune.models import learners
+from colltune.models.cells import CellMatrix
+from colltune.models.costs.families import configuration_amounts, family_of
+from colltune.models.costs.network import (
     COEFFICIENTS,
     Coefficient,
     Instances,
+    NetworkParameters,
     Numbers,
     Rails,
+    RailUse,
 )
-from colltune.models.costs.catalogue import family_of
-from colltune.models.predictors.costs import amounts
+from colltune.models.predictors.costs import Costs as CostPredictor
+from colltune.models.runtime_model import CollectiveModel
 
 
 class Kind(StrEnum):
@@ -61,23 +65,19 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class FittedCost:
-    """An algorithm's cost with parameters fitted to measurements.
+    """A configuration's cost with the seconds of each of `COEFFICIENTS`, fitted to measurements.
 
-    ``amounts`` maps n instances to how much there is of each of `COEFFICIENTS`, (n, k), ``vector``
-    has the seconds of each. They were fitted as if every node had one adapter, so that they hold
-    for the ``measured`` adapters that the nodes really had. ``is_generic`` tells that the
-    algorithm's rounds are not known, and hence not which of its bytes pass through adapters.
+    They were fitted as if every node had one adapter, so that they hold for the ``measured``
+    adapters that the nodes really had.
     """
 
-    amounts: Callable[[Instances], Numbers]
+    configuration: Configuration
     vector: Numbers
-    is_generic: bool = False
 
-    @classmethod
-    def of(cls, configuration: Configuration, vector: Numbers) -> Self:
-        """Return the cost of `configuration`'s family with the values of `vector`."""
-        generic = family_of(configuration).is_generic
-        return cls(partial(amounts, configuration), vector, generic)
+    @property
+    def is_generic(self) -> bool:
+        """Whether the algorithm's rounds, and hence its bytes through adapters, are not known."""
+        return family_of(self.configuration).is_generic
 
     def by_coefficient_s(
         self, instances: Instances, measured: Rails, other: Rails | None = None
@@ -101,26 +101,57 @@ class FittedCost:
         return np.asarray(self.by_coefficient_s(instances, measured, other).sum(axis=1))
 
     def _amounts(self, instances: Instances, rails: Rails) -> Numbers:
-        there = Instances.of(instances.nodes, instances.ppn, instances.msize_bytes, rails)
-        return self.amounts(there)
+        return configuration_amounts(self.configuration, replace(instances, rails=rails))
 
 
 Costs = Mapping[Configuration, FittedCost]
 """Fitted costs by configuration; what is not in it could not be fitted."""
 
 
+def of_model(model: CollectiveModel) -> Costs | None:
+    """Return the costs that `model` rests on, None if it was learned otherwise."""
+    return _costs(model.predictor) if isinstance(model.predictor, CostPredictor) else None
+
+
+def of_cells(cells: CellMatrix) -> Costs:
+    """Fit a cost model to measured cells."""
+    try:
+        predictor = learners.fitted(cells, "cost_model")
+    except DataError as error:
+        raise DataError(f"no cost model can be fitted: {error}") from error
+    assert isinstance(predictor, CostPredictor)
+    return _costs(predictor)
+
+
+def _costs(predictor: CostPredictor) -> Costs:
+    pairs = zip(predictor.configurations, predictor.vectors, strict=True)
+    return {configuration: FittedCost(configuration, vector) for configuration, vector in pairs}
+
+
+def network(costs: Costs, measured: Rails, rails: Rails) -> NetworkParameters | None:
+    """Return the network that `costs` agree on, with `rails` instead of the `measured` ones.
+
+    Each parameter is the median of those that are not 0. Bytes are those of one adapter: where
+    every message used all of the measured ones, it is that many times slower. None where no
+    algorithm's rounds are known.
+    """
+    vectors = np.array([cost.vector for cost in costs.values() if not cost.is_generic])
+    if not len(vectors):
+        return None
+    common = [float(np.median(v[v > 0])) if (v > 0).any() else 0.0 for v in vectors.T]
+    found = NetworkParameters.of(common, rails)
+    if measured.use is RailUse.BINDING:
+        return found
+    one_s = found.inter.s_per_byte * measured.adapters
+    return replace(found, inter=replace(found.inter, s_per_byte=one_s))
+
+
 def shares(
     seconds_by_coefficient: Sequence[float] | Numbers, *, generic: bool = False
 ) -> tuple[Share, ...]:
-    """Return the kinds of cost that are not nothing, in the order of `Kind`.
+    """Return the kinds of cost that are not nothing in seconds of `COEFFICIENTS`, by `Kind`.
 
-    Parameters
-    ----------
-    seconds_by_coefficient
-        Seconds of each of `COEFFICIENTS` for one instance, shape (k).
-    generic
-        Whether they are those of a generic basis, whose bytes of each process may be copied or
-        sent.
+    A `generic` basis' bytes of each process may be copied or sent.
     """
     kinds = _KINDS | {Coefficient.COPY: Kind.BYTES} if generic else _KINDS
     seconds = dict.fromkeys(Kind, 0.0)

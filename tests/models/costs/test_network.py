@@ -1,11 +1,11 @@
-"""Cost terms, network parameters and adapters."""
+"""Amounts of messages, network parameters and adapters."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from colltune.models.cost_model import (
+from colltune.models.costs.network import (
     COEFFICIENTS,
     Coefficient,
     Instances,
@@ -14,10 +14,8 @@ from colltune.models.cost_model import (
     Rails,
     RailUse,
     Traffic,
-    seconds,
-    term_matrix,
+    messages,
     total_seconds,
-    traffic_terms,
 )
 
 NETWORK = NetworkParameters(
@@ -38,18 +36,18 @@ def test_parameters_and_their_vector_are_the_same() -> None:
 def test_a_message_costs_alpha_plus_beta_times_bytes() -> None:
     """Three messages of 100 bytes between nodes cost three latencies and 300 bytes (Hockney)."""
     instances = Instances.of(2, 1, 100)
-    terms = traffic_terms(instances, "x", Traffic(inter_messages=3, inter_bytes=300))
+    sent = messages(instances, Traffic(inter_messages=3, inter_bytes=300))
     expected = 3 * 3e-6 + 300 * 2e-10
-    np.testing.assert_allclose(total_seconds(instances, terms, NETWORK), expected)
+    np.testing.assert_allclose(total_seconds(sent, NETWORK), expected)
 
 
 def test_overlapping_messages_cost_one_latency_and_gaps() -> None:
     """Messages that do not wait for each other cost alpha once and a gap each (LogGP)."""
     instances = Instances.of(2, 4, 100)
     traffic = Traffic(intra_messages=3, intra_bytes=300)
-    terms = traffic_terms(instances, "x", traffic, overlapping=True)
+    sent = messages(instances, traffic, overlapping=True)
     expected = 1e-6 + 3 * 2e-7 + 300 * 1e-10
-    np.testing.assert_allclose(total_seconds(instances, terms, NETWORK), expected)
+    np.testing.assert_allclose(total_seconds(sent, NETWORK), expected)
 
 
 @pytest.mark.parametrize(
@@ -67,38 +65,15 @@ def test_binding_divides_senders_and_sharing_divides_bytes(
 ) -> None:
     """Bound rails serve fewer of 8 senders each, shared ones carry all of them H times as fast."""
     instances = Instances.of(2, 8, 1000, rails)
-    terms = traffic_terms(instances, "x", Traffic(inter_messages=1, inter_bytes=1000, senders=8))
+    sent = messages(instances, Traffic(inter_messages=1, inter_bytes=1000, senders=8))
     expected = 3e-6 + 1000 * 2e-10 * bytes_factor
-    np.testing.assert_allclose(total_seconds(instances, terms, NETWORK), expected)
-    network = NetworkParameters(NETWORK.intra, NETWORK.inter, contention=0.5, rails=rails)
-    shared = rails.adapters if rails.use is RailUse.SHARING else 1
-    np.testing.assert_allclose(network.contention_factor(8) / shared, bytes_factor)
-
-
-def test_terms_of_one_name_are_added_up() -> None:
-    """The parts of a cost are named once each, and add up to the whole."""
-    instances = Instances.of([2, 4], 4, 1000)
-    traffic = Traffic(2, 2000, 5, 5000, 4)
-    terms = [
-        *traffic_terms(instances, "there", traffic),
-        *traffic_terms(instances, "back", traffic),
-        *traffic_terms(instances, "there", traffic),
-    ]
-    parts = seconds(terms, NETWORK.vector())
-    assert [name for name, _ in parts] == [
-        "there, within nodes",
-        "there, between nodes",
-        "back, within nodes",
-        "back, between nodes",
-    ]
-    whole = total_seconds(instances, terms, NETWORK)
-    np.testing.assert_allclose(np.sum([cost for _, cost in parts], axis=0), whole)
+    np.testing.assert_allclose(total_seconds(sent, NETWORK), expected)
 
 
 def test_matrix_columns_are_the_coefficients() -> None:
     """Amounts stand in the columns of their coefficients, and nothing else is counted."""
     instances = Instances.of(2, 1, [10, 20])
-    matrix = term_matrix(instances, traffic_terms(instances, "x", Traffic(1, [10, 20])))
+    matrix = messages(instances, Traffic(1, [10, 20]))
     assert matrix.shape == (2, len(COEFFICIENTS))
     expected = np.zeros_like(matrix)
     expected[:, COEFFICIENTS.index(Coefficient.INTRA_LATENCY)] = 1

@@ -6,65 +6,59 @@ import numpy as np
 import pytest
 
 from colltune.domain import Collective, Configuration
-from colltune.models.cost_model import COEFFICIENTS, Coefficient, term_matrix
-from colltune.models.costs.catalogue import FAMILIES, cost_terms, family_of
+from colltune.models.costs.families import FAMILIES, configuration_amounts, family_of
+from colltune.models.costs.network import COEFFICIENTS, Coefficient, Instances, Numbers
 from colltune.mpi.catalogue import all_series, load
 
 ENTRIES = [(collective, name) for collective, names in FAMILIES.items() for name in names]
 NODES, PPN = (1, 1, 1, 2, 2, 3, 8, 12, 128), (1, 2, 7, 1, 4, 6, 32, 48, 1)
+BYTES = [
+    COEFFICIENTS.index(c)
+    for c in (
+        Coefficient.INTRA_BYTES,
+        Coefficient.INTER_BYTES,
+        Coefficient.INTER_CONTENDED,
+        Coefficient.REDUCTION,
+        Coefficient.COPY,
+    )
+]
+BETWEEN = [k for k, c in enumerate(COEFFICIENTS) if c.startswith("inter.")]
 
 
 def _configuration(collective: Collective, algorithm: str, **parameters: int) -> Configuration:
     return Configuration("openmpi", collective, algorithm, tuple(parameters.items()))
 
 
-@pytest.mark.parametrize(("collective", "name"), [*ENTRIES, (Collective.BCAST, "never_heard_of")])
-def test_every_family_is_finite_not_negative_and_grows_with_the_message(
-    collective: Collective, name: str
-) -> None:
-    """No amount is negative or infinite, and none falls when the message grows, from 0 to 1 TiB."""
-    previous = None
-    for msize in (0, 1, 100, 65536, 1 << 40):
-        instances, terms = cost_terms(_configuration(collective, name), NODES, PPN, msize)
-        matrix = term_matrix(instances, terms)
-        assert np.isfinite(matrix).all()
-        assert (matrix >= 0).all()
-        if previous is not None:
-            assert (matrix >= previous - 1e-9).all()
-        previous = matrix
+def _amounts(configuration: Configuration, instances: Instances) -> Numbers:
+    """Return the amounts but for the setup of each call."""
+    return configuration_amounts(configuration, instances)[:, 1:]
 
 
-@pytest.mark.parametrize(("collective", "name"), ENTRIES)
-def test_one_process_is_free_and_two_are_not(collective: Collective, name: str) -> None:
-    """Nothing is sent by a single process, and something by two on two nodes."""
-    instances, terms = cost_terms(_configuration(collective, name), [1, 2], 1, 4096)
-    alone, pair = term_matrix(instances, terms)
-    assert not alone.any()
-    assert pair.any()
+def test_every_family_is_finite_not_negative_and_grows_with_the_message() -> None:
+    """No amount is negative or infinite, and none falls when the message grows, from 0 to 1 TiB.
+
+    With an empty message only latencies and gaps are left.
+    """
+    for collective, name in [*ENTRIES, (Collective.BCAST, "never_heard_of")]:
+        configuration = _configuration(collective, name)
+        previous = np.zeros((len(NODES), len(COEFFICIENTS)))
+        for msize in (0, 1, 100, 65536, 1 << 40):
+            found = configuration_amounts(configuration, Instances.of(NODES, PPN, msize))
+            assert np.isfinite(found).all(), (collective, name)
+            assert (found >= previous - 1e-9).all(), (collective, name, msize)
+            assert msize or not found[:, BYTES].any(), (collective, name)
+            previous = found
 
 
-@pytest.mark.parametrize(("collective", "name"), ENTRIES)
-def test_no_message_no_bytes(collective: Collective, name: str) -> None:
-    """With an empty message only latencies and gaps are left."""
-    instances, terms = cost_terms(_configuration(collective, name), NODES, PPN, 0)
-    matrix = term_matrix(instances, terms)
-    for coefficient in (
-        Coefficient.INTRA_BYTES,
-        Coefficient.INTER_BYTES,
-        Coefficient.INTER_CONTENDED,
-        Coefficient.REDUCTION,
-        Coefficient.COPY,
-    ):
-        assert not matrix[:, COEFFICIENTS.index(coefficient)].any()
-
-
-@pytest.mark.parametrize(("collective", "name"), ENTRIES)
-def test_on_one_node_nothing_goes_between_nodes(collective: Collective, name: str) -> None:
-    """A single node never pays for the network."""
-    instances, terms = cost_terms(_configuration(collective, name), 1, [2, 5, 64], 4096)
-    matrix = term_matrix(instances, terms)
-    between = [k for k, c in enumerate(COEFFICIENTS) if c.startswith("inter.")]
-    assert not matrix[:, between].any()
+def test_what_is_sent_by_one_process_by_two_and_on_one_node() -> None:
+    """A single process sends nothing, two on two nodes do, one node nothing between nodes."""
+    for collective, name in ENTRIES:
+        configuration = _configuration(collective, name)
+        alone, pair = _amounts(configuration, Instances.of([1, 2], 1, 4096))
+        assert not alone.any(), (collective, name)
+        assert pair.any(), (collective, name)
+        on_one = configuration_amounts(configuration, Instances.of(1, [2, 5, 64], 4096))
+        assert not on_one[:, BETWEEN].any(), (collective, name)
 
 
 def test_every_algorithm_of_open_mpi_has_a_family() -> None:
@@ -109,10 +103,11 @@ def test_names_are_compared_without_case_hyphens_and_prefixes(
 
 def test_parameters_of_the_configuration_go_before_the_familys() -> None:
     """A chain has 4 parts unless the configuration says otherwise; a value of 0 means unset."""
-    amounts = [
-        term_matrix(*cost_terms(_configuration(Collective.BCAST, "chain", **given), 13, 1, 1000))
+    at = Instances.of(13, 1, 1000)
+    usual, four, unset, two = (
+        _amounts(_configuration(Collective.BCAST, "chain", **given), at)
         for given in ({}, {"fanout": 4}, {"fanout": 0}, {"fanout": 2})
-    ]
-    np.testing.assert_array_equal(amounts[0], amounts[1])
-    np.testing.assert_array_equal(amounts[0], amounts[2])
-    assert (amounts[0] != amounts[3]).any()
+    )
+    np.testing.assert_array_equal(usual, four)
+    np.testing.assert_array_equal(usual, unset)
+    assert (usual != two).any()

@@ -1,16 +1,22 @@
-"""Gaussian processes that share one kernel: all configurations of a collective, and their level.
+"""Gaussian processes that fit needs; their kernel is in `colltune.models.predictors.level`.
 
-One process per configuration over few inputs: a linear mean with a wide prior and a product of
-Matérn 5/2 functions with one length per input, noise on top (Rasmussen and Williams, *Gaussian
-Processes for Machine Learning*, 2006, sec. 2.7, 4.2 and 5.4.1). Lengths and noise are the same for
-all configurations and maximise their common marginal likelihood, the variance being eliminated.
-Costs are bounded: the kernel is chosen on few points and cells are predicted from some hundreds.
+`SharedProcess`: all configurations of a collective, and their level. One process per configuration
+over few inputs: a linear mean with a wide prior and a product of Matérn 5/2 functions with one
+length per input, noise on top (Rasmussen and Williams, *Gaussian Processes for Machine Learning*,
+2006, sec. 2.7, 4.2 and 5.4.1). Lengths and noise are the same for all configurations and maximise
+their common marginal likelihood, the variance being eliminated. Costs are bounded: the kernel is
+chosen on few points and cells are predicted from some hundreds.
+
+`interpolated`: differences found at some instances, carried over to others (simple kriging). The
+mean of a process around zero with a Matérn 5/2 kernel over the logarithms of message size, nodes
+and processes per node, and a part common to all instances (sec. 2.2 and 4.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +24,15 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from colltune.features import feature_set
-from colltune.models.predictors.level import Level, distinct, matern
+from colltune.models.cells import CellMatrix
+from colltune.models.predictors.level import (
+    Level,
+    distinct,
+    known_alike,
+    looked_up,
+    product,
+    radial,
+)
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -30,8 +44,6 @@ _POINTS_TO_CHOOSE_ON = 120
 _PATTERNS_TO_CHOOSE_ON = 2
 _OFFSET_VARIANCE = 100.0
 _SLOPE_VARIANCE = 3.0
-
-
 _RICH = feature_set("rich").columns
 _CHOSEN = (
     "log2_msize",
@@ -105,7 +117,7 @@ class SharedProcess:
     def filled(self, log_times: Numbers, most_points: int, rng: np.random.Generator) -> Numbers:
         """Return `log_times` (n, C) with every NaN predicted from the column's known cells."""
         result = log_times.copy()
-        for known, columns in _patterns(log_times):
+        for known, columns in known_alike(np.isfinite(log_times)):
             if known.all():
                 continue
             rows = _sampled(np.flatnonzero(known), most_points, rng)
@@ -130,9 +142,7 @@ class SharedProcess:
     def _covariance(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Numbers:
         """Return the prior covariances of two sets of rows."""
         a, b = self.inputs.values[left], self.inputs.values[right]
-        result = np.ones((len(a), len(b)))
-        for column, length in enumerate(self.lengths.tolist()):
-            result *= _looked_up(a[:, column], b[:, column], length)
+        result = product(a, b, self.lengths)
         linear = self.inputs.linear
         return np.asarray(
             result + _OFFSET_VARIANCE + _SLOPE_VARIANCE * (a[:, linear] @ b[:, linear].T)
@@ -159,7 +169,7 @@ class _Sample(NamedTuple):
     @classmethod
     def of(cls, inputs: Inputs, rows: NDArray[np.int64], residuals: Numbers) -> _Sample:
         values = inputs.values[rows]
-        correlations = [[_looked_up(v, v, length) for length in _LENGTHS] for v in values.T]
+        correlations = [[looked_up(v, v, length) for length in _LENGTHS] for v in values.T]
         sloped = values[:, inputs.linear]
         linear = _OFFSET_VARIANCE + _SLOPE_VARIANCE * sloped @ sloped.T
         shape = (len(values.T), len(_LENGTHS), len(rows), len(rows))
@@ -179,28 +189,11 @@ def _likelihood(samples: Sequence[_Sample], lengths: Sequence[int], noise: float
     return float(-0.5 * (count * np.log(max(squares / count, 1e-12)) + log_determinants))
 
 
-def _looked_up(left: Numbers, right: Numbers, length: float) -> Numbers:
-    (rows, row_of), (columns, column_of) = distinct(left), distinct(right)
-    return matern(rows, columns, length)[row_of][:, column_of]
-
-
-def _patterns(log_times: Numbers) -> Iterator[tuple[Flags, NDArray[np.int64]]]:
-    """Yield the sets of known rows (n) with the columns that share them, the commonest first."""
-    known = np.isfinite(log_times)
-    patterns, pattern_of, counts = np.unique(known, axis=1, return_inverse=True, return_counts=True)
-    for number in np.argsort(-counts, kind="stable").tolist():
-        rows = patterns[:, number]
-        if rows.any():
-            yield rows, np.flatnonzero(pattern_of.ravel() == number)
-
-
 def _common_patterns(
     log_times: Numbers, rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int64], Numbers]]:
     """Yield a sample of rows and their centred log seconds, for the commonest patterns."""
-    for _, (known, columns) in zip(
-        range(_PATTERNS_TO_CHOOSE_ON), _patterns(log_times), strict=False
-    ):
+    for known, columns in islice(known_alike(np.isfinite(log_times)), _PATTERNS_TO_CHOOSE_ON):
         rows = _sampled(np.flatnonzero(known), _POINTS_TO_CHOOSE_ON, rng)
         values = log_times[np.ix_(rows, columns)]
         yield rows, values - values.mean(axis=0)
@@ -208,3 +201,34 @@ def _common_patterns(
 
 def _sampled(rows: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+LENGTHS = (3.0, 1.5, 1.5)
+"""Octaves of message size, nodes and processes per node over which a difference persists."""
+NOISE = 0.3
+"""Variance of what a single cell says, in units of the process's variance."""
+_MOST_POINTS = 600
+
+
+def interpolated(found: CellMatrix, differences: Numbers, at: CellMatrix, common: float) -> Numbers:
+    """Return what `differences` at the n instances found suggest at m others, shape (m, K).
+
+    Differences (n, K) are NaN where unknown; of more than 600 instances evenly chosen ones are
+    used. `common` is the variance of what all instances share, in units of that of the rest.
+    Columns of which nothing is known are zero.
+    """
+    rows = np.unique(np.linspace(0, len(found) - 1, min(len(found), _MOST_POINTS)).astype(np.int64))
+    points, values = _places(found)[rows], differences[rows]
+    among = radial(points, points) + common + NOISE * np.eye(len(points))
+    towards = radial(_places(at), points) + common
+    result = np.zeros((len(at), values.shape[1]))
+    for seen, columns in known_alike(np.isfinite(values)):
+        factor = cho_factor(among[np.ix_(seen, seen)], lower=True)
+        result[:, columns] = towards[:, seen] @ cho_solve(factor, values[np.ix_(seen, columns)])
+    return result
+
+
+def _places(cells: CellMatrix) -> Numbers:
+    """Return the instances' places in units of `LENGTHS`, (n, 3)."""
+    logs = feature_set("log").matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+    return np.asarray(logs / np.array(LENGTHS))

@@ -18,47 +18,37 @@ most twice as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from colltune.domain import Collective, Configuration
-from colltune.models.cost_model import (
+from colltune.models.costs import blocks, trees
+from colltune.models.costs.network import (
     Coefficient,
     CostFunction,
-    CostTerm,
     Instances,
     Numbers,
     Parameters,
     Traffic,
-    merged,
-    term,
-    traffic_terms,
+    amounts,
+    messages,
 )
-from colltune.models.costs import alltoall, scatter_allgather, trees
-from colltune.models.costs.partners import ceil_log
+from colltune.models.costs.rounds import ceil_log
 
 
-def _chain(instances: Instances, _parameters: Parameters) -> list[CostTerm]:
-    return trees.pipeline(instances, {})
-
-
-def _whole_binary(instances: Instances, _parameters: Parameters) -> list[CostTerm]:
-    return trees.binary(instances, {})
-
-
-def _whole_binomial(instances: Instances, _parameters: Parameters) -> list[CostTerm]:
-    return trees.binomial(instances, {})
+def _unsegmented(cost: CostFunction) -> CostFunction:
+    return lambda instances, _parameters: cost(instances, {})
 
 
 _BROADCASTS: Mapping[str, CostFunction] = {
     "flat": trees.flat,
-    "chain": _chain,
+    "chain": _unsegmented(trees.pipeline),
     "pipeline": trees.pipeline,
-    "binary": _whole_binary,
-    "binomial": _whole_binomial,
-    "scatter_ring_allgather": scatter_allgather.scatter_ring_allgather,
+    "binary": _unsegmented(trees.binary),
+    "binomial": _unsegmented(trees.binomial),
+    "scatter_ring_allgather": blocks.scatter_ring_allgather,
 }
 
 
@@ -90,13 +80,12 @@ def cost_of(configuration: Configuration) -> tuple[str, CostFunction] | None:
 def _in_groups(outer: CostFunction, inner: CostFunction) -> CostFunction:
     """Return the cost of `outer` among the leaders and `inner` in the groups."""
 
-    def cost(instances: Instances, parameters: Parameters) -> list[CostTerm]:
+    def cost(instances: Instances, parameters: Parameters) -> Numbers:
         p = instances.nprocs
         asked = float(parameters.get("groups", 0))
         groups = np.clip(asked if asked else np.floor(np.sqrt(p) + 0.5), 1.0, p)
-        between = _named("between groups: ", outer(_leaders(instances, groups), parameters))
-        within = _named("in groups: ", inner(_group(instances, groups), parameters))
-        return [*between, *within]
+        between = outer(_leaders(instances, groups), parameters)
+        return between + inner(_group(instances, groups), parameters)
 
     return cost
 
@@ -114,36 +103,25 @@ def _group(instances: Instances, groups: Numbers) -> Instances:
     return replace(instances, nodes=nodes, ppn=np.where(nodes > 1, size / nodes, size))
 
 
-def _named(prefix: str, terms: Sequence[CostTerm]) -> list[CostTerm]:
-    return [replace(one, name=f"{prefix}{one.name}") for one in terms]
-
-
 def _allgather(*, doubling: bool) -> CostFunction:
-    def cost(instances: Instances, parameters: Parameters) -> list[CostTerm]:
+    def cost(instances: Instances, parameters: Parameters) -> Numbers:
         m = instances.msize_bytes
-        return [
-            term(instances, "own block into shared memory", Coefficient.COPY, m),
-            *_exchange(instances, parameters, instances.ppn * m, doubling=doubling),
-            *_distribution(instances, instances.nprocs * m),
-        ]
+        exchanged = _exchange(instances, parameters, instances.ppn * m, doubling=doubling)
+        return exchanged + _through_shared_memory(instances, m, instances.nprocs * m)
 
     return cost
 
 
 def _allreduce(*, doubling: bool) -> CostFunction:
-    def cost(instances: Instances, parameters: Parameters) -> list[CostTerm]:
+    def cost(instances: Instances, parameters: Parameters) -> Numbers:
         m, nodes, ppn = instances.msize_bytes, instances.nodes, instances.ppn
         share = m / nodes
-        ring = _exchange(instances, parameters, share, doubling=False)
         reduced = m * (ppn - 1) / ppn + share * (nodes - 1) / _leading(instances, parameters)
-        return merged(
-            [
-                term(instances, "own vector into shared memory", Coefficient.COPY, m),
-                term(instances, "arithmetic", Coefficient.REDUCTION, reduced),
-                *ring,
-                *_exchange(instances, parameters, share, doubling=doubling),
-                *_distribution(instances, m),
-            ]
+        return (
+            amounts(instances, {Coefficient.REDUCTION: reduced})
+            + _exchange(instances, parameters, share, doubling=False)
+            + _exchange(instances, parameters, share, doubling=doubling)
+            + _through_shared_memory(instances, m, m)
         )
 
     return cost
@@ -156,27 +134,24 @@ def _leading(instances: Instances, parameters: Parameters) -> Numbers:
 
 def _exchange(
     instances: Instances, parameters: Parameters, block: Numbers, *, doubling: bool
-) -> list[CostTerm]:
+) -> Numbers:
     """Return what leaders pay that exchange blocks of nodes, each leader its share of them."""
     leaders, nodes = _leading(instances, parameters), instances.nodes
     steps = ceil_log(nodes) if doubling else nodes - 1
-    traffic = Traffic(
-        inter_messages=steps, inter_bytes=(nodes - 1) * block / leaders, senders=leaders
-    )
-    return traffic_terms(instances, "exchange of leaders", traffic)
+    nbytes = (nodes - 1) * block / leaders
+    return messages(instances, Traffic(inter_messages=steps, inter_bytes=nbytes, senders=leaders))
 
 
-def _distribution(instances: Instances, nbytes: Numbers) -> list[CostTerm]:
-    """Return what each process pays to see that data are there, and to copy them."""
+def _through_shared_memory(
+    instances: Instances, copied_in: Numbers, copied_out: Numbers
+) -> Numbers:
+    """Return what each process pays to copy its data in, to see that all are there, and out."""
     waits = np.where(instances.ppn > 1, instances.nodes, 0.0)
-    return [
-        term(instances, "waits for shared memory", Coefficient.INTRA_LATENCY, waits),
-        term(instances, "copies out of shared memory", Coefficient.COPY, nbytes),
-    ]
+    copies = copied_in + copied_out
+    return amounts(instances, {Coefficient.INTRA_LATENCY: waits, Coefficient.COPY: copies})
 
 
-def _eager_pairwise(instances: Instances, parameters: Parameters) -> list[CostTerm]:
-    eager = instances.msize_bytes <= parameters.get("threshold", 32768)
-    at_once = [replace(t, amount=t.amount * eager) for t in alltoall.linear(instances, {})]
-    in_turn = [replace(t, amount=t.amount * ~eager) for t in alltoall.pairwise(instances, {})]
-    return [*at_once, *in_turn]
+def _eager_pairwise(instances: Instances, parameters: Parameters) -> Numbers:
+    eager = (instances.msize_bytes <= parameters.get("threshold", 32768))[:, None]
+    at_once, in_turn = blocks.spread_overlapping(instances, {}), blocks.spread(instances, {})
+    return np.where(eager, at_once, in_turn)

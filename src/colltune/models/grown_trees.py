@@ -1,4 +1,4 @@
-"""Grown trees of scikit-learn as the arrays of a numpy predictor."""
+"""Grown trees of scikit-learn as numpy arrays: of a forest, and of where configurations run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.tree import ExtraTreeRegressor
 
-from colltune.models.predictors.forest import STEP
-from colltune.models.predictors.lines import Nodes
+from colltune.features import feature_set
+from colltune.models.cells import CellMatrix
+from colltune.models.coverage import EVERYWHERE, FEATURES, Applicability, Coverage
+from colltune.models.predictors.forest import STEP, Nodes
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _CHILDREN = ("left", "right")
+_APPLICABILITY_TREES = 50
+_APPLICABILITY_MAX_FEATURES = 0.6
 
 
 class Tree(Protocol):
@@ -54,19 +59,11 @@ class Rounding:
 
 
 def leaves(leaf_of: Integers, regret: Numbers) -> tuple[Integers, NDArray[np.int32]]:
-    """Return what the leaves stand for.
+    """Return what the leaves stand for: rows (T, n) of a table (R, K) in `STEP`.
 
-    Parameters
-    ----------
-    leaf_of
-        Node that each of n instances ends in, for T trees, shape (T, n).
-    regret
-        Regrets, and anything else to be averaged, shape (n, K).
-
-    Returns
-    -------
-    Per instance and tree the row of the table for its leaf, shape (T, n), and the table, (R, K) in
-    `STEP`: the instances, and the means of those that share a leaf.
+    `leaf_of` (T, n) are the nodes that n instances end in, for T trees; `regret` (n, K) has the
+    regrets and anything else to be averaged. The table has the instances, and the means of those
+    that share a leaf.
     """
     n_trees, n = leaf_of.shape
     marks = np.random.default_rng(0).integers(0, 1 << 63, (n,), dtype=np.uint64)
@@ -124,3 +121,32 @@ def _rounded_down(thresholds: Numbers) -> NDArray[np.float32]:
     """Return the largest float32 up to each threshold: a float32 exceeds both or none."""
     nearest = thresholds.astype(np.float32)
     return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+
+
+def coverage(cells: CellMatrix) -> Coverage:
+    """Return what was measured of `cells` and where their configurations run."""
+    return Coverage.of(cells, _applicability(cells))
+
+
+def _applicability(cells: CellMatrix) -> Applicability:
+    """Return where the configurations of `cells` run, by where they have a time."""
+    ran = np.isfinite(cells.time_s)
+    columns = np.flatnonzero(~ran.all(axis=0))
+    if not len(columns):
+        return EVERYWHERE
+    features = feature_set(FEATURES).matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+    X32 = features.astype(np.float32)
+    shares_run = ran[:, columns].astype(np.float64)
+    trees = [
+        ExtraTreeRegressor(max_features=_APPLICABILITY_MAX_FEATURES, random_state=seed)
+        .fit(X32, shares_run)
+        .tree_
+        for seed in range(_APPLICABILITY_TREES)
+    ]
+    leaf_of = [np.flatnonzero(tree.children_left < 0) for tree in trees]
+    shares = [tree.value[at, :, 0] for tree, at in zip(trees, leaf_of, strict=True)]
+    table, rows = np.unique(
+        np.rint(255 * np.concatenate(shares)).astype(np.uint8), axis=0, return_inverse=True
+    )
+    row_of = np.split(rows.ravel(), np.cumsum([len(at) for at in leaf_of])[:-1])
+    return Applicability(nodes(trees, leaf_of, row_of, Rounding(X32, [])), table, columns)
