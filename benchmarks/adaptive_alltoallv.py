@@ -68,7 +68,7 @@ def configurations() -> tuple[str, ...]:
 
 def _launched(mpi: Installation, folder: Path) -> process.Outcome:
     variables = dict(os.environ) | mpi.launch_environment()
-    library = build.interposed_library(mpi.mpicc, mpi.compile_line)
+    library = build.interposed_library(mpi)
     program = folder / "exchange"
     compiler: Sequence[str | Path] = [mpi.mpicc, "-O2", "-std=c11", "-o", program, SOURCE, "-ldl"]
     process.check(process.run(compiler, timeout_s=60, env=variables), "compiling the exchange")

@@ -103,7 +103,7 @@ def _rounds(application: Application, folder: Path) -> Iterator[Round]:
     """Run the application with each side in turn; the first round warms up."""
     mpi = application.mpi
     environment = application.environment()
-    library = build.interposed_library(mpi.mpicc, mpi.compile_line, environment=environment)
+    library = build.interposed_library(mpi)
     preload = {PRELOAD: str(library)}
     recording = preload | {"COLLTUNE_PROFILE": str(folder / "profiles")}
     settings: list[Mapping[str, str]] = [{}, preload, recording]

@@ -56,7 +56,7 @@ def run() -> Figure:
         found = installation.find(library="openmpi")
     except ProgramError as error:
         sys.exit(f"han_tuning_vs_exhaustive: {error}")
-    build.native_benchmark(found.mpicc, found.compile_line, None, found.launch_environment())
+    build.native_benchmark(found)
     with (
         virtual_cluster(_NETWORK) as cluster,
         tempfile.TemporaryDirectory(prefix="colltune-") as folder,

@@ -64,9 +64,7 @@ class _Job:
                 env=dict(os.environ) | mpi.launch_environment(),
             )
             process.check(compiled, "compiling the benchmark")
-            library = interposed_library(
-                mpi.mpicc, mpi.compile_line, None, mpi.launch_environment()
-            )
+            library = interposed_library(mpi)
             calls: list[str | Path] = [
                 program,
                 self.collective,

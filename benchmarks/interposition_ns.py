@@ -34,9 +34,7 @@ def run() -> Figure:
     """
     mpi = installation.find(library="openmpi")
     variables = dict(os.environ) | mpi.launch_environment()
-    library = build.interposed_library(
-        mpi.mpicc, mpi.compile_line, environment=mpi.launch_environment()
-    )
+    library = build.interposed_library(mpi)
     measured = []
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "interposition"

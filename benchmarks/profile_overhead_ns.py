@@ -26,7 +26,7 @@ def run() -> Figure:
     """
     mpi = installation.find(None)
     environment = dict(os.environ) | mpi.launch_environment()
-    library = build.interposed_library(mpi.mpicc, mpi.compile_line, environment=environment)
+    library = build.interposed_library(mpi)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "profiled"
         compiler: list[str | Path] = [

@@ -29,9 +29,8 @@ def mpicc(entered: Path) -> Path:
     return program
 
 
-def _traced(mpicc: Path) -> Compile:
-    nowhere = Installation("openmpi", "5.0.11", mpicc, mpicc, mpicc, "")
-    return lambda cache: trace.build(nowhere, cache)
+def _with(mpicc: Path) -> Installation:
+    return Installation("openmpi", "5.0.11", mpicc, mpicc, mpicc, "")
 
 
 @pytest.fixture(params=["collbench", "canary", "libcolltune", "simbench", "tracer"])
@@ -42,11 +41,11 @@ def compiled(
     monkeypatch.setattr(trace, "unavailable", lambda: "")
     monkeypatch.setattr(trace, "_exported", lambda _libmpi: ["MPI_Bcast"])
     ways: dict[str, Compile] = {
-        "collbench": lambda cache: build.native_benchmark(mpicc, "", cache),
-        "canary": lambda cache: build.canary(mpicc, "", cache),
-        "libcolltune": lambda cache: build.interposed_library(mpicc, "", cache),
+        "collbench": lambda cache: build.native_benchmark(_with(mpicc), cache),
+        "canary": lambda cache: build.canary(_with(mpicc), cache),
+        "libcolltune": lambda cache: build.interposed_library(_with(mpicc), cache),
         "simbench": lambda cache: build.simulated_benchmark(mpicc, "", cache, own=True),
-        "tracer": _traced(mpicc),
+        "tracer": lambda cache: trace.build(_with(mpicc), cache),
     }
     return ways[request.param]
 
@@ -83,4 +82,4 @@ def test_a_failing_compiler_is_told(mpicc: Path, entered: Path) -> None:
     """With the program that was to be made, and what the compiler said."""
     mpicc.write_text("#!/bin/sh\necho no such flag >&2; exit 1\n")
     with pytest.raises(ProgramError, match=r"compiling canary .*(?s:.*)no such flag"):
-        build.canary(mpicc, "", entered / "cache")
+        build.canary(_with(mpicc), entered / "cache")

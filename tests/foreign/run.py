@@ -110,9 +110,7 @@ def _all(mpi: Installation, name: str) -> Iterator[tuple[str, Outcomes]]:
     """Yield the outcomes of each mode."""
     _say(f"{name}: building mpi4py where that is not done")
     tests = suite.built(mpi, CACHE)
-    library = build.interposed_library(
-        mpi.mpicc, mpi.compile_line, environment=mpi.launch_environment()
-    )
+    library = build.interposed_library(mpi)
     folder = tests.folder / "runs"
     folder.mkdir(exist_ok=True)
     for mode in modes(mpi, library, folder):

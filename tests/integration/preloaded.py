@@ -75,6 +75,5 @@ def prepared(library: str) -> Preloaded:
         found = installation.find(os.environ.get(VARIABLES[library]), library)
     except ProgramError as error:
         pytest.skip(str(error))
-    environment = found.launch_environment()
-    built = build.interposed_library(found.mpicc, found.compile_line, None, environment)
+    built = build.interposed_library(found)
     return Preloaded(found, built)

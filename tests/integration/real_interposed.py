@@ -71,9 +71,7 @@ def prepare(folder: Path) -> Interposed:
     """Return the MPI under test with the library for it, or skip the test with the reason."""
     try:
         found = installation.find(os.environ.get("COLLTUNE_TEST_MPI"))
-        library = build.interposed_library(
-            found.mpicc, found.compile_line, environment=found.launch_environment()
-        )
+        library = build.interposed_library(found)
     except ProgramError as error:
         pytest.skip(str(error))
     return Interposed(found, library, folder)

@@ -60,7 +60,7 @@ def _program(library: str, folder: Path) -> Program:
         mpi = installation.find(library=library)
     except ProgramError as error:
         pytest.skip(str(error))
-    made = interposed_library(mpi.mpicc, mpi.compile_line, None, mpi.launch_environment())
+    made = interposed_library(mpi)
     calls = folder / "hierarchical"
     compiled = process.run(
         [mpi.mpicc, "-O1", "-o", calls, HERE / "hierarchical.c", "-ldl", "-pthread"],

@@ -32,9 +32,7 @@ start bcast first
 
 def preloaded(found: Installation) -> Path:
     """Return libcolltune for an installation."""
-    return build.interposed_library(
-        found.mpicc, found.compile_line, environment=found.launch_environment()
-    )
+    return build.interposed_library(found)
 
 
 @pytest.fixture(scope="module")

@@ -50,9 +50,7 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def _mpich(folder: Path) -> Interposed:
     try:
         found = installation.find(os.environ.get("COLLTUNE_TEST_MPICH"), "mpich")
-        library = build.interposed_library(
-            found.mpicc, found.compile_line, environment=found.launch_environment()
-        )
+        library = build.interposed_library(found)
     except ProgramError as error:
         pytest.skip(str(error))
     return Interposed(found, library, folder)

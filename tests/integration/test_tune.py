@@ -98,7 +98,7 @@ def test_an_interrupted_run_keeps_what_it_measured(
     mpi: installation.Installation, tmp_path: Path
 ) -> None:
     """SIGTERM in the middle of measuring ends with status 130; the measurements are stored."""
-    build.native_benchmark(mpi.mpicc, mpi.compile_line)
+    build.native_benchmark(mpi)
     command = [COLLTUNE, "measure", "--out", str(tmp_path / "d"), "--budget", "60"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for _ in range(300):

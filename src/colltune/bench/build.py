@@ -12,6 +12,7 @@ from pathlib import Path
 from colltune import process
 from colltune.files import cache_folder
 from colltune.files.ownership import made_once
+from colltune.mpi.installation import Installation
 
 _KINDS = (".c", ".h")
 _C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
@@ -34,50 +35,29 @@ _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"
 _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
 
 
-def native_benchmark(
-    mpicc: Path,
-    identity: str,
-    cache: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Path:
-    """Return the compiled benchmark for the MPI whose compiler wrapper is `mpicc`."""
-    texts = _sources("colltune.bench") | _control_variables()
-    return _compiled("collbench", _PROGRAM, texts, mpicc, identity, cache, environment)
+def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
+    """Return the compiled benchmark, in the folder `cache` or the user's."""
+    return _for(
+        "collbench", _PROGRAM, _sources("colltune.bench") | _control_variables(), mpi, cache
+    )
 
 
-def canary(
-    mpicc: Path,
-    identity: str,
-    cache: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Path:
+def canary(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled canary, which shares its collectives with the benchmark."""
-    bench = resources.files("colltune.bench")
-    shared = [bench / "native" / name for name in ("collectives.c", "collectives.h")]
-    files = [resources.files("colltune.verify") / "native" / "canary.c", *shared]
-    texts = {file.name: file.read_bytes() for file in files}
-    return _compiled("canary", _PROGRAM, texts, mpicc, identity, cache, environment)
+    file = resources.files("colltune.verify") / "native" / "canary.c"
+    return _for("canary", _PROGRAM, {file.name: file.read_bytes()} | _collectives(), mpi, cache)
 
 
-def interposed_library(
-    mpicc: Path,
-    identity: str,
-    cache: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Path:
+def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled ``libcolltune``, to be preloaded in all processes of a job."""
-    texts = _sources("colltune.mpi.interposed")
-    return _compiled("libcolltune", _LIBRARY, texts, mpicc, identity, cache, environment)
+    return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.interposed"), mpi, cache)
 
 
 def simulated_benchmark(
     smpicc: Path, identity: str, cache: Path | None = None, *, own: bool
 ) -> Path:
     """Return the compiled benchmark for SimGrid's compiler wrapper `smpicc`."""
-    texts = _sources("colltune.bench.simulated")
-    shared = resources.files("colltune.bench") / "native"
-    for name in ("collectives.c", "collectives.h"):
-        texts[name] = (shared / name).read_bytes()
+    texts = _sources("colltune.bench.simulated") | _collectives()
     stand_ins = texts.pop("stand_ins.c")
     if own:
         texts |= _sources("colltune.mpi.interposed")
@@ -92,9 +72,25 @@ def _sources(package: str) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
 
 
+def _collectives() -> dict[str, bytes]:
+    folder = resources.files("colltune.bench") / "native"
+    return {name: (folder / name).read_bytes() for name in ("collectives.c", "collectives.h")}
+
+
 def _control_variables() -> dict[str, bytes]:
     folder = resources.files("colltune.mpi.interposed") / "native"
     return {name: (folder / name).read_bytes() for name in ("cvar.c", "cvar.h")}
+
+
+def _for(
+    name: str,
+    product: _Product,
+    texts: Mapping[str, bytes],
+    mpi: Installation,
+    cache: Path | None,
+) -> Path:
+    where = mpi.mpicc, mpi.compile_line
+    return _compiled(name, product, texts, *where, cache, mpi.launch_environment())
 
 
 def _compiled(

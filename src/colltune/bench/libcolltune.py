@@ -16,9 +16,7 @@ VARIABLE = "COLLTUNE_INTERPOSED"
 
 def compiled(found: Installation) -> Path:
     """Return libcolltune for an installed MPI, compiled at first use."""
-    return build.interposed_library(
-        found.mpicc, found.compile_line, None, found.launch_environment()
-    )
+    return build.interposed_library(found)
 
 
 def library_for(library: str, release: str, mpi: str | None = None) -> Path:

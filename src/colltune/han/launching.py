@@ -199,9 +199,7 @@ class TaskBench(InstalledMpi):
         text = plan_text(launched, wanted, settings, budget_s, owner)
         (folder / _PLAN_FILE).write_text(text, encoding="utf-8")
         started = time.monotonic()
-        program = build.native_benchmark(
-            self.mpi.mpicc, self.mpi.compile_line, self._cache, self.mpi.launch_environment()
-        )
+        program = build.native_benchmark(self.mpi, self._cache)
         words = (program, folder / _PLAN_FILE, folder / _RAW_FILE)
         command, environment = self.command(launched, words, {})
         outcome = process.run(

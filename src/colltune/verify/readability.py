@@ -73,12 +73,7 @@ def canary_of(request: Request) -> tuple[Canary, Installation]:
     """Return the canary, compiled for the MPI of the user's launcher."""
     check_line(request.words)
     installation = installation_of(request.words, request.mpi)
-    program = build.canary(
-        installation.mpicc,
-        installation.compile_line,
-        request.work,
-        installation.launch_environment(),
-    )
+    program = build.canary(installation, request.work)
     line = UserLine(request.words, dict(os.environ) | installation.root_allowance(), {})
     return Canary(line, program, request.limit_s), installation
 

@@ -116,12 +116,7 @@ def preloaded(user: Mapping[str, str], installation: Installation, cache: Path) 
     words = words_of(user.get(PRELOAD, ""))
     ours = [word for word in words if PurePath(word).name.startswith(FILE_STEM)]
     if not ours:
-        compiled = build.interposed_library(
-            installation.mpicc,
-            installation.compile_line,
-            cache,
-            installation.launch_environment(),
-        )
+        compiled = build.interposed_library(installation, cache)
         ours = [str(compiled)]
     return Preloaded(tuple(word for word in words if word not in ours), ours[0])
 

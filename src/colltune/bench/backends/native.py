@@ -105,21 +105,11 @@ class NativeBackend(InstalledMpi):
 
     def program(self) -> Path:
         """Return the compiled benchmark, compiling it if need be."""
-        return build.native_benchmark(
-            self.mpi.mpicc,
-            self.mpi.compile_line,
-            self._cache,
-            self.mpi.launch_environment(),
-        )
+        return build.native_benchmark(self.mpi, self._cache)
 
     def interposed(self) -> Path:
         """Return the compiled libcolltune, compiling it if need be."""
-        return build.interposed_library(
-            self.mpi.mpicc,
-            self.mpi.compile_line,
-            self._cache,
-            self.mpi.launch_environment(),
-        )
+        return build.interposed_library(self.mpi, self._cache)
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
