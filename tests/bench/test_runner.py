@@ -21,7 +21,7 @@ from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.journal import new_launch, salvage_all
-from colltune.bench.progress import Standing, cells_of
+from colltune.bench.progress import CampaignProgress, cells_of
 from colltune.bench.schedule import Cell
 from colltune.dataset import PerformanceDataset, append, read_parquet
 from colltune.dataset.parquet import read_provenance
@@ -445,7 +445,7 @@ class _Telling(ReplayBackend):
 def test_a_campaign_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Launch, phase, the cell under way, cells done of all, and the budget, are told."""
     monkeypatch.setattr(runner, "_TELL_S", 0.0)
-    told: list[Standing] = []
+    told: list[CampaignProgress] = []
     backend = _Telling(_recorded(), launch_s=0.0)
     runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1, within_s=20.0, progress=told.append)
     first, second, last = told[0], told[1], told[-1]
@@ -460,7 +460,7 @@ def test_a_campaign_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_backend_need_not_tell_its_visits(tmp_path: Path) -> None:
     """Then cells count as done when their launch is stored."""
-    told: list[Standing] = []
+    told: list[CampaignProgress] = []
     backend = ReplayBackend(_recorded(), launch_s=0.0)
     runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1, progress=told.append)
     assert {standing.now for standing in told} == {None}

@@ -11,7 +11,7 @@ from colltune.mpi.file_format import Rule
 from colltune.registry import Registry
 from colltune.verify import proving
 from colltune.verify.readability import Readability
-from colltune.verify.rule_status import Judgement, Proof, Status, Verdict
+from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus
 from tests.cli.conftest import Verb
 
 RULES = "1\n7\n1\n0 1\n0 6 0 0\n"
@@ -69,15 +69,15 @@ def test_a_wrong_budget_is_refused_first(colltune: Verb, rules: Path) -> None:
 
 
 def _proof(path: Path) -> Proof:
-    statuses = (Status.APPLIED, Status.APPLIED, Status.IGNORED)
+    statuses = (RuleStatus.APPLIED, RuleStatus.APPLIED, RuleStatus.IGNORED)
     chain = Configuration("openmpi", Collective.BCAST, "chain")
-    verdicts = tuple(
-        Verdict(Rule(k, "0 3 0 0", Collective.BCAST, chain), Judgement(status))
+    results = tuple(
+        RuleResult(Rule(k, "0 3 0 0", Collective.BCAST, chain), Assessment(status))
         for k, status in enumerate(statuses)
     )
     read = Readability(path, 8, ("n1",), {})
     return Proof(
-        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", verdicts
+        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", results
     )
 
 

@@ -30,7 +30,7 @@ from colltune.tune.job import Row
 from colltune.tune.pipeline import TuneResult
 from colltune.verify import proving
 from colltune.verify.readability import Readability
-from colltune.verify.rule_status import Judgement, Proof, Status, Verdict
+from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus
 from tests.dataset.profiles import profile_text, row
 from tests.han.samples import replace_measuring, write_tasks, write_whole
 from tests.models.test_confirmations import WON
@@ -109,9 +109,9 @@ def _proof(path: Path) -> Proof:
     chain = Configuration("openmpi", Collective.BCAST, "chain")
     rule = Rule(5, "0 3 0 0 # µ ×", Collective.BCAST, chain)
     read = Readability(path, 8, ("n1",), {})
-    verdicts = (Verdict(rule, Judgement(Status.APPLIED)),)
+    results = (RuleResult(rule, Assessment(RuleStatus.APPLIED)),)
     return Proof(
-        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", verdicts
+        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", results
     )
 
 

@@ -11,7 +11,7 @@ from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Ending
 from colltune.verify.observing import Observer
 from colltune.verify.probe_calls import Layout
-from colltune.verify.rule_status import Evidence, Judge, Judgement, Status
+from colltune.verify.rule_status import Assessment, Assessor, Evidence, RuleStatus
 from colltune.verify.settings import JobSettings
 from tests.verify.fake_format import FakeFile, FakeFormat, dead_rules
 
@@ -41,29 +41,29 @@ def _judged(
     ending: Ending = Ending.OK,
     observer: Observer = OBSERVER,
     activation: dict[str, str] | None = None,
-) -> Judgement:
+) -> Assessment:
     """Return what becomes of the first rule where all its calls run `ran` and end so."""
     given = parsed.activation() if activation is None else activation
     settings = JobSettings(user or {}, given, {})
     search = probe_calls.find(parsed, layout, given, settings.environment)
     seen = CallSeen(ending, "", (ran,) if ran else ())
     without = CallSeen(Ending.OK, "", (BINOMIAL,))
-    evidence = [Evidence(witness, seen, without) for witness in search.witnesses.get(0, ())]
-    judge = Judge(parsed, settings, observer, layout, search.complete, dead_rules(parsed))
-    return judge.judge(parsed.rules[0], evidence)[0]
+    evidence = [Evidence(probe, seen, without) for probe in search.probes.get(0, ())]
+    assess = Assessor(parsed, settings, observer, layout, search.complete, dead_rules(parsed))
+    return assess.assess(parsed.rules[0], evidence)[0]
 
 
 def test_what_the_rule_says_ran() -> None:
     """The algorithm and its segment size were seen: applied."""
-    assert _judged(PIPELINE) == Judgement(Status.APPLIED, "", "pipeline:segsize=4096")
+    assert _judged(PIPELINE) == Assessment(RuleStatus.APPLIED, "", "pipeline:segsize=4096")
 
 
 def test_another_segment_size_is_not_what_the_rule_says() -> None:
     """The right function with a wrong parameter is not enough."""
     other = PIPELINE._replace(words=(1024, 4, 0, 0, 0, 0))
-    judged = _judged(other)
-    assert judged.status is Status.OVERRIDDEN
-    assert "segsize=1024 in place of 4096" in judged.why
+    assessed = _judged(other)
+    assert assessed.status is RuleStatus.OVERRIDDEN
+    assert "segsize=1024 in place of 4096" in assessed.why
 
 
 def test_a_variable_of_the_user_is_named() -> None:
@@ -74,17 +74,17 @@ def test_a_variable_of_the_user_is_named() -> None:
         "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "0",
         "OMPI_MCA_coll_x": "1",
     }
-    judged = _judged(BINOMIAL, user=user)
-    assert judged.status is Status.OVERRIDDEN
-    assert judged.why.startswith(f"by {name}=6 (")
-    assert "OMPI_MCA_coll_x" not in judged.why
+    assessed = _judged(BINOMIAL, user=user)
+    assert assessed.status is RuleStatus.OVERRIDDEN
+    assert assessed.why.startswith(f"by {name}=6 (")
+    assert "OMPI_MCA_coll_x" not in assessed.why
 
 
 def test_something_unknown_is_told_as_such() -> None:
     """Where the settings explain nothing, what ran is told, and nobody is accused."""
-    judged = _judged(BINOMIAL)
-    assert judged == Judgement(
-        Status.OVERRIDDEN, "by something unknown: binomial:segsize=0 ran", "binomial:segsize=0"
+    assessed = _judged(BINOMIAL)
+    assert assessed == Assessment(
+        RuleStatus.OVERRIDDEN, "by something unknown: binomial:segsize=0 ran", "binomial:segsize=0"
     )
     unseen = _judged(None)
     assert "no function that can be traced ran" in unseen.why
@@ -101,10 +101,10 @@ def test_han_outranks_tuned_across_nodes() -> None:
             return activation
 
     parsed = Untold(**{f: getattr(FILE, f) for f in ("release", "source", "rules")})
-    judged = _judged(HAN, parsed=parsed, layout=TWO_NODES)
-    assert judged.status is Status.OVERRIDDEN
-    assert judged.why.startswith("by coll/han: ")
-    assert judged.ran == "coll/han bcast_intra"
+    assessed = _judged(HAN, parsed=parsed, layout=TWO_NODES)
+    assert assessed.status is RuleStatus.OVERRIDDEN
+    assert assessed.why.startswith("by coll/han: ")
+    assert assessed.ran == "coll/han bcast_intra"
 
 
 @pytest.mark.parametrize(
@@ -118,42 +118,42 @@ def test_han_outranks_tuned_across_nodes() -> None:
 )
 def test_a_call_that_breaks_is_harmful(ending: Ending, text: str) -> None:
     """Whatever goes wrong with the file and not without it is told, with the call."""
-    judged = _judged(PIPELINE, ending=ending)
-    assert judged.status is Status.HARMFUL
-    assert text in judged.why
-    assert judged.why.startswith("bcast of ")
+    assessed = _judged(PIPELINE, ending=ending)
+    assert assessed.status is RuleStatus.HARMFUL
+    assert text in assessed.why
+    assert assessed.why.startswith("bcast of ")
 
 
 def test_nothing_is_claimed_that_cannot_be_seen() -> None:
     """Without a tracer a rule that nothing speaks against is unobserved, with the reason."""
     blind = replace(OBSERVER, unavailable="no x86-64")
-    assert _judged(None, observer=blind) == Judgement(Status.UNOBSERVED, "no x86-64")
+    assert _judged(None, observer=blind) == Assessment(RuleStatus.UNOBSERVED, "no x86-64")
 
 
 def test_a_dropped_file_ignores_all_rules() -> None:
     """What the release drops is ignored for that reason, whatever ran."""
     dropped = replace(FILE, dropped="its first size is not 0")
-    judged = _judged(PIPELINE, parsed=dropped)
-    assert judged == Judgement(Status.IGNORED, "its first size is not 0")
+    assessed = _judged(PIPELINE, parsed=dropped)
+    assert assessed == Assessment(RuleStatus.IGNORED, "its first size is not 0")
 
 
 def test_a_larger_communicator_is_out_of_reach() -> None:
     """A rule for more processes than the job has says how many it needs."""
-    judged = _judged(None, parsed=replace(FILE, least=16))
-    assert judged.status is Status.UNREACHABLE
-    assert "takes a communicator of 16 processes" in judged.why
+    assessed = _judged(None, parsed=replace(FILE, least=16))
+    assert assessed.status is RuleStatus.UNREACHABLE
+    assert "takes a communicator of 16 processes" in assessed.why
 
 
 def test_a_dead_rule_is_ignored_for_the_reason_that_the_lint_gives() -> None:
     """What nothing reaches is no matter of the job's size."""
-    judged = _judged(None, parsed=_file("fake\nreduce dead\n"))
-    assert judged == Judgement(Status.IGNORED, "nothing reaches it")
+    assessed = _judged(None, parsed=_file("fake\nreduce dead\n"))
+    assert assessed == Assessment(RuleStatus.IGNORED, "nothing reaches it")
 
 
 def test_a_rule_that_leaves_the_decision_runs_what_runs_without_it() -> None:
     """The default is applied if the same function ran in the launch without the file."""
     parsed = _file("fake\nbcast default\n")
-    assert _judged(BINOMIAL, parsed=parsed).status is Status.APPLIED
-    judged = _judged(PIPELINE, parsed=parsed)
-    assert judged.status is Status.OVERRIDDEN
-    assert "which runs binomial" in judged.why
+    assert _judged(BINOMIAL, parsed=parsed).status is RuleStatus.APPLIED
+    assessed = _judged(PIPELINE, parsed=parsed)
+    assert assessed.status is RuleStatus.OVERRIDDEN
+    assert "which runs binomial" in assessed.why

@@ -8,8 +8,8 @@ import pytest
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.verify.alternating import Gain
-from colltune.verify.gains import Forced, Timed, judged
-from colltune.verify.rule_status import Status
+from colltune.verify.gains import Forced, Timed, assessed
+from colltune.verify.rule_status import RuleStatus
 
 SHAPE = Shape(1, 4)
 
@@ -21,20 +21,22 @@ def _gain(ratio: float, spread: float = 1.05) -> Gain:
 @pytest.mark.parametrize(
     ("file", "forced", "status"),
     [
-        (_gain(1.8), _gain(1.9), Status.APPLIED),
-        (_gain(0.5), _gain(0.45), Status.APPLIED),
-        (_gain(1.01), _gain(1.9), Status.IGNORED),
-        (_gain(1.35), _gain(1.9), Status.UNOBSERVED),
-        (_gain(1.1), _gain(1.1), Status.UNOBSERVED),
-        (_gain(1.9), _gain(1.9, spread=2.5), Status.UNOBSERVED),
-        (_gain(1.9), Gain(1.9, math.nan, math.nan, 4, 4), Status.UNOBSERVED),
+        (_gain(1.8), _gain(1.9), RuleStatus.APPLIED),
+        (_gain(0.5), _gain(0.45), RuleStatus.APPLIED),
+        (_gain(1.01), _gain(1.9), RuleStatus.IGNORED),
+        (_gain(1.35), _gain(1.9), RuleStatus.UNOBSERVED),
+        (_gain(1.1), _gain(1.1), RuleStatus.UNOBSERVED),
+        (_gain(1.9), _gain(1.9, spread=2.5), RuleStatus.UNOBSERVED),
+        (_gain(1.9), Gain(1.9, math.nan, math.nan, 4, 4), RuleStatus.UNOBSERVED),
     ],
 )
-def test_only_clear_differences_prove_something(file: Gain, forced: Gain, status: Status) -> None:
+def test_only_clear_differences_prove_something(
+    file: Gain, forced: Gain, status: RuleStatus
+) -> None:
     """Forcing must change the time clearly; then the file does so, too, or does not."""
-    judgement = judged(Timed(file, forced))
-    assert judgement.status is status
-    assert judgement.why
+    assessment = assessed(Timed(file, forced))
+    assert assessment.status is status
+    assert assessment.why
 
 
 def test_few_launches_force_many_rules() -> None:

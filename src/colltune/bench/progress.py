@@ -55,7 +55,7 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CampaignProgress:
     """What goes on in a campaign, and how far it is.
 
     ``what`` names the phase of launch number ``launch``, which runs on ``shape``; ``now`` is the
@@ -75,7 +75,7 @@ class Standing:
     ends_s: float
 
 
-Progress = Callable[[Standing], None]
+Progress = Callable[[CampaignProgress], None]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Terms:
     repeated_shapes: tuple[Shape, ...] = ()
 
 
-class Measured:
+class MeasuredCells:
     """The cells of a campaign with their repetitions so far, by a cell's index, in seconds.
 
     ``granted`` is the shape of every launch where smaller shapes are measured inside it, else

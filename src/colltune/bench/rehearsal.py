@@ -84,7 +84,7 @@ def rehearse(
     *,
     launch_s: float,
     seed: int = 0,
-    progress: Progress = lambda _standing: None,
+    progress: Progress = lambda _told: None,
 ) -> Rehearsal:
     """Go through `campaign` as its strategy would, if every cell took what `time_s` says."""
     check_globs(campaign, backend)

@@ -22,7 +22,7 @@ from colltune.bench.backends.protocol import (
 )
 from colltune.bench.campaign import Campaign, weighed
 from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
-from colltune.bench.progress import Measured, Progress, Standing, cells_of, check_globs
+from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
 from colltune.bench.schedule import Cell, Step, too_slow
 from colltune.bench.strategies import STRATEGIES, Strategy, Visit, Visited, WithSecondLaunch
 from colltune.bench.strategies.confirm import Confirm, judged
@@ -76,7 +76,7 @@ def run_campaign(
     seed: int | None = None,
     resume: bool = True,
     within_s: float | None = None,
-    progress: Progress = lambda _standing: None,
+    progress: Progress = lambda _told: None,
 ) -> CampaignReport:
     """Measure the campaign's cells into the folder `dataset` within ``campaign.budget_s`` seconds.
 
@@ -126,7 +126,7 @@ class CampaignRun:
         dataset: Path | None,
         log: Journal,
         rng: random.Random,
-        progress: Progress = lambda _standing: None,
+        progress: Progress = lambda _told: None,
     ) -> None:
         self.campaign, self.backend, self.dataset = campaign, backend, dataset
         self.log, self.rng, self.progress = log, rng, progress
@@ -140,7 +140,7 @@ class CampaignRun:
         subshapes = campaign.subshapes and backend.measures_subshapes and len(shapes) > 1
         cells = [cell for shape in shapes for cell in cells_of(campaign, backend, shape)]
         self.n_groups = len(backend.together(cells))
-        self.measured = Measured(
+        self.measured = MeasuredCells(
             tuple(cells),
             granted=campaign.largest if subshapes else None,
             history=list(log.visits),
@@ -309,7 +309,7 @@ class CampaignRun:
         spent_s = self._told_s = self.spent_s()
         n_cells = len(self.measured.cells)
         self.progress(
-            Standing(
+            CampaignProgress(
                 what=what,
                 shape=plan.shape,
                 launch=self.report.launches + 1,

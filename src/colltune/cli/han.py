@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
     from colltune.han.choosing import JobSetup, Pick
     from colltune.han.comparing import Compared, Exhaustive
-    from colltune.han.measuring import Standing
+    from colltune.han.measuring import TaskProgress
     from colltune.han.space import Inputs, Space
     from colltune.han.tasks_file import TaskTimes
     from colltune.mpi.installation import Installation
@@ -266,9 +266,9 @@ def _placed(found: Installation, hostfile: Path | None) -> Launcher | None:
     return None if hostfile is None else Placed(launcher_of(found), hostfile=hostfile)
 
 
-def _shows(phase: Callable[[str], None]) -> Callable[[Standing], None]:
-    def shows(standing: Standing) -> None:
-        phase(f"timing tasks: {standing.done} of {standing.series} series")
+def _shows(phase: Callable[[str], None]) -> Callable[[TaskProgress], None]:
+    def shows(progress: TaskProgress) -> None:
+        phase(f"timing tasks: {progress.done} of {progress.series} series")
 
     return shows
 

@@ -29,7 +29,7 @@ from colltune.errors import DataError
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
     from colltune.bench.campaign import Campaign
-    from colltune.bench.progress import Standing
+    from colltune.bench.progress import CampaignProgress
     from colltune.bench.rehearsal import Rehearsal
     from colltune.bench.schedule import Cell
     from colltune.bench.strategies.curves import Curve
@@ -98,7 +98,7 @@ def plan(
         basis, time_s = _runtimes(data, planned, chosen)
         shown.phase("rehearsing", "s of the budget")
 
-        def tell(standing: Standing) -> None:
+        def tell(standing: CampaignProgress) -> None:
             now = f"launch {standing.launch} on {standing.shape} ({standing.what})"
             shown.count(round(standing.spent_s), round(standing.budget_s), now)
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from colltune.cli.console import bytes_text
 
 if TYPE_CHECKING:
-    from colltune.bench.progress import Standing
+    from colltune.bench.progress import CampaignProgress
     from colltune.bench.schedule import Cell
     from colltune.cli.console import Progress
 
 
-def shows(shown: Progress) -> Callable[[Standing], None]:
+def shows(shown: Progress) -> Callable[[CampaignProgress], None]:
     """Return what tells `shown` how far a campaign is."""
 
-    def tell(standing: Standing) -> None:
+    def tell(standing: CampaignProgress) -> None:
         if shown.view.title != "measuring":
             shown.phase("measuring")
         shown.spend(
@@ -30,13 +30,13 @@ def shows(shown: Progress) -> Callable[[Standing], None]:
     return tell
 
 
-def cells_done(standing: Standing) -> tuple[str, ...]:
+def cells_done(standing: CampaignProgress) -> tuple[str, ...]:
     """Return how many cells are done of all, in two ways, the longer first."""
     done = f"{standing.measured}/{standing.cells}"
     return f"{done} cells", done
 
 
-def under_way(standing: Standing) -> str:
+def under_way(standing: CampaignProgress) -> str:
     """Return what is measured now: ``bcast chain:fanout=4, 64 KiB on 4x32 (launch 2, survey)``."""
     where = f"launch {standing.launch}, {standing.what}"
     if standing.now is None:

@@ -21,7 +21,7 @@ from colltune.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from colltune.bench.progress import Standing
+    from colltune.bench.progress import CampaignProgress
     from colltune.cli.console import Progress
     from colltune.models.confirmations import Confirmation
     from colltune.tune.job import Row
@@ -100,7 +100,7 @@ def _teller(shown: Progress, settings: Settings) -> Tell:
     """Return what tells `shown` which stage goes on, and what is spent of the budget of it all."""
     from colltune.cli.standing import cells_done, under_way
 
-    def tell(stage: str, now: Standing | str) -> None:
+    def tell(stage: str, now: CampaignProgress | str) -> None:
         if shown.view.title != stage:
             shown.phase(stage)
         facts: tuple[str, ...] = ()

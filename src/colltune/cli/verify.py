@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colltune.registry import Registry
     from colltune.verify.alternating import Gain
     from colltune.verify.readability import Readability
-    from colltune.verify.rule_status import Proof, Verdict
+    from colltune.verify.rule_status import Proof, RuleResult
 
 _NO_VERDICT = "nothing is proved"
 
@@ -176,12 +176,12 @@ def _show(proof: Proof, *, as_json: bool) -> None:
     show(f"{proof.readability.path} ({proof.format}): {library}, {nprocs} processes on {on}")
     if proof.dropped:
         show(f"the release ignores the file as a whole: {proof.dropped}")
-    if proof.verdicts:
+    if proof.results:
         show()
-        shown = [verdict for verdict in proof.verdicts if not _tells_nothing(verdict)]
-        show(columns(_HEADER, [_row(verdict) for verdict in shown]))
-        if len(shown) < len(proof.verdicts):
-            left = len(proof.verdicts) - len(shown)
+        shown = [result for result in proof.results if not _tells_nothing(result)]
+        show(columns(_HEADER, [_row(result) for result in shown]))
+        if len(shown) < len(proof.results):
+            left = len(proof.results) - len(shown)
             show(f"not shown: {left} rules that leave the decision to the library")
         show()
     for note in proof.notes:
@@ -189,44 +189,44 @@ def _show(proof: Proof, *, as_json: bool) -> None:
     show(_summary(proof))
 
 
-def _tells_nothing(verdict: Verdict) -> bool:
+def _tells_nothing(result: RuleResult) -> bool:
     """Tell whether a rule leaves the decision to the library, and nothing was seen of it."""
-    configuration = verdict.rule.configuration
-    unseen = verdict.judgement.status in ("unreachable", "unobserved")
+    configuration = result.rule.configuration
+    unseen = result.assessment.status in ("unreachable", "unobserved")
     return unseen and configuration is not None and configuration.is_default
 
 
 _HEADER = ("line", "rule", "status", "seen as", "speed-up", "95 % interval", "why")
 
 
-def _row(verdict: Verdict) -> tuple[str, ...]:
-    rule, judgement = verdict.rule, verdict.judgement
+def _row(result: RuleResult) -> tuple[str, ...]:
+    rule, assessment = result.rule, result.assessment
     text = printable(" ".join(rule.text.split()))
     if len(text) > _LONGEST_TEXT:
         text = f"…{text[1 - _LONGEST_TEXT :]}"
-    ratio, interval = _gain_text(verdict.gain)
-    why = printable(judgement.why.strip().replace("\n", " | "))
-    if verdict.is_regression:
+    ratio, interval = _gain_text(result.gain)
+    why = printable(assessment.why.strip().replace("\n", " | "))
+    if result.is_regression:
         why = "; ".join(filter(None, ["slower than the default", why]))
     return (
         str(rule.line),
         f"{rule.collective}: {text}",
-        marked(judgement.status, _MARKS.get(judgement.status)),
-        _call_text(verdict),
+        marked(assessment.status, _MARKS.get(assessment.status)),
+        _call_text(result),
         ratio,
         interval,
         why,
     )
 
 
-def _call_text(verdict: Verdict) -> str:
-    call = verdict.call
+def _call_text(result: RuleResult) -> str:
+    call = result.call
     if call is None:
         return ""
     on = "1 node" if call.nodes == 1 else f"{call.nodes} nodes"
     where = f"{bytes_text(call.msize_bytes)} B, {call.comm_size} on {on}"
     where = where.replace("iB B", "iB")
-    ran = verdict.judgement.ran
+    ran = result.assessment.ran
     return f"{ran} ({where})" if ran else where
 
 
@@ -239,11 +239,11 @@ def _gain_text(gain: Gain | None) -> tuple[str, str]:
 
 
 def _summary(proof: Proof) -> str:
-    from colltune.verify.rule_status import Status
+    from colltune.verify.rule_status import RuleStatus
 
-    counts = [f"{proof.count(status)} {status}" for status in Status if proof.count(status)]
+    counts = [f"{proof.count(status)} {status}" for status in RuleStatus if proof.count(status)]
     told = ", ".join(counts) or "no rules"
-    slower = sum(verdict.is_regression for verdict in proof.verdicts)
+    slower = sum(result.is_regression for result in proof.results)
     if slower:
         told += f"; {slower} slower than the default with certainty"
     passed = painted("passed", Mark.GOOD)
@@ -251,7 +251,7 @@ def _summary(proof: Proof) -> str:
 
 
 def _json(proof: Proof) -> dict[str, Any]:
-    from colltune.verify.rule_status import Status
+    from colltune.verify.rule_status import RuleStatus
 
     settings = proof.settings
     return {
@@ -264,9 +264,9 @@ def _json(proof: Proof) -> dict[str, Any]:
         "activation": dict(settings.activation) if settings else {},
         "user_settings": {n: settings.user[n] for n in settings.against()} if settings else {},
         "dropped": proof.dropped or None,
-        "counts": {str(status): proof.count(status) for status in Status},
-        "regressions": sum(verdict.is_regression for verdict in proof.verdicts),
-        "rules": [_rule_json(verdict) for verdict in proof.verdicts],
+        "counts": {str(status): proof.count(status) for status in RuleStatus},
+        "regressions": sum(result.is_regression for result in proof.results),
+        "rules": [_rule_json(result) for result in proof.results],
         "notes": list(proof.notes),
     }
 
@@ -274,12 +274,12 @@ def _json(proof: Proof) -> dict[str, Any]:
 def _for_registry(proof: Proof) -> dict[str, Any]:
     """Return what a registry keeps of a proof: how many rules of each collective became what."""
     from colltune.mpi.formats import FORMATS
-    from colltune.verify.rule_status import Status
+    from colltune.verify.rule_status import RuleStatus
 
     collectives: dict[str, dict[str, int]] = {}
-    for verdict in proof.verdicts:
-        counts = collectives.setdefault(verdict.rule.collective.value, dict.fromkeys(Status, 0))
-        counts[verdict.judgement.status] += 1
+    for result in proof.results:
+        counts = collectives.setdefault(result.rule.collective.value, dict.fromkeys(RuleStatus, 0))
+        counts[result.assessment.status] += 1
     known = FORMATS.get(proof.format)
     return {
         "passed": proof.passed,
@@ -289,7 +289,7 @@ def _for_registry(proof: Proof) -> dict[str, Any]:
         "release": proof.release or None,
         "nodes": len(proof.nodes),
         "processes": sum(n for _, n in proof.nodes),
-        "regressions": sum(verdict.is_regression for verdict in proof.verdicts),
+        "regressions": sum(result.is_regression for result in proof.results),
         "collectives": collectives,
     }
 
@@ -304,17 +304,17 @@ def _readability_json(found: Readability) -> dict[str, Any]:
     }
 
 
-def _rule_json(verdict: Verdict) -> dict[str, Any]:
-    rule, call, gain = verdict.rule, verdict.call, verdict.gain
+def _rule_json(result: RuleResult) -> dict[str, Any]:
+    rule, call, gain = result.rule, result.call, result.gain
     return {
         "line": rule.line,
         "text": rule.text,
         "collective": str(rule.collective),
         "configuration": rule.configuration.id if rule.configuration else None,
-        "status": str(verdict.judgement.status),
-        "why": verdict.judgement.why,
-        "ran": verdict.judgement.ran or None,
-        "default_ran": verdict.default_ran or None,
+        "status": str(result.assessment.status),
+        "why": result.assessment.why,
+        "ran": result.assessment.ran or None,
+        "default_ran": result.default_ran or None,
         "call": None
         if call is None
         else {
@@ -330,5 +330,5 @@ def _rule_json(verdict: Verdict) -> dict[str, Any]:
             "upper": None if math.isnan(gain.upper) else gain.upper,
             "pairs": gain.pairs,
         },
-        "regression": verdict.is_regression,
+        "regression": result.is_regression,
     }

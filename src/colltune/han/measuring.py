@@ -33,7 +33,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TaskProgress:
     """How far measuring is: series done of those known to be needed, seconds of the budget."""
 
     done: int
@@ -42,7 +42,7 @@ class Standing:
     budget_s: float
 
 
-Progress = Callable[[Standing], None]
+Progress = Callable[[TaskProgress], None]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Work:
         done = known - len(open_)
 
         def tell(ended: int, _: float) -> None:
-            self._progress(Standing(done + ended, known, self.spent_s, self._budget_s))
+            self._progress(TaskProgress(done + ended, known, self.spent_s, self._budget_s))
 
         launched = self._request.inputs.launched
         result = self._bench.run(launched, open_, left_s, self._folder, tell)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from colltune import process
 from colltune.bench.backends import NativeBackend
-from colltune.bench.progress import Standing
+from colltune.bench.progress import CampaignProgress
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import DecisionTable
@@ -51,7 +51,7 @@ _WATCH_SHARE = 1 / 4
 _PICTURE_SHARE = 1 / 4
 _ALTERNATING = "the default and what was selected, in turns"
 _DOUBTFUL = 1.0
-Tell = Callable[[str, Standing | str], None]
+Tell = Callable[[str, CampaignProgress | str], None]
 """Is told which stage goes on, and how far its campaign is or what is under way."""
 
 

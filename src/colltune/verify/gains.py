@@ -21,7 +21,7 @@ from colltune.mpi.installation import Installation
 from colltune.mpi.interposed.beside import beside
 from colltune.verify.alternating import Gain, Rounds, Turns
 from colltune.verify.probe_calls import Layout
-from colltune.verify.rule_status import Evidence, Judgement, Status
+from colltune.verify.rule_status import Assessment, Evidence, RuleStatus
 from colltune.verify.user_line import UserLine
 
 _MOST_SIDES = 3
@@ -83,23 +83,23 @@ class Forced:
         return cls(tuple(environments), side_of)
 
 
-def judged(timed: Timed) -> Judgement:
+def assessed(timed: Timed) -> Assessment:
     """Return what the runtimes of one call prove of its rule."""
     file, forced = timed.default_to_file, timed.default_to_forced
     told = f"with the file it takes {1 / file.ratio:.2f} of the default's time, forced"
     told += f" {1 / forced.ratio:.2f}"
     if math.isnan(forced.lower) or math.isnan(file.lower):
-        return Judgement(Status.UNOBSERVED, f"{_UNSEEN}, and timing it takes more launches")
+        return Assessment(RuleStatus.UNOBSERVED, f"{_UNSEEN}, and timing it takes more launches")
     if not _differs(forced):
-        return Judgement(
-            Status.UNOBSERVED, f"{_UNSEEN}, and forcing it changes the time too little"
+        return Assessment(
+            RuleStatus.UNOBSERVED, f"{_UNSEEN}, and forcing it changes the time too little"
         )
     apart = abs(math.log(file.ratio / forced.ratio)) / abs(math.log(forced.ratio))
     if apart <= _SAME_PART and _is_certain(file):
-        return Judgement(Status.APPLIED, f"by timing: {told}")
+        return Assessment(RuleStatus.APPLIED, f"by timing: {told}")
     if apart >= 1 - _SAME_PART and not _is_certain(file):
-        return Judgement(Status.IGNORED, f"by timing: {told}")
-    return Judgement(Status.UNOBSERVED, f"{_UNSEEN}, and its time proves nothing: {told}")
+        return Assessment(RuleStatus.IGNORED, f"by timing: {told}")
+    return Assessment(RuleStatus.UNOBSERVED, f"{_UNSEEN}, and its time proves nothing: {told}")
 
 
 def _differs(gain: Gain) -> bool:
@@ -138,11 +138,11 @@ class Measuring:
 
     def instance_of(self, evidence: Evidence) -> Instance | None:
         """Return what would be measured for a call; None if the benchmark cannot form it."""
-        witness = evidence.witness
-        shape = self.layout.shape_of(witness.communicator)
+        probe = evidence.probe
+        shape = self.layout.shape_of(probe.communicator)
         if shape is None:
             return None
-        return Instance(witness.call.collective, shape, witness.call.msize_bytes)
+        return Instance(probe.call.collective, shape, probe.call.msize_bytes)
 
     def measure(
         self,

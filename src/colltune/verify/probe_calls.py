@@ -98,7 +98,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Witness:
+class ProbeCall:
     """A call that a rule should decide.
 
     ``planned`` is what the file alone would have run, ``expected`` what the release is to run
@@ -124,9 +124,9 @@ class Witness:
 
 @dataclass(frozen=True)
 class Search:
-    """What was found: witnesses by the number of their rule; whether all was looked through."""
+    """What was found: probes by the number of their rule; whether all was looked through."""
 
-    witnesses: Mapping[int, tuple[Witness, ...]]
+    probes: Mapping[int, tuple[ProbeCall, ...]]
     complete: bool
 
 
@@ -136,38 +136,38 @@ def find(
     activation: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Search:
-    """Return witnesses for the rules of `parsed`, those on the largest communicators first."""
+    """Return probes for the rules of `parsed`, those on the largest communicators first."""
     ends = time.monotonic() + _SEARCH_S
     numbers: dict[Rule, list[int]] = defaultdict(list)
     for number, rule in enumerate(parsed.rules):
         numbers[rule].append(number)
     found: dict[int, _Places] = defaultdict(dict)
     for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
-        for witness, rule in _decided(parsed, layout, collective, (activation, environment)):
+        for probe, rule in _decided(parsed, layout, collective, (activation, environment)):
             for number in numbers.get(rule, ()):
-                _keep(found[number], witness)
+                _keep(found[number], probe)
             if time.monotonic() > ends:
                 return Search(_ordered(found), complete=False)
     return Search(_ordered(found), complete=True)
 
 
-_Places = dict[tuple[Communicator, bool], list[Witness]]
+_Places = dict[tuple[Communicator, bool], list[ProbeCall]]
 
 
-def _keep(places: _Places, witness: Witness) -> None:
-    where = witness.communicator, witness.is_inner
+def _keep(places: _Places, probe: ProbeCall) -> None:
+    where = probe.communicator, probe.is_inner
     if where not in places and len(places) >= _COMMUNICATORS_PER_RULE:
         return
     kept = places.setdefault(where, [])
     if len(kept) < _PER_COMMUNICATOR:
-        kept.append(witness)
+        kept.append(probe)
     else:
-        kept[-1] = witness  # the ends of the range tell most
+        kept[-1] = probe  # the ends of the range tell most
 
 
-def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[Witness, ...]]:
+def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[ProbeCall, ...]]:
     return {
-        number: tuple(witness for kept in places.values() for witness in kept)
+        number: tuple(probe for kept in places.values() for probe in kept)
         for number, places in found.items()
     }
 
@@ -177,17 +177,17 @@ def _decided(
     layout: Layout,
     collective: Collective,
     environments: tuple[Mapping[str, str], Mapping[str, str]],
-) -> Iterator[tuple[Witness, Rule]]:
+) -> Iterator[tuple[ProbeCall, Rule]]:
     told = parsed.comm_sizes(collective)
     for communicator in layout.communicators({*told, *(size - 1 for size in told)}):
         for msize_bytes in _msizes(parsed, collective, communicator):
             call = call_on(communicator, collective, msize_bytes)
             planned, expected = (parsed.decide(call, variables) for variables in environments)
-            witness = Witness(communicator, call, planned, expected, communicator.size)
+            probe = ProbeCall(communicator, call, planned, expected, communicator.size)
             if planned.rule is not None:
-                yield witness, planned.rule
+                yield probe, planned.rule
             for size, rule in _inner_rules(planned):
-                yield replace(witness, size=size, is_inner=True), rule
+                yield replace(probe, size=size, is_inner=True), rule
 
 
 def call_on(communicator: Communicator, collective: Collective, msize_bytes: int) -> Call:

@@ -18,7 +18,7 @@ from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
 from colltune.verify.gains import Forced, Gains, Measuring
 from colltune.verify.observing import TALKATIVE, Observer, said
-from colltune.verify.probe_calls import Layout, Witness
+from colltune.verify.probe_calls import Layout, ProbeCall
 from colltune.verify.readability import (
     Readability,
     Request,
@@ -26,14 +26,21 @@ from colltune.verify.readability import (
     companions,
     readability,
 )
-from colltune.verify.rule_status import Evidence, Judge, Judgement, Proof, Status, Verdict
+from colltune.verify.rule_status import (
+    Assessment,
+    Assessor,
+    Evidence,
+    Proof,
+    RuleResult,
+    RuleStatus,
+)
 from colltune.verify.settings import JobSettings, gathered, with_others
 from colltune.verify.user_line import Preloaded, preloaded, reaches, without_preload
 
 # parameters that Open MPI shows at the start are the only trace of its parameter files
 _SHOW = {"openmpi": {"OMPI_MCA_mpi_show_mca_params": "all"}}
 _UNTRACED = "which algorithm ran cannot be seen in this library"
-_MEASURED = (Status.APPLIED, Status.UNOBSERVED)
+_MEASURED = (RuleStatus.APPLIED, RuleStatus.UNOBSERVED)
 Progress = Callable[[str, float], None]
 
 
@@ -90,12 +97,12 @@ class _Proving:
         settings = self._settings(kind, release, job, layout)
         findings = kind.lint(parsed)
         parsed = with_others(parsed, settings.environment, settings.activation)
-        verdicts = self._verdicts(parsed, findings, layout, settings)
+        results = self._results(parsed, findings, layout, settings)
         return replace(
             proof,
             settings=settings,
             dropped=parsed.dropped,
-            verdicts=verdicts,
+            results=results,
             notes=tuple(self.notes),
         )
 
@@ -148,38 +155,40 @@ class _Proving:
         self.canary = replace(self.canary, line=replace(line, left_out=left_out))
         return JobSettings(user, activation, origins)
 
-    def _verdicts(
+    def _results(
         self,
         parsed: ParsedFile,
         findings: tuple[Finding, ...],
         layout: Layout,
         settings: JobSettings,
-    ) -> tuple[Verdict, ...]:
+    ) -> tuple[RuleResult, ...]:
         if parsed.dropped:
-            why = Judgement(Status.IGNORED, f"the whole file is dropped: {parsed.dropped}")
-            return tuple(Verdict(rule, why) for rule in parsed.rules)
+            why = Assessment(RuleStatus.IGNORED, f"the whole file is dropped: {parsed.dropped}")
+            return tuple(RuleResult(rule, why) for rule in parsed.rules)
         search = probe_calls.find(parsed, layout, settings.activation, settings.environment)
-        seen = self._watch(parsed, search.witnesses, settings)
-        judge = Judge(parsed, settings, seen.observer, layout, search.complete, findings)
-        judged = []
+        seen = self._watch(parsed, search.probes, settings)
+        assess = Assessor(parsed, settings, seen.observer, layout, search.complete, findings)
+        assessed = []
         for number, rule in enumerate(parsed.rules):
-            evidence = [seen.of(witness) for witness in search.witnesses.get(number, ())]
-            judgement, best = judge.judge(rule, evidence)
-            judged.append((Verdict(rule, seen.spoilt or judgement if best else judgement), best))
-        return self._measured(judged, seen, layout, settings)
+            evidence = [seen.of(probe) for probe in search.probes.get(number, ())]
+            assessment, best = assess.assess(rule, evidence)
+            assessed.append(
+                (RuleResult(rule, seen.spoilt or assessment if best else assessment), best)
+            )
+        return self._measured(assessed, seen, layout, settings)
 
     def _watch(
         self,
         parsed: ParsedFile,
-        found: Mapping[int, tuple[Witness, ...]],
+        found: Mapping[int, tuple[ProbeCall, ...]],
         settings: JobSettings,
     ) -> _Seen:
         """Have the calls made with and without the file; those known to break are left alone."""
         calls = [
-            witness.canary
+            probe.canary
             for of_rule in found.values()
-            for witness in of_rule
-            if not (witness.planned.ends_program or witness.expected.ends_program)
+            for probe in of_rule
+            if not (probe.planned.ends_program or probe.expected.ends_program)
         ]
         tracer, observer = self._observer(parsed)
         self._tell("calling with the file")
@@ -215,29 +224,29 @@ class _Proving:
 
     def _measured(
         self,
-        judged: Sequence[tuple[Verdict, Evidence | None]],
+        assessed: Sequence[tuple[RuleResult, Evidence | None]],
         seen: _Seen,
         layout: Layout,
         settings: JobSettings,
-    ) -> tuple[Verdict, ...]:
+    ) -> tuple[RuleResult, ...]:
         line = self.canary.line
         measuring = Measuring(self.installation, line, layout, self.request.work, self.launch_s)
         instances = [
-            measuring.instance_of(best) if best and _is_worth(verdict, best, seen) else None
-            for verdict, best in judged
+            measuring.instance_of(best) if best and _is_worth(result, best, seen) else None
+            for result, best in assessed
         ]
         wanted = [
-            (instance, best.witness.planned.configuration)
-            for (verdict, best), instance in zip(judged, instances, strict=True)
-            if best and instance and verdict.judgement.status is Status.UNOBSERVED
+            (instance, best.probe.planned.configuration)
+            for (result, best), instance in zip(assessed, instances, strict=True)
+            if best and instance and result.assessment.status is RuleStatus.UNOBSERVED
         ]
         observer = seen.observer
         forced = Forced.of(observer.library, observer.release, wanted)
         gains = self._gains(measuring, [i for i in instances if i is not None], forced, settings)
         self.notes += gains.notes
         return tuple(
-            _completed(verdict, best, instance, seen, gains)
-            for (verdict, best), instance in zip(judged, instances, strict=True)
+            _completed(result, best, instance, seen, gains)
+            for (result, best), instance in zip(assessed, instances, strict=True)
         )
 
     def _gains(
@@ -275,40 +284,40 @@ class _Seen:
     with_file: Executed
     without: Executed
     observer: Observer
-    spoilt: Judgement | None
+    spoilt: Assessment | None
 
-    def of(self, witness: Witness) -> Evidence:
-        call = witness.canary
+    def of(self, probe: ProbeCall) -> Evidence:
+        call = probe.canary
         unmade = CallSeen(Ending.NOT_RUN)
         without = self.without.calls.get(call, unmade)
         known = without if without.ending is not Ending.NOT_RUN else None
-        return Evidence(witness, self.with_file.calls.get(call, unmade), known)
+        return Evidence(probe, self.with_file.calls.get(call, unmade), known)
 
 
 def _completed(
-    verdict: Verdict,
+    result: RuleResult,
     best: Evidence | None,
     instance: Instance | None,
     seen: _Seen,
     gains: Gains,
-) -> Verdict:
-    """Return the verdict with the call that shows it and what was measured of it."""
+) -> RuleResult:
+    """Return the result with the call that shows it and what was measured of it."""
     if best is None:
-        return verdict
+        return result
     without = seen.observer.name(best.without) if best.without else ""
-    told = replace(verdict, call=best.witness.canary, default_ran=without)
+    told = replace(result, call=best.probe.canary, default_ran=without)
     if instance is None:
         return told
-    if verdict.judgement.status is Status.UNOBSERVED and instance in gains.timed:
-        told = replace(told, judgement=gaining.judged(gains.timed[instance]))
+    if result.assessment.status is RuleStatus.UNOBSERVED and instance in gains.timed:
+        told = replace(told, assessment=gaining.assessed(gains.timed[instance]))
     slower = instance in gains.regressions
     return replace(told, gain=gains.gains.get(instance), is_regression=slower)
 
 
-def _spoilt(executed: Executed, settings: JobSettings) -> Judgement | None:
+def _spoilt(executed: Executed, settings: JobSettings) -> Assessment | None:
     """Return what keeps the file as a whole from deciding anything; None if nothing does."""
     if executed.broken:
-        return Judgement(Status.HARMFUL, f"with the file {executed.broken}")
+        return Assessment(RuleStatus.HARMFUL, f"with the file {executed.broken}")
     if executed.first is None:
         return None
     told = executed.first.settings
@@ -316,17 +325,17 @@ def _spoilt(executed: Executed, settings: JobSettings) -> Judgement | None:
         wanted, got = settings.environment[name], told.get(name)
         if got is None:
             why = f"{name} does not reach the processes: the launcher does not hand it on"
-            return Judgement(Status.IGNORED, f"not activated: {why}")
+            return Assessment(RuleStatus.IGNORED, f"not activated: {why}")
         arrives = reaches(wanted, got) if name == PRELOAD else got == wanted
         if not arrives:
-            return Judgement(Status.OVERRIDDEN, f"by {name}={got}, which the processes see")
+            return Assessment(RuleStatus.OVERRIDDEN, f"by {name}={got}, which the processes see")
     return None
 
 
-def _is_worth(verdict: Verdict, evidence: Evidence, seen: _Seen) -> bool:
+def _is_worth(result: RuleResult, evidence: Evidence, seen: _Seen) -> bool:
     """Tell whether a rule is to be measured: it works, and runs something else than the default."""
-    planned = evidence.witness.planned
-    if verdict.judgement.status not in _MEASURED or planned.configuration.is_default:
+    planned = evidence.probe.planned
+    if result.assessment.status not in _MEASURED or planned.configuration.is_default:
         return False
     if evidence.with_file.ending is not Ending.OK or evidence.without is None:
         return False

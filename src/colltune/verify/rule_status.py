@@ -10,7 +10,7 @@ from colltune.mpi.file_format import Fault, Finding, Outcome, ParsedFile, Rule
 from colltune.verify.alternating import Gain
 from colltune.verify.canary import CallSeen, CanaryCall, Ending
 from colltune.verify.observing import Observer
-from colltune.verify.probe_calls import Layout, Witness, reached_elsewhere
+from colltune.verify.probe_calls import Layout, ProbeCall, reached_elsewhere
 from colltune.verify.readability import Readability
 from colltune.verify.settings import JobSettings, culprits, same_decision
 
@@ -35,7 +35,7 @@ _NEVER = (
 )
 
 
-class Status(StrEnum):
+class RuleStatus(StrEnum):
     """What became of a rule in the user's job.
 
     ``applied``: what ran is what the rule says; ``overridden``: something else has the say;
@@ -54,40 +54,40 @@ class Status(StrEnum):
     @property
     def is_failure(self) -> bool:
         """Whether it makes the verification fail."""
-        return self in (Status.OVERRIDDEN, Status.IGNORED, Status.HARMFUL)
+        return self in (RuleStatus.OVERRIDDEN, RuleStatus.IGNORED, RuleStatus.HARMFUL)
 
 
 # the first of them that any call of the same size shows is the rule's
 _ORDER = (
-    Status.HARMFUL,
-    Status.APPLIED,
-    Status.UNOBSERVED,
-    Status.OVERRIDDEN,
-    Status.IGNORED,
-    Status.UNREACHABLE,
+    RuleStatus.HARMFUL,
+    RuleStatus.APPLIED,
+    RuleStatus.UNOBSERVED,
+    RuleStatus.OVERRIDDEN,
+    RuleStatus.IGNORED,
+    RuleStatus.UNREACHABLE,
 )
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """Status and reason; ``ran`` is what was seen to run, empty where nothing could be seen."""
+class Assessment:
+    """RuleStatus and reason; ``ran`` is what was seen to run, empty where nothing could be seen."""
 
-    status: Status
+    status: RuleStatus
     why: str = ""
     ran: str = ""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen of a witness's call with the file, and without it (None: not tried)."""
+    """What was seen of a probe's call with the file, and without it (None: not tried)."""
 
-    witness: Witness
+    probe: ProbeCall
     with_file: CallSeen
     without: CallSeen | None
 
 
 @dataclass(frozen=True)
-class Judge:
+class Assessor:
     """Knows the file, the job's settings and how calls are observed."""
 
     parsed: ParsedFile
@@ -97,54 +97,56 @@ class Judge:
     complete: bool = True
     findings: tuple[Finding, ...] = ()
 
-    def judge(self, rule: Rule, evidence: Sequence[Evidence]) -> tuple[Judgement, Evidence | None]:
+    def assess(
+        self, rule: Rule, evidence: Sequence[Evidence]
+    ) -> tuple[Assessment, Evidence | None]:
         """Return what became of `rule`, and the call that shows it best.
 
         The largest communicator that it decides on counts; the others are told of.
         """
         if self.parsed.dropped:
-            return Judgement(Status.IGNORED, self.parsed.dropped), None
+            return Assessment(RuleStatus.IGNORED, self.parsed.dropped), None
         if not evidence:
-            return self._without_witness(rule), None
-        judged = [(self._one(rule, seen), seen) for seen in evidence]
-        harmful = [pair for pair in judged if pair[0].status is Status.HARMFUL]
+            return self._without_probe(rule), None
+        assessed = [(self._one(rule, seen), seen) for seen in evidence]
+        harmful = [pair for pair in assessed if pair[0].status is RuleStatus.HARMFUL]
         if harmful:
             return harmful[0]
-        largest = max(seen.witness.size for seen in evidence)
-        principal = [pair for pair in judged if pair[1].witness.size == largest]
+        largest = max(seen.probe.size for seen in evidence)
+        principal = [pair for pair in assessed if pair[1].probe.size == largest]
         best = min(principal, key=self._rank)
-        return self._with_others(best, judged), best[1]
+        return self._with_others(best, assessed), best[1]
 
-    def _rank(self, pair: tuple[Judgement, Evidence]) -> tuple[int, bool, bool, bool]:
+    def _rank(self, pair: tuple[Assessment, Evidence]) -> tuple[int, bool, bool, bool]:
         """Order best first: a call of the rule's own, with data, that runs otherwise without it."""
-        judgement, seen = pair
+        assessment, seen = pair
         alike = seen.without is not None and self.observer.same(seen.with_file, seen.without)
-        empty = seen.witness.call.msize_bytes == 0
-        return _ORDER.index(judgement.status), seen.witness.is_inner, alike, empty
+        empty = seen.probe.call.msize_bytes == 0
+        return _ORDER.index(assessment.status), seen.probe.is_inner, alike, empty
 
     def _with_others(
-        self, best: tuple[Judgement, Evidence], judged: Sequence[tuple[Judgement, Evidence]]
-    ) -> Judgement:
-        judgement, chosen = best
+        self, best: tuple[Assessment, Evidence], assessed: Sequence[tuple[Assessment, Evidence]]
+    ) -> Assessment:
+        assessment, chosen = best
         others: dict[str, str] = {}
-        for other, seen in judged:
-            where = _where(seen.witness)
-            if other.status is not judgement.status and where != _where(chosen.witness):
+        for other, seen in assessed:
+            where = _where(seen.probe)
+            if other.status is not assessment.status and where != _where(chosen.probe):
                 others[where] = f"{where}: {other.status} {other.why.partition(':')[0]}".rstrip()
-        why = "; ".join(filter(None, [judgement.why, *others.values()]))
-        return Judgement(judgement.status, why, judgement.ran)
+        why = "; ".join(filter(None, [assessment.why, *others.values()]))
+        return Assessment(assessment.status, why, assessment.ran)
 
-    def _without_witness(self, rule: Rule) -> Judgement:
+    def _without_probe(self, rule: Rule) -> Assessment:
         if not self.complete:
-            return Judgement(
-                Status.UNREACHABLE, "the file is too large: not all was looked through"
+            return Assessment(
+                RuleStatus.UNREACHABLE, "the file is too large: not all was looked through"
             )
         if rule.configuration is not None and rule.configuration.is_default:
             why = "no call of this job; it leaves the decision to the library anyway"
-            return Judgement(Status.UNREACHABLE, why)
+            return Assessment(RuleStatus.UNREACHABLE, why)
         elsewhere = reached_elsewhere(self.parsed, rule, self.layout, self.settings.activation)
         if elsewhere:
-            return Judgement(Status.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
+            return Assessment(RuleStatus.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
         findings = [
             finding
             for finding in self.findings
@@ -152,13 +154,13 @@ class Judge:
         ]
         findings.sort(key=lambda finding: _NEVER.index(finding.fault))
         if findings:
-            return Judgement(Status.IGNORED, findings[0].message)
-        return Judgement(Status.IGNORED, "no call of any size reaches it")
+            return Assessment(RuleStatus.IGNORED, findings[0].message)
+        return Assessment(RuleStatus.IGNORED, "no call of any size reaches it")
 
-    def _one(self, rule: Rule, seen: Evidence) -> Judgement:
+    def _one(self, rule: Rule, seen: Evidence) -> Assessment:
         ending = seen.with_file.ending
-        planned, expected = seen.witness.planned, seen.witness.expected
-        if seen.witness.is_inner:
+        planned, expected = seen.probe.planned, seen.probe.expected
+        if seen.probe.is_inner:
             planned = _inner_of(planned, rule) or planned
             expected = _inner_of(expected, rule) or expected
         if ending in _FAILED:
@@ -166,18 +168,20 @@ class Judge:
         if ending is Ending.NOT_RUN:
             ends = planned.ends_program
             return (
-                Judgement(Status.HARMFUL, ends) if ends else Judgement(Status.UNOBSERVED, _UNMADE)
+                Assessment(RuleStatus.HARMFUL, ends)
+                if ends
+                else Assessment(RuleStatus.UNOBSERVED, _UNMADE)
             )
         ran = self.observer.name(seen.with_file)
         by = _taken_over(planned)
         if not same_decision(planned, expected):
-            by = self._blamed(seen.witness, expected)
+            by = self._blamed(seen.probe, expected)
         if by and self._obeyed_all_the_same(planned, expected, seen):
-            return Judgement(Status.APPLIED, f"though one would think it overridden {by}", ran)
+            return Assessment(RuleStatus.APPLIED, f"though one would think it overridden {by}", ran)
         if by:
-            return Judgement(Status.OVERRIDDEN, by, ran)
+            return Assessment(RuleStatus.OVERRIDDEN, by, ran)
         if planned.configuration != planned.chosen:
-            return Judgement(Status.IGNORED, _fallback(planned), ran)
+            return Assessment(RuleStatus.IGNORED, _fallback(planned), ran)
         return self._compared(planned, seen, ran)
 
     def _obeyed_all_the_same(self, planned: Outcome, expected: Outcome, seen: Evidence) -> bool:
@@ -191,49 +195,51 @@ class Judge:
             return seen.without is not None and not self.observer.same(seen.with_file, seen.without)
         return bool(self.observer.differing(other, seen.with_file))
 
-    def _failed(self, seen: Evidence) -> Judgement:
+    def _failed(self, seen: Evidence) -> Assessment:
         ending, why = seen.with_file.ending, seen.with_file.why
-        call = seen.witness.canary
-        text = f"{call.collective} of {call.msize_bytes} bytes on {seen.witness.communicator.text}:"
+        call = seen.probe.canary
+        text = f"{call.collective} of {call.msize_bytes} bytes on {seen.probe.communicator.text}:"
         text += f" {_FAILED[ending]}" + (f": {why}" if why else "")
         if seen.without is not None and seen.without.ending is ending:
-            return Judgement(Status.UNOBSERVED, f"{text}, and so it is without the file")
-        return Judgement(Status.HARMFUL, text)
+            return Assessment(RuleStatus.UNOBSERVED, f"{text}, and so it is without the file")
+        return Assessment(RuleStatus.HARMFUL, text)
 
-    def _blamed(self, witness: Witness, expected: Outcome) -> str:
+    def _blamed(self, probe: ProbeCall, expected: Outcome) -> str:
         """Return which setting of the user has the say in place of the rule."""
-        blamed = culprits(self.parsed, witness.call, self.settings)
+        blamed = culprits(self.parsed, probe.call, self.settings)
         if blamed:
             return f"by {blamed}"
         return f"by the job's settings: {' '.join(expected.reasons[-2:])}"
 
-    def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Judgement:
+    def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Assessment:
         wanted = planned.configuration
         if self.observer.unavailable:
             left = "left to the library" if wanted.is_default else ""
-            return Judgement(Status.UNOBSERVED, left or self.observer.unavailable)
+            return Assessment(RuleStatus.UNOBSERVED, left or self.observer.unavailable)
         if wanted.is_default:
             without = seen.without
             if without is None or self.observer.same(seen.with_file, without, first_only=True):
-                return Judgement(Status.APPLIED, "left to the library", ran)
+                return Assessment(RuleStatus.APPLIED, "left to the library", ran)
             usual = self.observer.name(without) or "nothing that can be traced"
-            return Judgement(Status.OVERRIDDEN, f"left to the library, which runs {usual}", ran)
+            return Assessment(
+                RuleStatus.OVERRIDDEN, f"left to the library, which runs {usual}", ran
+            )
         if untraced := self.observer.untraceable(wanted, seen.with_file):
-            return Judgement(Status.UNOBSERVED, untraced)
-        inside, handed_on = seen.witness.is_inner, _is_handed_on(planned)
+            return Assessment(RuleStatus.UNOBSERVED, untraced)
+        inside, handed_on = seen.probe.is_inner, _is_handed_on(planned)
         differing = self.observer.differing(
             wanted, seen.with_file, inside=inside, handed_on=handed_on
         )
         if not differing:
             where = "inside of coll/han" if inside else ""
             name = self.observer.name(seen.with_file, handed_on=inside or handed_on)
-            return Judgement(Status.APPLIED, where, name)
-        return Judgement(Status.OVERRIDDEN, f"by something unknown: {differing}", ran)
+            return Assessment(RuleStatus.APPLIED, where, name)
+        return Assessment(RuleStatus.OVERRIDDEN, f"by something unknown: {differing}", ran)
 
 
-def _where(witness: Witness) -> str:
-    within = "inside of " if witness.is_inner else "on "
-    return within + witness.communicator.text
+def _where(probe: ProbeCall) -> str:
+    within = "inside of " if probe.is_inner else "on "
+    return within + probe.communicator.text
 
 
 def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
@@ -267,14 +273,14 @@ def _fallback(outcome: Outcome) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RuleResult:
     """What became of one rule, and what it brings.
 
     ``call`` is the call that shows it; ``default_ran`` what the library runs there by itself.
     """
 
     rule: Rule
-    judgement: Judgement
+    assessment: Assessment
     call: CanaryCall | None = None
     default_ran: str = ""
     gain: Gain | None = None
@@ -292,15 +298,15 @@ class Proof:
     nodes: tuple[tuple[str, int], ...] = ()
     settings: JobSettings | None = None
     dropped: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    results: tuple[RuleResult, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether all rules that this job can reach are applied, and none makes it slower."""
-        failed = any(v.judgement.status.is_failure or v.is_regression for v in self.verdicts)
+        failed = any(v.assessment.status.is_failure or v.is_regression for v in self.results)
         return not (self.readability.problems or self.dropped or failed)
 
-    def count(self, status: Status) -> int:
+    def count(self, status: RuleStatus) -> int:
         """Return how many rules are of that status."""
-        return sum(verdict.judgement.status is status for verdict in self.verdicts)
+        return sum(result.assessment.status is status for result in self.results)

@@ -10,7 +10,7 @@ import numpy as np
 
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import State, Visit, Visited
-from colltune.bench.strategies.acquisition import Knowledge
+from colltune.bench.strategies.acquisition import SurrogateState
 from colltune.bench.strategies.adaptive import Adaptive
 from colltune.domain import Collective, Configuration, Instance, Shape
 
@@ -98,23 +98,23 @@ def test_a_first_visit_holds_all_configurations() -> None:
 
 def test_a_hopeless_configuration_is_left_out_of_larger_messages() -> None:
     """What was far slower up to some size is not measured beyond, the others are."""
-    knowledge = Knowledge.of(
+    known = SurrogateState.of(
         _state(_where(most_bytes=16**4)), Collective.BCAST, np.random.default_rng(0)
     )
-    names = [c.algorithm for c in knowledge.configurations]
-    largest = knowledge.numbers[:, 2] == MSIZES[-1]
-    assert not knowledge.wanted[largest][:, names.index("chain")].any()
-    assert knowledge.wanted[largest][:, names.index("tree")].all()
-    assert knowledge.wanted[~largest].all()
+    names = [c.algorithm for c in known.configurations]
+    largest = known.numbers[:, 2] == MSIZES[-1]
+    assert not known.wanted[largest][:, names.index("chain")].any()
+    assert known.wanted[largest][:, names.index("tree")].all()
+    assert known.wanted[~largest].all()
 
 
 def test_slow_ones_are_not_repeated_but_the_default_is() -> None:
     """Once all is measured, more repetitions go to what may be best and to the default."""
-    knowledge = Knowledge.of(_state(_where(), reps=1), Collective.BCAST, np.random.default_rng(0))
-    names = [c.algorithm for c in knowledge.configurations]
-    assert not knowledge.contends[:, names.index("chain")].any()
-    assert knowledge.contends[:, names.index("default")].all()
-    assert knowledge.contends[:, names.index("tree")].all()
+    known = SurrogateState.of(_state(_where(), reps=1), Collective.BCAST, np.random.default_rng(0))
+    names = [c.algorithm for c in known.configurations]
+    assert not known.contends[:, names.index("chain")].any()
+    assert known.contends[:, names.index("default")].all()
+    assert known.contends[:, names.index("tree")].all()
 
 
 def test_ends_when_decisions_are_certain() -> None:
@@ -134,11 +134,11 @@ def test_without_a_grant_every_launch_has_one_shape_and_seeds_come_first() -> No
 
 def test_predicted_times_follow_the_measured_ones() -> None:
     """The cost of what is not yet measured is predicted from its neighbours, within 60 %."""
-    knowledge = Knowledge.of(
+    known = SurrogateState.of(
         _state(_where(shapes={Shape(4, 1), Shape(8, 1), Shape(4, 4), Shape(8, 4)})),
         Collective.BCAST,
         np.random.default_rng(0),
     )
-    truth = np.array([[_time_s(CELLS[i]) for i in row] for row in knowledge.cell])
-    ratio = np.log(knowledge.time_s / truth)[knowledge.numbers[:, 0] == 6]
+    truth = np.array([[_time_s(CELLS[i]) for i in row] for row in known.cell])
+    ratio = np.log(known.time_s / truth)[known.numbers[:, 0] == 6]
     assert np.abs(ratio).max() < np.log(1.6)

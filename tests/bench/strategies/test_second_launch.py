@@ -10,7 +10,7 @@ import pytest
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
 from colltune.bench.campaign import Campaign, Part
-from colltune.bench.progress import Standing
+from colltune.bench.progress import CampaignProgress
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.runner import run_campaign
 from colltune.bench.schedule import Cell, Step
@@ -169,7 +169,7 @@ def test_a_killed_campaign_makes_its_second_launch_when_it_goes_on(tmp_path: Pat
     """What was measured once by a killed run is measured once more by the one that goes on."""
     campaign = CAMPAIGN.changed(strategy="latin_hypercube", subshapes=False)
 
-    def kill(standing: Standing) -> None:
+    def kill(standing: CampaignProgress) -> None:
         if standing.what == SECOND_LAUNCH:
             raise KeyboardInterrupt
 

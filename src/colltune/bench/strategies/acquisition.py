@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.bench.strategies.protocol import State
-from colltune.domain import Collective, Configuration, Instance
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.surrogate import Belief, Surrogate, coordinates
 
 Numbers = NDArray[np.float64]
@@ -37,7 +38,7 @@ _LEAST_VARIANCE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class SurrogateState:
     """One collective's R instances and C configurations.
 
     ``cell`` (R, C) are indices into the state's cells, `NO_CELL` where there is none; ``open``
@@ -58,7 +59,7 @@ class Knowledge:
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, state: State, collective: Collective, rng: np.random.Generator) -> Knowledge:
+    def of(cls, state: State, collective: Collective, rng: np.random.Generator) -> SurrogateState:
         mine = [i for i, c in enumerate(state.cells) if c.instance.collective is collective]
         rows = {i: n for n, i in enumerate(dict.fromkeys(state.cells[i].instance for i in mine))}
         names = dict.fromkeys(state.cells[i].configuration for i in mine)
@@ -182,7 +183,7 @@ class Knowledge:
         return np.asarray(np.log(3e-6 * (1 + np.log2(nprocs)) + msize_bytes * blocks / 1e9))
 
 
-class Offer(NamedTuple):
+class Candidate(NamedTuple):
     """An instance's visit: it saves ``gain`` of mean log regret and takes ``cost_s`` seconds."""
 
     gain: float
@@ -195,7 +196,7 @@ class Offer(NamedTuple):
         return self.gain / self.cost_s
 
 
-class Worth:
+class Acquisition:
     """Offers the instance that saves most per second; taking it lowers the worth of those near.
 
     A visit of all configurations at an instance x lowers the variance at a target j by the share
@@ -203,33 +204,32 @@ class Worth:
     deviation, by ``1 - sqrt(1 - r^2)``.
     """
 
-    def __init__(self, knowledge: Knowledge, max_reps: int) -> None:
-        self._knowledge = knowledge
-        rows = np.flatnonzero(knowledge.wanted.any(axis=1))
+    def __init__(self, known: SurrogateState, max_reps: int) -> None:
+        self._known = known
+        rows = np.flatnonzero(known.wanted.any(axis=1))
         if len(rows) > _MOST_ROWS:
-            rows = np.sort(knowledge.rng.choice(rows, _MOST_ROWS, replace=False))
-        points, targets = knowledge.points[rows], knowledge.targets
-        surrogate = knowledge.surrogate
+            rows = np.sort(known.rng.choice(rows, _MOST_ROWS, replace=False))
+        points, targets = known.points[rows], known.targets
+        surrogate = known.surrogate
         self._rows = rows
         self._among = surrogate.covariance(points, points)
         self._towards = surrogate.covariance(points, targets)
         self._variance = surrogate.variance(targets)
-        self._regret = knowledge.regret / len(targets)
-        self._reps = _reps(knowledge, rows, max_reps)
-        self._cost_s = (self._reps * knowledge.time_s[rows]).sum(axis=1)
-        contenders = np.maximum(1, knowledge.contends[rows].sum(axis=1))
-        done = (self._reps + knowledge.reps[rows]) * knowledge.contends[rows]
+        self._regret = known.regret / len(targets)
+        self._reps = _reps(known, rows, max_reps)
+        self._cost_s = (self._reps * known.time_s[rows]).sum(axis=1)
+        contenders = np.maximum(1, known.contends[rows].sum(axis=1))
+        done = (self._reps + known.reps[rows]) * known.contends[rows]
         after = np.maximum(1.0, done.sum(axis=1) / contenders)
-        self._noise = knowledge.scatter / after + FLOOR_SD**2
+        self._noise = known.scatter / after + FLOOR_SD**2
 
-    def picks(self, allowed: Flags | None = None) -> Picks:
-        """Start picking among the instances that are `allowed` (R), by default all."""
-        free = self._cost_s > 0
-        if allowed is not None:
-            free = free & allowed[self._rows]
-        at = np.flatnonzero(free)
-        return Picks(
-            self._rows[at],
+    def batch(self, among: Container[Shape] | None) -> Batch:
+        """Start picking among the instances of the shapes `among` (None: all)."""
+        instances = self._known.instances
+        allowed = [among is None or instances[row].shape in among for row in self._rows]
+        at = np.flatnonzero((self._cost_s > 0) & np.array(allowed, np.bool_))
+        return Batch(
+            self._known.cell[self._rows[at]],
             self._reps[at],
             self._cost_s[at],
             self._noise[at],
@@ -241,28 +241,31 @@ class Worth:
         )
 
 
-def _reps(knowledge: Knowledge, rows: Integers, max_reps: int) -> Integers:
+def _reps(known: SurrogateState, rows: Integers, max_reps: int) -> Integers:
     """Return the repetitions of a visit, shape (rows, C).
 
     A first visit takes up to 10 of what may be best, within a millisecond (the first few are the
     most disturbed on real machines), and one of the rest; every further one doubles those of what
     may still be best.
     """
-    done = knowledge.reps[rows]
-    fitting = _FIRST_VISIT_S / np.maximum(knowledge.time_s[rows], 1e-9)
+    done = known.reps[rows]
+    fitting = _FIRST_VISIT_S / np.maximum(known.time_s[rows], 1e-9)
     first = np.clip(fitting, 1, _FIRST_REPS).astype(np.int64)
     again = np.where(done > 0, np.minimum(done, np.maximum(0, max_reps - done)), first)
-    fresh = knowledge.wanted[rows] & (done == 0)
-    contenders = knowledge.contends[rows] & knowledge.wanted[rows]
+    fresh = known.wanted[rows] & (done == 0)
+    contenders = known.contends[rows] & known.wanted[rows]
     reps = np.where(contenders, again, np.where(fresh, 1, 0))
     return np.minimum(reps, max_reps)
 
 
 @dataclass(eq=False)
-class Picks:
-    """A selection under way among n instances; arrays as in `Worth`, updated by every pick."""
+class Batch:
+    """A selection under way among n instances, whose arrays every pick updates.
 
-    rows: Integers
+    ``cells`` and ``reps`` have the shape (n, C), ``among`` (n, n), ``towards`` (n, T).
+    """
+
+    cells: Integers
     reps: Integers
     cost_s: Numbers
     noise: Numbers
@@ -271,21 +274,21 @@ class Picks:
     variance: Numbers
     regret: Numbers
     free: Flags
-    _offer: Offer | None = field(default=None, init=False)
+    _best: Candidate | None = field(default=None, init=False)
 
-    def best(self) -> Offer | None:
-        """Return the best offer, None when nothing is left."""
-        if self._offer is None and self.free.any():
-            share = self._explained(np.arange(len(self.rows)))
+    def best(self) -> Candidate | None:
+        """Return the best candidate, None when nothing is left."""
+        if self._best is None and self.free.any():
+            share = self._explained(np.arange(len(self.cells)))
             gain = (1.0 - np.sqrt(1.0 - share)) @ self.regret
             rate = np.where(self.free, gain / np.maximum(self.cost_s, 1e-12), -1.0)
             at = int(rate.argmax())
-            self._offer = Offer(float(gain[at]), float(self.cost_s[at]), at)
-        return self._offer
+            self._best = Candidate(float(gain[at]), float(self.cost_s[at]), at)
+        return self._best
 
-    def take(self, offer: Offer) -> list[tuple[int, int, int]]:
-        """Take `offer`; return row, column and repetitions of its cells."""
-        at = offer.row
+    def take(self, candidate: Candidate) -> dict[int, int]:
+        """Take `candidate`; return the repetitions of its cells, by index."""
+        at = candidate.row
         self.regret = self.regret * np.sqrt(1.0 - self._explained(np.array([at]))[0])
         total = max(self.among[at, at], _LEAST_VARIANCE) + self.noise[at]
         towards, among = self.towards[at].copy(), self.among[at].copy()
@@ -293,9 +296,9 @@ class Picks:
         self.towards = self.towards - np.outer(among, towards) / total
         self.among = self.among - np.outer(among, among) / total
         self.free[at] = False
-        self._offer = None
-        row, columns = int(self.rows[at]), np.flatnonzero(self.reps[at])
-        return [(row, int(c), int(self.reps[at, c])) for c in columns]
+        self._best = None
+        columns = np.flatnonzero(self.reps[at])
+        return {int(self.cells[at, c]): int(self.reps[at, c]) for c in columns}
 
     def _explained(self, at: Integers) -> Numbers:
         own = np.maximum(self.among[at, at], _LEAST_VARIANCE) + self.noise[at]

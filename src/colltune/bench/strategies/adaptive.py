@@ -23,7 +23,7 @@ import numpy as np
 
 from colltune.bench import schedule
 from colltune.bench.schedule import Step
-from colltune.bench.strategies.acquisition import Knowledge, Picks, Worth
+from colltune.bench.strategies.acquisition import Acquisition, SurrogateState
 from colltune.bench.strategies.protocol import State, Visit
 from colltune.domain import Shape
 
@@ -31,7 +31,6 @@ _FIRST_LAUNCH = 0.25
 _LATER_LAUNCHES = 0.5
 _SLACK = 2.0
 _WORTH_GOING_ON = 0.002
-_Table = tuple[Knowledge, Worth]
 
 
 @dataclass
@@ -56,10 +55,10 @@ class Adaptive:
             return None
         numbers = np.random.default_rng(rng.getrandbits(32))
         collectives = dict.fromkeys(state.cells[i].instance.collective for i in state.open)
-        tables = []
-        for collective in collectives:
-            knowledge = Knowledge.of(state, collective, numbers)
-            tables.append((knowledge, Worth(knowledge, state.max_reps)))
+        tables = [
+            Acquisition(SurrogateState.of(state, collective, numbers), state.max_reps)
+            for collective in collectives
+        ]
         seeds = _seeds([state.cells[i].instance.shape for i in state.open])
         limit_s = _limit_s(state)
         if state.granted is not None:
@@ -108,34 +107,24 @@ def _seeds(shapes: Iterable[Shape]) -> list[Shape]:
 
 def _filled(
     state: State,
-    tables: Sequence[_Table],
+    tables: Sequence[Acquisition],
     shape: Shape,
     among: frozenset[Shape] | None,
     limit_s: float,
 ) -> _Launch:
     """Fill a launch with the best instances of the shapes `among` (None: all)."""
     launch = _Launch(shape)
-    picks = [(knowledge, worth.picks(_rows(knowledge, among))) for knowledge, worth in tables]
-    while (best := _best(picks)) is not None:
-        knowledge, pick = best
-        offer = pick.best()
-        assert offer is not None
-        if launch.reps and launch.timed_s + offer.cost_s > limit_s:
+    batches = [acquisition.batch(among) for acquisition in tables]
+    while offered := [(best.rate, n) for n, b in enumerate(batches) if (best := b.best())]:
+        batch = batches[max(offered)[1]]
+        best = batch.best()
+        assert best is not None
+        if launch.reps and launch.timed_s + best.cost_s > limit_s:
             break
-        launch.gain += offer.gain
-        launch.timed_s += offer.cost_s
-        for row, column, reps in pick.take(offer):
-            launch.reps[int(knowledge.cell[row, column])] = reps
+        launch.gain += best.gain
+        launch.timed_s += best.cost_s
+        launch.reps |= batch.take(best)
     return launch
-
-
-def _best(picks: Sequence[tuple[Knowledge, Picks]]) -> tuple[Knowledge, Picks] | None:
-    offering = [(offer.rate, n) for n, (_, p) in enumerate(picks) if (offer := p.best())]
-    return picks[max(offering)[1]] if offering else None
-
-
-def _rows(knowledge: Knowledge, among: frozenset[Shape] | None) -> np.typing.NDArray[np.bool_]:
-    return np.array([among is None or i.shape in among for i in knowledge.instances])
 
 
 def _visit(state: State, launch: _Launch, rng: random.Random) -> Visit | None:

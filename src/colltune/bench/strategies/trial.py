@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from colltune.bench.backends.protocol import Backend, LaunchPlan
-from colltune.bench.progress import Measured, Terms
+from colltune.bench.progress import MeasuredCells, Terms
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies.protocol import Strategy, Visited
 from colltune.dataset import PerformanceDataset
@@ -44,7 +44,7 @@ def simulate(
     strategy: Strategy, backend: Backend, cells: Sequence[Cell], terms: Terms, *, seed: int = 0
 ) -> Iterator[Reached]:
     """Yield what is known after every launch, until the strategy or the time ends."""
-    known = Measured(tuple(cells), terms.granted, [])
+    known = MeasuredCells(tuple(cells), terms.granted, [])
     measurements: list[Measurement] = []
     rng = random.Random(seed)  # noqa: S311
     cost_s = 0.0
