@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from colltune.cli.app import SECTIONS
 from docs._ext.markdown import code, fenced, heading, table, text
 from docs._ext.verbs import Parameter, Verb, broken, command_line, verb
 
@@ -16,22 +17,35 @@ _OPTION = re.compile(r"(?<![\w`-])--?[a-z][\w-]*")
 def overview_markdown(_argument: str) -> str:
     """Return what all verbs share, and a table that leads to each."""
     whole = command_line()
-    rows = ((f"[{code(v.name)}]({v.title}.md)", _prose(v.about[0])) for v in whole.parts)
+    parts = {part.title: part for part in whole.parts}
+    sections = [
+        heading(2, section)
+        + table(
+            ("verb", "what it does"),
+            (
+                (f"[{code(parts[verb].name)}]({verb}.md)", _prose(parts[verb].about[0]))
+                for verb in verbs
+            ),
+        )
+        for section, verbs in SECTIONS.items()
+    ]
     return (
         _prose(whole.about[0])
         + "\n\n"
         + fenced(whole.usage)
         + _parameter_table("option", whole.options)
-        + heading(2, "Verbs")
-        + table(("verb", "what it does"), rows)
+        + "".join(sections)
     )
 
 
 def verb_markdown(name: str) -> str:
     """Return the page of a verb, without its title."""
-    found = verb(name)
-    parts = (heading(2, part.name) + _body(part, 3) for part in found.parts)
-    return _body(found, 2) + "".join(parts)
+    return _with_parts(verb(name), 2)
+
+
+def _with_parts(found: Verb, level: int) -> str:
+    parts = (heading(level, part.name) + _with_parts(part, level + 1) for part in found.parts)
+    return _body(found, level) + "".join(parts)
 
 
 def _body(found: Verb, level: int) -> str:

@@ -1,6 +1,6 @@
 """Manual pages from the command line's own help: ``python -m docs._ext.man_pages FOLDER``.
 
-Written with the macros of man(7); one page for the command line, and one for each verb.
+Written with the macros of man(7); one page for the command line, and one for each verb or group.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from colltune import __version__
+from colltune.cli.app import SECTIONS
 from colltune.errors import EXIT_STATUSES
 from colltune.files import whole
 from docs._ext.verbs import Parameter, Verb, broken, command_line
@@ -60,8 +61,7 @@ def _overview() -> str:
             *_paragraphs(whole_line.about),
             _section("OPTIONS"),
             *map(_tagged, whole_line.options),
-            _section("VERBS"),
-            *(_item(f"{_bold(_page(v))}({_SECTION})", v.about[0]) for v in whole_line.parts),
+            *_sections(whole_line),
             *_exit_statuses(),
             _section("SEE ALSO"),
             ", ".join(f"{_bold(_page(v))}({_SECTION})" for v in whole_line.parts) + "\n",
@@ -69,17 +69,32 @@ def _overview() -> str:
     )
 
 
+def _sections(whole_line: Verb) -> Iterator[str]:
+    parts = {part.title: part for part in whole_line.parts}
+    yield _section("VERBS")
+    for section, verbs in SECTIONS.items():
+        yield _section(section, ".SS")
+        for name in verbs:
+            yield _item(f"{_bold(_page(parts[name]))}({_SECTION})", parts[name].about[0])
+
+
 def _of_verb(verb: Verb) -> str:
     variables = [Parameter(option.variable, _gives(option)) for option in verb.variables]
     parts = [*_head(_page(verb), verb), _section("DESCRIPTION"), *_paragraphs(verb.about)]
     parts += _parameters(verb, ".SH")
-    for part in verb.parts:
+    for part in _below(verb):
         parts += [_section(part.name), _usage(part), *_paragraphs(part.about)]
         parts += _parameters(part, ".SS")
     if variables:
         parts += [_section("ENVIRONMENT"), *map(_tagged, variables)]
     parts += _exit_statuses()
     return "".join([*parts, _section("SEE ALSO"), f"{_bold('colltune')}({_SECTION})\n"])
+
+
+def _below(verb: Verb) -> Iterator[Verb]:
+    for part in verb.parts:
+        yield part
+        yield from _below(part)
 
 
 def _head(page: str, verb: Verb) -> list[str]:

@@ -79,6 +79,7 @@ def verb_of(command: click.Command, name: str, parent: click.Context | None) -> 
     context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent)
     about, told, examples = _described(command.help or "")
     parts = command.commands.items() if isinstance(command, click.Group) else ()
+    shown = [(word, part) for word, part in parts if not part.hidden]
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
     return Verb(
@@ -89,7 +90,7 @@ def verb_of(command: click.Command, name: str, parent: click.Context | None) -> 
         examples=examples,
         arguments=tuple(_parameters(arguments, context)),
         options=tuple(_parameters(options, context)),
-        parts=tuple(verb_of(part, f"{name} {word}", context) for word, part in parts),
+        parts=tuple(verb_of(part, f"{name} {word}", context) for word, part in shown),
     )
 
 

@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from colltune import __version__
+from colltune.cli.app import FORMER, VERBS
 from colltune.errors import EXIT_STATUSES, ColltuneError
 from tests.cli.conftest import Verb
-
-VERBS = (
-    *("tune", "measure", "submit", "import", "export", "fit", "evaluate", "select", "catalog"),
-    *("lint", "explain", "convert", "what-if"),
-)
+from tests.cli.verb_examples import commands
 
 
 def test_version(colltune: Verb) -> None:
@@ -21,13 +18,47 @@ def test_version(colltune: Verb) -> None:
     assert colltune("--version").out == f"colltune {__version__}\n"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_has_an_example_and_the_statuses(colltune: Verb, verb: str) -> None:
-    """Each verb's help shows an example and explains the exit statuses."""
-    text = colltune(verb, "--help").out
-    assert "Example" in text
-    assert "Exit status" in text
-    assert f"colltune {verb} " in text
+def test_help_has_an_example_and_tells_of_the_statuses(colltune: Verb) -> None:
+    """Each verb's help shows an example of it, and how to read of exit statuses."""
+    for name, command in commands():
+        if command.hidden:
+            continue
+        text = " ".join(colltune(*name.split(), "--help").out.split())
+        assert f"colltune {name} " in text.partition("Example")[2], name
+        assert "colltune help exits" in text, name
+
+
+def test_the_help_fits_on_a_screen(colltune: Verb) -> None:
+    """It has at most 40 lines of 80 columns, with every verb or group and no sentence cut off."""
+    lines = colltune("--help").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert {line.split()[0] for line in lines if line.startswith("  ")} >= set(VERBS)
+    assert "..." not in "".join(lines[1:])
+    assert colltune("help").out.splitlines()[2:] == lines[2:]
+
+
+def test_help_explains_verbs_and_exit_statuses(colltune: Verb) -> None:
+    """It prints what --help of a verb prints, and every status with its meaning."""
+    assert " rules lint [OPTIONS] FILE" in colltune("help", "rules", "lint").out
+    told = colltune("help", "exits").out.splitlines()
+    assert [line.split(maxsplit=1) for line in told] == [
+        [str(status), meaning] for status, meaning in EXIT_STATUSES.items()
+    ]
+
+
+def test_former_spellings_are_taken_with_a_hint(colltune: Verb, tmp_path: Path) -> None:
+    """Each verb that went behind a word of its group does the same without it."""
+    for verb, (group, _) in FORMER.items():
+        now = colltune(group, verb, "--help")
+        before = colltune(verb, "--help")
+        assert (before.status, before.out) == (now.status, now.out) == (0, now.out), verb
+        assert before.err == f"colltune {verb} is now: colltune {group} {verb}\n"
+    wrong = tmp_path / "wrong.conf"
+    wrong.write_text("1\n99\n")
+    now, before = (colltune(*words, wrong) for words in (("rules", "lint"), ("lint",)))
+    assert (before.status, before.out) == (now.status, now.out)
+    assert before.status != 0
 
 
 def test_every_error_has_a_documented_status() -> None:

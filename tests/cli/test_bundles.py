@@ -1,4 +1,4 @@
-"""`colltune bundles …`."""
+"""`colltune site bundles …`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def short(number: int) -> str:
 
 def test_the_list_shows_what_is_in_force(colltune: Verb, folder: Path) -> None:
     """Each bundle is a line; a damaged one is named with the reason."""
-    answer = colltune("bundles", "list")
+    answer = colltune("site", "bundles", "list")
     assert answer.status == 0
     lines = {line[:12]: line for line in answer.out.splitlines()[2:]}
     assert set(lines) == {short(n) for n in range(3)}
     assert ("in force" in lines[short(0)], "in force" in lines[short(1)]) == (True, False)
     (folder / "bundles" / small(1).id / "manifest.json").write_text("{")
-    assert f"damaged: {short(1)}: " in colltune("bundles", "list").out
-    found = colltune("bundles", "list", "--json").json
+    assert f"damaged: {short(1)}: " in colltune("site", "bundles", "list").out
+    found = colltune("site", "bundles", "list", "--json").json
     assert found["current"] == {SLOT: small(0).id}
     assert {b["id"]: b["in_force"] for b in found["bundles"]} == {
         small(0).id: True,
@@ -51,33 +51,33 @@ def test_the_list_shows_what_is_in_force(colltune: Verb, folder: Path) -> None:
 
 def test_one_is_shown_by_id_or_slot(colltune: Verb, folder: Path) -> None:
     """A bundle is shown with its history; a slot stands for what is in force in it."""
-    assert f"in force in {SLOT}" in colltune("bundles", "show", SLOT).out
-    found = colltune("bundles", "show", short(0), "--json").json
-    assert found == colltune("bundles", "show", SLOT, "--json").json
+    assert f"in force in {SLOT}" in colltune("site", "bundles", "show", SLOT).out
+    found = colltune("site", "bundles", "show", short(0), "--json").json
+    assert found == colltune("site", "bundles", "show", SLOT, "--json").json
     assert (found["id"], found["in_force"], len(found["events"])) == (small(0).id, True, 1)
     (folder / "bundles" / small(1).id / "bcast.arrays").write_bytes(b"")
-    answer = colltune("bundles", "show", short(1))
+    answer = colltune("site", "bundles", "show", short(1))
     assert (answer.status, answer.out) == (7, "")
 
 
 def test_promoting_and_going_back(colltune: Verb, folder: Path) -> None:
     """Both are told, kept in the history with who and why, and refused when not as expected."""
-    promoted = colltune("bundles", "promote", short(1), "--note", "new\x1b[31m cables")
+    promoted = colltune("site", "bundles", "promote", short(1), "--note", "new\x1b[31m cables")
     assert promoted.status == 0
     assert promoted.out.startswith(
         f"{short(1)} is in force in {SLOT} instead of {short(0)} (event 2: promote by "
     )
-    refused = colltune("bundles", "promote", short(2), "--expected", short(0))
+    refused = colltune("site", "bundles", "promote", short(2), "--expected", short(0))
     assert (refused.status, "nothing was done" in refused.err) == (7, True)
     words = ("bundles", "promote", short(2), "--expected", "none", "--by", "bob")
     assert colltune(*words).status == 7
-    event = colltune("bundles", "rollback", "--by", "bob", "--json").json
+    event = colltune("site", "bundles", "rollback", "--by", "bob", "--json").json
     assert (event["bundle_id"], event["action"], event["by"]) == (small(0).id, "rollback", "bob")
-    assert colltune("bundles", "rollback", SLOT).status == 7
-    shown = colltune("bundles", "history").out
+    assert colltune("site", "bundles", "rollback", SLOT).status == 7
+    shown = colltune("site", "bundles", "history").out
     assert "\x1b" not in shown
     assert [line.split()[0] for line in shown.splitlines()[2:]] == ["1", "2", "3"]
-    events = colltune("bundles", "history", SLOT, "--json").json["events"]
+    events = colltune("site", "bundles", "history", SLOT, "--json").json["events"]
     assert [e["note"] for e in events] == ["first", "new\x1b[31m cables", ""]
 
 
@@ -87,13 +87,15 @@ def test_adding_makes_the_registry(
     """The first bundle makes the folder; without one, listing says how to begin."""
     monkeypatch.delenv("COLLTUNE_REGISTRY", raising=False)
     at = ("--registry", tmp_path / "new")
-    missing = colltune("bundles", "list", *at)
-    assert (missing.status, "make one with `colltune bundles add" in missing.err) == (7, True)
-    added = colltune("bundles", "add", bundle_path, *at, "--json").json["added"]
-    assert [b["id"] for b in colltune("bundles", "list", *at, "--json").json["bundles"]] == added
-    none = colltune("bundles", "rollback", *at)
+    missing = colltune("site", "bundles", "list", *at)
+    assert (missing.status, "make one with `colltune site bundles add" in missing.err) == (7, True)
+    added = colltune("site", "bundles", "add", bundle_path, *at, "--json").json["added"]
+    assert [
+        b["id"] for b in colltune("site", "bundles", "list", *at, "--json").json["bundles"]
+    ] == added
+    none = colltune("site", "bundles", "rollback", *at)
     assert (none.status, "none is in use" in none.err) == (2, True)
-    assert colltune("bundles", "list").status == 2
+    assert colltune("site", "bundles", "list").status == 2
 
 
 def test_a_candidate_is_compared_with_what_is_in_force(
@@ -115,11 +117,11 @@ def test_a_candidate_is_compared_with_what_is_in_force(
     assert "% of the decisions change" in answer.out
     found = colltune(*words, "--json").json
     assert (found["old"], len(found["changes"])) == (small(0).id, len(rows))
-    same = colltune("bundles", "diff", SLOT, short(0))
+    same = colltune("site", "bundles", "diff", SLOT, short(0))
     assert "no decision changes on 2 shapes" in same.out
-    assert colltune("bundles", "diff", SLOT, "--shape", "8by4").status == 3
-    assert colltune("bundles", "diff", "../../etc/").status == 7
-    assert colltune("bundles", "diff", "zzzz").status == 7
+    assert colltune("site", "bundles", "diff", SLOT, "--shape", "8by4").status == 3
+    assert colltune("site", "bundles", "diff", "../../etc/").status == 7
+    assert colltune("site", "bundles", "diff", "zzzz").status == 7
 
 
 def test_nothing_is_removed_without_yes(colltune: Verb, folder: Path) -> None:
@@ -127,13 +129,15 @@ def test_nothing_is_removed_without_yes(colltune: Verb, folder: Path) -> None:
     then = time.time() - 40 * 86400
     for number in range(2):
         os.utime(folder / "bundles" / small(number).id / "manifest.json", (then, then))
-    dry = colltune("bundles", "gc")
+    dry = colltune("site", "bundles", "gc")
     assert "1 to remove" in dry.out
     assert len(Registry(folder).ids()) == 3
-    assert colltune("bundles", "gc", "--older-than", "60d", "--json").json["to_remove"] == []
-    assert colltune("bundles", "gc", "--older-than", "soon").status == 4
+    assert (
+        colltune("site", "bundles", "gc", "--older-than", "60d", "--json").json["to_remove"] == []
+    )
+    assert colltune("site", "bundles", "gc", "--older-than", "soon").status == 4
     (folder / "current" / SLOT).unlink()
-    done = colltune("bundles", "gc", "--yes", "--json").json
+    done = colltune("site", "bundles", "gc", "--yes", "--json").json
     assert [item["bundle_id"] for item in done["removed"]] == [small(1).id]
     assert done["repointed"] == [SLOT]
     assert set(Registry(folder).ids()) == {small(0).id, small(2).id}

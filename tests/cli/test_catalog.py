@@ -1,4 +1,4 @@
-"""colltune catalog: the catalogues as people and programs read them."""
+"""colltune rules catalog: the catalogues as people and programs read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.conftest import Verb
 
 def test_all_libraries_are_listed(colltune: Verb) -> None:
     """Without an argument every library stands there with its series."""
-    out = colltune("catalog").out
+    out = colltune("rules", "catalog").out
     for reference in REFERENCES.values():
         line = next(line for line in out.splitlines() if line.startswith(reference.library))
         assert reference.title in line
@@ -22,7 +22,7 @@ def test_all_libraries_are_listed(colltune: Verb) -> None:
 
 def test_a_release_lists_its_collectives(colltune: Verb) -> None:
     """Each collective stands there with numbers and names; what is never used is marked."""
-    out = colltune("catalog", "openmpi@5.0.8").out
+    out = colltune("rules", "catalog", "openmpi@5.0.8").out
     assert "Open MPI 5.0.8 (series 5.0, known from 5.0.0 on)" in out
     assert "alltoallv (id 4)              1 basic_linear, 2 pairwise\n" in out
     assert "7 sparbit!" in out
@@ -33,20 +33,20 @@ def test_a_release_lists_its_collectives(colltune: Verb) -> None:
 def test_a_release_lists_the_files_that_it_reads(colltune: Verb, library: str) -> None:
     """Each format that the newest release reads stands on a line with its title."""
     reference = REFERENCES[library]
-    out = colltune("catalog", library).out
+    out = colltune("rules", "catalog", library).out
     for name, title in reference.formats(reference.at(None)[0]).items():
         assert f"  {name}: {title}\n" in out
 
 
 def test_a_collective_is_explained(colltune: Verb) -> None:
     """Id, sizes, deciding component, algorithms, ranges, limits and symbols stand there."""
-    out = colltune("catalog", "openmpi@5.0.8", "MPI_Gather").out
+    out = colltune("rules", "catalog", "openmpi@5.0.8", "MPI_Gather").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "id in rules files 9" in lines
     assert "rules per process count one only, for all message sizes" in lines
     assert "decides on one node coll/tuned, priority 30" in lines
     assert "decides coll/tuned, priority 30" in " ".join(
-        colltune("catalog", "openmpi@4.1.8", "gather").out.split()
+        colltune("rules", "catalog", "openmpi@4.1.8", "gather").out.split()
     )
     assert "size in openmpi-han bytes for one process (count x size of the type)" in lines
     assert "3 linear_sync linear_synch segsize=0" in lines
@@ -60,7 +60,8 @@ def test_a_collective_is_explained(colltune: Verb) -> None:
 def test_presets_are_listed_as_a_range(colltune: Verb) -> None:
     """Algorithms that have numbers only take one line, with those that are never used."""
     lines = [
-        " ".join(line.split()) for line in colltune("catalog", "intelmpi@2021.15").out.split("\n")
+        " ".join(line.split())
+        for line in colltune("rules", "catalog", "intelmpi@2021.15").out.split("\n")
     ]
     assert "bcast presets 1 to 22" in lines
     assert "allgather presets 1 to 6, 5!" in lines
@@ -68,7 +69,7 @@ def test_presets_are_listed_as_a_range(colltune: Verb) -> None:
 
 def test_limits_are_explained(colltune: Verb) -> None:
     """What an algorithm needs, what happens otherwise, and why one is never used."""
-    out = colltune("catalog", "openmpi@5.0.8", "allgather").out
+    out = colltune("rules", "catalog", "openmpi@5.0.8", "allgather").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "recursive_doubling a power of two of processes bruck runs" in lines
     assert "two_proc exactly 2 processes the call fails, which ends the program" in lines
@@ -77,7 +78,7 @@ def test_limits_are_explained(colltune: Verb) -> None:
 
 def test_json_has_all_of_it(colltune: Verb) -> None:
     """--json gives the same facts, by keys."""
-    answer = colltune("catalog", "mpich@4.3", "bcast", "--json").json
+    answer = colltune("rules", "catalog", "mpich@4.3", "bcast", "--json").json
     assert answer["release"] == "4.3.0"
     (bcast,) = answer["collectives"]
     tree = bcast["algorithms"][5]
@@ -95,9 +96,9 @@ def test_json_has_all_of_it(colltune: Verb) -> None:
         "a message of two segments or more",
     ]
     assert answer["formats"] == REFERENCES["mpich"].formats("4.3.0")
-    libraries = colltune("catalog", "--json").json
+    libraries = colltune("rules", "catalog", "--json").json
     assert [each["library"] for each in libraries][:3] == ["openmpi", "mpich", "intelmpi"]
-    whole = colltune("catalog", "openmpi@5.0.8", "--json").json
+    whole = colltune("rules", "catalog", "openmpi@5.0.8", "--json").json
     assert [each["collective"] for each in whole["collectives"]] == sorted(Collective)
 
 
@@ -114,14 +115,14 @@ def test_json_has_all_of_it(colltune: Verb) -> None:
 )
 def test_unknown_names_end_with_status_8(colltune: Verb, words: list[str], complaint: str) -> None:
     """Unknown libraries, releases and collectives are told with what is near to them."""
-    answer = colltune("catalog", *words)
+    answer = colltune("rules", "catalog", *words)
     assert answer.status == 8
     assert complaint in answer.err
 
 
 def test_ranges_that_differ_are_told_by_algorithm(colltune: Verb) -> None:
     """From Open MPI 6 on a radix starts at 2, a number of chains at 1."""
-    out = colltune("catalog", "openmpi@6.0", "reduce").out
+    out = colltune("rules", "catalog", "openmpi@6.0", "reduce").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "fanout 4 1 32 coll_tuned_reduce_algorithm_chain_fanout chain" in lines
     assert "fanout 4 2 32 coll_tuned_reduce_algorithm_chain_fanout knomial" in lines
@@ -130,13 +131,13 @@ def test_ranges_that_differ_are_told_by_algorithm(colltune: Verb) -> None:
 
 def test_check_goes_with_libraries_only(colltune: Verb) -> None:
     """--check of one collective, and --mpi without --check, are wrong usage."""
-    assert colltune("catalog", "openmpi", "bcast", "--check").status == 2
-    assert colltune("catalog", "openmpi", "--mpi", "/opt/mpi").status == 2
+    assert colltune("rules", "catalog", "openmpi", "bcast", "--check").status == 2
+    assert colltune("rules", "catalog", "openmpi", "--mpi", "/opt/mpi").status == 2
 
 
 def test_a_missing_mpi_is_told(colltune: Verb) -> None:
     """--check of a folder without an MPI ends with status 5 and names it."""
-    answer = colltune("catalog", "--check", "--mpi", "/no/such/folder")
+    answer = colltune("rules", "catalog", "--check", "--mpi", "/no/such/folder")
     assert answer.status == 5
     assert "/no/such/folder" in answer.err
 
@@ -169,6 +170,6 @@ def test_a_check_tells_what_differs(
 @pytest.mark.parametrize("words", [("cray-mpich",), ("cray-mpich@8.1",), ("mvapich", "--check")])
 def test_derivatives_have_no_catalogue(colltune: Verb, words: tuple[str, ...]) -> None:
     """To ask for one, for a release of it, or for a comparison ends with status 8 and says why."""
-    answer = colltune("catalog", *words)
+    answer = colltune("rules", "catalog", *words)
     assert answer.status == 8
     assert "neither measures with it nor writes files for it" in answer.err

@@ -8,17 +8,15 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-import click
 import pytest
-import typer
 
 from colltune import process
 from colltune.cli import completion
-from colltune.cli.app import VERBS, app
+from colltune.cli.app import VERBS
 from colltune.domain import Collective
 from colltune.evaluation import LeaveAllocationOut, NodeCounts, Transfer
 from colltune.evaluation.paper import PaperSplit
@@ -28,6 +26,7 @@ from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS
 from colltune.retraining.contest import Parts
+from tests.cli.verb_examples import commands
 
 # what `import colltune.cli` may not be slowed down by
 HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib", "pydantic", "fastapi")
@@ -70,15 +69,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return offered
 
 
-def leaves() -> Iterable[tuple[str, click.Command]]:
-    """Return all commands, each with its verb."""
-    whole = typer.main.get_command(app([]))
-    assert isinstance(whole, click.Group)
-    for verb, command in whole.commands.items():
-        inner = command.commands.values() if isinstance(command, click.Group) else [command]
-        yield from ((verb, leaf) for leaf in inner)
-
-
 @pytest.mark.parametrize("begun", ["", "s", "what"])
 def test_verbs_are_offered(complete: Complete, begun: str) -> None:
     """All verbs that begin so, and nothing else."""
@@ -91,24 +81,24 @@ def test_verbs_are_offered(complete: Complete, begun: str) -> None:
     [
         ("colltune fit --lea", ["--learner"]),
         ("colltune fit --learner ", [*LEARNERS, "auto"]),
-        ("colltune fit --learner=", [*LEARNERS, "auto"]),
         ("colltune fit data --learner g", ["gam"]),
         ("colltune fit --backend ", ["joblib", "dask"]),
         ("colltune measure --backend ", ["native", "replay", "reprompi", "smpi"]),
         ("colltune measure --strategy f", ["full_grid"]),
         ("colltune select --collective ", list(Collective)),
         ("colltune select --format open", [one for one in ("openmpi", *FORMATS) if "open" in one]),
-        ("colltune lint --format ", list(FORMATS)),
-        ("colltune lint --release 4.1", ["4.1.4", "4.1.8", "4.1.3"]),
-        ("colltune lint --release mpich@5", ["mpich@5.0.2"]),
-        ("colltune catalog intel", ["intelmpi"]),
-        ("colltune catalog openmpi@6", ["openmpi@6.0.0"]),
-        ("colltune catalog openmpi@6.0.0 barr", ["barrier"]),
+        ("colltune rules lint --format ", list(FORMATS)),
+        ("colltune rules lint --release 4.1", ["4.1.4", "4.1.8", "4.1.3"]),
+        ("colltune rules lint --release mpich@5", ["mpich@5.0.2"]),
+        ("colltune rules catalog intel", ["intelmpi"]),
+        ("colltune rules catalog openmpi@6", ["openmpi@6.0.0"]),
+        ("colltune rules catalog openmpi@6.0.0 barr", ["barrier"]),
         ("colltune evaluate data --split leave-n", ["leave-nodes-out"]),
-        ("colltune bundles pro", ["promote"]),
-        ("colltune explain --communicator l", ["leaders"]),
+        ("colltune site ", ["retrain", "slurm", "bundles", "token"]),
+        ("colltune site bundles pro", ["promote"]),
+        ("colltune rules explain --communicator l", ["leaders"]),
         # a file is what the shell itself completes
-        ("colltune lint ru", []),
+        ("colltune rules lint ru", []),
     ],
 )
 def test_values_are_offered(complete: Complete, line: str, offered: list[str]) -> None:
@@ -127,30 +117,20 @@ def test_other_shells_get_the_same(complete: Complete, shell: str) -> None:
     ] == "knn"
 
 
-@pytest.mark.parametrize(
-    ("words", "at", "joined", "cut"),
-    [
-        (["colltune", "catalog", "openmpi", "@", "6"], 4, "colltune catalog openmpi@6", "openmpi@"),
-        (["colltune", "catalog", "openmpi", "@"], 3, "colltune catalog openmpi@", "openmpi@"),
-        (["colltune", "lint", "f", "--release", "=", "mpich", "@", "5"], 7, None, None),
-        (["colltune", "fit", "--learner", "=", "kn"], 4, "colltune fit --learner=kn", ""),
-        (["colltune", "fit", "--learner", "kn"], 3, "colltune fit --learner kn", ""),
-        (["colltune", "catalog", "openmpi@6"], 2, "colltune catalog openmpi@6", ""),
-    ],
-)
-def test_words_that_bash_breaks_are_put_together(
-    words: list[str], at: int, joined: str | None, cut: str | None
-) -> None:
-    """Bash ends words at = and @; what it will leave as it is must not be in the answer."""
-    corrected, found = completion.join_words(
-        {"COMP_WORDS": "\n".join(words), "COMP_CWORD": f"{at}"}
-    )
-    if joined is None:
-        assert corrected["COMP_WORDS"].split() == [*words[:3], "--release=mpich@5"]
-        assert found == "--release=mpich@"
-        return
-    assert (" ".join(corrected["COMP_WORDS"].split("\n")), found) == (joined, cut)
-    assert int(corrected["COMP_CWORD"]) == len(joined.split()) - 1
+def test_words_that_bash_breaks_are_put_together() -> None:
+    """Bash ends words at @; what it will leave as it is must not be in the answer."""
+    for words, joined, cut in (
+        ("colltune rules catalog openmpi @ 6", "colltune rules catalog openmpi@6", "openmpi@"),
+        ("colltune rules catalog openmpi @", "colltune rules catalog openmpi@", "openmpi@"),
+        ("colltune fit --learner kn", "colltune fit --learner kn", ""),
+        ("colltune rules catalog openmpi@6", "colltune rules catalog openmpi@6", ""),
+    ):
+        given = words.split()
+        corrected, found = completion.join_words(
+            {"COMP_WORDS": "\n".join(given), "COMP_CWORD": f"{len(given) - 1}"}
+        )
+        assert (" ".join(corrected["COMP_WORDS"].split("\n")), found) == (joined, cut)
+        assert int(corrected["COMP_CWORD"]) == len(joined.split()) - 1
 
 
 @pytest.mark.parametrize(
@@ -179,7 +159,7 @@ def test_nothing_is_said_in_the_middle_of_a_line(broken: Mapping[str, str]) -> N
         ("bash", "colltune "),
         ("bash", "colltune fit --learner "),
         ("zsh", "colltune evaluate --split "),
-        ("fish", "colltune catalog openmpi@"),
+        ("fish", "colltune rules catalog openmpi@"),
     ],
 )
 def test_nothing_heavy_is_imported(shell: str, line: str) -> None:
@@ -198,10 +178,10 @@ def test_every_entry_is_of_an_option() -> None:
     """No entry of the table outlives the option that it was made for."""
     known = {
         name
-        for verb, leaf in leaves()
+        for words, leaf in commands()
         for parameter in leaf.params
         for one in (*parameter.opts, getattr(parameter, "metavar", None))
-        for name in (one, f"{verb} {one}")
+        for name in (one, *(f"{word} {one}" for word in words.split()))
     }
     assert set(completion.VALUES) <= known
 
@@ -255,7 +235,7 @@ def test_splits_have_the_names_that_they_are_asked_for_by() -> None:
 
 def test_releases_are_those_of_the_formats(complete: Complete) -> None:
     """Libraries with releases are offered for Slurm's hooks."""
-    offered = complete("colltune slurm hooks --library ")
+    offered = complete("colltune site slurm hooks --library ")
     assert offered == [f"{name}/{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
 
 
@@ -266,12 +246,12 @@ def test_bundles_of_a_registry_are_offered(complete: Complete, tmp_path: Path) -
         (tmp_path / "bundles" / name).mkdir(parents=True)
     (tmp_path / "current").mkdir()
     (tmp_path / "current" / "openmpi-4.1.4").touch()
-    line = f"colltune bundles show --registry {tmp_path} "
+    line = f"colltune site bundles show --registry {tmp_path} "
     assert complete(line) == ["a" * 12, "b" * 12, "openmpi-4.1.4"]
     assert complete(f"{line}bbb") == ["b" * 12]
     assert complete(line + ids[0][:20]) == [ids[0][:20]]
-    assert complete("colltune bundles show ", COLLTUNE_REGISTRY=str(tmp_path))[0] == "a" * 12
-    assert complete(f"colltune bundles show --registry {tmp_path}/none ") == []
+    assert complete("colltune site bundles show ", COLLTUNE_REGISTRY=str(tmp_path))[0] == "a" * 12
+    assert complete(f"colltune site bundles show --registry {tmp_path}/none ") == []
 
 
 def script(shell: str, folder: Path) -> Path:
@@ -298,8 +278,9 @@ def in_shell(shell: str, folder: Path, words: list[str]) -> process.Outcome:
 def test_in_a_real_bash(tmp_path: Path) -> None:
     """The script for bash fills COMPREPLY: with a verb, a value, and behind an @ of a word."""
     file = script("bash", tmp_path)
-    lines = [["colltune", "exp"], ["colltune", "fit", "--learner", "kn"]]
-    lines += [["colltune", "catalog", "openmpi", "@", "6"], ["colltune", "lint", "x"]]
+    lines = [["colltune", "r"], ["colltune", "fit", "--learner", "kn"]]
+    lines += [["colltune", "rules", "catalog", "openmpi", "@", "6"]]
+    lines += [["colltune", "rules", "lint", "x"], ["colltune", "rules", "c"]]
     program = f". {file}; complete -p colltune; "
     for words in lines:
         program += (
@@ -310,7 +291,7 @@ def test_in_a_real_bash(tmp_path: Path) -> None:
     assert outcome.stderr == ""
     shown, *offered = outcome.stdout.splitlines()
     assert shown == "complete -o default -F _colltune_completion colltune"
-    assert offered == ["[export explain]", "[knn]", "[6.0.0]", "[]"]
+    assert offered == ["[report rules]", "[knn]", "[6.0.0]", "[]", "[convert catalog]"]
 
 
 def test_in_a_real_fish(tmp_path: Path) -> None:

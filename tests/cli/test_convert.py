@@ -1,4 +1,4 @@
-"""`colltune convert`."""
+"""`colltune rules convert`."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_printed(colltune: Verb, rules: Path) -> None:
     """Without --out the file alone is printed; what was assumed is told on standard error."""
-    answer = colltune("convert", rules, "--to", "plain")
+    answer = colltune("rules", "convert", rules, "--to", "plain")
     assert (answer.status, answer.out) == (0, RULES)
     assert "read as a file for Open MPI 5.0.11; name another release with --from" in answer.err
-    named = colltune("convert", rules, "--to", "plain", "--release", "4.1.4")
+    named = colltune("rules", "convert", rules, "--to", "plain", "--release", "4.1.4")
     assert "read as a file for Open MPI 5.0.11" in named.err
-    assert not colltune("convert", rules, "--to", "plain", "--from-release", "4.1.4").err
+    assert not colltune("rules", "convert", rules, "--to", "plain", "--from-release", "4.1.4").err
 
 
 def test_written(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     """With --out the file is written, and the job's lines are printed."""
     out = tmp_path / "new" / "converted"
-    answer = colltune("convert", rules, "--to", "plain", "--out", out, "--release", "4.1.4")
+    answer = colltune(
+        "rules", "convert", rules, "--to", "plain", "--out", out, "--release", "4.1.4"
+    )
     assert answer.status == 0
     assert out.read_text() == RULES
     assert answer.out.startswith(f"plain for Open MPI 4.1.4:\n  {out}\n")
@@ -54,10 +56,10 @@ def test_what_is_not_kept(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     """Notes go to standard error; with --strict they end with 1 and nothing is written."""
     rules.write_text(RULES + "note\n")
     out = tmp_path / "out"
-    strict = colltune("convert", rules, "--to", "plain", "--out", out, "--strict")
+    strict = colltune("rules", "convert", rules, "--to", "plain", "--out", out, "--strict")
     assert strict.status == 1
     assert not out.exists()
-    answer = colltune("convert", rules, "--to", "plain", "--out", out)
+    answer = colltune("rules", "convert", rules, "--to", "plain", "--out", out)
     assert answer.status == 0
     assert "not kept: line 4: it says note" in answer.err
     assert out.read_text() == RULES
@@ -66,24 +68,26 @@ def test_what_is_not_kept(colltune: Verb, rules: Path, tmp_path: Path) -> None:
 def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     """The JSON has the texts, the notes, the files and how they are put into effect."""
     words = ("--to", "plain", "--from-release", "5.0.11", "--json")
-    found = colltune("convert", rules, *words).json
+    found = colltune("rules", "convert", rules, *words).json
     assert found["texts"] == {"": RULES}
     assert (found["files"], found["activation"], found["notes"]) == ([], {}, [])
     out = tmp_path / "out"
-    found = colltune("convert", rules, *words, "--out", out).json
+    found = colltune("rules", "convert", rules, *words, "--out", out).json
     assert found["files"] == [str(out)]
     assert found["activation"]["PLAIN_FILE"] == str(out)
 
 
 def test_refused(colltune: Verb, rules: Path) -> None:
     """Other libraries' formats, dropped files, unknown formats and releases are one clear error."""
-    across = colltune("convert", rules, "--to", "other", "--release", "5.0.11")
+    across = colltune("rules", "convert", rules, "--to", "other", "--release", "5.0.11")
     assert across.status == 8
     assert "is a file of openmpi, other a format of intelmpi" in across.err
-    unknown = colltune("convert", rules, "--to", "nonsense")
+    unknown = colltune("rules", "convert", rules, "--to", "nonsense")
     assert (unknown.status, "known: " in unknown.err) == (8, True)
-    assert colltune("convert", rules, "--to", "plain", "--release", "mpich@4.0.2").status == 8
-    assert colltune("convert", rules, "--to", "plain", "--release", "9.9.9").status == 8
+    assert (
+        colltune("rules", "convert", rules, "--to", "plain", "--release", "mpich@4.0.2").status == 8
+    )
+    assert colltune("rules", "convert", rules, "--to", "plain", "--release", "9.9.9").status == 8
     rules.write_text(RULES + "drop\n")
-    dropped = colltune("convert", rules, "--to", "plain")
+    dropped = colltune("rules", "convert", rules, "--to", "plain")
     assert (dropped.status, "it says drop" in dropped.err) == (8, True)

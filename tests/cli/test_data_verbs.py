@@ -1,4 +1,4 @@
-"""`colltune import`, `export`, `fit` and `evaluate`."""
+"""`colltune data import`, `export`, `fit` and `evaluate`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_import_and_export_round_trip(
     colltune: Verb, measurements_csv: Path, tmp_path: Path
 ) -> None:
     """A CSV that is imported and exported again holds the same measurements."""
-    imported = colltune("import", measurements_csv, "--out", tmp_path / "d", "--json")
+    imported = colltune("data", "import", measurements_csv, "--out", tmp_path / "d", "--json")
     assert (imported.status, imported.json["rows"]) == (0, 240)
-    exported = colltune("export", tmp_path / "d", "--out", tmp_path / "e.csv.gz")
+    exported = colltune("data", "export", tmp_path / "d", "--out", tmp_path / "e.csv.gz")
     assert exported.status == 0
     again, first = read([tmp_path / "e.csv.gz"]), read([measurements_csv])
     assert again.context == first.context
@@ -27,8 +27,8 @@ def test_import_and_export_round_trip(
 
 def test_importing_twice_is_refused(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
     """The same cells of the same launch are not taken twice; the dataset stays as it was."""
-    assert colltune("import", measurements_csv, "--out", tmp_path / "d").status == 0
-    twice = colltune("import", measurements_csv, "--out", tmp_path / "d")
+    assert colltune("data", "import", measurements_csv, "--out", tmp_path / "d").status == 0
+    twice = colltune("data", "import", measurements_csv, "--out", tmp_path / "d")
     assert twice.status == 3
     assert "duplicate cells" in twice.err
     assert len(read([tmp_path / "d"])) == 240

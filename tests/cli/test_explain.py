@@ -1,4 +1,4 @@
-"""`colltune explain`."""
+"""`colltune rules explain`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_rule_that_applies(colltune: Verb, rules: Path) -> None:
     """The paragraph names call, algorithm, line, rule, reasons and what it takes for granted."""
-    answer = colltune("explain", rules, *JOB, "--collective", "bcast", "--msize", 4096)
+    answer = colltune("rules", "explain", rules, *JOB, "--collective", "bcast", "--msize", 4096)
     assert answer.status == 0
     assert answer.out == (
         f"With Open MPI 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes on 2"
@@ -42,7 +42,7 @@ def test_a_rule_that_applies(colltune: Verb, rules: Path) -> None:
 def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
     """With the job's own variables another component decides, and the rule has no say."""
     words = (*JOB, "--collective", "bcast", "--msize", 0, "-e", "PLAIN_ON=1")
-    out = colltune("explain", rules, *words).out
+    out = colltune("rules", "explain", rules, *words).out
     assert (
         "runs what the library itself decides by component han. The file's rule for it is on line 2"
         in out
@@ -53,7 +53,7 @@ def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
 
 def test_nothing_is_said(colltune: Verb, rules: Path) -> None:
     """Where no rule applies, the library decides."""
-    out = colltune("explain", rules, *JOB, "--collective", "scan", "--msize", 7).out
+    out = colltune("rules", "explain", rules, *JOB, "--collective", "scan", "--msize", 7).out
     assert "MPI_Scan of 7 bytes" in out
     assert "runs what the library itself decides" in out
     assert "No rule of the file applies. Nothing is said." in out
@@ -61,7 +61,7 @@ def test_nothing_is_said(colltune: Verb, rules: Path) -> None:
 
 def test_what_ends_the_program(colltune: Verb, rules: Path) -> None:
     """A call that would end the program is told first."""
-    out = colltune("explain", rules, *JOB, "--collective", "barrier", "--msize", 0).out
+    out = colltune("rules", "explain", rules, *JOB, "--collective", "barrier", "--msize", 0).out
     assert "MPI_Barrier on MPI_COMM_WORLD (8 processes on 2 nodes) fails: it has no such" in out
 
 
@@ -75,7 +75,7 @@ def classic(tmp_path: Path) -> Path:
 
 def test_a_call_without_data_runs_nothing(colltune: Verb, classic: Path) -> None:
     """Nothing is said to run, whatever the rule chooses."""
-    out = colltune("explain", classic, *JOB, "--collective", "alltoall", "--msize", 0).out
+    out = colltune("rules", "explain", classic, *JOB, "--collective", "alltoall", "--msize", 0).out
     assert "MPI_Alltoall of 0 bytes per process on MPI_COMM_WORLD (8 processes on 2 nodes)" in out
     assert "returns before anything runs. " in out
     assert " runs." not in out.replace("before anything runs.", "")
@@ -84,14 +84,16 @@ def test_a_call_without_data_runs_nothing(colltune: Verb, classic: Path) -> None
 def test_the_send_arguments_of_in_place_calls_are_asked_for(colltune: Verb, classic: Path) -> None:
     """They are taken to be empty, unless an option tells what they describe."""
     words = (*JOB, "--collective", "alltoall", "--msize", 1000)
-    assert "runs pairwise" in colltune("explain", classic, *words).out
-    assumed = colltune("explain", classic, *words, "--in-place").out
+    assert "runs pairwise" in colltune("rules", "explain", classic, *words).out
+    assumed = colltune("rules", "explain", classic, *words, "--in-place").out
     assert "runs linear" in assumed
     assert "they are taken to be empty" in assumed
-    told = colltune("explain", classic, *words, "--in-place", "--ignored-send-bytes", 1000).out
+    told = colltune(
+        "rules", "explain", classic, *words, "--in-place", "--ignored-send-bytes", 1000
+    ).out
     assert "runs pairwise" in told
     assert "they describe 1000 bytes per process" in told
-    refused = colltune("explain", classic, *words, "--ignored-send-bytes", 1000)
+    refused = colltune("rules", "explain", classic, *words, "--ignored-send-bytes", 1000)
     assert refused.status == 2
     assert "needs --in-place" in refused.err
 
@@ -99,14 +101,16 @@ def test_the_send_arguments_of_in_place_calls_are_asked_for(colltune: Verb, clas
 def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
     """A file that the release ignores is said to be ignored."""
     rules.write_text(RULES + "drop\n")
-    out = colltune("explain", rules, *JOB, "--collective", "bcast", "--msize", 0).out
+    out = colltune("rules", "explain", rules, *JOB, "--collective", "bcast", "--msize", 0).out
     assert "The file is ignored as a whole: it says drop." in out
 
 
 def test_json(colltune: Verb, rules: Path) -> None:
     """The JSON has the call as it was understood, and the whole outcome."""
     words = ("--collective", "MPI_Bcast", "--msize", 4096, "--communicator", "leaders", "--json")
-    found = colltune("explain", rules, *JOB, *words, "--in-place", "--non-commutative").json
+    found = colltune(
+        "rules", "explain", rules, *JOB, *words, "--in-place", "--non-commutative"
+    ).json
     assert found["call"] == {
         "collective": "bcast",
         "comm_size": 2,
@@ -121,7 +125,7 @@ def test_json(colltune: Verb, rules: Path) -> None:
     }
     assert found["configuration"] == found["chosen"] == "openmpi.bcast.default"
     assert found["rule"] is None
-    bigger = colltune("explain", rules, *JOB, *words, "--comm-size", 5).json
+    bigger = colltune("rules", "explain", rules, *JOB, *words, "--comm-size", 5).json
     assert (bigger["call"]["comm_size"], bigger["call"]["nodes"]) == (5, 2)
     assert bigger["rule"] == {"line": 3, "text": "bcast 4 1024 chain:fanout=4,segsize=8192"}
     assert bigger["reasons"] == ["A rule fits."]
@@ -130,10 +134,10 @@ def test_json(colltune: Verb, rules: Path) -> None:
 def test_wrong_questions(colltune: Verb, rules: Path) -> None:
     """More processes than the job has, unknown collectives and files are one clear error."""
     job = (*JOB, "--msize", 0)
-    many = colltune("explain", rules, *job, "--collective", "bcast", "--comm-size", 9)
+    many = colltune("rules", "explain", rules, *job, "--collective", "bcast", "--comm-size", 9)
     assert (many.status, "8 processes only" in many.err) == (8, True)
-    assert colltune("explain", rules, *job, "--collective", "nonsense").status == 3
-    assert colltune("explain", "no", *job, "--collective", "bcast").status == 8
+    assert colltune("rules", "explain", rules, *job, "--collective", "nonsense").status == 3
+    assert colltune("rules", "explain", "no", *job, "--collective", "bcast").status == 8
 
 
 def test_who_calls() -> None:
@@ -155,7 +159,7 @@ def test_who_calls() -> None:
 def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements_csv: Path) -> None:
     """With a bundle and measurements, time and terms of what runs and of the default are shown."""
     words = ("--collective", "bcast", "--msize", 512, "--bundle", bundle_path)
-    out = colltune("explain", rules, *JOB, *words, "--data", measurements_csv).out
+    out = colltune("rules", "explain", rules, *JOB, *words, "--data", measurements_csv).out
     head, decision, table = out.split("\n\n", 2)
     assert "runs binomial" in head
     assert decision.startswith("The bundle's own decision there is binomial, predicted: ")
@@ -163,7 +167,9 @@ def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements
     assert f"Cost terms by a cost model fitted to {measurements_csv}:" in table
     assert "latency between nodes" in table
     assert "which algorithm the default runs is not known" in table
-    found = colltune("explain", rules, *JOB, *words, "--data", measurements_csv, "--json").json
+    found = colltune(
+        "rules", "explain", rules, *JOB, *words, "--data", measurements_csv, "--json"
+    ).json
     parts = found["costs"]["configurations"]
     assert [p["configuration"] for p in parts] == [
         "openmpi.bcast.binomial",
@@ -177,10 +183,10 @@ def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements
 def test_cost_terms_that_are_not_known(colltune: Verb, rules: Path, bundle_path: Path) -> None:
     """Without a cost model, and of what was not measured, nothing is invented."""
     words = ("--collective", "bcast", "--msize", 4096, "--bundle", bundle_path)
-    out = colltune("explain", rules, *JOB, *words).out
+    out = colltune("rules", "explain", rules, *JOB, *words).out
     assert "takes a cost model: name measurements with --data" in out
     assert "not known" in out.split("\n\n")[2]
-    default = colltune("explain", rules, *JOB, *words, "-e", "PLAIN_ON=1", "--json").json
+    default = colltune("rules", "explain", rules, *JOB, *words, "-e", "PLAIN_ON=1", "--json").json
     assert [c["configuration"] for c in default["costs"]["configurations"]] == [
         "openmpi.bcast.default"
     ]
@@ -191,13 +197,17 @@ def test_wrong_bundles(
 ) -> None:
     """A bundle that is none, lacks the collective or is of another library is one clear error."""
     words = (*JOB, "--msize", 0, "--bundle")
-    assert colltune("explain", rules, *words, tmp_path, "--collective", "bcast").status == 7
-    lacks = colltune("explain", rules, *words, bundle_path, "--collective", "scan")
+    assert (
+        colltune("rules", "explain", rules, *words, tmp_path, "--collective", "bcast").status == 7
+    )
+    lacks = colltune("rules", "explain", rules, *words, bundle_path, "--collective", "scan")
     assert (lacks.status, "no models of scan" in lacks.err) == (7, True)
     other = tmp_path / "mpich.csv"
     other.write_text(measurements_csv.read_text().replace("openmpi", "mpich"))
     bundle = fit(read([other]), "knn").save(tmp_path / "bundle")
-    strange = colltune("explain", rules, *words, bundle, "--collective", "bcast")
+    strange = colltune("rules", "explain", rules, *words, bundle, "--collective", "bcast")
     assert (strange.status, "a bundle of mpich" in strange.err) == (7, True)
-    alone = colltune("explain", rules, *JOB, "--msize", 0, "--collective", "bcast", "--data", other)
+    alone = colltune(
+        "rules", "explain", rules, *JOB, "--msize", 0, "--collective", "bcast", "--data", other
+    )
     assert (alone.status, "--data needs --bundle" in alone.err) == (2, True)

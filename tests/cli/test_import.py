@@ -1,4 +1,4 @@
-"""`colltune import` of benchmarks' output."""
+"""`colltune data import` of benchmarks' output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sets(**settings: str) -> list[str]:
 def _imported(colltune: Verb, folder: Path, text: str, *words: str, **settings: str) -> Answer:
     file = folder / "run.out"
     file.write_text(text)
-    return colltune("import", file, "--out", folder / "data", *_sets(**settings), *words)
+    return colltune("data", "import", file, "--out", folder / "data", *_sets(**settings), *words)
 
 
 def test_output_of_a_benchmark_becomes_a_dataset(colltune: Verb, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_several_csv_files_are_one_import(colltune: Verb, tmp_path: Path) -> Non
             CSV.replace(",8,", f",{size},").replace("1024", size * 2)
         )
     files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    answer = colltune("import", *files, "--out", tmp_path / "data", "--json")
+    answer = colltune("data", "import", *files, "--out", tmp_path / "data", "--json")
     assert (answer.status, answer.json["rows"]) == (0, 4)
 
 

@@ -50,8 +50,8 @@ def bundle(colltune: Verb, slow_default: Path, tmp_path: Path) -> Path:
 def test_a_dataset_comes_back_as_it_was(colltune: Verb, tmp_path: Path) -> None:
     """Imported and exported, every row names the same configuration with the same times."""
     dataset, again = tmp_path / "dataset", tmp_path / "again.csv"
-    assert colltune("import", DATA, "--out", dataset).status == 0
-    assert colltune("export", dataset, "--out", again).status == 0
+    assert colltune("data", "import", DATA, "--out", dataset).status == 0
+    assert colltune("data", "export", dataset, "--out", again).status == 0
     assert sorted(again.read_text().splitlines()) == sorted(DATA.read_text().splitlines())
 
 
@@ -96,9 +96,9 @@ def test_a_table_names_them_and_a_rules_file_does_not(
     line = f'export LD_PRELOAD="${{LD_PRELOAD:+$LD_PRELOAD:}}"{library} COLLTUNE_TABLE={table}'
     assert line in told.out
     assert (tmp_path / "job.table.params").read_text().startswith(line.partition(" COLLTUNE")[0])
-    assert "nothing found" in colltune("lint", table).out
+    assert "nothing found" in colltune("rules", "lint", table).out
     call = ("--collective", "bcast", "--nodes", 1, "--ppn", 4, "--msize", 65536)
-    assert "hierarchical" in colltune("explain", table, *call).out
+    assert "hierarchical" in colltune("rules", "explain", table, *call).out
     noted = colltune("select", *shape, "--format", "openmpi", "--out", rules).err
     assert "everything is left to the library" in noted
     assert rules.read_text().endswith("0 # collectives\n")
@@ -114,4 +114,4 @@ def test_without_a_compiler_the_table_is_written_all_the_same(
     told = colltune("select", *shape, "--format", "openmpi-table", "--out", table)
     assert told.status == 0
     assert table.is_file()
-    assert "run colltune interpose" in told.err
+    assert "run colltune app interpose" in told.err

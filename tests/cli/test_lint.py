@@ -1,4 +1,4 @@
-"""`colltune lint`."""
+"""`colltune rules lint`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rules(tmp_path: Path) -> Path:
 
 def test_nothing_found(colltune: Verb, rules: Path) -> None:
     """A sound file ends with 0, names the release that was assumed and how to use the file."""
-    answer = colltune("lint", rules)
+    answer = colltune("rules", "lint", rules)
     assert answer.status == 0
     assert answer.out == (
         f"{rules}: plain for Open MPI 5.0.11 (assumed; name yours with --release): nothing found\n"
@@ -42,7 +42,7 @@ def test_nothing_found(colltune: Verb, rules: Path) -> None:
 def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
     """Findings come by line, as compilers print them, and end with 1."""
     rules.write_text(RULES + "warning\nerror\nnote\nnote\n")
-    answer = colltune("lint", rules, "--release", "openmpi@4.1.4")
+    answer = colltune("rules", "lint", rules, "--release", "openmpi@4.1.4")
     assert answer.status == 1
     assert answer.out.splitlines()[:5] == [
         f"{rules}:5: warning: it says warning; remove it (unknown)",
@@ -56,8 +56,8 @@ def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
 def test_notes_count_only_when_strict(colltune: Verb, rules: Path) -> None:
     """Notes alone end with 0, with --strict with 1."""
     rules.write_text(RULES + "note\n")
-    assert colltune("lint", rules).status == 0
-    assert colltune("lint", rules, "--strict").status == 1
+    assert colltune("rules", "lint", rules).status == 0
+    assert colltune("rules", "lint", rules, "--strict").status == 1
 
 
 def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> Non
     binary.write_bytes(b"plain\n\0\0")
     other.write_text("something else\n")
     bad.write_text("plain\nbcast four 0 ring\n")
-    answer = colltune("lint", tmp_path / "no", binary, other, bad, tmp_path, rules)
+    answer = colltune("rules", "lint", tmp_path / "no", binary, other, bad, tmp_path, rules)
     assert answer.status == 2
     lines = answer.out.splitlines()
     assert "No such file" in lines[0]
@@ -81,7 +81,7 @@ def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> Non
 def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     """The JSON has everything that people see; docs/reference/lint.md describes it."""
     rules.write_text(RULES + "error\n")
-    answer = colltune("lint", rules, tmp_path / "no", "--release", "5.0.11", "--json")
+    answer = colltune("rules", "lint", rules, tmp_path / "no", "--release", "5.0.11", "--json")
     assert answer.status == 2
     document = answer.json
     assert (document["version"], document["exit_status"]) == (1, 2)
@@ -114,7 +114,7 @@ def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
 def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
     """A file that the release ignores is a finding; nothing would put it into effect."""
     rules.write_text(RULES + "drop\n")
-    answer = colltune("lint", rules)
+    answer = colltune("rules", "lint", rules)
     assert answer.status == 1
     assert answer.out.startswith(f"{rules}: error: it says drop; do not (file-dropped)\n")
     assert "export" not in answer.out
@@ -123,7 +123,7 @@ def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
 def test_standard_input(colltune: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
     """- reads standard input, of which no path is known."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RULES.encode())))
-    answer = colltune("lint", "-")
+    answer = colltune("rules", "lint", "-")
     assert answer.status == 0
     assert answer.out.startswith("<stdin>: plain for Open MPI 5.0.11")
     assert "export" not in answer.out
@@ -131,10 +131,10 @@ def test_standard_input(colltune: Verb, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_wrong_options_are_no_fault_of_the_file(colltune: Verb, rules: Path) -> None:
     """An unknown release, library or format is an error of the command."""
-    assert colltune("lint", rules, "--release", "9.9.9").status == 8
-    assert colltune("lint", rules, "--release", "nompi@1.0").status == 8
-    assert colltune("lint", rules, "--release", "a@b@c").status == 8
-    unknown = colltune("lint", rules, "--format", "nonsense")
+    assert colltune("rules", "lint", rules, "--release", "9.9.9").status == 8
+    assert colltune("rules", "lint", rules, "--release", "nompi@1.0").status == 8
+    assert colltune("rules", "lint", rules, "--release", "a@b@c").status == 8
+    unknown = colltune("rules", "lint", rules, "--format", "nonsense")
     assert unknown.status == 8
     assert "plain" in unknown.err
 
@@ -143,7 +143,7 @@ def test_what_a_terminal_would_act_upon_is_shown(colltune: Verb, tmp_path: Path)
     """Control characters and bytes that are no UTF-8 are printed as escapes."""
     path = tmp_path / "odd\x1b[31m"
     path.write_bytes(b"plain\nbcast \xff\x1b 0 ring\n")
-    answer = colltune("lint", path)
+    answer = colltune("rules", "lint", path)
     assert answer.status == 2
     assert "\x1b" not in answer.out
     assert "\\x1b[31m" in answer.out
@@ -152,18 +152,20 @@ def test_what_a_terminal_would_act_upon_is_shown(colltune: Verb, tmp_path: Path)
 def test_a_job_that_sets_everything(colltune: Verb, rules: Path) -> None:
     """With the job's variables as they should be, nothing is found nor hinted at."""
     set_up = ("-e", "PLAIN_ON=1", "-e", f"PLAIN_FILE={rules}", "-e", "PLAIN_HAN=0")
-    answer = colltune("lint", rules, *set_up)
+    answer = colltune("rules", "lint", rules, *set_up)
     assert answer.status == 0
     assert "export" not in answer.out
-    assert colltune("lint", rules, *set_up, "--json").json["files"][0]["activation_checked"]
+    assert colltune("rules", "lint", rules, *set_up, "--json").json["files"][0][
+        "activation_checked"
+    ]
 
 
 def test_a_job_that_does_not_name_the_file(colltune: Verb, rules: Path) -> None:
     """Without the variable that names the file, or with another file's name, it has no effect."""
-    unset = colltune("lint", rules, "-e", "PLAIN_ON=1")
+    unset = colltune("rules", "lint", rules, "-e", "PLAIN_ON=1")
     assert unset.status == 1
     assert "PLAIN_FILE is not set; set PLAIN_FILE=" in unset.out
-    other = colltune("lint", rules, "-e", "PLAIN_ON=1", "-e", "PLAIN_FILE=/no/such")
+    other = colltune("rules", "lint", rules, "-e", "PLAIN_ON=1", "-e", "PLAIN_FILE=/no/such")
     assert "PLAIN_FILE names /no/such, not this file" in other.out
     assert "(not-activated)" in other.out
 
@@ -172,8 +174,8 @@ def test_a_parameter_file_of_the_job(colltune: Verb, rules: Path, tmp_path: Path
     """What a parameter file sets counts, and --environment goes before it."""
     job = tmp_path / "job.sh"
     job.write_text(f"export OMPI_A=1 PLAIN_ON=1\nexport PLAIN_FILE={rules} PLAIN_HAN=0\n")
-    assert colltune("lint", rules, "--parameters", job).status == 0
-    answer = colltune("lint", rules, "--parameters", job, "-e", "PLAIN_FORCE=linear")
+    assert colltune("rules", "lint", rules, "--parameters", job).status == 0
+    answer = colltune("rules", "lint", rules, "--parameters", job, "-e", "PLAIN_FORCE=linear")
     assert answer.status == 1
     assert answer.out.count("override the rules for") == 2
     assert "unset PLAIN_FORCE (overridden)" in answer.out
@@ -183,7 +185,7 @@ def test_the_own_environment(colltune: Verb, rules: Path, monkeypatch: pytest.Mo
     """Where this process's variables already name the file, they are what is checked."""
     monkeypatch.setenv("PLAIN_FILE", str(rules))
     monkeypatch.setenv("PLAIN_ON", "1")
-    answer = colltune("lint", rules)
+    answer = colltune("rules", "lint", rules)
     assert answer.status == 1
     assert "han decides bcast before the rules of this file for communicators across" in answer.out
     assert "; set PLAIN_HAN=0 (outranked)" in answer.out

@@ -1,4 +1,4 @@
-"""`colltune noise`."""
+"""`colltune data noise`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(simulated: PerformanceDataset, tmp_path_factory: pytest.TempPathFacto
 
 def test_allocations_come_from_the_provenance(colltune: Verb, folder: Path) -> None:
     """Launches that recorded the same allocation are compared within it."""
-    overall = colltune("noise", folder, "--json").json["overall"]
+    overall = colltune("data", "noise", folder, "--json").json["overall"]
     assert (overall["launches"], overall["allocations"]) == (6, 2)
     assert overall["between_launches"]["sd"] == pytest.approx(0.05, rel=0.4)
     assert overall["between_allocations"]["sd"] == pytest.approx(0.1, rel=0.4)
@@ -44,7 +44,7 @@ def test_allocations_come_from_the_provenance(colltune: Verb, folder: Path) -> N
 
 def test_text_tells_the_components_and_what_they_mean(colltune: Verb, folder: Path) -> None:
     """Each group has a row; the smallest detectable difference and its remedy are spelled out."""
-    answer = colltune("noise", folder)
+    answer = colltune("data", "noise", folder)
     assert answer.status == 0
     rows = [line.split()[0] for line in answer.out.splitlines() if line.strip()]
     assert {"all", "bcast"} <= set(rows)
@@ -61,10 +61,10 @@ def test_csv_launches_are_allocations_unless_a_pattern_tells(
     """What is assumed of a CSV file's launches is said, and can be put right."""
     path = tmp_path / "data.csv.gz"
     write_csv(simulated, path)
-    assumed = colltune("noise", path)
+    assumed = colltune("data", "noise", path)
     assert "allocations of 6 launches are not recorded" in assumed.out
     assert "* what launches differ by is included" in assumed.out
-    told = colltune("noise", path, "--allocation", "([^/]*)/", "--json").json
+    told = colltune("data", "noise", path, "--allocation", "([^/]*)/", "--json").json
     assert told["overall"]["allocations"] == 2
     assert told["overall"]["within"]["raw_share"] == 0
     assert told["overall"]["between_launches"]["sd"] == pytest.approx(0.05, rel=0.5)
@@ -76,13 +76,13 @@ def test_picture_is_drawn(
     """A picture is drawn of raw repetitions, and of a file that tells next to nothing."""
     for number, data in enumerate((folder, measurements_csv)):
         picture = tmp_path / f"{number}.png"
-        assert colltune("noise", data, "--picture", picture).status == 0
+        assert colltune("data", "noise", data, "--picture", picture).status == 0
         assert picture.read_bytes().startswith(_PNG)
 
 
 def test_single_times_are_said_to_tell_nothing(colltune: Verb, measurements_csv: Path) -> None:
     """A CSV with one time per cell has unknown components, no zeros."""
-    answer = colltune("noise", measurements_csv)
+    answer = colltune("data", "noise", measurements_csv)
     assert answer.status == 0
     assert "0.0 %" not in answer.out
     assert "nothing was repeated" in answer.out
@@ -103,6 +103,6 @@ def test_bad_requests_are_named(
     colltune: Verb, folder: Path, words: tuple[str, ...], status: int, message: str
 ) -> None:
     """Each kind of mistake has its exit status and a message with the mend."""
-    answer = colltune("noise", folder, *words)
+    answer = colltune("data", "noise", folder, *words)
     assert (answer.status, answer.out) == (status, "")
     assert message in answer.err

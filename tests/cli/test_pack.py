@@ -1,4 +1,4 @@
-"""`colltune pack`."""
+"""`colltune app pack`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_a_folder_for_one_application(
 ) -> None:
     """The folder holds rules for what is used, variables, a manifest, and how to start."""
     out = tmp_path / "packed"
-    answer = colltune("pack", "--profile", profiles, "--bundle", bundle_path, *JOB, "--out", out)
+    answer = colltune(
+        "app", "pack", "--profile", profiles, "--bundle", bundle_path, *JOB, "--out", out
+    )
     assert answer.status == 0
     manifest = json.loads((out / "manifest.json").read_text())
     assert {(c["collective"], c["nprocs"]) for c in manifest["chosen"]} == {
@@ -63,7 +65,7 @@ def test_another_shape_and_nothing_to_gain_are_told(
     (tmp_path / "one.profile").write_bytes(profile_text([row("allreduce", "8x4", 8, 1, 1e-3)]))
     out = tmp_path / "packed"
     words = ("--profile", tmp_path, "--bundle", bundle_path, "--nodes", 4, "--ppn", 4)
-    answer = colltune("pack", *words, "--out", out)
+    answer = colltune("app", "pack", *words, "--out", out)
     assert answer.status == 0
     assert "was not recorded on 4x4 but on 8x4" in answer.err
     assert "everything is left to the library" in answer.err
@@ -90,6 +92,6 @@ def test_what_does_not_fit_is_refused(
     """Profile, bundle and format must be of one library; nothing is written otherwise."""
     (tmp_path / "one.profile").write_bytes(profile_text(ROWS, **head))
     given = ("--profile", tmp_path, "--bundle", bundle_path, *JOB, "--out", tmp_path / "packed")
-    answer = colltune("pack", *given, *words)
+    answer = colltune("app", "pack", *given, *words)
     assert (answer.status, message in answer.err) == (status, True), answer.err
     assert not (tmp_path / "packed").exists()

@@ -1,4 +1,4 @@
-"""`colltune profile`, and weights by a profile in other verbs."""
+"""`colltune app profile`, and weights by a profile in other verbs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def profiles(tmp_path: Path) -> Path:
 
 def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None:
     """Lines come with the longest first, and with shares of collectives and of the run."""
-    answer = colltune("profile", profiles, "--top", 2)
+    answer = colltune("app", "profile", profiles, "--top", 2)
     lines = answer.out.splitlines()
     assert lines[0] == "solver: 1 run on 8x4, openmpi 4.1.4"
     assert "(15.0%) in collectives" in lines[1]
@@ -40,7 +40,7 @@ def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None
 
 def test_json_holds_all_lines(colltune: Verb, profiles: Path) -> None:
     """Machines get every kind of calls, and null for what is not known."""
-    found = colltune("profile", profiles, "--json", "--top", 1).json
+    found = colltune("app", "profile", profiles, "--json", "--top", 1).json
     assert found["version"] == 1
     assert [u["collective"] for u in found["uses"]] == ["bcast", "allreduce", "bcast"]
     assert found["jobs"][0]["shape"] == "8x4"
@@ -52,23 +52,23 @@ def test_a_bundle_tells_what_it_would_change(
 ) -> None:
     """Choice, saving and what is unknown stand in the table, in JSON and in the picture."""
     picture = tmp_path / "profile.svg"
-    answer = colltune("profile", profiles, "--bundle", bundle_path, "--plot", picture)
+    answer = colltune("app", "profile", profiles, "--bundle", bundle_path, "--plot", picture)
     assert "binomial" in answer.out
     assert "unknown: the bundle has no models of it" in answer.out
     assert "in all the bundle would save" in answer.out
     assert "not known for 33.3% of the time in collectives" in answer.out
     assert b"<svg" in picture.read_bytes()
-    found = colltune("profile", profiles, "--bundle", bundle_path, "--json").json
+    found = colltune("app", "profile", profiles, "--bundle", bundle_path, "--json").json
     assert found["saving"]["least_s"] <= found["saving"]["expected_s"]
     assert found["uses"][1]["foreseen"]["saving"] is None
 
 
 def test_several_folders_and_real_files(colltune: Verb) -> None:
     """Recorded files of different libraries are refused together and read by themselves."""
-    answer = colltune("profile", RECORDED)
+    answer = colltune("app", "profile", RECORDED)
     assert answer.status == 3
     assert "do not add up: mpich 4.0.2, openmpi 5.0.11" in answer.err
-    answer = colltune("profile", RECORDED / "known-mpich.profile")
+    answer = colltune("app", "profile", RECORDED / "known-mpich.profile")
     assert answer.status == 0
     assert "2 (1x2)" in answer.out
 

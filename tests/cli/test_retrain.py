@@ -1,4 +1,4 @@
-"""`colltune retrain`."""
+"""`colltune site retrain`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_a_night_is_told_and_its_status_says_what_became_of_it(
     colltune: Verb, config: Path
 ) -> None:
     """Promoted, the status is 0 and the text says why; nothing new has a status of its own."""
-    first = colltune("retrain", "--config", config)
+    first = colltune("site", "retrain", "--config", config)
     assert first.status == 0
     assert f"{SLOT}: promoted: 60 held-out decisions on 12 shapes" in first.out
-    second = colltune("retrain", "--config", config, "--json")
+    second = colltune("site", "retrain", "--config", config, "--json")
     assert second.status == errors.NOTHING_NEW
     assert second.json["outcomes"] == ["nothing_new"]
     assert second.json["slots"][SLOT]["in_force"] == (
@@ -44,7 +44,7 @@ def test_a_night_is_told_and_its_status_says_what_became_of_it(
 
 def test_shadow_promotes_nothing(colltune: Verb, config: Path) -> None:
     """With --shadow the candidate is added and compared, and nothing is in force."""
-    answer = colltune("retrain", "--config", config, "--shadow", "--json")
+    answer = colltune("site", "retrain", "--config", config, "--shadow", "--json")
     assert answer.status == 0
     registry = Registry(config.parent / "registry")
     assert not registry.current()
@@ -54,7 +54,7 @@ def test_shadow_promotes_nothing(colltune: Verb, config: Path) -> None:
 def test_another_one_at_it_is_no_error_but_told(colltune: Verb, config: Path) -> None:
     """While one retrains, a second one leaves it alone, with a status of its own."""
     with held(FolderStore(config.parent / "registry")):
-        answer = colltune("retrain", "--config", config)
+        answer = colltune("site", "retrain", "--config", config)
     assert answer.status == errors.BUSY
     assert "let it end" in answer.err
 
@@ -71,24 +71,24 @@ def test_what_is_asked_for_must_make_sense(
     colltune: Verb, words: tuple[str, ...], status: int, error: str
 ) -> None:
     """Without a site file, or with one that is not there, usage is explained."""
-    answer = colltune("retrain", *words)
+    answer = colltune("site", "retrain", *words)
     assert answer.status == status
     assert error in answer.err
 
 
 def test_the_command_line_goes_before_the_site_file(colltune: Verb, config: Path) -> None:
     """A backend that does not exist, or a scheduler without Dask, is refused before anything."""
-    answer = colltune("retrain", "--config", config, "--backend", "spark")
+    answer = colltune("site", "retrain", "--config", config, "--backend", "spark")
     assert "unknown --backend 'spark'; known: joblib, dask" in answer.err
-    answer = colltune("retrain", "--config", config, "--scheduler", "tcp://127.0.0.1:9")
+    answer = colltune("site", "retrain", "--config", config, "--scheduler", "tcp://127.0.0.1:9")
     assert "--scheduler is for --backend dask" in answer.err
     assert not (config.parent / "registry" / "retraining").exists()
 
 
 def test_units_are_printed(colltune: Verb) -> None:
     """Each kind of unit is printed as it is shipped."""
-    assert "[Service]" in colltune("retrain", "--print-unit", "systemd").out
-    assert "OnCalendar" in colltune("retrain", "--print-unit", "timer").out
-    assert "#SCRON" in colltune("retrain", "--print-unit", "scrontab").out
-    assert "kind: CronJob" in colltune("retrain", "--print-unit", "kubernetes").out
-    assert "[hooks.webhook]" in colltune("retrain", "--print-unit", "site").out
+    assert "[Service]" in colltune("site", "retrain", "--print-unit", "systemd").out
+    assert "OnCalendar" in colltune("site", "retrain", "--print-unit", "timer").out
+    assert "#SCRON" in colltune("site", "retrain", "--print-unit", "scrontab").out
+    assert "kind: CronJob" in colltune("site", "retrain", "--print-unit", "kubernetes").out
+    assert "[hooks.webhook]" in colltune("site", "retrain", "--print-unit", "site").out

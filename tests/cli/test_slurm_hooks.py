@@ -1,4 +1,4 @@
-"""colltune slurm hooks: a site's files, and the lines for its slurm.conf."""
+"""colltune site slurm hooks: a site's files, and the lines for its slurm.conf."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ LIBRARIES = ("--library", "openmpi/4.1.4", "--library", "intelmpi/2021.6")
 def test_the_hooks_are_written_and_named(colltune: Verb, tmp_path: Path) -> None:
     """Scripts can be run by all, the site file says what was given, slurm.conf's lines are told."""
     out = tmp_path / "etc" / "colltune"
-    answer = colltune("slurm", "hooks", "--out", out, "--url", "http://tuning:8765", *LIBRARIES)
+    answer = colltune(
+        "site", "slurm", "hooks", "--out", out, "--url", "http://tuning:8765", *LIBRARIES
+    )
     assert answer.status == 0
     for line in ("PrologSlurmctld=", "EpilogSlurmctld=", "TaskProlog="):
         (named,) = [told for told in answer.out.splitlines() if told.startswith(line)]
@@ -28,10 +30,10 @@ def test_the_hooks_are_written_and_named(colltune: Verb, tmp_path: Path) -> None
 
 def test_the_sites_own_file_is_kept(colltune: Verb, tmp_path: Path) -> None:
     """Written again, the hooks are new and the site file is as it was."""
-    colltune("slurm", "hooks", "--out", tmp_path)
+    colltune("site", "slurm", "hooks", "--out", tmp_path)
     (tmp_path / "site.sh").write_text("# ours\n")
     (tmp_path / "prolog.sh").write_text("# old\n")
-    told = colltune("slurm", "hooks", "--out", tmp_path, "--json").json
+    told = colltune("site", "slurm", "hooks", "--out", tmp_path, "--json").json
     assert told["kept"] == ["site.sh"]
     assert "prolog.sh" in told["written"]
     assert (tmp_path / "site.sh").read_text() == "# ours\n"
@@ -52,7 +54,7 @@ def test_values_that_a_shell_could_misread_are_refused(
     colltune: Verb, tmp_path: Path, option: tuple[str, str]
 ) -> None:
     """They would stand in a file that every hook reads."""
-    answer = colltune("slurm", "hooks", "--out", tmp_path / "new", *option)
+    answer = colltune("site", "slurm", "hooks", "--out", tmp_path / "new", *option)
     assert answer.status == 2
     assert not (tmp_path / "new").exists()
 
@@ -60,7 +62,7 @@ def test_values_that_a_shell_could_misread_are_refused(
 @pytest.mark.parametrize("name", ["prolog.sh", "task_prolog.sh", "epilog.sh", "site.sh"])
 def test_every_shell_can_read_the_scripts(colltune: Verb, tmp_path: Path, name: str) -> None:
     """The scripts are plain POSIX sh."""
-    colltune("slurm", "hooks", "--out", tmp_path)
+    colltune("site", "slurm", "hooks", "--out", tmp_path)
     for shell in filter(shutil.which, ("dash", "bash", "busybox")):
         words = [shell, *{"bash": ["--posix"], "busybox": ["sh"]}.get(shell, [])]
         outcome = process.run([*words, "-n", tmp_path / name], timeout_s=10)
@@ -69,7 +71,7 @@ def test_every_shell_can_read_the_scripts(colltune: Verb, tmp_path: Path, name: 
 
 def test_the_module_names_the_program(colltune: Verb, tmp_path: Path) -> None:
     """The module file puts the folder of this colltune on PATH, and is Lua as Lmod reads it."""
-    colltune("slurm", "hooks", "--out", tmp_path)
+    colltune("site", "slurm", "hooks", "--out", tmp_path)
     text = (tmp_path / "colltune.lua").read_text()
     assert 'prepend_path("PATH", "/' in text
     assert "@" not in text.replace('"$@"', "")
@@ -88,7 +90,7 @@ def test_hooks_are_not_written_where_others_could_change_them(
 ) -> None:
     """Slurm runs them as root: a folder that others can write is refused and named."""
     entered.chmod(0o777)
-    answer = colltune("slurm", "hooks", "--out", entered)
+    answer = colltune("site", "slurm", "hooks", "--out", entered)
     assert answer.status == 9
     assert f"{entered} can be written by others" in answer.err
     assert list(entered.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`colltune token`."""
+"""`colltune site token`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_tokens_are_listed_without_secrets(colltune: Verb, tmp_path: Path) -> No
     """Name, scopes and validity, for people and as JSON."""
     path = tmp_path / "tokens"
     secret = _add(colltune, path, "ci", "--expires", "2999-01-31")
-    shown = colltune("token", "list", "--tokens", path)
-    told = colltune("token", "list", "--tokens", path, "--json")
+    shown = colltune("site", "token", "list", "--tokens", path)
+    told = colltune("site", "token", "list", "--tokens", path, "--json")
     assert "until 2999-01-31T00:00:00+00:00" in shown.out
     assert told.json == [
         {"name": "ci", "scopes": ["measurements"], "expires": "2999-01-31T00:00:00+00:00"}
@@ -48,16 +48,16 @@ def test_a_revoked_token_is_gone(colltune: Verb, tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     for name in ("ci", "alice"):
         _add(colltune, path, name)
-    assert colltune("token", "revoke", "ci", "--tokens", path).status == 0
+    assert colltune("site", "token", "revoke", "ci", "--tokens", path).status == 0
     assert [token.name for token in token_file.read(path)] == ["alice"]
-    again = colltune("token", "revoke", "ci", "--tokens", path)
+    again = colltune("site", "token", "revoke", "ci", "--tokens", path)
     assert (again.status, "there are: alice" in again.err) == (15, True)
 
 
 def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
     """90d is a time in the future."""
     _add(colltune, tmp_path / "tokens", "ci", "--expires", "90d")
-    assert "until" in colltune("token", "list", "--tokens", tmp_path / "tokens").out
+    assert "until" in colltune("site", "token", "list", "--tokens", tmp_path / "tokens").out
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_bad_wishes_change_nothing(
     path = tmp_path / "tokens"
     _add(colltune, path, "ci")
     before = path.read_bytes()
-    answer = colltune("token", "add", *words, "--tokens", path)
+    answer = colltune("site", "token", "add", *words, "--tokens", path)
     assert (answer.status, why in answer.err) == (status, True)
     assert path.read_bytes() == before
 
@@ -89,7 +89,7 @@ def test_a_damaged_file_is_not_overwritten(colltune: Verb, tmp_path: Path) -> No
     path = tmp_path / "tokens"
     path.write_text("colltune-tokens 1\nci\n")
     path.chmod(0o600)
-    answer = colltune("token", "add", "x", "--scope", "promote", "--tokens", path)
+    answer = colltune("site", "token", "add", "x", "--scope", "promote", "--tokens", path)
     assert (answer.status, f"{path}, line 2" in answer.err) == (15, True)
     assert path.read_text() == "colltune-tokens 1\nci\n"
 

@@ -145,7 +145,7 @@ def _profile(place: Place) -> Path:
 
 
 def _lint(place: Place) -> Words:
-    return "lint", place.written("rules µ\udcff.conf", RULES), "--release", "4.1.6"
+    return "rules", "lint", place.written("rules µ\udcff.conf", RULES), "--release", "4.1.6"
 
 
 def _tasks(place: Place) -> Words:
@@ -162,7 +162,7 @@ def _whole(place: Place) -> Path:
 def _token_list(place: Place) -> Words:
     tokens = place.folder / "tokens"
     token_file.write(tokens, [token_file.Token("ci", frozenset(Scope), "0" * 64, None)])
-    return "token", "list", "--tokens", tokens
+    return "site", "token", "list", "--tokens", tokens
 
 
 EXAMPLES: dict[str, Callable[[Place], Words]] = {
@@ -177,8 +177,8 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "submit": lambda p: (
         *("submit", p.written("c.toml", CAMPAIGN), "--print", "--out", p.folder / "d"),
     ),
-    "import": lambda p: ("import", p.data, "--out", p.folder / "d"),
-    "export": lambda p: ("export", p.data, "--out", p.folder / "e.csv"),
+    "data import": lambda p: ("data", "import", p.data, "--out", p.folder / "d"),
+    "data export": lambda p: ("data", "export", p.data, "--out", p.folder / "e.csv"),
     "han measure": lambda p: (
         *("han", "measure", p.folder / "tasks.jsonl", "--shape", "2x2", "--budget", "1m"),
     ),
@@ -187,7 +187,7 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
         *("han", "compare", _tasks(p)[0], _whole(p), "--segsize", "4K", "--up", "libnbc"),
         *("--low", "sm", "--picture", p.folder / "p.svg"),
     ),
-    "noise": lambda p: ("noise", p.data),
+    "data noise": lambda p: ("data", "noise", p.data),
     "fit": lambda p: ("fit", p.data, "--learner", "knn", "--out", p.folder / "b"),
     "confirm": lambda p: (
         *("confirm", p.bundle, "--nodes", 6, "--ppn", 2, "--replay", p.data),
@@ -196,9 +196,9 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "evaluate": lambda p: (*("evaluate", p.data, "--split", "extrapolation", "--learner", "knn"),),
     "report": lambda p: ("report", p.bundle, "--data", p.data, "--out", p.folder / "r.html"),
     "select": lambda p: ("select", "--bundle", p.bundle, "--nodes", 6, "--ppn", 2),
-    "profile": lambda p: ("profile", _profile(p), "--bundle", p.bundle),
-    "pack": lambda p: (
-        *("pack", "--profile", _profile(p), "--bundle", p.bundle, "--nodes", 8, "--ppn", 4),
+    "app profile": lambda p: ("app", "profile", _profile(p), "--bundle", p.bundle),
+    "app pack": lambda p: (
+        *("app", "pack", "--profile", _profile(p), "--bundle", p.bundle, "--nodes", 8, "--ppn", 4),
         *("--out", p.folder / "packed"),
     ),
     "what-if": lambda p: (
@@ -212,35 +212,43 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "plot regret": lambda p: (
         *("plot", "regret", p.bundle, "--data", p.data, "--out", p.folder / "p.svg"),
     ),
-    "catalog": lambda _: ("catalog", "openmpi@5.0.8"),
-    "lint": _lint,
-    "explain": lambda p: (
-        *("explain", p.written("r.conf", RULES), "--release", "4.1.6", "--nodes", 2),
+    "rules catalog": lambda _: ("rules", "catalog", "openmpi@5.0.8"),
+    "rules lint": _lint,
+    "rules explain": lambda p: (
+        *("rules", "explain", p.written("r.conf", RULES), "--release", "4.1.6", "--nodes", 2),
         *("--ppn", 2, "--collective", "bcast", "--msize", 10, "--bundle", p.bundle),
     ),
-    "convert": lambda p: (
-        *("convert", p.written("r.conf", RULES), "--to", "openmpi-json"),
+    "rules convert": lambda p: (
+        *("rules", "convert", p.written("r.conf", RULES), "--to", "openmpi-json"),
         *("--from-release", "5.0.8", "--release", "6.0.0"),
     ),
-    "interpose": lambda p: ("interpose", "--out", p.folder / "lib.so"),
+    "app interpose": lambda p: ("app", "interpose", "--out", p.folder / "lib.so"),
     "verify": lambda p: ("verify", p.written("r.conf", RULES), "--", "mpirun", "-n", 8),
-    "retrain": lambda _: ("retrain", "--print-unit", "site"),
-    "token add": lambda p: (
-        *("token", "add", "ci", "--tokens", p.folder / "tokens", "--scope", "promote"),
+    "site retrain": lambda _: ("site", "retrain", "--print-unit", "site"),
+    "site token add": lambda p: (
+        *("site", "token", "add", "ci", "--tokens", p.folder / "tokens", "--scope", "promote"),
     ),
-    "token list": _token_list,
-    "token revoke": lambda p: ("token", "revoke", "ci", *_token_list(p)[2:]),
-    "bundles list": lambda p: ("bundles", "list", "--registry", p.registry()),
-    "bundles show": lambda p: ("bundles", "show", SLOT, "--registry", p.registry()),
-    "bundles diff": lambda p: (
-        *("bundles", "diff", small(0).id[:12], small(1).id[:12], "--registry", p.registry()),
+    "site token list": _token_list,
+    "site token revoke": lambda p: ("site", "token", "revoke", "ci", *_token_list(p)[2:]),
+    "site bundles list": lambda p: ("site", "bundles", "list", "--registry", p.registry()),
+    "site bundles show": lambda p: ("site", "bundles", "show", SLOT, "--registry", p.registry()),
+    "site bundles diff": lambda p: (
+        *(
+            "site",
+            "bundles",
+            "diff",
+            small(0).id[:12],
+            small(1).id[:12],
+            "--registry",
+            p.registry(),
+        ),
     ),
-    "bundles add": lambda p: ("bundles", "add", p.bundle, "--registry", p.registry()),
-    "bundles promote": lambda p: (
-        *("bundles", "promote", small(2).id[:12], "--registry", p.registry()),
+    "site bundles add": lambda p: ("site", "bundles", "add", p.bundle, "--registry", p.registry()),
+    "site bundles promote": lambda p: (
+        *("site", "bundles", "promote", small(2).id[:12], "--registry", p.registry()),
     ),
-    "bundles rollback": lambda p: ("bundles", "rollback", "--registry", p.registry()),
-    "bundles gc": lambda p: ("bundles", "gc", "--registry", p.registry()),
-    "bundles history": lambda p: ("bundles", "history", "--registry", p.registry()),
-    "slurm hooks": lambda _: ("slurm", "hooks"),
+    "site bundles rollback": lambda p: ("site", "bundles", "rollback", "--registry", p.registry()),
+    "site bundles gc": lambda p: ("site", "bundles", "gc", "--registry", p.registry()),
+    "site bundles history": lambda p: ("site", "bundles", "history", "--registry", p.registry()),
+    "site slurm hooks": lambda _: ("site", "slurm", "hooks"),
 }

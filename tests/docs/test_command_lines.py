@@ -130,13 +130,13 @@ def test_pages_call_colltune_as_it_is(page: Path) -> None:
 def test_the_calls_of_a_page_are_found() -> None:
     """Prompts, shell lines, inline code and continued lines are; outputs and files are not."""
     text = (
-        "see `colltune lint FILE`\n```console\n$ X=1 colltune fit d --out b   # why\n"
+        "see `colltune rules lint FILE`\n```console\n$ X=1 colltune fit d --out b   # why\n"
         '$ eval "$(colltune env --url http://t:1)"\ncolltune: error: no\n# colltune serve \\\n'
         "  --workers 2 | cat\n```\n```sh\ncolltune select --bundle b && true\n```\n"
         "```toml\ncolltune = 1\n```\n"
     )
     assert [(line, words_of(call)) for line, call in calls_in(text)] == [
-        (1, ["lint", "FILE", "…"]),
+        (1, ["rules", "lint", "FILE", "…"]),
         (3, ["fit", "d", "--out", "b"]),
         (4, ["env", "--url", "http://t:1"]),
         (6, ["serve", "--workers", "2"]),
@@ -149,10 +149,10 @@ def test_the_calls_of_a_page_are_found() -> None:
     [
         "fit data --outt bundle",
         "fitt data",
-        "bundles ad bundle",
+        "site bundles ad bundle",
         "select --nodes many",
         "tune here",
-        "lint f --release",
+        "rules lint f --release",
     ],
 )
 def test_calls_that_are_not_taken_are_seen(words: str) -> None:

@@ -79,9 +79,11 @@ def test_examples_are_told_from_what_a_verb_does() -> None:
 
 def test_long_examples_are_parted_at_options() -> None:
     """No line is too long, and to a shell it is the same command; short ones stay as they are."""
-    example = "colltune import a.out --out data --set machine=hydra -- --qos=low"
+    example = "colltune data import a.out --out data --set machine=hydra -- --qos=low"
     parted = verbs.broken(example, 40)
-    assert parted == ("colltune import a.out --out data \\\n    --set machine=hydra -- --qos=low")
+    assert parted == (
+        "colltune data import a.out --out data \\\n    --set machine=hydra -- --qos=low"
+    )
     assert max(map(len, parted.splitlines())) <= 40
     assert shlex.split(parted.replace("\\\n", "")) == shlex.split(example)
     assert verbs.broken(example, 80) == example

@@ -36,7 +36,7 @@ def named(library: str) -> str:
 @pytest.mark.parametrize("library", VARIABLES)
 def test_the_installed_release_agrees(colltune: Verb, library: str) -> None:  # noqa: F811
     """Nothing differs between the catalogue and what the installation tells; the status is 0."""
-    answer = colltune("catalog", "--check", "--mpi", named(library), "--json")
+    answer = colltune("rules", "catalog", "--check", "--mpi", named(library), "--json")
     assert answer.json["differences"] == []
     assert answer.status == 0
 
@@ -47,7 +47,7 @@ def test_another_series_differs(colltune: Verb, library: str) -> None:  # noqa: 
     mpirun = named(library)
     series = REFERENCES[library].series
     statuses = [
-        colltune("catalog", f"{library}@{each}", "--check", "--mpi", mpirun).status
+        colltune("rules", "catalog", f"{library}@{each}", "--check", "--mpi", mpirun).status
         for each in (series[0], series[-1])
     ]
     assert 1 in statuses

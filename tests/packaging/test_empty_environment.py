@@ -60,13 +60,13 @@ def test_measurements_become_a_file_that_lint_takes(environment: Environment, bu
     selected = environment.colltune("select", "--bundle", bundle, *shape, "--out", "rules")
     process.check(selected, "select")
     assert (environment.elsewhere / "rules").read_text().strip()
-    linted = environment.colltune("lint", "rules", "--release", "5.0.11", "--json")
+    linted = environment.colltune("rules", "lint", "rules", "--release", "5.0.11", "--json")
     assert process.check(linted, "lint").stdout.strip()
 
 
 def test_catalogues_and_evaluation_work(environment: Environment) -> None:
     """The published learners, which need SciPy, pygam and XGBoost, run beside ours."""
-    told = environment.colltune("catalog", "openmpi@5.0.8", "bcast")
+    told = environment.colltune("rules", "catalog", "openmpi@5.0.8", "bcast")
     assert "knomial" in process.check(told, "catalog").stdout
     split = ("--split", "leave-ppn-out", "--ppn", 4)
     judged = process.check(environment.colltune("evaluate", DATA, *ONLY, *split), "evaluate")

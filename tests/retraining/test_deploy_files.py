@@ -33,7 +33,7 @@ def test_the_service_is_hardened_and_knows_the_statuses() -> None:
     assert service["ReadWritePaths"] == "/shared/colltune"
     assert service["SuccessExitStatus"].split() == [str(status) for status in _HARMLESS]
     assert service["Type"] == "oneshot"
-    assert "colltune retrain --config " in service["ExecStart"]
+    assert "colltune site retrain --config " in service["ExecStart"]
     timer = _sections(deploy_file("timer"))["Timer"]
     assert timer["OnCalendar"] == "*-*-* 02:30:00"
 
@@ -79,13 +79,15 @@ def test_shells_turn_the_harmless_statuses_into_success(
     fake.chmod(0o755)
     if kind == "scrontab":
         line = deploy_file(kind).strip().splitlines()[-1]
-        assert line.startswith("30 2 * * * /opt/colltune/bin/colltune retrain ")
+        assert line.startswith("30 2 * * * /opt/colltune/bin/colltune site retrain ")
         script = line.removeprefix("30 2 * * * ").replace("/opt/colltune/bin/colltune", str(fake))
     else:
         yaml = pytest.importorskip("yaml")
         found = yaml.safe_load(deploy_file(kind))["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         assert found["containers"][0]["command"] == ["/bin/sh", "-c"]
-        script = found["containers"][0]["args"][0].replace("colltune retrain", f"{fake} retrain")
+        script = found["containers"][0]["args"][0].replace(
+            "colltune site retrain", f"{fake} retrain"
+        )
     outcome = run(["/bin/sh", "-c", script], timeout_s=10.0)
     assert outcome.returncode == (0 if status in _HARMLESS else status), outcome.explain()
 

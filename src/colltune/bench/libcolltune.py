@@ -33,7 +33,7 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
         if why := danger(path, trusted=path.stat().st_uid):
             raise ProgramError(
                 f"{VARIABLE}={named}: {why}, and it would be loaded into all processes of a job;"
-                " put it where nobody else can change it, with colltune interpose --out FILE"
+                " put it where nobody else can change it, with colltune app interpose --out FILE"
             )
         return path
     found = installation.find(mpi, library)
@@ -52,6 +52,6 @@ def library_or_note(library: str, release: str) -> tuple[Path | None, tuple[str,
     except ColltuneError as error:
         first = str(error).partition("\n")[0]
         return None, (
-            f"libcolltune is not compiled ({first}); run colltune interpose where this MPI and a C"
-            f" compiler are, and set LD_PRELOAD to what it prints",
+            f"libcolltune is not compiled ({first}); run colltune app interpose where this MPI and"
+            f" a C compiler are, and set LD_PRELOAD to what it prints",
         )

@@ -53,10 +53,11 @@ def _complete() -> NoReturn:
 def _status() -> int:
     from click.exceptions import Abort, ClickException
 
-    from colltune.cli.app import app
+    from colltune.cli.app import app, as_spelled_now
 
     try:
-        result = app(sys.argv[1:])(standalone_mode=False)
+        words = as_spelled_now(sys.argv[1:])
+        result = app(words)(words, standalone_mode=False)
     except ClickException as error:
         error.show()
         return error.exit_code

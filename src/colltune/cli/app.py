@@ -1,48 +1,95 @@
-"""The verbs of the command line; each is a module that is imported when its verb is called."""
+"""The verbs of the command line, by what people do; each is imported when it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import keyword
+import sys
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Annotated
 
+import click
 import typer
+import typer.core
 
 from colltune import __version__
+from colltune.cli.console import show
 from colltune.errors import EXIT_STATUSES
 
-VERBS: dict[str, str] = {
-    "tune": "colltune.cli.tune:tune",
-    "plan": "colltune.cli.plan:plan",
-    "measure": "colltune.cli.measure:measure",
-    "submit": "colltune.cli.submit:submit",
-    "han": "colltune.cli.han:han",
-    "import": "colltune.cli.import_:import_",
-    "export": "colltune.cli.export:export",
-    "noise": "colltune.cli.noise:noise",
-    "fit": "colltune.cli.fit:fit",
-    "evaluate": "colltune.cli.evaluate:evaluate",
-    "report": "colltune.cli.report:report",
-    "plot": "colltune.cli.plot:plot",
-    "select": "colltune.cli.select:select",
-    "profile": "colltune.cli.profile:profile",
-    "pack": "colltune.cli.pack:pack",
-    "what-if": "colltune.cli.what_if:what_if",
-    "catalog": "colltune.cli.catalog:catalog",
-    "lint": "colltune.cli.lint:lint",
-    "explain": "colltune.cli.explain:explain",
-    "convert": "colltune.cli.convert:convert",
-    "confirm": "colltune.cli.confirm:confirm",
-    "verify": "colltune.cli.verify:verify",
-    "serve": "colltune.cli.serve:serve",
-    "token": "colltune.cli.token:token",
-    "bundles": "colltune.cli.bundles:bundles",
-    "interpose": "colltune.cli.interpose:interpose",
-    "env": "colltune.cli.env:env",
-    "slurm": "colltune.cli.slurm:slurm",
-    "retrain": "colltune.cli.retrain:retrain",
+SECTIONS: dict[str, dict[str, str]] = {
+    "Start here": {
+        "tune": "Find faster algorithms for this machine, and prove that MPI obeys.",
+        "select": "Select algorithms for a job, and write the MPI library's file.",
+        "verify": "Prove in a job of your own that MPI obeys a file, and time it.",
+    },
+    "On a cluster": {
+        "plan": "Show what a campaign measures and costs before anything runs.",
+        "measure": "Measure a campaign into a dataset within a hard time budget.",
+        "submit": "Measure a campaign as a Slurm job array.",
+        "fit": "Fit runtime models to measurements, and write them as a bundle.",
+        "confirm": "Measure a bundle's decisions again, and keep what is faster.",
+        "report": "Write a page that shows what a bundle decides and why.",
+    },
+    "For a site": {
+        "serve": "Serve decisions and configuration files over HTTP.",
+        "env": "Print the lines that put tuned algorithms into a batch job.",
+        "site": "Slurm's hooks, nightly retraining, bundles in force, tokens.",
+    },
+    "For files and applications": {
+        "rules": "Lint, explain, convert configuration files; list algorithms.",
+        "data": "Import and export measurements, and tell how noisy they are.",
+        "app": "Profile an application, pack its configuration, preload ours.",
+    },
+    "For researchers": {
+        "evaluate": "Judge selections on measurements that no model has seen.",
+        "plot": "Draw decision maps, runtime curves and regrets.",
+        "what-if": "Select for other nodes, processes or network adapters.",
+        "han": "Tune Open MPI's coll/han by the times of its tasks.",
+    },
 }
-_EPILOG = "Exit status: " + "; ".join(f"{n} {text}" for n, text in EXIT_STATUSES.items()) + "."
+"""What each verb or group is for, in a line."""
+GROUPS: dict[str, tuple[str, ...]] = {
+    "site": ("slurm", "retrain", "bundles", "token"),
+    "rules": ("lint", "explain", "convert", "catalog"),
+    "data": ("import", "export", "noise"),
+    "app": ("profile", "pack", "interpose"),
+}
+"""The verbs that stand behind a word of their group: `colltune rules lint`."""
+VERBS = {verb: what for verbs in SECTIONS.values() for verb, what in verbs.items()}
+FORMER = {verb: (group, verb) for group, verbs in GROUPS.items() for verb in verbs}
+"""Spellings of earlier releases, which are taken for one more."""
+_EPILOG = "Exit statuses are explained by: colltune help exits"
+
+
+class _Root(typer.core.TyperGroup):
+    """Lists the verbs by what people do, on one screen."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, VERBS))
+        for section, verbs in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(verb.ljust(width), what) for verb, what in verbs.items()])
+        with formatter.section("Options"):
+            formatter.write_dl(
+                [
+                    ("--version", "Print the version and stop."),
+                    ("--install-completion", "Complete words in this shell from now on."),
+                    ("--help", "Show this message and exit."),
+                ]
+            )
+
+
+class _Group(typer.core.TyperGroup):
+    """Says of each verb what it does in a whole sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, _sentence(command)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
 def app(words: Iterable[str], *, completing: bool = False) -> typer.Typer:
@@ -51,25 +98,64 @@ def app(words: Iterable[str], *, completing: bool = False) -> typer.Typer:
     A cold `colltune select` has little time, and every verb costs some. While a shell is
     `completing` words, it must be able to ask.
     """
-    first = next(iter(words), "")
+    first, second, *_ = (*words, "", "")
     built = typer.Typer(
         name="colltune",
-        help="Pick the fastest algorithm of every MPI collective, and prove that MPI obeys.",
-        epilog=_EPILOG,
+        cls=_Root,
+        help="Pick the fastest algorithm of every MPI collective; prove that MPI obeys.",
+        epilog="colltune VERB --help explains a verb, colltune help exits the exit statuses.",
         no_args_is_help=True,
         add_completion=completing or first not in VERBS,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     built.callback(invoke_without_command=True)(_version)
+    built.command("help", hidden=True)(_help)
     for verb in [first] if first in VERBS else VERBS:
-        module, _, function = VERBS[verb].partition(":")
-        found = getattr(import_module(module), function)
-        if isinstance(found, typer.Typer):
-            built.add_typer(found, name=verb, epilog=_EPILOG)
-        else:
-            built.command(verb, epilog=_EPILOG)(found)
+        members = GROUPS.get(verb)
+        if members is None:
+            _add(built, verb)
+            continue
+        group = typer.Typer(
+            cls=_Group, help=VERBS[verb], no_args_is_help=True, rich_markup_mode=None
+        )
+        for member in [second] if second in members else members:
+            _add(group, member)
+        built.add_typer(group, name=verb, epilog=_EPILOG)
     return built
+
+
+def _add(group: typer.Typer, verb: str) -> None:
+    name = verb.replace("-", "_") + "_" * keyword.iskeyword(verb)
+    found = getattr(import_module(f"colltune.cli.{name}"), name)
+    if isinstance(found, typer.Typer):
+        group.add_typer(found, cls=_Group, name=verb, epilog=_EPILOG)
+    else:
+        group.command(verb, epilog=_EPILOG)(found)
+
+
+def as_spelled_now(words: Sequence[str]) -> list[str]:
+    """Return `words`, a former spelling replaced by the one of today, with a hint."""
+    if not words or words[0] not in FORMER:
+        return list(words)
+    now = FORMER[words[0]]
+    sys.stderr.write(f"colltune {words[0]} is now: colltune {' '.join(now)}\n")
+    return [*now, *words[1:]]
+
+
+def _help(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[VERB|exits]")] = None,
+) -> None:
+    """Explain a verb, or the exit statuses.
+
+    Example: colltune help exits
+    """
+    if words == ["exits"]:
+        for status, meaning in EXIT_STATUSES.items():
+            show(f"{status:>3}  {meaning}")
+        return
+    asked = as_spelled_now(words or [])
+    app(asked)([*asked, "--help"], standalone_mode=False)
 
 
 def _version(

@@ -1,4 +1,4 @@
-"""`colltune bundles …`: the registry of bundles, and which of them is in force."""
+"""`colltune site bundles …`: the registry of bundles, and which of them is in force."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RegistryAt = Annotated[
     ),
 ]
 _GO_ON = "what is in force is untouched, and the same command goes on"
-_SEE_HISTORY = "`colltune bundles history` tells what is in force"
+_SEE_HISTORY = "`colltune site bundles history` tells what is in force"
 Which = Annotated[
     str,
     typer.Argument(
@@ -59,7 +59,7 @@ Expected = Annotated[
 def list_(registry: RegistryAt, quiet: Quiet = False, json: Json = False) -> None:
     """Show all bundles, and which are in force.
 
-    Example: colltune bundles list --registry /shared/colltune
+    Example: colltune site bundles list --registry /shared/colltune
     """
     from colltune.cli.bundles_report import listing, listing_json
 
@@ -78,7 +78,7 @@ def show_(bundle: Which, registry: RegistryAt, quiet: Quiet = False, json: Json 
 
     It is named by how its id begins, or by the slot that it is in force in.
 
-    Example: colltune bundles show openmpi-4.1.4
+    Example: colltune site bundles show openmpi-4.1.4
     """
     from colltune.cli.bundles_report import facts_json, facts_text
 
@@ -123,9 +123,9 @@ def diff_(
 
     Examples: a candidate against what is in force; two bundles on one shape.
 
-    colltune bundles diff new-bundle/
+    colltune site bundles diff new-bundle/
 
-    colltune bundles diff 1f0c 93ab --shape 16x32 --collective bcast
+    colltune site bundles diff 1f0c 93ab --shape 16x32 --collective bcast
     """
     from colltune.cli.bundles_diff import as_json, text
     from colltune.selector.bundle_diff import diff
@@ -152,7 +152,7 @@ def add(
 ) -> None:
     """Put bundles into the registry; none comes into force by that.
 
-    Example: colltune bundles add bundle --registry /shared/colltune
+    Example: colltune site bundles add bundle --registry /shared/colltune
     """
     ids: list[str] = []
     kept = "each bundle is added whole or not at all"
@@ -185,7 +185,7 @@ def promote(
 
     It is checked first. Servers take it up by themselves.
 
-    Example: colltune bundles promote 93ab --note "new cables"
+    Example: colltune site bundles promote 93ab --note "new cables"
     """
     with progress("checking the bundle", quiet=quiet or json, interrupted=_SEE_HISTORY):
         opened = _opened(registry)
@@ -210,7 +210,7 @@ def rollback(
 ) -> None:
     """Undo the latest promotion: bring back what was in force before it.
 
-    Example: colltune bundles rollback openmpi-4.1.4 --note "slower on bcast"
+    Example: colltune site bundles rollback openmpi-4.1.4 --note "slower on bcast"
     """
     opened = _opened(registry)
     if slot is None:
@@ -240,7 +240,7 @@ def gc(
 ) -> None:
     """Remove bundles that are not in force, cannot soon be rolled back to, and are not new.
 
-    Example: colltune bundles gc --older-than 90d --yes
+    Example: colltune site bundles gc --older-than 90d --yes
     """
     from colltune.bench.durations import seconds
     from colltune.cli.bundles_report import collection, collection_json
@@ -276,7 +276,7 @@ def history(
 ) -> None:
     """Show what came into force when, by whom and why; the latest last.
 
-    Example: colltune bundles history openmpi-4.1.4
+    Example: colltune site bundles history openmpi-4.1.4
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""What `colltune bundles diff` prints: the decisions that change, or JSON."""
+"""What `colltune site bundles diff` prints: the decisions that change, or JSON."""
 
 from __future__ import annotations
 

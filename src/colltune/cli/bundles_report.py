@@ -1,4 +1,4 @@
-"""What `colltune bundles` prints of a registry: tables, or JSON."""
+"""What `colltune site bundles` prints of a registry: tables, or JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def listing(registry: Registry) -> str:
     """Return a table of the registry's bundles."""
     found = listing_json(registry)
     if not found["bundles"] and not found["damaged"]:
-        return "no bundles; add one with `colltune bundles add BUNDLE`"
+        return "no bundles; add one with `colltune site bundles add BUNDLE`"
     rows = [
         [
             _short(b["id"]),

@@ -1,4 +1,4 @@
-"""`colltune catalog`: what is known of the MPI libraries, and whether the one here agrees."""
+"""`colltune rules catalog`: what is known of the MPI libraries, and whether the one here agrees."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def catalog(
 
     Examples: all libraries, all collectives of a release, one collective, the MPI installed here.
 
-    colltune catalog
+    colltune rules catalog
 
-    colltune catalog openmpi@5.0.8
+    colltune rules catalog openmpi@5.0.8
 
-    colltune catalog openmpi@5.0.8 bcast
+    colltune rules catalog openmpi@5.0.8 bcast
 
-    colltune catalog --check --mpi /opt/openmpi
+    colltune rules catalog --check --mpi /opt/openmpi
     """
     if check:
         with progress("looking at the MPI installed here", quiet=quiet or json):
@@ -182,7 +182,7 @@ def _release(
         lines += ["", *ends]
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
         lines.append("\n! is never used: it gives wrong results, or leaves the choice to others")
-    example = f"colltune catalog {reference.library}@{shown} {facts[0].collective}"
+    example = f"colltune rules catalog {reference.library}@{shown} {facts[0].collective}"
     return "\n".join([*lines, f"\n{example} explains a collective."])
 
 

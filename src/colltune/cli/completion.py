@@ -22,8 +22,8 @@ _PACKAGE = Path(__file__).parents[1]
 VARIABLE = "_COLLTUNE_COMPLETE"
 Values = Callable[[click.Context, str], Iterable[str]]
 _LEAST_OF_AN_ID = 12
-# bash takes these for ends of words, see COMP_WORDBREAKS
-_BREAKS = ("=", "@")
+# bash takes it for the end of a word, see COMP_WORDBREAKS
+_BREAK = "@"
 
 
 def collectives(_context: click.Context, _begun: str) -> list[str]:
@@ -148,14 +148,10 @@ def words_so_far(variables: Mapping[str, str]) -> list[str]:
 
 
 def join_words(variables: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """Put together what bash took for several words: openmpi @ 5.0, and --learner = knn.
+    """Put together what bash took for several words: openmpi @ 5.0.
 
-    Returns
-    -------
-    variables
-        What to set: bash's own, corrected.
-    cut
-        With what the word at the cursor begins that bash will leave as it is: openmpi@.
+    Return what to set, bash's own variables corrected, and with what the word at the cursor begins
+    that bash will leave as it is: openmpi@.
     """
     words = variables.get("COMP_WORDS", "").split("\n")
     number = variables.get("COMP_CWORD", "")
@@ -164,26 +160,28 @@ def join_words(variables: Mapping[str, str]) -> tuple[dict[str, str], str]:
     joined: list[str] = []
     at, cut = 0, ""
     for place, word in enumerate(words):
-        begun = joined[-1] if len(joined) > 1 else ""
-        if begun and (word in _BREAKS or begun.endswith(_BREAKS)):
+        if len(joined) > 1 and (word == _BREAK or joined[-1].endswith(_BREAK)):
             joined[-1] += word
         else:
             joined.append(word)
         if place == int(number):
             at = len(joined) - 1
-            cut = joined[-1][: joined[-1].rfind("@") + 1] if joined[-1] != word else ""
+            cut = joined[-1][: joined[-1].rfind(_BREAK) + 1] if joined[-1] != word else ""
     return {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(at)}, cut
 
 
-def offer_values(command_line: click.Group, cut: str = "") -> None:
+def offer_values(command_line: click.Command, cut: str = "", *names: str) -> None:
     """Let the options and arguments of all verbs offer what is in `VALUES`."""
-    for verb, command in command_line.commands.items():
-        leaves = command.commands.values() if isinstance(command, click.Group) else [command]
-        for parameter in (parameter for leaf in leaves for parameter in leaf.params):
-            for name in (*parameter.opts, getattr(parameter, "metavar", None)):
-                values = VALUES.get(f"{verb} {name}", VALUES.get(f"{name}"))
-                if values is not None:
-                    parameter.shell_complete = _offering(values, cut)  # type: ignore[assignment, method-assign]
+    if isinstance(command_line, click.Group):
+        for name, command in command_line.commands.items():
+            offer_values(command, cut, *names, name)
+        return
+    for parameter in command_line.params:
+        for written in (*parameter.opts, getattr(parameter, "metavar", None)):
+            asked = [*(f"{name} {written}" for name in names), f"{written}"]
+            values = next((VALUES[key] for key in asked if key in VALUES), None)
+            if values is not None:
+                parameter.shell_complete = _offering(values, cut)  # type: ignore[assignment, method-assign]
 
 
 def _offering(values: Values, cut: str) -> Callable[[click.Context, str], list[CompletionItem]]:
@@ -196,14 +194,12 @@ def _offering(values: Values, cut: str) -> Callable[[click.Context, str], list[C
 
 def answer() -> None:
     """Print what the shell asked for; whatever goes wrong, nothing."""
-    from colltune.cli.app import VERBS, app
+    from colltune.cli.app import app
 
     corrected, cut = join_words(os.environ)
     os.environ.update(corrected)
-    verb = next(iter(words_so_far(os.environ)), "")
-    command_line = typer.main.get_command(app([verb] if verb in VERBS else [], completing=True))
-    if isinstance(command_line, click.Group):
-        offer_values(command_line, cut)
+    command_line = typer.main.get_command(app(words_so_far(os.environ), completing=True))
+    offer_values(command_line, cut)
     command_line.main([], "colltune", VARIABLE)
 
 

@@ -1,4 +1,4 @@
-"""`colltune convert`: a configuration file in another format, or for another release."""
+"""`colltune rules convert`: a configuration file in another format, or for another release."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def convert(
 
     Examples: to another format, to another release.
 
-    colltune convert rules.conf --to openmpi-json --from-release 5.0.8 --release 6.0.0 --out r.json
+    colltune rules convert rules.conf --to openmpi-json --from-release 5.0.8 --release 6.0.0 --out
+    r.json
 
-    colltune convert site.json --to mpich-json --from-release 4.0.2 --release mpich@5.0.2
+    colltune rules convert site.json --to mpich-json --from-release 4.0.2 --release mpich@5.0.2
     """
     opened, target, target_release = _both(file, format_, from_release, to, release)
     if opened.assumed:

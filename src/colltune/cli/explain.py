@@ -1,4 +1,4 @@
-"""`colltune explain`: what runs for one call under a configuration file, and why."""
+"""`colltune rules explain`: what runs for one call under a configuration file, and why."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def explain(
     effect. MPI need not be installed. With --bundle it also says what the call takes and what that
     time is made of: latency and bandwidth between and within nodes, reduction, and so on.
 
-    Example: colltune explain rules.conf --release openmpi@5.0.8 --nodes 4 --ppn 32 --collective
-    bcast --msize 65536
+    Example: colltune rules explain rules.conf --release openmpi@5.0.8 --nodes 4 --ppn 32
+    --collective bcast --msize 65536
     """
     from colltune.cli import cost_tables
     from colltune.mpi.file_format import Call

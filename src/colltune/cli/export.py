@@ -1,4 +1,4 @@
-"""`colltune export`: a dataset becomes a tidy CSV."""
+"""`colltune data export`: a dataset becomes a tidy CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def export(
 ) -> None:
     """Write datasets as one tidy CSV: one row per launch, configuration and instance.
 
-    Example: colltune export tuned/dataset --out measurements.csv.gz
+    Example: colltune data export tuned/dataset --out measurements.csv.gz
     """
     from colltune.dataset import read, write_csv
 

@@ -1,4 +1,4 @@
-"""`colltune import`: measurements of other programs become a dataset."""
+"""`colltune data import`: measurements of other programs become a dataset."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def import_(
     parameters, nodes, ppn, msize_bytes, launch, n_reps, time_s, … (times in seconds, the median in
     time_s).
 
-    Example: colltune import bcast.out --out data --set machine=hydra --set library=openmpi
+    Example: colltune data import bcast.out --out data --set machine=hydra --set library=openmpi
     --set library_version=4.1.6 --set nodes=4 --set ppn=16
 
-    Example: colltune import old.csv --out data --map time_s=median_us --time-unit us
+    Example: colltune data import old.csv --out data --map time_s=median_us --time-unit us
     --set machine=hydra --set library=openmpi --set library_version=4.1.4
     """
     from colltune.dataset.importers import Request

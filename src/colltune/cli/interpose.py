@@ -1,4 +1,4 @@
-"""`colltune interpose`: compiles libcolltune for the MPI at hand."""
+"""`colltune app interpose`: compiles libcolltune for the MPI at hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def interpose(
     with any program of that MPI as it is. Without a table it leaves every call alone. A C compiler
     and the MPI's wrapper are needed here, not where jobs run.
 
-    Example: colltune interpose --out /shared/libcolltune.so
+    Example: colltune app interpose --out /shared/libcolltune.so
     """
     from colltune.bench.libcolltune import compiled
     from colltune.files.ownership import danger

@@ -1,4 +1,4 @@
-"""`colltune lint`: what is wrong with configuration files of MPI libraries."""
+"""`colltune rules lint`: what is wrong with configuration files of MPI libraries."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def lint(
 
     Examples: for one release, for machines, with a job's variables.
 
-    colltune lint rules.conf --release openmpi@5.0.8
+    colltune rules lint rules.conf --release openmpi@5.0.8
 
-    colltune lint tuning.json --release mpich@4.3.2 --json
+    colltune rules lint tuning.json --release mpich@4.3.2 --json
 
-    colltune lint rules.conf --release 4.1.6 --parameters job.params
+    colltune rules lint rules.conf --release 4.1.6 --parameters job.params
     """
     from colltune.cli.options import job_variables
 

@@ -1,4 +1,4 @@
-"""`colltune noise`: how noisy a dataset is, and what that means for decisions."""
+"""`colltune data noise`: how noisy a dataset is, and what that means for decisions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def noise(
     typically differ by 3 %, beyond what the scatter of their repetitions explains. Differences
     below "detectable" between two configurations are not distinguishable.
 
-    Example: colltune noise dataset --picture noise.png
+    Example: colltune data noise dataset --picture noise.png
     """
     from colltune.dataset import read
     from colltune.dataset.noise import allocations_of, measured, noise_report

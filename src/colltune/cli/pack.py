@@ -1,4 +1,4 @@
-"""`colltune pack`: a configuration for one application, by its profile."""
+"""`colltune app pack`: a configuration for one application, by its profile."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pack(
     Only the collectives, communicators and message sizes that the application uses are decided on;
     everything else is left to the library. FOLDER also says how to start the job.
 
-    Example: colltune pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
+    Example: colltune app pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
     """
     from colltune.cli.select import libcolltune_for
     from colltune.dataset.profile_file import read_profiles

@@ -1,4 +1,4 @@
-"""`colltune profile`: where an application's time goes, and what a bundle would change."""
+"""`colltune app profile`: where an application's time goes, and what a bundle would change."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def profile(
 ) -> None:
     """Show what an application spends in collectives, by communicator and message size.
 
-    Profiles are written by jobs that run with libcolltune (`colltune interpose`) and
+    Profiles are written by jobs that run with libcolltune (`colltune app interpose`) and
     COLLTUNE_PROFILE=FOLDER. Several are added up.
 
     Examples: where the time goes; and what a bundle would make of it.
 
-    colltune profile profiles
+    colltune app profile profiles
 
-    colltune profile profiles --program solver --bundle bundle --plot profile.png
+    colltune app profile profiles --program solver --bundle bundle --plot profile.png
     """
     from colltune.dataset.profile_file import read_profiles
 

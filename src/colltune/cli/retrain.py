@@ -1,4 +1,4 @@
-"""`colltune retrain`: what a site does every night."""
+"""`colltune site retrain`: what a site does every night."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def retrain(
     regret and in harm, by more than the site file allows. Runtimes that changed are told, too. Only
     one retraining of a registry runs at a time; one that was killed leaves the old bundle in force.
 
-    Example: colltune retrain --config site.toml
+    Example: colltune site retrain --config site.toml
 
-    Example: colltune retrain --print-unit systemd > /etc/systemd/system/colltune-retrain.service
+    Example: colltune site retrain --print-unit systemd >
+    /etc/systemd/system/colltune-retrain.service
     """
     from colltune.cli.options import workers_of
 

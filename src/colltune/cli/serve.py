@@ -163,7 +163,10 @@ def _check_there(settings: Settings) -> None:
     url = url_of(settings.registry) if settings.registry else None
     path = local_path(url) if url else Path(settings.registry or settings.bundle or "")
     if path is not None and not path.is_dir():
-        what, made = ("registry", "bundles add BUNDLE --registry"), ("bundle", "fit DATA --out")
+        what, made = (
+            ("registry", "site bundles add BUNDLE --registry"),
+            ("bundle", "fit DATA --out"),
+        )
         kind, verb = what if settings.registry else made
         raise BundleError(f"{path}: no such {kind}; make one with `colltune {verb} {path}`")
 

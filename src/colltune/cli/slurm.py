@@ -1,4 +1,4 @@
-"""`colltune slurm`: the hooks by which a site's jobs are tuned without anybody thinking of it."""
+"""`colltune site slurm`: the hooks by which a site's jobs are tuned unasked."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_hooks(
 
     A site file that is there is kept. Example:
 
-    colltune slurm hooks --out /etc/slurm/colltune --url http://tuning:8765 --folder
+    colltune site slurm hooks --out /etc/slurm/colltune --url http://tuning:8765 --folder
     /shared/colltune/jobs --library openmpi/4.1.4
     """
     from colltune.server.slurm import hooks

@@ -1,4 +1,4 @@
-"""`colltune token …`: who may write to the service."""
+"""`colltune site token …`: who may write to the service."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add(
 
     A service that is running takes it from now on.
 
-    Example: colltune token add nightly-ci --tokens /etc/colltune/tokens --scope measurements
+    Example: colltune site token add nightly-ci --tokens /etc/colltune/tokens --scope measurements
     """
     from colltune.server.auth import token_file
 
@@ -71,7 +71,7 @@ def add(
         if any(entry.name == name for entry in entries):
             raise TokenFileError(
                 f"{tokens}: has a token {name} already; choose another name, or first"
-                f" `colltune token revoke {name}`"
+                f" `colltune site token revoke {name}`"
             )
         entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
     if json:
@@ -85,7 +85,7 @@ def add(
 def list_(tokens: Tokens, json: Json = False) -> None:
     """Show the tokens' names, what they are good for, and until when.
 
-    Example: colltune token list --tokens /etc/colltune/tokens
+    Example: colltune site token list --tokens /etc/colltune/tokens
     """
     from datetime import UTC, datetime
 
@@ -104,7 +104,7 @@ def list_(tokens: Tokens, json: Json = False) -> None:
 def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
     """Remove a token; a service that is running refuses it from now on.
 
-    Example: colltune token revoke nightly-ci --tokens /etc/colltune/tokens
+    Example: colltune site token revoke nightly-ci --tokens /etc/colltune/tokens
     """
     with _changed(tokens) as entries:
         left = [entry for entry in entries if entry.name != name]

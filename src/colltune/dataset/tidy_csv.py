@@ -122,7 +122,7 @@ def _renamed(
         raise DataError(
             f"{path}: missing column {', '.join(missing)}; the file has"
             f" {', '.join(map(str, table.columns))}."
-            f" `colltune import` takes --map {missing[0]}=THEIRS or --set {missing[0]}=VALUE"
+            f" `colltune data import` takes --map {missing[0]}=THEIRS or --set {missing[0]}=VALUE"
         )
     optional = {"fabric": "", "segsize_bytes": "", "parameters": "", "launch": "", "n_reps": ""}
     optional |= {"status": RunStatus.OK.value} | dict.fromkeys(TIME_COLUMNS[1:], "")

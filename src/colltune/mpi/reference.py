@@ -1,6 +1,6 @@
 """Everything that the catalogues know of a collective in a release, in words and numbers.
 
-This is what `colltune catalog` prints; nothing is decided here.
+This is what `colltune rules catalog` prints; nothing is decided here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture of `colltune noise`: how far the same measurement differs, on three levels."""
+"""The picture of `colltune data noise`: how far the same measurement differs, on three levels."""
 
 from __future__ import annotations
 

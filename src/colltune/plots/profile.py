@@ -1,4 +1,4 @@
-"""The picture of `colltune profile`: an application's time by collective and message size."""
+"""The picture of `colltune app profile`: an application's time by collective and message size."""
 
 from __future__ import annotations
 

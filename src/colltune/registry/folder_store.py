@@ -69,7 +69,9 @@ class FolderStore:
     def _check_root(self) -> None:
         if not self.root.is_dir():
             what = "is no folder" if self.root.exists() else "no such registry"
-            raise BundleError(f"{self.root}: {what}; make one with `colltune bundles add BUNDLE`")
+            raise BundleError(
+                f"{self.root}: {what}; make one with `colltune site bundles add BUNDLE`"
+            )
 
     def read(self, key: str) -> bytes | None:
         path = self.root / key
@@ -133,8 +135,8 @@ class FolderStore:
         except FileNotFoundError:
             self._check_root()
             raise BundleError(
-                f"{self.root / folder}: no such bundle in the registry; `colltune bundles list`"
-                " shows them"
+                f"{self.root / folder}: no such bundle in the registry;"
+                " `colltune site bundles list` shows them"
             ) from None
 
     def forget_local(self, folder: str) -> bool:
@@ -197,7 +199,7 @@ def plain_folder(path: Path) -> Path:
         if not stat.S_ISDIR(path.lstat().st_mode):
             raise BundleError(
                 f"{path}: a symbolic link or no folder; a registry holds bundles themselves,"
-                " add it with `colltune bundles add`"
+                " add it with `colltune site bundles add`"
             )
         with os.scandir(path) as entries:
             strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]

@@ -71,7 +71,7 @@ class ObjectStore:
                 self._system.ls(self._remote.root, detail=False, refresh=True)
         except FileNotFoundError:
             raise BundleError(
-                f"{self.where}: no such registry; make one with `colltune bundles add BUNDLE`"
+                f"{self.where}: no such registry; make one with `colltune site bundles add BUNDLE`"
             ) from None
 
     def read(self, key: str) -> bytes | None:
@@ -192,8 +192,8 @@ class ObjectStore:
                 (target / name).write_bytes(content)
         if not (target / MANIFEST).exists():
             raise BundleError(
-                f"{self.where}/{folder}: no such bundle in the registry; `colltune bundles list`"
-                " shows them"
+                f"{self.where}/{folder}: no such bundle in the registry;"
+                " `colltune site bundles list` shows them"
             )
 
     def _loaded(

@@ -89,7 +89,7 @@ def _refuse_pipes(folder: Path) -> None:
 
 NOTHING = ""
 """As what is expected to be in force: no bundle at all."""
-_LIST = "`colltune bundles list` shows them"
+_LIST = "`colltune site bundles list` shows them"
 
 
 class Registry:

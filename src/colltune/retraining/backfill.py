@@ -47,7 +47,9 @@ from colltune.verify.confirm import (
 )
 
 Flags = NDArray[np.bool_]
-_FIRST_LINE = "# The next campaign, planned by colltune retrain; it is written anew every time."
+_FIRST_LINE = (
+    "# The next campaign, planned by colltune site retrain; it is written anew every time."
+)
 _MOST_SHAPES = 60
 
 

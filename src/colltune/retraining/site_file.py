@@ -1,4 +1,4 @@
-"""Site files: what `colltune retrain` does every night; TOML whose every key is checked.
+"""Site files: what `colltune site retrain` does every night; TOML whose every key is checked.
 
 Paths are relative to the file's folder. Keys
 ---------------------------------------------

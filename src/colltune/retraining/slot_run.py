@@ -246,7 +246,7 @@ class SlotRun:
         if undone:
             return replace(start, outcome=Outcome.KEPT, reason=undone)
         self.lease.check()
-        by = f"colltune retrain on {socket.gethostname()}"
+        by = f"colltune site retrain on {socket.gethostname()}"
         note = verdict.text[:_NOTE_CHARACTERS]
         expected = start.in_force or NOTHING
         try:
@@ -265,7 +265,7 @@ class SlotRun:
             if event.action is Action.ROLLBACK and event.previous_id == candidate:
                 return (
                     f"{event.by} rolled this very bundle back at {event.at_utc}; new measurements"
-                    " make another one, `colltune bundles promote` brings it back"
+                    " make another one, `colltune site bundles promote` brings it back"
                 )
         return ""
 
@@ -282,7 +282,7 @@ class SlotRun:
                 return replace(result, confirmed=facts)
             self.registry.add(bundle)
             self.lease.check()
-            by = f"colltune retrain on {socket.gethostname()}"
+            by = f"colltune site retrain on {socket.gethostname()}"
             note = f"{facts['confirmed']} decisions confirmed, {facts['withdrawn']} withdrawn"
             self.registry.promote(bundle.id, by=by, note=note, expected=result.in_force)
         except ColltuneError as error:

@@ -35,7 +35,7 @@ def test_a_reader_that_ends_early_changes_nothing(verb: str, status: int) -> Non
 
 def test_a_full_disk_is_one_clear_error() -> None:
     """What cannot be printed is told on standard error, with the status of outputs."""
-    done = _shell("colltune catalog openmpi@5.0.8 > /dev/full; echo $?")
+    done = _shell("colltune rules catalog openmpi@5.0.8 > /dev/full; echo $?")
     assert done.stdout == "9\n"
     assert done.stderr == (
         "colltune: error: standard output: No space left on device; what was printed is not"
@@ -48,7 +48,7 @@ def test_closed_streams_are_no_error(tmp_path: Path) -> None:
     rules, out = tmp_path / "r.conf", tmp_path / "r.json"
     rules.write_text(RULES)
     words = "--to openmpi-json --from-release 5.0.8 --release 6.0.0"
-    line = f"colltune convert {rules} {words} --out {out} <&- >&- 2>&-; echo $?"
+    line = f"colltune rules convert {rules} {words} --out {out} <&- >&- 2>&-; echo $?"
     assert _shell(line).stdout == "0\n"
     assert out.read_text().startswith("{")
 
@@ -57,7 +57,7 @@ def test_names_and_signs_that_an_encoding_lacks_are_printed_all_the_same(tmp_pat
     """A file's name that is no text, and characters that are not ASCII, bring nothing down."""
     path = os.fsencode(tmp_path / "µ×") + b"\xff.conf"
     Path(os.fsdecode(path)).write_text(RULES)
-    line = f"colltune lint {shlex.quote(str(tmp_path))}/*.conf --release 5.0.8; echo $?"
+    line = f"colltune rules lint {shlex.quote(str(tmp_path))}/*.conf --release 5.0.8; echo $?"
     for variables in ({"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}, {"LC_ALL": "C"}):
         done = _shell(line, **variables)
         assert done.stderr == ""

@@ -245,7 +245,7 @@ class _ParsedConf:
         for part in parts:
             if part.rule.configuration is None:
                 what = f"there is no algorithm {int(part.number)}; the first one runs instead"
-                yield Finding(at, Fault.UNKNOWN, what, "colltune catalog mvapich2 lists them")
+                yield Finding(at, Fault.UNKNOWN, what, "colltune rules catalog mvapich2 lists them")
             if reached < 0 or (part.high is not None and part.high < reached):
                 what = f"an earlier part reaches further than {part.rule.text[:40]}"
                 yield Finding(at, Fault.DEAD_RULE, what, "sort the parts by size")

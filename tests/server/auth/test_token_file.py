@@ -90,7 +90,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
     """A missing file, a folder and a pipe are one error each; the pipe is not waited for."""
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
-    with pytest.raises(TokenFileError, match=r"no such token file.*colltune token add"):
+    with pytest.raises(TokenFileError, match=r"no such token file.*colltune site token add"):
         read(tmp_path / "none")
     for name in ("pipe", "folder"):
         with pytest.raises(TokenFileError, match="no plain file"):

@@ -167,7 +167,7 @@ class Algorithms(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What the user says beside the files: see `colltune import`.
+    """What the user says beside the files: see `colltune data import`.
 
     ``settings`` are what the files do not tell (our name to value), ``columns`` maps our column to
     the file's, ``where`` says which rows to keep, ``launch`` names the launch.

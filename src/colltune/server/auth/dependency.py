@@ -29,7 +29,7 @@ _MOST_IGNORED_BYTES = 1 << 16
 _TOKEN = HTTPBearer(
     scheme_name="token",
     auto_error=False,
-    description="A token from `colltune token add`.",
+    description="A token from `colltune site token add`.",
 )
 _MUNGE = APIKeyHeader(
     name="Authorization",

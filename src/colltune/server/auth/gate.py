@@ -20,8 +20,8 @@ _State = tuple[int, ...] | str
 _EVERYBODY = "*"
 _GROUP = "@"
 _HOW = (
-    'send "Authorization: Bearer TOKEN" (colltune token add), or "Authorization: MUNGE CREDENTIAL"'
-    " where munged runs"
+    'send "Authorization: Bearer TOKEN" (colltune site token add), or'
+    ' "Authorization: MUNGE CREDENTIAL" where munged runs'
 )
 
 
@@ -50,7 +50,7 @@ class TokenStore:
         if found is None:
             raise UnauthenticatedError(
                 "this token is not known here: it was revoked, or never given out;"
-                " ask for a new one (colltune token add)"
+                " ask for a new one (colltune site token add)"
             )
         if found.is_expired(datetime.now(UTC)):
             raise UnauthenticatedError(
@@ -160,7 +160,7 @@ class Gate:
         if self._tokens is None and self._rules is None:
             raise ForbiddenError(
                 "this service is read-only; its administrator can start it with --tokens FILE"
-                " (colltune token add) or --munge"
+                " (colltune site token add) or --munge"
             )
         if len(authorizations) != 1:
             what = "an Authorization header" if not authorizations else "one Authorization header"
@@ -179,7 +179,7 @@ class Gate:
         if scope not in token.scopes:
             raise ForbiddenError(
                 f"the token {token.name} does not have the scope {scope}; ask for one that has"
-                f" (colltune token add NAME --scope {scope})"
+                f" (colltune site token add NAME --scope {scope})"
             )
         return Admission(Principal(f"{token.name} (token)"))
 

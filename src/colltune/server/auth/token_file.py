@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_BYTES = 1 << 20
 _OTHERS = stat.S_IRWXO | stat.S_IWGRP
-_MEND = "make it with `colltune token add`"
+_MEND = "make it with `colltune site token add`"
 
 
 class Scope(StrEnum):

@@ -1,5 +1,5 @@
 # What the Slurm hooks of colltune need to know about this site; POSIX sh, read by all of them.
-# It belongs to root, like the hooks themselves. `colltune slurm hooks` never overwrites it.
+# It belongs to root, like the hooks themselves. `colltune site slurm hooks` never overwrites it.
 
 # The service, http://HOST:PORT or https://…; or its unix socket on the host that asks.
 COLLTUNE_SITE_URL=http://127.0.0.1:8765

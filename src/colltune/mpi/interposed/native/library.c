@@ -90,7 +90,7 @@ int ct_is_foreign(void) {
         return 0;
     if (is_first_process())
         fprintf(stderr, "colltune: this libcolltune was compiled for %s %s, and the program runs with"
-                        " %s %s; the job runs without it (colltune interpose --mpi compiles one)\n",
+                        " %s %s; the job runs without it (colltune app interpose --mpi compiles one)\n",
                 made_for, made_for_release, name, release);
     return 1;
 }
