@@ -229,7 +229,7 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
         *("site", "token", "add", "ci", "--tokens", p.folder / "tokens", "--scope", "promote"),
     ),
     "site token list": _token_list,
-    "site token revoke": lambda p: ("site", "token", "revoke", "ci", *_token_list(p)[2:]),
+    "site token revoke": lambda p: ("site", "token", "revoke", "ci", *_token_list(p)[3:]),
     "site bundles list": lambda p: ("site", "bundles", "list", "--registry", p.registry()),
     "site bundles show": lambda p: ("site", "bundles", "show", SLOT, "--registry", p.registry()),
     "site bundles diff": lambda p: (

@@ -25,7 +25,8 @@ def _shell(line: str, **variables: str) -> process.Outcome:
 
 
 @pytest.mark.parametrize(
-    ("verb", "status"), [("catalog openmpi@5.0.8", 0), ("lint nowhere.conf", 2), ("--help", 0)]
+    ("verb", "status"),
+    [("rules catalog openmpi@5.0.8", 0), ("rules lint nowhere.conf", 2), ("--help", 0)],
 )
 def test_a_reader_that_ends_early_changes_nothing(verb: str, status: int) -> None:
     """With ``| true`` there is no word on standard error, and the status is the work's."""
