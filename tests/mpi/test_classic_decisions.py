@@ -17,44 +17,46 @@ CLASSIC = FORMATS["openmpi-classic"]
 ENTRIES = "1 7 3  3 1 0 3 0 0  5 1 0 5 0 0  7 2 0 7 0 0 1024 8 0 0"
 
 
-@pytest.mark.parametrize(
-    ("comm_size", "msize_bytes", "algorithm"),
-    [(1, 0, 0), (2, 0, 3), (4, 9, 3), (5, 9, 5), (6, 9, 5), (7, 1023, 7), (9, 1024, 8)],
-)
-def test_the_last_entry_that_is_not_larger_counts(
-    comm_size: int, msize_bytes: int, algorithm: int
-) -> None:
+def test_the_last_entry_that_is_not_larger_counts(subtests: pytest.Subtests) -> None:
     """Smaller communicators get the first entry; thresholds are inclusive lower bounds."""
-    rules = CLASSIC.parse(ENTRIES, "rules", "5.0.11")
-    chosen = rules.decide(Call(Collective.BCAST, comm_size, msize_bytes)).chosen
-    assert chosen == OPENMPI.canonical(
-        "5.0.11", OPENMPI.numbered("5.0.11", Collective.BCAST, algorithm)
-    )
+    for comm_size, msize_bytes, algorithm in (
+        (1, 0, 0),
+        (2, 0, 3),
+        (4, 9, 3),
+        (5, 9, 5),
+        (6, 9, 5),
+        (7, 1023, 7),
+        (9, 1024, 8),
+    ):
+        with subtests.test(comm_size=comm_size, msize_bytes=msize_bytes):
+            rules = CLASSIC.parse(ENTRIES, "rules", "5.0.11")
+            chosen = rules.decide(Call(Collective.BCAST, comm_size, msize_bytes)).chosen
+            assert chosen == OPENMPI.canonical(
+                "5.0.11", OPENMPI.numbered("5.0.11", Collective.BCAST, algorithm)
+            )
 
 
-@pytest.mark.parametrize(
-    ("collective_id", "collective", "last_of_first"),
-    [
+def test_each_collective_has_its_own_unit(subtests: pytest.Subtests) -> None:
+    """On 4 processes a threshold of 1024 is 256 per block where the library multiplies by n."""
+    for collective_id, collective, last_of_first in (
         (7, "bcast", 1023),
         (2, "allreduce", 1023),
         (12, "reduce_scatter", 1023),
         (3, "alltoall", 255),
         (0, "allgather", 255),
         (13, "reduce_scatter_block", 255),
-    ],
-)
-def test_each_collective_has_its_own_unit(
-    collective_id: int, collective: str, last_of_first: int
-) -> None:
-    """On 4 processes a threshold of 1024 is 256 per block where the library multiplies by n."""
-    text = f"1 {collective_id} 1 0 2 0 1 0 0 1024 2 0 0"
-    rules = CLASSIC.parse(text, "rules", "5.0.11")
-    found = [
-        rules.decide(Call(Collective(collective), 4, size)).chosen.algorithm
-        for size in (last_of_first, last_of_first + 1)
-    ]
-    named = [OPENMPI.numbered("5.0.11", Collective(collective), n).algorithm for n in (1, 2)]
-    assert found == named
+    ):
+        with subtests.test(collective_id=collective_id, collective=collective):
+            text = f"1 {collective_id} 1 0 2 0 1 0 0 1024 2 0 0"
+            rules = CLASSIC.parse(text, "rules", "5.0.11")
+            found = [
+                rules.decide(Call(Collective(collective), 4, size)).chosen.algorithm
+                for size in (last_of_first, last_of_first + 1)
+            ]
+            named = [
+                OPENMPI.numbered("5.0.11", Collective(collective), n).algorithm for n in (1, 2)
+            ]
+            assert found == named
 
 
 @st.composite

@@ -42,19 +42,22 @@ def faults(text: str, release: str = "5.0.11") -> list[str]:
     return [f"{f.line}: {f.message}" for f in found if f.fault not in _FURTHER]
 
 
-@pytest.mark.parametrize("join", [" ", "\n", "\r\n", "\t"])
-def test_line_ends_mean_nothing(join: str) -> None:
+def test_line_ends_mean_nothing(subtests: pytest.Subtests) -> None:
     """A file on one line, one number per line, or with DOS line ends says the same."""
-    numbers = [word for line in GOOD.splitlines() for word in line.partition("#")[0].split()]
-    job = Shape(4, 8)
-    assert table_of(parsed(join.join(numbers)), "openmpi", job) == table_of(
-        parsed(GOOD), "openmpi", job
-    )
+    for join in (" ", "\n", "\r\n", "\t"):
+        with subtests.test(join=join):
+            numbers = [
+                word for line in GOOD.splitlines() for word in line.partition("#")[0].split()
+            ]
+            job = Shape(4, 8)
+            assert table_of(parsed(join.join(numbers)), "openmpi", job) == table_of(
+                parsed(GOOD), "openmpi", job
+            )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_what_the_library_drops_or_misreads_is_found(subtests: pytest.Subtests) -> None:
+    """Each such fault is named with its line."""
+    for old, new, message in (
         ("# comment", "\ufeff# comment", "rules:1: starts with a byte order mark"),
         (GOOD, "", "rules:1: the file ends where the number of collectives should follow"),
         (GOOD, "# nothing\n", "rules:1: the file ends"),
@@ -83,29 +86,25 @@ def test_line_ends_mean_nothing(join: str) -> None:
         ("0 6 0 0", "0 6 0 0 7", "rules:8: a rule starts in the middle"),
         ("\n2 1 0 2 ", "\n9 1 0 2 ", "rules:11: 2 rules for gather"),
         ("65536 4 0 0", "65536 4 0", "rules:11: the file ends where a rule's segment size"),
-    ],
-)
-def test_what_the_library_drops_or_misreads_is_found(old: str, new: str, message: str) -> None:
-    """Each such fault is named with its line."""
-    assert old in GOOD
-    pattern = re.compile(message.removeprefix("rules:"))
-    found = faults(GOOD.replace(old, new, 1))
-    assert any(pattern.match(fault) for fault in found), found
+    ):
+        with subtests.test(old=old, new=new):
+            assert old in GOOD
+            pattern = re.compile(message.removeprefix("rules:"))
+            found = faults(GOOD.replace(old, new, 1))
+            assert any(pattern.match(fault) for fault in found), found
 
 
-@pytest.mark.parametrize(
-    ("text", "fine"),
-    [
+def test_two_process_algorithms_need_an_entry_of_exactly_two(subtests: pytest.Subtests) -> None:
+    """A two-process algorithm on more processes ends the program; one process runs none."""
+    for text, fine in (
         ("1 6 2  2 1 0 5 0 0  3 1 0 0 0 0", True),
         ("1 6 1  2 1 0 5 0 0", False),
         ("1 6 2  2 1 0 5 0 0  4 1 0 0 0 0", False),
         ("1 6 2  0 1 0 5 0 0  3 1 0 0 0 0", True),
-    ],
-)
-def test_two_process_algorithms_need_an_entry_of_exactly_two(text: str, fine: bool) -> None:
-    """A two-process algorithm on more processes ends the program; one process runs none."""
-    ends = [f for f in faults(text) if "barrier algorithm two_proc would end programs" in f]
-    assert bool(ends) != fine
+    ):
+        with subtests.test(text=text, fine=fine):
+            ends = [f for f in faults(text) if "barrier algorithm two_proc would end programs" in f]
+            assert bool(ends) != fine
 
 
 def test_a_version_header_is_refused_where_it_makes_the_library_drop_the_file() -> None:

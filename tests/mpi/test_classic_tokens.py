@@ -58,9 +58,9 @@ def ours(text: str, *, header: bool = False) -> tuple[int, list[int]]:
     return version, found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_numbers_are_those_of_scanf(subtests: pytest.Subtests) -> None:
+    """Octal, hexadecimal, lonely signs, comments, and what exceeds a long."""
+    for text in (
         "1 2\n3",
         "0x10 010 089 0x 0xg 0X1f",
         "- 5 +-5 --5 +7 -8 5-6",
@@ -70,11 +70,9 @@ def ours(text: str, *, header: bool = False) -> tuple[int, list[int]]:
         "\ufeff1\r\n2\t3\v4\f5",
         "1 # no end",
         "-",
-    ],
-)
-def test_the_numbers_are_those_of_scanf(text: str) -> None:
-    """Octal, hexadecimal, lonely signs, comments, and what exceeds a long."""
-    assert ours(text)[1] == Stream(text.encode()).numbers()
+    ):
+        with subtests.test(text=text):
+            assert ours(text)[1] == Stream(text.encode()).numbers()
 
 
 @given(st.text(alphabet="0123456789 \n\t\r#-+.,xXabk", min_size=1, max_size=60))

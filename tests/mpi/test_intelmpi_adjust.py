@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Fault, Severity
+from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.intelmpi.adjust import AdjustFile, AdjustFormat
 from tests.mpi.linting import lint
 
@@ -27,9 +27,9 @@ def ran(value: str, comm_size: int = 4) -> str:
     return " ".join(algorithm.removeprefix("preset") for algorithm in found)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_what_runs_by_message_size(subtests: pytest.Subtests) -> None:
+    """Upper ends in order; lower ends are not looked at; the last entry goes on."""
+    for value, expected in (
         ("3", "3 3 3 3"),
         ("3:0-300", "3 3 3 3"),
         ("3:0-300;15", "3 3 15 15"),
@@ -65,32 +65,28 @@ def ran(value: str, comm_size: int = 4) -> str:
         ("4294967299", "3 3 3 3"),
         ("3:0-4294967396;15", "3 15 15 15"),
         ("3:0-2147483647;15", "3 3 3 3"),
-    ],
-)
-def test_what_runs_by_message_size(value: str, expected: str) -> None:
-    """Upper ends in order; lower ends are not looked at; the last entry goes on."""
-    assert ran(value) == expected
+    ):
+        with subtests.test(value=value, expected=expected):
+            assert ran(value) == expected
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_what_is_rejected_as_a_whole(subtests: pytest.Subtests) -> None:
+    """After a message, and what the library would run without the variable runs."""
+    for value in (
         *("abc", "-1", "3:0-300;abc", "3:0-300;;15", '"3:0-300;15"', "99999999999999999999"),
         *("3:0-99999999999999999999;15", "3:-5;15", "3:0-max;15", "3:0-;15", "3:abc;15"),
         *("3:0-300;-1:301-100000", "3:2147483648;15", "3:0-2147483648;15"),
         *("3:0-max@3-4;15", "3:0-300,15:301-1000", "3:1k-2000;15", "3:0 -300;15", "3:200-100;abc"),
-    ],
-)
-def test_what_is_rejected_as_a_whole(value: str) -> None:
-    """After a message, and what the library would run without the variable runs."""
-    assert ran(value) == "default default default default"
-    faults = [(f.fault, f.severity) for f in lint(parse(VALUE.format(value)))]
-    assert faults == [(Fault.RULE_DROPPED, Severity.ERROR)]
+    ):
+        with subtests.test(value=value):
+            assert ran(value) == "default default default default"
+            faults = [f.fault for f in lint(parse(VALUE.format(value)))]
+            assert faults == [(Fault.RULE_DROPPED)]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_a_number_of_processes_makes_sizes_be_lost(subtests: pytest.Subtests) -> None:
+    """The last entry of a range of processes holds for all sizes; the lint tells."""
+    for value, expected in (
         ("3:0-300@4-4;15", ("3", "3", "15")),
         ("3:0-300@3-4;15:0-300@5-6", ("3", "3", "15")),
         ("3:@3-4;15", ("3", "3", "15")),
@@ -98,18 +94,20 @@ def test_what_is_rejected_as_a_whole(value: str) -> None:
         ("15;3:0-300@3-4", ("15", "15", "15")),
         ("3:0-300@3-4;15:301-5000@3-4;3:0-300@5-6;15:301-5000@5-6", ("15", "15", "15")),
         ("3:0-300@1-6;15:0-5000@1-6;3:0-4000@1-6", ("3", "3", "3")),
-    ],
-)
-def test_a_number_of_processes_makes_sizes_be_lost(value: str, expected: tuple[str, ...]) -> None:
-    """The last entry of a range of processes holds for all sizes; the lint tells."""
-    assert tuple(ran(value, n) for n in (3, 4, 5)) == tuple(" ".join([e] * 4) for e in expected)
-    errors = [f.message for f in lint(parse(VALUE.format(value))) if f.fault is Fault.DEAD_RULE]
-    assert any("message sizes are not compared" in message for message in errors)
+    ):
+        with subtests.test(value=value, expected=expected):
+            assert tuple(ran(value, n) for n in (3, 4, 5)) == tuple(
+                " ".join([e] * 4) for e in expected
+            )
+            errors = [
+                f.message for f in lint(parse(VALUE.format(value))) if f.fault is Fault.DEAD_RULE
+            ]
+            assert any("message sizes are not compared" in message for message in errors)
 
 
-@pytest.mark.parametrize(
-    ("line", "read"),
-    [
+def test_lines(subtests: pytest.Subtests) -> None:
+    """With and without export and quotes; a shell ends a value at a semicolon."""
+    for line, read in (
         ("I_MPI_ADJUST_BCAST=3:0-300;15", "3 3 15 15"),
         ("export I_MPI_ADJUST_BCAST='3:0-300;15'", "3 3 15 15"),
         ('export I_MPI_ADJUST_BCAST="3:0-300;15"; # why', "3 3 15 15"),
@@ -117,44 +115,41 @@ def test_a_number_of_processes_makes_sizes_be_lost(value: str, expected: tuple[s
         ("export I_MPI_ADJUST_BCAST=3", "3 3 3 3"),
         ("I_MPI_ADJUST_BCAST=1\nI_MPI_ADJUST_BCAST=3", "3 3 3 3"),
         ("I_MPI_ADJUST_BCAST='3:0-300;15'\r", "3 3 15 15"),
-    ],
-)
-def test_lines(line: str, read: str) -> None:
-    """With and without export and quotes; a shell ends a value at a semicolon."""
-    parsed = parse(f"# a comment\n\n{line}\n")
-    calls = (Call(Collective.BCAST, 4, msize) for msize in (100, 300, 1000, 4000))
-    found = (parsed.decide(call).configuration.algorithm for call in calls)
-    assert " ".join(algorithm.removeprefix("preset") for algorithm in found) == read
+    ):
+        with subtests.test(line=line, read=read):
+            parsed = parse(f"# a comment\n\n{line}\n")
+            calls = (Call(Collective.BCAST, 4, msize) for msize in (100, 300, 1000, 4000))
+            found = (parsed.decide(call).configuration.algorithm for call in calls)
+            assert " ".join(algorithm.removeprefix("preset") for algorithm in found) == read
 
 
-@pytest.mark.parametrize(
-    ("value", "fault", "severity"),
-    [
-        ("3:0-1k;15", Fault.MALFORMED, Severity.WARNING),
-        ("3:300-100;15", Fault.MALFORMED, Severity.WARNING),
-        ("15;3:0-10", Fault.DEAD_RULE, Severity.WARNING),
-        ("15:0-1000;3:0-300;1", Fault.DEAD_RULE, Severity.WARNING),
-        ("15:0-1000;3:0-1000;1", Fault.DEAD_RULE, Severity.WARNING),
-        ("15:100-200;3:300-400;1", Fault.INHERITED, Severity.WARNING),
-        ("15:0-100;3:50-400;1", Fault.UNSORTED, Severity.WARNING),
-        ("15:0-100", Fault.INHERITED, Severity.WARNING),
-        ("99", Fault.FALLS_BACK, Severity.WARNING),
-        ("0", Fault.REMARK, Severity.NOTE),
-        ("3.0", Fault.MALFORMED, Severity.WARNING),
-        ("", Fault.MALFORMED, Severity.WARNING),
-    ],
-)
-def test_findings(value: str, fault: Fault, severity: Severity) -> None:
+def test_findings(subtests: pytest.Subtests) -> None:
     """Each row of what the library takes without a word, on the line of the variable."""
-    found = [(f.line, f.fault, f.severity) for f in lint(parse("\n" + VALUE.format(value)))]
-    assert (2, fault, severity) in found
+    for value, fault in (
+        ("3:0-1k;15", Fault.MALFORMED),
+        ("3:300-100;15", Fault.MALFORMED),
+        ("15;3:0-10", Fault.DEAD_RULE),
+        ("15:0-1000;3:0-300;1", Fault.DEAD_RULE),
+        ("15:0-1000;3:0-1000;1", Fault.DEAD_RULE),
+        ("15:100-200;3:300-400;1", Fault.INHERITED),
+        ("15:0-100;3:50-400;1", Fault.UNSORTED),
+        ("15:0-100", Fault.INHERITED),
+        ("99", Fault.FALLS_BACK),
+        ("0", Fault.REMARK),
+        ("3.0", Fault.MALFORMED),
+        ("", Fault.MALFORMED),
+    ):
+        with subtests.test(value=value, fault=fault):
+            found = [(f.line, f.fault) for f in lint(parse("\n" + VALUE.format(value)))]
+            assert (2, fault) in found
 
 
-@pytest.mark.parametrize("never", ["99", "abc", "0", ""])
-def test_nothing_is_read_after_an_entry_without_a_range(never: str) -> None:
+def test_nothing_is_read_after_an_entry_without_a_range(subtests: pytest.Subtests) -> None:
     """What stands there is never reached, and draws no message."""
-    found = lint(parse(VALUE.format(f"3;{never};4")))
-    assert {f.fault for f in found} == {Fault.DEAD_RULE}
+    for never in ("99", "abc", "0", ""):
+        with subtests.test(never=never):
+            found = lint(parse(VALUE.format(f"3;{never};4")))
+            assert {f.fault for f in found} == {Fault.DEAD_RULE}
 
 
 def test_other_lines_and_variables() -> None:
@@ -163,36 +158,35 @@ def test_other_lines_and_variables() -> None:
         "rubbish\nI_MPI_ADJUST_FOO=1\nI_MPI_ADJUST_ALLTOALLW=1\nI_MPI_FABRICS=shm\n"
         "export I_MPI_ADJUST_BCAST=1;2\n"
     )
-    assert [(f.line, f.fault, f.severity) for f in lint(parsed)] == [
-        (1, Fault.MALFORMED, Severity.WARNING),
-        (2, Fault.UNKNOWN, Severity.WARNING),
-        (3, Fault.REMARK, Severity.NOTE),
-        (4, Fault.REMARK, Severity.NOTE),
-        (5, Fault.MALFORMED, Severity.WARNING),
+    assert [(f.line, f.fault) for f in lint(parsed)] == [
+        (1, Fault.MALFORMED),
+        (2, Fault.UNKNOWN),
+        (3, Fault.REMARK),
+        (4, Fault.REMARK),
+        (5, Fault.MALFORMED),
     ]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [
+def test_the_likely_spelling_of_a_variable_is_told(subtests: pytest.Subtests) -> None:
+    """The library ignores what it does not know; parameters of a collective are others."""
+    for wrong, meant in (
         ("I_MPI_ADJUST_BCASST", "I_MPI_ADJUST_BCAST"),
         ("I_MPI_ADJST_BCAST", "I_MPI_ADJUST_BCAST"),
         ("I_MPI_ADJUST_REDUCE_SCATER", "I_MPI_ADJUST_REDUCE_SCATTER"),
         ("I_MPI_ADJUST_Allreduce", "I_MPI_ADJUST_ALLREDUCE"),
-    ],
-)
-def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> None:
-    """The library ignores what it does not know; parameters of a collective are others."""
-    found = lint(parse(f"I_MPI_ADJUST_SCAN=1\n{wrong}=1\nI_MPI_ADJUST_BCAST_SEGMENT=1\n"))
-    assert [(f.line, f.fault) for f in found] == [(2, Fault.UNKNOWN), (3, Fault.REMARK)]
-    assert found[0].mend == f"write {meant}"
+    ):
+        with subtests.test(wrong=wrong, meant=meant):
+            found = lint(parse(f"I_MPI_ADJUST_SCAN=1\n{wrong}=1\nI_MPI_ADJUST_BCAST_SEGMENT=1\n"))
+            assert [(f.line, f.fault) for f in found] == [(2, Fault.UNKNOWN), (3, Fault.REMARK)]
+            assert found[0].mend == f"write {meant}"
 
 
-@pytest.mark.parametrize("name", ["NEIGHBOR_ALLGATHER", "INEIGHBOR_ALLGATHER", "IFOO", "FOO_BAR"])
-def test_collectives_that_the_library_has_no_variable_for(name: str) -> None:
+def test_collectives_that_the_library_has_no_variable_for(subtests: pytest.Subtests) -> None:
     """It prints a message and ignores them."""
-    (finding,) = lint(parse(f"I_MPI_ADJUST_SCAN=1\nI_MPI_ADJUST_{name}=1\n"))
-    assert finding.fault is Fault.UNKNOWN
+    for name in ("NEIGHBOR_ALLGATHER", "INEIGHBOR_ALLGATHER", "IFOO", "FOO_BAR"):
+        with subtests.test(name=name):
+            (finding,) = lint(parse(f"I_MPI_ADJUST_SCAN=1\nI_MPI_ADJUST_{name}=1\n"))
+            assert finding.fault is Fault.UNKNOWN
 
 
 def test_a_variable_of_the_job_goes_before_the_list() -> None:

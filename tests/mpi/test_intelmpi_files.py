@@ -120,9 +120,9 @@ def test_a_file_by_communicators_is_no_list() -> None:
     assert any(note.startswith("line 5: bcast is left") for note in converted.notes)
 
 
-@pytest.mark.parametrize(
-    ("line", "source", "target", "kept", "note"),
-    [
+def test_presets_between_releases(subtests: pytest.Subtests) -> None:
+    """Only numbers that may mean the same are kept, and what is not known is told."""
+    for line, source, target, kept, note in (
         ("ALLTOALL='2'", "2021.15", "2021.18.1", False, "numbered anew in 2021.18"),
         ("ALLTOALL='2'", "2021.6", "2021.15", True, "no document says"),
         ("BCAST='20'", "2021.15", "2021.6", False, "has no preset 20"),
@@ -131,17 +131,13 @@ def test_a_file_by_communicators_is_no_list() -> None:
         ("BCAST='99'", "2021.15", "2021.15", True, ""),
         ("ALLGATHER='5'", "2021.15", "2021.15", False, "different types"),
         ("BCAST='x'", "2021.15", "2021.15", False, "left out"),
-    ],
-)
-def test_presets_between_releases(
-    line: str, source: str, target: str, kept: bool, note: str
-) -> None:
-    """Only numbers that may mean the same are kept, and what is not known is told."""
-    parsed = ADJUST.parse(f"I_MPI_ADJUST_{line}\n", "f", source)
-    converted = JSON.convert(parsed, target)
-    assert ("coll=" in converted.text) is kept
-    assert note in " ".join(converted.notes)
-    assert all(each.startswith("line 1: ") for each in converted.notes)
+    ):
+        with subtests.test(line=line, source=source):
+            parsed = ADJUST.parse(f"I_MPI_ADJUST_{line}\n", "f", source)
+            converted = JSON.convert(parsed, target)
+            assert ("coll=" in converted.text) is kept
+            assert note in " ".join(converted.notes)
+            assert all(each.startswith("line 1: ") for each in converted.notes)
 
 
 def test_files_that_say_nothing_are_not_converted() -> None:

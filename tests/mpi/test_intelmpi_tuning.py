@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Fault, Severity
+from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.intelmpi.tuning import TuningFile, TuningFormat
 from tests.mpi.linting import lint
@@ -40,9 +40,9 @@ def ran(text: str, msize: int, comm_size: int = 4, nodes: int = 1) -> str:
     return parse(text).decide(call).configuration.algorithm.removeprefix("preset")
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
+def test_message_sizes(subtests: pytest.Subtests) -> None:
+    """First end that is not below, in order; else the last; numbers are cut to 32 bits."""
+    for keys, expected in (
         ((("300", "3"), ("-1", "15")), ("3", "3", "15", "15")),
         ((("300", "15"), ("1000", "3")), ("15", "15", "3", "3")),
         ((("-1", "15"), ("300", "3")), ("15", "15", "15", "15")),
@@ -66,30 +66,26 @@ def ran(text: str, msize: int, comm_size: int = 4, nodes: int = 1) -> str:
         ((("300", "3"), ("-1", "-2")), ("3", "3", "default", "default")),
         ((("300", "3"), ("-1", "2147483648")), ("3", "3", "default", "default")),
         ((("300", "99"), ("-1", "3")), ("1", "1", "3", "3")),
-    ],
-)
-def test_message_sizes(keys: tuple[tuple[str, str], ...], expected: tuple[str, ...]) -> None:
-    """First end that is not below, in order; else the last; numbers are cut to 32 bits."""
-    text = sizes(*((key, leaf(preset)) for key, preset in keys))
-    assert tuple(ran(text, msize) for msize in (100, 300, 1000, 4000)) == expected
+    ):
+        with subtests.test(keys=keys, expected=expected):
+            text = sizes(*((key, leaf(preset)) for key, preset in keys))
+            assert tuple(ran(text, msize) for msize in (100, 300, 1000, 4000)) == expected
 
 
-@pytest.mark.parametrize(
-    ("ends", "expected"),
-    [
+def test_communicator_sizes(subtests: pytest.Subtests) -> None:
+    """They are ends, too; an empty object behind others is the built-in logic."""
+    for ends, expected in (
         ((("4", THREE), ("-1", FIFTEEN)), "3 3 15 15"),
         ((("4", THREE), ("6", FIFTEEN)), "3 3 15 15"),
         ((("5", FIFTEEN), ("4", THREE), ("-1", THREE)), "15 15 15 3"),
         ((("-1", FIFTEEN), ("4", THREE)), "15 15 15 15"),
         ((("4.9", THREE), ("-1", FIFTEEN)), "3 3 15 15"),
         ((("4", THREE), ("5", "{}"), ("-1", THREE)), "3 3 default 3"),
-    ],
-)
-def test_communicator_sizes(ends: tuple[tuple[str, str], ...], expected: str) -> None:
-    """They are ends, too; an empty object behind others is the built-in logic."""
-    inside = ", ".join(f'"comm_size={end}": {below}' for end, below in ends)
-    text = f'{{"coll=Bcast": {{"ppn=-1": {{{inside}}}}}}}'
-    assert [ran(text, 64, n) for n in (3, 4, 5, 6)] == expected.split()
+    ):
+        with subtests.test(ends=ends, expected=expected):
+            inside = ", ".join(f'"comm_size={end}": {below}' for end, below in ends)
+            text = f'{{"coll=Bcast": {{"ppn=-1": {{{inside}}}}}}}'
+            assert [ran(text, 64, n) for n in (3, 4, 5, 6)] == expected.split()
 
 
 def test_processes_per_node_are_those_of_the_communicator() -> None:
@@ -101,9 +97,9 @@ def test_processes_per_node_are_those_of_the_communicator() -> None:
     assert (ran(text, 64, 2), ran(text, 64, 3), ran(text, 64, 3, nodes=3)) == ("3", "15", "3")
 
 
-@pytest.mark.parametrize(
-    ("inside", "expected"),
-    [
+def test_levels(subtests: pytest.Subtests) -> None:
+    """Sizes count only below a comm_id, processes only above it; other names are no levels."""
+    for inside, expected in (
         ('"msg_size=300": LEAF15, "msg_size=-1": LEAF3', "3 3 3 3"),
         ('"msg_size=-1": LEAF15, "msg_size=300": LEAF3', "15 15 15 15"),
         ('"msg_size=1000": LEAF3, "msg_size=300": LEAF15', "15 15 15 15"),
@@ -111,10 +107,7 @@ def test_processes_per_node_are_those_of_the_communicator() -> None:
         ('"comm_id=5": {"msg_size=300": LEAF15, "msg_size=-1": LEAF3}', "15 3 15 3"),
         ('"comm_id=0": {"msg_size=-1": LEAF3}, "comm_id=-1": {"msg_size=-1": LEAF15}', "15 " * 4),
         ('"comm_size=4": LEAF15, "comm_size=-1": LEAF3', "15 15 3 3"),
-        (
-            '"msg_size=-1": {"comm_size=4": LEAF15, "comm_size=-1": LEAF3}',
-            "15 15 3 3",
-        ),
+        ('"msg_size=-1": {"comm_size=4": LEAF15, "comm_size=-1": LEAF3}', "15 15 3 3"),
         (
             '"comm_id=-1": {"msg_size=300": {"comm_size=4": LEAF15, "comm_size=-1": LEAF3},'
             ' "msg_size=-1": {"comm_size=-1": LEAF3}}',
@@ -125,19 +118,17 @@ def test_processes_per_node_are_those_of_the_communicator() -> None:
         ('"bcast=3": {}', "3 3 3 3"),
         ('"FOO=3": {}', "default " * 4),
         ('"PPN=-1": {"comm_size=-1": LEAF3}', "default " * 4),
-    ],
-)
-def test_levels(inside: str, expected: str) -> None:
-    """Sizes count only below a comm_id, processes only above it; other names are no levels."""
-    inside = inside.replace("LEAF15", leaf(15)).replace("LEAF3", leaf(3))
-    text = f'{{"coll=Bcast": {{{inside}}}}}'
-    found = [ran(text, msize, n) for n in (4, 5) for msize in (100, 1000)]
-    assert found == expected.split()
+    ):
+        with subtests.test(inside=inside, expected=expected):
+            below = inside.replace("LEAF15", leaf(15)).replace("LEAF3", leaf(3))
+            text = f'{{"coll=Bcast": {{{below}}}}}'
+            found = [ran(text, msize, n) for n in (4, 5) for msize in (100, 1000)]
+            assert found == expected.split()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_the_library_reads_though_it_is_no_json(subtests: pytest.Subtests) -> None:
+    """Comments, single quotes, commas at ends, what follows, and other collectives."""
+    for text in (
         '{"coll=Bcast": {"ppn=-1": {"comm_size=-1": THREE,},},}',
         '/* x */ {"coll=Bcast": {"ppn=-1": {"comm_size=-1": THREE}}} // y\n',
         '{"coll=Bcast": {"ppn=-1": {"comm_size=-1": THREE}}} garbage',
@@ -146,34 +137,30 @@ def test_levels(inside: str, expected: str) -> None:
         "{'coll=Bcast': {'ppn=-1': {'comm_size=-1': THREE}}}",
         '{"coll=bcast": {"ppn=-1": {"comm_size=-1": THREE}}}',
         '{"coll=Foo": {"ppn=-1": {}}, "coll=Bcast": {"ppn=-1": {"comm_size=-1": THREE}}}',
-    ],
-)
-def test_what_the_library_reads_though_it_is_no_json(text: str) -> None:
-    """Comments, single quotes, commas at ends, what follows, and other collectives."""
-    assert ran(text.replace("THREE", THREE), 64) == "3"
+    ):
+        with subtests.test(text=text):
+            assert ran(text.replace("THREE", THREE), 64) == "3"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_the_library_drops(subtests: pytest.Subtests) -> None:
+    """Without a word: nothing, what is cut off, a byte order mark, too many levels."""
+    for text in (
         *("", " \n", "\x01\x02", "null", "[]", "{", "\ufeff{}"),
         f'{{"coll=Bcast": {{"ppn=-1": {THREE}',
         '{"coll=Bcast": ' + '{"a": ' * 40 + "1" + "}" * 41,
-    ],
-)
-def test_what_the_library_drops(text: str) -> None:
-    """Without a word: nothing, what is cut off, a byte order mark, too many levels."""
-    parsed = parse(text)
-    assert parsed.dropped
-    assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
-    outcome = parsed.decide(Call(Collective.BCAST, 4, 64))
-    assert outcome.configuration.is_default
-    assert not outcome.ends_program
+    ):
+        with subtests.test(text=text):
+            parsed = parse(text)
+            assert parsed.dropped
+            assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
+            outcome = parsed.decide(Call(Collective.BCAST, 4, 64))
+            assert outcome.configuration.is_default
+            assert not outcome.ends_program
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_was_seen_to_end_programs(subtests: pytest.Subtests) -> None:
+    """Crashes and aborts in MPI_Init; the outcome and an error with a line tell so."""
+    for text in (
         "3",
         '"x"',
         f"[{sizes(('-1', leaf(3)))}]",
@@ -188,13 +175,11 @@ def test_what_the_library_drops(text: str) -> None:
         sizes(("-1", '{"ALLREDUCE=1": {}}')),
         f'{{"coll=Bcast": {{"comm_size=4": {THREE}, "msg_size=-1": {leaf(3)}}}}}',
         f'{{"coll=Bcast": {{"comm_size=4": {THREE}, "comm_size=-1": {leaf(3)}}}}}',
-    ],
-)
-def test_what_was_seen_to_end_programs(text: str) -> None:
-    """Crashes and aborts in MPI_Init; the outcome and an error with a line tell so."""
-    parsed = parse(text)
-    assert Fault.ENDS_PROGRAM in {f.fault for f in lint(parsed) if f.line}
-    assert parsed.decide(Call(Collective.BCAST, 4, 64)).ends_program
+    ):
+        with subtests.test(text=text):
+            parsed = parse(text)
+            assert Fault.ENDS_PROGRAM in {f.fault for f in lint(parsed) if f.line}
+            assert parsed.decide(Call(Collective.BCAST, 4, 64)).ends_program
 
 
 def test_an_empty_object_after_others_harms_nobody() -> None:
@@ -233,35 +218,27 @@ def test_a_preset_for_a_power_of_two_falls_back() -> None:
     assert (outcome.chosen.algorithm, outcome.configuration.algorithm) == ("preset2", "preset1")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "fault", "severity"),
-    [
-        (
-            sizes(("-1", leaf(3)), ("\n300", leaf(1))).replace("=\n", "="),
-            1,
-            Fault.DEAD_RULE,
-            Severity.WARNING,
-        ),
-        ('{\n"coll=Foo": {"FOO=1": {}}}', 2, Fault.UNKNOWN, Severity.WARNING),
-        ('{\n"coll=Ibcast": {"IBCAST=1": {}}}', 2, Fault.REMARK, Severity.NOTE),
-        ('{"coll=Bcast":\n{"BCAST=99": {}}}', 2, Fault.FALLS_BACK, Severity.WARNING),
-        ('{"coll=Allgather":\n{"ALLGATHER=5": {}}}', 2, Fault.WRONG_RESULT, Severity.ERROR),
-        ('{"coll=Bcast":\n{"BCAST=0": {}}}', 2, Fault.REMARK, Severity.NOTE),
-        ('{"coll=Bcast":\n{"BCAST=3": {},\n"BCAST=4": {}}}', 3, Fault.DEAD_RULE, Severity.WARNING),
-        (sizes(("300", leaf(3))), 1, Fault.INHERITED, Severity.WARNING),
-        (sizes(("300k", leaf(3)), ("-1", leaf(1))), 1, Fault.MALFORMED, Severity.WARNING),
+def test_findings(subtests: pytest.Subtests) -> None:
+    """Each names its line."""
+    for text, line, fault in (
+        (sizes(("-1", leaf(3)), ("\n300", leaf(1))).replace("=\n", "="), 1, Fault.DEAD_RULE),
+        ('{\n"coll=Foo": {"FOO=1": {}}}', 2, Fault.UNKNOWN),
+        ('{\n"coll=Ibcast": {"IBCAST=1": {}}}', 2, Fault.REMARK),
+        ('{"coll=Bcast":\n{"BCAST=99": {}}}', 2, Fault.FALLS_BACK),
+        ('{"coll=Allgather":\n{"ALLGATHER=5": {}}}', 2, Fault.WRONG_RESULT),
+        ('{"coll=Bcast":\n{"BCAST=0": {}}}', 2, Fault.REMARK),
+        ('{"coll=Bcast":\n{"BCAST=3": {},\n"BCAST=4": {}}}', 3, Fault.DEAD_RULE),
+        (sizes(("300", leaf(3))), 1, Fault.INHERITED),
+        (sizes(("300k", leaf(3)), ("-1", leaf(1))), 1, Fault.MALFORMED),
         (
             '{"coll=Bcast": {\n"msg_size=9": {"BCAST=1": {}},\n"msg_size=-1": {"BCAST=3": {}}}}',
             2,
             Fault.DEAD_RULE,
-            Severity.WARNING,
         ),
-    ],
-)
-def test_findings(text: str, line: int, fault: Fault, severity: Severity) -> None:
-    """Each names its line."""
-    found = [(f.line, f.fault, f.severity) for f in lint(parse(text))]
-    assert (line, fault, severity) in found
+    ):
+        with subtests.test(text=text, line=line):
+            found = [(f.line, f.fault) for f in lint(parse(text))]
+            assert (line, fault) in found
 
 
 def test_a_large_file_is_read_in_a_straight_line() -> None:

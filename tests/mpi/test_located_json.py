@@ -44,9 +44,9 @@ def test_knows_lines_and_keys_that_stand_twice() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "complaint"),
-    [
+def test_tells_where_it_is_no_json(subtests: pytest.Subtests) -> None:
+    """Text that is no JSON is refused, with the line and what is wrong."""
+    for text, line, complaint in (
         ("", 1, "ends where a value"),
         ('{"a":\n', 2, "ends where a value"),
         ('{"a": 1,\n}', 1, "a comma before '}'"),
@@ -59,13 +59,11 @@ def test_knows_lines_and_keys_that_stand_twice() -> None:
         ("[" * 5000, 1, "100 levels"),
         ("1" * 5000, 1, "5000 digits"),
         ('"\\ud8"', 1, "is no JSON"),
-    ],
-)
-def test_tells_where_it_is_no_json(text: str, line: int, complaint: str) -> None:
-    """Text that is no JSON is refused, with the line and what is wrong."""
-    with pytest.raises(JsonSyntaxError, match=complaint) as caught:
-        parse(text)
-    assert caught.value.line == line
+    ):
+        with subtests.test(text=text, line=line):
+            with pytest.raises(JsonSyntaxError, match=complaint) as caught:
+                parse(text)
+            assert caught.value.line == line
 
 
 def test_takes_trailing_commas_where_asked_to() -> None:

@@ -30,76 +30,84 @@ from tests.mpi.mpich_trees import (
 GOLDEN = Path(__file__).parents[1] / "golden" / "mpich"
 
 
-@pytest.mark.parametrize("release", ["4.0.2", "5.0.2"])
-def test_the_file_is_the_one_that_was_looked_at(release: str) -> None:
+def test_the_file_is_the_one_that_was_looked_at(subtests: pytest.Subtests) -> None:
     """The whole text of both files is as it was when it ran on the real library."""
-    found = FORMAT.write(job_table(release), release)
-    for end, text in found.texts.items():
-        assert text == (GOLDEN / f"tree-{release}{end}.json").read_text(encoding="utf-8")
-    assert found.notes == ()
+    for release in ("4.0.2", "5.0.2"):
+        with subtests.test(release=release):
+            found = FORMAT.write(job_table(release), release)
+            for end, text in found.texts.items():
+                assert text == (GOLDEN / f"tree-{release}{end}.json").read_text(encoding="utf-8")
+            assert found.notes == ()
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_file_is_complete(release: str) -> None:
+def test_a_file_is_complete(subtests: pytest.Subtests) -> None:
     """All 44 collectives are there, every chain ends, and there is nothing to find."""
-    for text in (written(release), nothing(release)):
-        document = json.loads(text)
-        assert len(document) == 44
-        assert list(lint(parsed(text, release))) == []
+    for release in RELEASES:
+        with subtests.test(release=release):
+            for text in (written(release), nothing(release)):
+                document = json.loads(text)
+                assert len(document) == 44
+                assert list(lint(parsed(text, release))) == []
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_cutting_and_merging_keep_every_decision(release: str) -> None:
+def test_cutting_and_merging_keep_every_decision(subtests: pytest.Subtests) -> None:
     """On random calls within what is known, the smaller tree leads to the same function."""
-    rng = random.Random(release)
-    for name, own in builtin.tree_of(release).items():
-        if name not in list(Collective):
-            continue
-        for _ in range(150):
-            size, low = rng.randrange(2, 40), rng.choice([0, 1, 9, 2049, 12_288, 600_000])
-            high = low + rng.choice([0, 5, 400_000])
-            known = Known({"comm_size": (size, size), "avg_msg_size": (low, high)})
-            smaller = merged(cut(own, known))
-            call = Call(
-                Collective(name),
-                size,
-                rng.randint(low, high),
-                nodes=rng.randint(1, size),
-                in_place=rng.random() < 0.3,
-                commutative=rng.random() < 0.7,
-                builtin_operation=rng.random() < 0.5,
-                element_bytes=rng.choice([1, 8]),
-            )
-            found = [search(tree, Facts(call), release).leaf for tree in (own, smaller)]
-            assert found[0] == found[1]
+    for release in RELEASES:
+        with subtests.test(release=release):
+            rng = random.Random(release)
+            for name, own in builtin.tree_of(release).items():
+                if name not in list(Collective):
+                    continue
+                for _ in range(150):
+                    size, low = rng.randrange(2, 40), rng.choice([0, 1, 9, 2049, 12_288, 600_000])
+                    high = low + rng.choice([0, 5, 400_000])
+                    known = Known({"comm_size": (size, size), "avg_msg_size": (low, high)})
+                    smaller = merged(cut(own, known))
+                    call = Call(
+                        Collective(name),
+                        size,
+                        rng.randint(low, high),
+                        nodes=rng.randint(1, size),
+                        in_place=rng.random() < 0.3,
+                        commutative=rng.random() < 0.7,
+                        builtin_operation=rng.random() < 0.5,
+                        element_bytes=rng.choice([1, 8]),
+                    )
+                    found = [search(tree, Facts(call), release).leaf for tree in (own, smaller)]
+                    assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_what_an_algorithm_needs_is_asked_for(release: str) -> None:
+def test_what_an_algorithm_needs_is_asked_for(subtests: pytest.Subtests) -> None:
     """Outside of its limits a choice is left to the library; MPICH itself would not look."""
-    found = parsed(written(release), release)
-    eight = Call(C.ALLREDUCE, 8, 1024, nodes=2)
-    few = Call(C.ALLREDUCE, 8, 1024, nodes=2, element_bytes=256)
-    own = Call(C.ALLREDUCE, 8, 1024, nodes=2, builtin_operation=False)
-    assert found.decide(eight).configuration.algorithm == "reduce_scatter_allgather"
-    assert found.decide(few).configuration.is_default
-    assert found.decide(own).configuration.is_default
-    in_place = Call(C.ALLTOALL, 8, 64, nodes=2, in_place=True)
-    assert found.decide(in_place).configuration.is_default
-    ordered = Call(C.REDUCE_SCATTER, 8, 64, nodes=2, commutative=False)
-    assert found.decide(ordered).configuration.is_default
+    for release in RELEASES:
+        with subtests.test(release=release):
+            found = parsed(written(release), release)
+            eight = Call(C.ALLREDUCE, 8, 1024, nodes=2)
+            few = Call(C.ALLREDUCE, 8, 1024, nodes=2, element_bytes=256)
+            own = Call(C.ALLREDUCE, 8, 1024, nodes=2, builtin_operation=False)
+            assert found.decide(eight).configuration.algorithm == "reduce_scatter_allgather"
+            assert found.decide(few).configuration.is_default
+            assert found.decide(own).configuration.is_default
+            in_place = Call(C.ALLTOALL, 8, 64, nodes=2, in_place=True)
+            assert found.decide(in_place).configuration.is_default
+            ordered = Call(C.REDUCE_SCATTER, 8, 64, nodes=2, commutative=False)
+            assert found.decide(ordered).configuration.is_default
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_layouts_are_told_apart(release: str) -> None:
+def test_layouts_are_told_apart(subtests: pytest.Subtests) -> None:
     """Four processes on one node, on two, on four, and on three get what the table says of them."""
-    found = parsed(written(release), release)
-    chosen = {n: found.decide(Call(C.BCAST, 4, 64, nodes=n)).chosen.algorithm for n in (1, 2, 3, 4)}
-    assert chosen[1] == "scatter_recursive_doubling_allgather"
-    assert chosen[2] == "scatter_ring_allgather"
-    assert chosen[4] == "default"
-    # up to 4.1 no test tells an average of 1.3 from one of 2
-    assert chosen[3] == ("scatter_ring_allgather" if release < "4.2" else "default")
+    for release in RELEASES:
+        with subtests.test(release=release):
+            found = parsed(written(release), release)
+            chosen = {
+                n: found.decide(Call(C.BCAST, 4, 64, nodes=n)).chosen.algorithm
+                for n in (1, 2, 3, 4)
+            }
+            assert chosen[1] == "scatter_recursive_doubling_allgather"
+            assert chosen[2] == "scatter_ring_allgather"
+            assert chosen[4] == "default"
+            # up to 4.1 no test tells an average of 1.3 from one of 2
+            assert chosen[3] == ("scatter_ring_allgather" if release < "4.2" else "default")
 
 
 def test_an_uneven_layout_that_cannot_be_told_is_noted() -> None:

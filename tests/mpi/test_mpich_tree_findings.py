@@ -10,189 +10,87 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.mpich.tree import as_c_int, parsed_test
 from tests.mpi.linting import lint
-from tests.mpi.mpich_trees import (
-    INTER,
-    C,
-    leaf,
-    matching,
-    nothing,
-    parsed,
-    with_bcast,
-)
+from tests.mpi.mpich_trees import INTER, C, leaf, matching, nothing, parsed, with_bcast
 
-FAULTY: list[tuple[str, str, Fault, str]] = [
-    (
-        "sorted as text",
-        with_bcast(
-            {
-                "comm_type=intra": {
-                    "avg_msg_size<=128": leaf("binomial"),
-                    "avg_msg_size<=8": leaf("scatter_ring_allgather"),
-                    "avg_msg_size=any": leaf("binomial"),
-                },
-                **INTER,
-            }
-        ),
+BINOMIAL, RING = leaf("binomial"), leaf("scatter_ring_allgather")
+FAULTY: dict[str, tuple[Fault, dict[str, object]]] = {
+    "'avg_msg_size<=8' is never reached: 'avg_msg_size<=128' stands before it": (
         Fault.UNSORTED,
-        "'avg_msg_size<=8' is never reached: 'avg_msg_size<=128' stands before it",
+        {"avg_msg_size<=128": BINOMIAL, "avg_msg_size<=8": RING, "avg_msg_size=any": BINOMIAL},
     ),
-    (
-        "no end",
-        with_bcast({"comm_type=intra": {"avg_msg_size<=8": leaf("binomial")}, **INTER}),
+    "a chain of tests ends with 'avg_msg_size<=8'": (
         Fault.ENDS_PROGRAM,
-        "a chain of tests ends with 'avg_msg_size<=8'",
+        {"avg_msg_size<=8": BINOMIAL},
     ),
-    (
-        "between groups",
-        with_bcast({"comm_type=intra": leaf("binomial")}),
+    "knows no test 'size<=8'": (Fault.ENDS_PROGRAM, {"size<=8": BINOMIAL}),
+    "knows no test 'comm_sze<=4'": (
         Fault.ENDS_PROGRAM,
-        "calls for which 'comm_type=intra' does not hold find no algorithm",
+        {"comm_sze<=4": BINOMIAL, "any": leaf("nb")},
     ),
-    (
-        "unknown key",
-        with_bcast({"comm_type=intra": {"size<=8": leaf("binomial")}, **INTER}),
+    "has no algorithm 'MPIR_Bcast_intra_fast'": (Fault.ENDS_PROGRAM, leaf("fast")),
+    "MPIR_Scatter_intra_binomial is no algorithm of bcast": (
         Fault.ENDS_PROGRAM,
-        "knows no test 'size<=8'",
+        leaf("MPIR_Scatter_intra_binomial"),
     ),
-    (
-        "unknown algorithm",
-        with_bcast({"comm_type=intra": leaf("fast"), **INTER}),
+    "MPIR_Bcast_intra_smp needs 'comm_hierarchy=parent'": (Fault.ENDS_PROGRAM, leaf("smp")),
+    "'comm_size=any' stands beside an algorithm": (
         Fault.ENDS_PROGRAM,
-        "has no algorithm 'MPIR_Bcast_intra_fast'",
+        {**BINOMIAL, "comm_size=any": {}},
     ),
-    (
-        "of another collective",
-        with_bcast({"comm_type=intra": leaf("MPIR_Scatter_intra_binomial"), **INTER}),
+    "'comm_size=any' is not the last test of its chain": (
         Fault.ENDS_PROGRAM,
-        "MPIR_Scatter_intra_binomial is no algorithm of bcast",
+        {"comm_size=any": BINOMIAL, "comm_size<=4": RING},
     ),
-    (
-        "parameters missing",
-        with_bcast({"comm_type=intra": leaf("tree", tree_type="kary"), **INTER}),
+    "MPIR_Bcast_intra_tree needs k": (Fault.HANGS, leaf("tree", tree_type="kary")),
+    "'k=0': a radix below 2 never ends": (
         Fault.HANGS,
-        "MPIR_Bcast_intra_tree needs k",
+        leaf("tree", tree_type="kary", k=0, is_non_blocking=1),
     ),
-    (
-        "radix",
-        with_bcast(
-            {"comm_type=intra": leaf("tree", tree_type="kary", k=0, is_non_blocking=1), **INTER}
-        ),
-        Fault.HANGS,
-        "'k=0': a radix below 2 never ends",
-    ),
-    (
-        "parameter without effect",
-        with_bcast({"comm_type=intra": leaf("binomial", k=4), **INTER}),
-        Fault.NO_EFFECT,
-        "'k=4' has no effect on MPIR_Bcast_intra_binomial",
-    ),
-    (
-        "type of tree",
-        with_bcast(
-            {"comm_type=intra": leaf("tree", tree_type="oak", k=2, is_non_blocking=1), **INTER}
-        ),
+    "'k=4' has no effect on MPIR_Bcast_intra_binomial": (Fault.NO_EFFECT, leaf("binomial", k=4)),
+    "no tree type 'oak' in a file; kary is taken": (
         Fault.UNKNOWN,
-        "no tree type 'oak' in a file; kary is taken",
+        leaf("tree", tree_type="oak", k=2, is_non_blocking=1),
     ),
-    (
-        "less than below a call's test",
-        with_bcast(
-            {
-                "comm_type=intra": {
-                    "avg_msg_size<=8": {
-                        "comm_size<8": leaf("binomial"),
-                        "comm_size=any": leaf("scatter_ring_allgather"),
-                    },
-                    "avg_msg_size=any": leaf("binomial"),
-                },
-                **INTER,
-            }
-        ),
+    "takes 'comm_size<8' for <= here": (
         Fault.INHERITED,
-        "takes 'comm_size<8' for <= here",
+        {
+            "avg_msg_size<=8": {"comm_size<8": BINOMIAL, "comm_size=any": RING},
+            "avg_msg_size=any": BINOMIAL,
+        },
     ),
-    (
-        "beyond a C int",
-        with_bcast(
-            {
-                "comm_type=intra": {
-                    "avg_msg_size<=4294967297": leaf("binomial"),
-                    "avg_msg_size=any": leaf("scatter_ring_allgather"),
-                },
-                **INTER,
-            }
-        ),
+    "reads 'avg_msg_size<=4294967297' as 'avg_msg_size<=1'": (
         Fault.MALFORMED,
-        "reads 'avg_msg_size<=4294967297' as 'avg_msg_size<=1'",
+        {"avg_msg_size<=4294967297": BINOMIAL, "avg_msg_size=any": RING},
     ),
-    (
-        "a bound with a unit",
-        with_bcast(
-            {
-                "comm_type=intra": {
-                    "avg_msg_size<=1k": leaf("binomial"),
-                    "avg_msg_size=any": leaf("scatter_ring_allgather"),
-                },
-                **INTER,
-            }
-        ),
+    "reads 'avg_msg_size<=1k' as 'avg_msg_size<=1'": (
         Fault.MALFORMED,
-        "reads 'avg_msg_size<=1k' as 'avg_msg_size<=1'",
+        {"avg_msg_size<=1k": BINOMIAL, "avg_msg_size=any": RING},
     ),
-    (
-        "a misspelt test beside any",
-        with_bcast(
-            {"comm_type=intra": {"comm_sze<=4": leaf("binomial"), "any": leaf("nb")}, **INTER}
-        ),
-        Fault.ENDS_PROGRAM,
-        "knows no test 'comm_sze<=4'",
-    ),
-    (
-        "smp everywhere",
-        with_bcast({"comm_type=intra": leaf("smp"), **INTER}),
-        Fault.ENDS_PROGRAM,
-        "MPIR_Bcast_intra_smp needs 'comm_hierarchy=parent'",
-    ),
-    (
-        "a test beside an algorithm",
-        with_bcast({"comm_type=intra": {**leaf("binomial"), "comm_size=any": {}}, **INTER}),
-        Fault.ENDS_PROGRAM,
-        "'comm_size=any' stands beside an algorithm",
-    ),
-    (
-        "any first",
-        with_bcast(
-            {
-                "comm_type=intra": {
-                    "comm_size=any": leaf("binomial"),
-                    "comm_size<=4": leaf("scatter_ring_allgather"),
-                },
-                **INTER,
-            }
-        ),
-        Fault.ENDS_PROGRAM,
-        "'comm_size=any' is not the last test of its chain",
-    ),
-    (
-        "value of another kind",
-        with_bcast({"comm_type=intra": 7, **INTER}),
-        Fault.ENDS_PROGRAM,
-        "the value of 'comm_type=intra' is no object",
-    ),
-]
+}
+"""What is said of a tree for broadcasts within one group of processes, its fault, and the tree."""
 
 
-@pytest.mark.parametrize(
-    ("text", "fault", "words"), [f[1:] for f in FAULTY], ids=[f[0] for f in FAULTY]
-)
-def test_a_fault_is_found_on_its_line(text: str, fault: Fault, words: str) -> None:
+def test_a_fault_is_found_on_its_line(subtests: pytest.Subtests) -> None:
     """The message says what MPICH does with it, and the line is the one that it names."""
-    finding = matching(parsed(text), fault, words)
-    assert finding is not None
-    named = words.split("'")[1] if "'" in words else "algorithm"
-    line = text.splitlines()[finding.line - 1]
-    assert named in line or "algorithm=" in line
-    assert finding.mend
+    for words, (fault, tests) in FAULTY.items():
+        with subtests.test(words=words):
+            text = with_bcast({"comm_type=intra": tests, **INTER})
+            finding = matching(parsed(text), fault, words)
+            assert finding is not None
+            named = words.split("'")[1] if "'" in words else "algorithm"
+            line = text.splitlines()[finding.line - 1]
+            assert named in line or "algorithm=" in line
+            assert finding.mend
+
+
+def test_broadcasts_need_a_tree_that_is_an_object_for_both_types_of_communicators() -> None:
+    """Calls between groups find no algorithm, and a number is none."""
+    without = parsed(with_bcast({"comm_type=intra": BINOMIAL}))
+    words = "calls for which 'comm_type=intra' does not hold find no algorithm"
+    assert matching(without, Fault.ENDS_PROGRAM, words) is not None
+    number = parsed(with_bcast({"comm_type=intra": 7, **INTER}))
+    words = "the value of 'comm_type=intra' is no object"
+    assert matching(number, Fault.ENDS_PROGRAM, words) is not None
 
 
 def test_missing_collectives_are_named() -> None:
@@ -243,21 +141,19 @@ def test_sizes_of_gather_make_ranks_disagree() -> None:
     assert matching(found, Fault.RANKS_DISAGREE, "gather: ranks compute") is not None
 
 
-@pytest.mark.parametrize(
-    ("release", "text", "words"),
-    [
+def test_a_release_knows_its_own_words(subtests: pytest.Subtests) -> None:
+    """What other releases take ends a program of this one."""
+    for release, text, words in (
         ("4.1.3", '"comm_avg_ppn<4"', "knows no test 'comm_avg_ppn<4'"),
         ("4.1.3", '"any"', "knows no test 'any'"),
         ("4.0.2", '"algorithm=MPIR_Barrier_intra_k_dissemination"', "has no algorithm"),
         ("4.1.3", '"algorithm=MPIR_Barrier_intra_dissemination"', "has no algorithm"),
-    ],
-)
-def test_a_release_knows_its_own_words(release: str, text: str, words: str) -> None:
-    """What other releases take ends a program of this one."""
-    tree = f'{{"collective=barrier": {{{text}: {{"comm_size=any": {{}}}}}}}}'
-    found = parsed(tree, release)
-    assert matching(found, Fault.ENDS_PROGRAM, words) is not None
-    assert found.decide(Call(C.BARRIER, 4, 0)).ends_program
+    ):
+        with subtests.test(release=release, text=text):
+            tree = f'{{"collective=barrier": {{{text}: {{"comm_size=any": {{}}}}}}}}'
+            found = parsed(tree, release)
+            assert matching(found, Fault.ENDS_PROGRAM, words) is not None
+            assert found.decide(Call(C.BARRIER, 4, 0)).ends_program
 
 
 def test_less_than_means_it_until_a_call_is_looked_at() -> None:
@@ -284,13 +180,19 @@ def test_the_last_of_two_algorithms_counts() -> None:
     assert found.decide(Call(C.BCAST, 4, 8)).chosen.algorithm == "binomial"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("12", 12), ("-3", -3), ("4x", 4), ("", 0), ("x", 0), (str(2**31), -(2**31)), ("9" * 40, -1)],
-)
-def test_numbers_are_read_as_c_reads_them(text: str, value: int) -> None:
+def test_numbers_are_read_as_c_reads_them(subtests: pytest.Subtests) -> None:
     """``atoi`` stops at the first other character and is cut to 32 bits."""
-    assert as_c_int(text) == value
+    for text, value in (
+        ("12", 12),
+        ("-3", -3),
+        ("4x", 4),
+        ("", 0),
+        ("x", 0),
+        (str(2**31), -(2**31)),
+        ("9" * 40, -1),
+    ):
+        with subtests.test(text=text, value=value):
+            assert as_c_int(text) == value
 
 
 def test_keys_that_are_no_tests() -> None:
@@ -307,8 +209,8 @@ def test_comments_and_blanks_in_keys_are_taken() -> None:
     assert [f for f in lint(parsed(text)) if f.severity is not Severity.NOTE] == []
 
 
-@pytest.mark.parametrize("text", ["", "[]", "7", "{", '{"a": }', "\xff{}", "nothing"])
-def test_what_is_no_tree_is_one_error(text: str) -> None:
+def test_what_is_no_tree_is_one_error(subtests: pytest.Subtests) -> None:
     """The message names file and line."""
-    with pytest.raises(LibraryError, match=r"^f:1: "):
-        parsed(text)
+    for text in ("", "[]", "7", "{", '{"a": }', "\xff{}", "nothing"):
+        with subtests.test(text=text), pytest.raises(LibraryError, match=r"^f:1: "):
+            parsed(text)

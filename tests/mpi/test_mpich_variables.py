@@ -46,9 +46,9 @@ def test_a_choice_is_written_with_its_parameters_and_without_the_device() -> Non
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_what_is_written_is_read_and_decided(subtests: pytest.Subtests) -> None:
+    """Types and radixes of trees come back as they were."""
+    for name in (
         PIPELINED,
         "bcast.pipelined_chain:segsize=4096",
         "bcast.tree_knomial_2:fanout=3",
@@ -56,17 +56,15 @@ def test_a_choice_is_written_with_its_parameters_and_without_the_device() -> Non
         "allreduce.tree_knomial_1:fanout=2,segsize=0",
         "barrier.recexch:fanout=4",
         "alltoall.k_brucks:fanout=8",
-    ],
-)
-def test_what_is_written_is_read_and_decided(name: str) -> None:
-    """Types and radixes of trees come back as they were."""
-    wanted = Configuration.parse(f"mpich.{name}")
-    found = parsed(FORMAT.write(always(name), "5.0.2").text)
-    assert [rule.configuration for rule in found.rules] == [wanted]
-    outcome = found.decide(Call(wanted.collective, 8, 1 << 20, nodes=2))
-    assert outcome.configuration == wanted
-    assert outcome.rule is not None
-    assert [f for f in lint(found) if f.severity is not Severity.NOTE] == []
+    ):
+        with subtests.test(name=name):
+            wanted = Configuration.parse(f"mpich.{name}")
+            found = parsed(FORMAT.write(always(name), "5.0.2").text)
+            assert [rule.configuration for rule in found.rules] == [wanted]
+            outcome = found.decide(Call(wanted.collective, 8, 1 << 20, nodes=2))
+            assert outcome.configuration == wanted
+            assert outcome.rule is not None
+            assert [f for f in lint(found) if f.severity is not Severity.NOTE] == []
 
 
 def test_one_segment_is_no_pipeline() -> None:
@@ -96,19 +94,19 @@ def test_several_choices_are_left_to_the_library() -> None:
     assert parsed(found.text).rules == ()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [
+def test_the_likely_spelling_of_a_variable_is_told(subtests: pytest.Subtests) -> None:
+    """MPICH ignores what it does not know, without a word."""
+    for wrong, meant in (
         ("MPIR_CVAR_BCAST_INTRA_ALGORITM", "MPIR_CVAR_BCAST_INTRA_ALGORITHM"),
         ("MPIR_CVAR_Bcast_INTRA_ALGORITHM", "MPIR_CVAR_BCAST_INTRA_ALGORITHM"),
         ("MPIR_CVR_ALLREDUCE_INTRA_ALGORITHM", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"),
         ("MPIR_CVAR_COLL_SELECTION_TUNING_JASON_FILE", TREE_FILE),
-    ],
-)
-def test_the_likely_spelling_of_a_variable_is_told(wrong: str, meant: str) -> None:
-    """MPICH ignores what it does not know, without a word."""
-    found = lint(parsed(f"{wrong}=x\nMPIR_CVAR_DEVICE_COLLECTIVES=none\n"))
-    assert [(f.line, f.fault, f.mend) for f in found] == [(1, Fault.UNKNOWN, f"write {meant}")]
+    ):
+        with subtests.test(wrong=wrong, meant=meant):
+            found = lint(parsed(f"{wrong}=x\nMPIR_CVAR_DEVICE_COLLECTIVES=none\n"))
+            assert [(f.line, f.fault, f.mend) for f in found] == [
+                (1, Fault.UNKNOWN, f"write {meant}")
+            ]
 
 
 def test_variables_of_others_are_left_alone() -> None:
@@ -117,9 +115,9 @@ def test_variables_of_others_are_left_alone() -> None:
     assert lint(parsed(text)) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "fault", "severity", "words"),
-    [
+def test_faults_are_found(subtests: pytest.Subtests) -> None:
+    """Each with what MPICH does with it."""
+    for text, fault, severity, words in (
         ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=fast", Fault.ENDS_PROGRAM, "error", "ends in MPI_Init"),
         ("MPICH_BCAST_INTRA_ALGORITHM=2", Fault.ENDS_PROGRAM, "error", "no such algorithm"),
         ("MPIR_CVAR_IBCAST_INTRA_ALGORITHM=fast", Fault.ENDS_PROGRAM, "error", "ends in MPI_Init"),
@@ -172,13 +170,11 @@ def test_variables_of_others_are_left_alone() -> None:
         ),
         ("MPIR_CVAR_X=1\nset it", Fault.MALFORMED, "warning", "sets no variable"),
         ("MPIR_CVAR_DEVICE_COLLECTIVES=none\nPATH=/bin", Fault.REMARK, "note", "ignores it"),
-    ],
-)
-def test_faults_are_found(text: str, fault: Fault, severity: str, words: str) -> None:
-    """Each with what MPICH does with it."""
-    found = [f for f in lint(parsed(text)) if f.fault is fault]
-    assert [(f.severity, words in f.message) for f in found] == [(Severity(severity), True)]
-    assert 1 <= found[0].line <= 2
+    ):
+        with subtests.test(text=text, fault=fault):
+            found = [f for f in lint(parsed(text)) if f.fault is fault]
+            assert [(f.severity, words in f.message) for f in found] == [(Severity(severity), True)]
+            assert 1 <= found[0].line <= 2
 
 
 def test_where_it_cannot_run_the_library_decides_unless_told_otherwise() -> None:

@@ -43,24 +43,27 @@ def chosen(text: str, collective: Collective, comm_size: int, msize: int, nodes:
     return parse(text).decide(call).chosen.id.split(".", 2)[2]
 
 
-def found(text: str) -> list[tuple[int, Fault, Severity]]:
-    """Return place, fault and severity of what is found, but for the hint at coll/han."""
+def found(text: str) -> list[tuple[int, Fault]]:
+    """Return place and fault of what is found, but for the hint at coll/han."""
     return [
-        (finding.line, finding.fault, finding.severity)
+        (finding.line, finding.fault)
         for finding in lint(parse(text))
         if finding.fault is not Fault.NOT_EVERYWHERE
     ]
 
 
-@pytest.mark.parametrize("builtin", [False, True])
-def test_a_table_is_written_as_the_golden_files_say(builtin: bool) -> None:
+def test_a_table_is_written_as_the_golden_files_say(subtests: pytest.Subtests) -> None:
     """Rules, notes and coll/han's file of the large table are exactly the recorded ones."""
-    written = FORMAT.write(HYDRA, "6.0.0", builtin_operations_only=builtin)
-    name = "hydra-6.0.0-builtin" if builtin else "hydra-6.0.0"
-    assert written.text == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
-    notes = "".join(f"{note}\n" for note in written.notes)
-    assert notes == (GOLDEN / f"{name}.notes").read_text(encoding="utf-8")
-    assert written.texts[".dispatch"] == (GOLDEN / f"{name}.dispatch").read_text(encoding="utf-8")
+    for builtin in (False, True):
+        with subtests.test(builtin=builtin):
+            written = FORMAT.write(HYDRA, "6.0.0", builtin_operations_only=builtin)
+            name = "hydra-6.0.0-builtin" if builtin else "hydra-6.0.0"
+            assert written.text == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
+            notes = "".join(f"{note}\n" for note in written.notes)
+            assert notes == (GOLDEN / f"{name}.notes").read_text(encoding="utf-8")
+            assert written.texts[".dispatch"] == (GOLDEN / f"{name}.dispatch").read_text(
+                encoding="utf-8"
+            )
 
 
 _CHOICES = st.sampled_from(
@@ -166,10 +169,7 @@ def test_the_first_entry_and_the_first_rule_win() -> None:
     assert chosen(text, C.BCAST, 8, 100) == "binomial:segsize=0"
     assert chosen(text, C.BCAST, 9, 99) == "pipeline:segsize=0"
     assert chosen(text, C.BCAST, 10, 99) == "default"
-    assert found(text) == [
-        (3, Fault.DEAD_RULE, Severity.WARNING),
-        (3, Fault.UNSORTED, Severity.WARNING),
-    ]
+    assert found(text) == [(3, Fault.DEAD_RULE), (3, Fault.UNSORTED)]
 
 
 def test_layouts_are_told_as_the_library_does() -> None:
@@ -190,7 +190,7 @@ def test_layouts_are_told_as_the_library_does() -> None:
     assert algorithm(4, is_world=True) == "scatter_allgather_ring"
     assert algorithm(2, is_world=False) == "scatter_allgather_ring"
     assert algorithm(1, is_world=True) == "binomial"
-    assert (4, Fault.UNKNOWN, Severity.WARNING) in found(text)
+    assert (4, Fault.UNKNOWN) in found(text)
 
 
 def test_sizes_are_those_of_all_processes() -> None:
@@ -203,9 +203,9 @@ def test_sizes_are_those_of_all_processes() -> None:
     assert parse(text).switch_points(C.ALLGATHER, 4) == (0, 100)
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "why"),
-    [
+def test_what_the_library_drops_as_a_whole(subtests: pytest.Subtests) -> None:
+    """It is found with its line, and nothing of the file is in effect."""
+    for text, line, why in (
         ('{"collective": {}}', 1, "no object 'collectives'"),
         ('{"collectives":\n []}', 1, "'collectives' is no object"),
         ('{"collectives": {\n"reducescatter": []}}', 2, "'reducescatter' is no collective"),
@@ -220,19 +220,17 @@ def test_sizes_are_those_of_all_processes() -> None:
         ("[1, 2]", 1, "no object 'collectives'"),
         ('{\n"collectives": {},\n// no\n}', 3, "this is no JSON"),
         ('{"collectives"', 1, "this is no JSON"),
-    ],
-)
-def test_what_the_library_drops_as_a_whole(text: str, line: int, why: str) -> None:
-    """It is found with its line, and nothing of the file is in effect."""
-    parsed = parse(text)
-    assert why in parsed.dropped
-    errors = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
-    assert [f.line for f in errors] == [line]
-    outcome = parsed.decide(Call(C.BCAST, 4, 64))
-    assert outcome.configuration.is_default
-    assert why in outcome.reasons[0]
-    with pytest.raises(LibraryError, match="nothing to convert"):
-        FORMAT.convert(parsed, "6.0.0")
+    ):
+        with subtests.test(text=text, line=line):
+            parsed = parse(text)
+            assert why in parsed.dropped
+            errors = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
+            assert [f.line for f in errors] == [line]
+            outcome = parsed.decide(Call(C.BCAST, 4, 64))
+            assert outcome.configuration.is_default
+            assert why in outcome.reasons[0]
+            with pytest.raises(LibraryError, match="nothing to convert"):
+                FORMAT.convert(parsed, "6.0.0")
 
 
 def test_the_spelling_that_was_meant_is_told() -> None:
@@ -241,7 +239,7 @@ def test_the_spelling_that_was_meant_is_told() -> None:
     assert "write 'reduce_scatter_block'" in {f.mend for f in lint(parsed)}
     text = rules("bcast", {"rules": [{"alg": 3, "segsize": 1024}]})
     assert chosen(text, C.BCAST, 4, 64) == "pipeline:segsize=0"
-    assert (2, Fault.UNKNOWN, Severity.WARNING) in found(text)
+    assert (2, Fault.UNKNOWN) in found(text)
     assert "write 'seg_size'" in {f.mend for f in lint(parse(text))}
 
 
@@ -256,69 +254,49 @@ def test_what_programs_die_of() -> None:
     assert [(f.line, f.fault) for f in lint(harmless)] == [(1, Fault.NO_EFFECT)]
 
 
-@pytest.mark.parametrize(
-    ("collective", "entry", "fault", "severity"),
-    [
-        ("bcast", {"rules": [{"alg": "tree"}]}, Fault.RULE_DROPPED, Severity.ERROR),
-        ("bcast", {"rules": [{"alg": 10}]}, Fault.RULE_DROPPED, Severity.ERROR),
-        ("bcast", {"rules": [{"msg_size_min": 5}]}, Fault.MALFORMED, Severity.WARNING),
-        ("bcast", {"rules": [{"alg": 2.0}]}, Fault.MALFORMED, Severity.WARNING),
-        ("bcast", {"rules": [7]}, Fault.MALFORMED, Severity.WARNING),
-        (
-            "bcast",
-            {"comm_size_max": "inf", "rules": [{"alg": 1}]},
-            Fault.DEAD_RULE,
-            Severity.WARNING,
-        ),
+def test_what_is_found(subtests: pytest.Subtests) -> None:
+    """Each fault is found, on the line of the rule or key."""
+    for collective, entry, fault in (
+        ("bcast", {"rules": [{"alg": "tree"}]}, Fault.RULE_DROPPED),
+        ("bcast", {"rules": [{"alg": 10}]}, Fault.RULE_DROPPED),
+        ("bcast", {"rules": [{"msg_size_min": 5}]}, Fault.MALFORMED),
+        ("bcast", {"rules": [{"alg": 2.0}]}, Fault.MALFORMED),
+        ("bcast", {"rules": [7]}, Fault.MALFORMED),
+        ("bcast", {"comm_size_max": "inf", "rules": [{"alg": 1}]}, Fault.DEAD_RULE),
         (
             "bcast",
             {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 6, "msg_size_max": 5}]},
             Fault.DEAD_RULE,
-            Severity.WARNING,
         ),
-        (
-            "bcast",
-            {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 6}]},
-            Fault.UNSORTED,
-            Severity.WARNING,
-        ),
+        ("bcast", {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 6}]}, Fault.UNSORTED),
         (
             "gather",
             {"rules": [{"alg": 1, "msg_size_max": 9}, {"alg": 2, "msg_size_min": 10}]},
             Fault.RANKS_DISAGREE,
-            Severity.ERROR,
         ),
-        (
-            "scatter",
-            {"rules": [{"alg": 1, "msg_size_min": 9}]},
-            Fault.RANKS_DISAGREE,
-            Severity.ERROR,
-        ),
-        ("barrier", {"rules": [{"alg": 1, "msg_size_min": 9}]}, Fault.DEAD_RULE, Severity.WARNING),
+        ("scatter", {"rules": [{"alg": 1, "msg_size_min": 9}]}, Fault.RANKS_DISAGREE),
+        ("barrier", {"rules": [{"alg": 1, "msg_size_min": 9}]}, Fault.DEAD_RULE),
         (
             "scan",
             {"rules": [{"alg": 1, "msg_size_max": 99}, {"alg": 2, "msg_size_min": 100}]},
             Fault.WRONG_UNIT,
-            Severity.WARNING,
         ),
-        ("allgather", {"rules": [{"alg": "bruck-k-fanout"}]}, Fault.HANGS, Severity.ERROR),
-        ("reduce", {"rules": [{"alg": 8, "faninout": 1}]}, Fault.HANGS, Severity.ERROR),
-        ("allgather", {"rules": [{"alg": 8}]}, Fault.WRONG_RESULT, Severity.ERROR),
-        ("allreduce", {"rules": [{"alg": 7}]}, Fault.COMMUTATIVE_ONLY, Severity.WARNING),
-        ("alltoall", {"rules": [{"alg": "two_proc"}]}, Fault.ENDS_PROGRAM, Severity.ERROR),
+        ("allgather", {"rules": [{"alg": "bruck-k-fanout"}]}, Fault.HANGS),
+        ("reduce", {"rules": [{"alg": 8, "faninout": 1}]}, Fault.HANGS),
+        ("allgather", {"rules": [{"alg": 8}]}, Fault.WRONG_RESULT),
+        ("allreduce", {"rules": [{"alg": 7}]}, Fault.COMMUTATIVE_ONLY),
+        ("alltoall", {"rules": [{"alg": "two_proc"}]}, Fault.ENDS_PROGRAM),
         (
             "allgather",
             {"comm_size_min": 6, "comm_size_max": 6, "rules": [{"alg": "recursive_doubling"}]},
             Fault.FALLS_BACK,
-            Severity.WARNING,
         ),
         (
             "bcast",
             {"comm_size_min": 64, "comm_size_max": 64, "rules": [{"alg": 8, "msg_size_max": 63}]},
             Fault.FALLS_BACK,
-            Severity.WARNING,
         ),
-        ("bcast", {"rules": [{"alg": 1, "seg_size": 64}]}, Fault.NO_EFFECT, Severity.WARNING),
+        ("bcast", {"rules": [{"alg": 1, "seg_size": 64}]}, Fault.NO_EFFECT),
         (
             "alltoall",
             {
@@ -327,20 +305,15 @@ def test_what_programs_die_of() -> None:
                 "rules": [{"alg": 1, "msg_size_max": 1023}, {"alg": 2, "msg_size_min": 1024}],
             },
             Fault.WRONG_UNIT,
-            Severity.WARNING,
         ),
-        ("bcast", {"rules": [{"alg": 1}], "comment": "x"}, Fault.REMARK, Severity.NOTE),
-        ("bcast", {"rules": [{"alg": 1}], "com_size_mn": 8}, Fault.UNKNOWN, Severity.WARNING),
-        ("bcast", {"rules": [{"alg": 3, "seg_size": 1}]}, Fault.WRONG_UNIT, Severity.WARNING),
-        ("bcast", {"rules": [{"alg": 1}]}, Fault.REMARK, Severity.NOTE),
-        ("bcast", {"comm_size_min": -4, "rules": [{"alg": 1}]}, Fault.MALFORMED, Severity.WARNING),
-    ],
-)
-def test_what_is_found(
-    collective: str, entry: dict[str, object], fault: Fault, severity: Severity
-) -> None:
-    """Each fault is found, on the line of the rule or key."""
-    assert (2, fault, severity) in found(rules(collective, entry))
+        ("bcast", {"rules": [{"alg": 1}], "comment": "x"}, Fault.REMARK),
+        ("bcast", {"rules": [{"alg": 1}], "com_size_mn": 8}, Fault.UNKNOWN),
+        ("bcast", {"rules": [{"alg": 3, "seg_size": 1}]}, Fault.WRONG_UNIT),
+        ("bcast", {"rules": [{"alg": 1}]}, Fault.REMARK),
+        ("bcast", {"comm_size_min": -4, "rules": [{"alg": 1}]}, Fault.MALFORMED),
+    ):
+        with subtests.test(collective=collective, entry=entry):
+            assert (2, fault) in found(rules(collective, entry))
 
 
 def test_numbers_are_kept_as_the_library_keeps_them() -> None:
@@ -360,8 +333,8 @@ def test_trailing_commas_a_byte_order_mark_and_twins() -> None:
         '"bcast": [{"rules": [{"alg": 6, "alg": 3}]}]}}'
     )
     assert chosen(text, C.BCAST, 4, 8) == "binomial:segsize=0"
-    assert (2, Fault.DEAD_RULE, Severity.WARNING) in found(text)
-    assert (2, Fault.MALFORMED, Severity.WARNING) in found(text)
+    assert (2, Fault.DEAD_RULE) in found(text)
+    assert (2, Fault.MALFORMED) in found(text)
 
 
 def test_older_releases_drop_it() -> None:
@@ -407,8 +380,7 @@ def test_converting_leaves_out_what_breaks_programs() -> None:
     assert chosen(converted.text, C.ALLGATHER, 9, 2) == "ring"
     assert chosen(converted.text, C.ALLGATHER, 12, 0) == "default"
     assert chosen(converted.text, C.ALLGATHER, 12, 1) == "bruck-k-fanout:fanout=3"
-    errors = [f for f in found(converted.text) if f[2] is Severity.ERROR]
-    assert errors == []
+    assert not [f for f in found(converted.text) if f[1].severity is Severity.ERROR]
 
 
 def test_many_rules_for_gather_are_not_converted() -> None:

@@ -25,10 +25,10 @@ def runs(text: str, release: str, call: Call, source: str = "/x/p.conf") -> str:
     return PARAMETERS.parse(text, source, release).decide(call).configuration.algorithm
 
 
-def faults(text: str, release: str = "5.0.11") -> set[tuple[int, Fault, Severity]]:
+def faults(text: str, release: str = "5.0.11") -> set[tuple[int, Fault]]:
     """Return what is found in a file."""
     found = lint(PARAMETERS.parse(text, "/x/p.conf", release))
-    return {(finding.line, finding.fault, finding.severity) for finding in found}
+    return {(finding.line, finding.fault) for finding in found}
 
 
 def test_settings_of_all_kinds_are_read() -> None:
@@ -75,25 +75,32 @@ def test_a_forced_algorithm_needs_its_switch() -> None:
     forced = "coll_tuned_bcast_algorithm = 6\n"
     call = Call(C.BCAST, 4, 1000)
     assert runs(forced, "5.0.11", call) == "default"
-    assert faults(forced) >= {(1, Fault.NOT_ACTIVATED, Severity.WARNING)}
+    assert faults(forced) >= {(1, Fault.NOT_ACTIVATED)}
     outcome = PARAMETERS.parse(forced + ON, "f", "5.0.11").decide(call)
     assert outcome.configuration.id == "openmpi.bcast.binomial:segsize=0"
     assert outcome.rule is not None
     assert (outcome.rule.line, outcome.chosen) == (1, outcome.configuration)
 
 
-@pytest.mark.parametrize(
-    ("release", "algorithm"), [("4.1.8", "pipeline"), ("5.0.11", "binomial"), ("6.0.0", "binomial")]
-)
-def test_rules_files_are_followed(tmp_path: Path, release: str, algorithm: str) -> None:
+def test_rules_files_are_followed(subtests: pytest.Subtests, tmp_path: Path) -> None:
     """They are looked for beside the file; each release has its order of file and force."""
-    (tmp_path / "rules").write_text(RULES)
-    text = f"{ON}coll_tuned_dynamic_rules_filename = rules\ncoll_tuned_bcast_algorithm = 6\n"
-    source = str(tmp_path / "p.conf")
-    assert runs(text, release, Call(C.BCAST, 4, 9), source) == algorithm
-    assert runs(text.replace("= 6", "= 0"), release, Call(C.BCAST, 4, 9), source) == "pipeline"
-    found = {f.fault for f in lint(PARAMETERS.parse(text, source, release))}
-    assert found >= {Fault.OVERRIDDEN, Fault.NOT_ACTIVATED}
+    for release, algorithm in (
+        ("4.1.8", "pipeline"),
+        ("5.0.11", "binomial"),
+        ("6.0.0", "binomial"),
+    ):
+        with subtests.test(release=release, algorithm=algorithm):
+            (tmp_path / "rules").write_text(RULES)
+            text = (
+                f"{ON}coll_tuned_dynamic_rules_filename = rules\ncoll_tuned_bcast_algorithm = 6\n"
+            )
+            source = str(tmp_path / "p.conf")
+            assert runs(text, release, Call(C.BCAST, 4, 9), source) == algorithm
+            assert (
+                runs(text.replace("= 6", "= 0"), release, Call(C.BCAST, 4, 9), source) == "pipeline"
+            )
+            found = {f.fault for f in lint(PARAMETERS.parse(text, source, release))}
+            assert found >= {Fault.OVERRIDDEN, Fault.NOT_ACTIVATED}
 
 
 def test_what_is_wrong_with_a_rules_file_is_told_where_it_is_named(tmp_path: Path) -> None:
@@ -132,86 +139,58 @@ def test_the_environment_goes_before_the_file() -> None:
     assert parsed.decide(call, off).configuration.is_default
 
 
-@pytest.mark.parametrize(
-    ("text", "release", "expected"),
-    [
+def test_what_the_lint_finds(subtests: pytest.Subtests) -> None:
+    """Each fault, with its line and weight, and nothing else."""
+    for text, release, expected in (
         ("--mca coll_tuned_priority 30\n", "5.0.11", set()),
         ("-mca coll_tuned_priority 30\n", "4.1.8", set()),
-        (
-            "-mca coll_tuned_priority 30\n",
-            "5.0.11",
-            {(1, Fault.ENDS_PROGRAM, Severity.ERROR)},
-        ),
-        ("--mca coll_tuned_priority 30 40\n", "5.0.11", {(1, Fault.MALFORMED, Severity.WARNING)}),
-        ("coll_tuned_prioriti = 30\n", "5.0.11", {(1, Fault.UNKNOWN, Severity.WARNING)}),
-        ("coll_han_prioriti = 30\n", "5.0.11", {(1, Fault.UNKNOWN, Severity.WARNING)}),
-        ("coll = tuned\n", "5.0.11", {(1, Fault.ENDS_PROGRAM, Severity.ERROR)}),
-        ("coll = tuned, basic, libnbc\n", "4.1.8", {(1, Fault.ENDS_PROGRAM, Severity.ERROR)}),
-        ("coll_libnbc_priority = -1\n", "4.1.8", {(1, Fault.ENDS_PROGRAM, Severity.ERROR)}),
+        ("-mca coll_tuned_priority 30\n", "5.0.11", {(1, Fault.ENDS_PROGRAM)}),
+        ("--mca coll_tuned_priority 30 40\n", "5.0.11", {(1, Fault.MALFORMED)}),
+        ("coll_tuned_prioriti = 30\n", "5.0.11", {(1, Fault.UNKNOWN)}),
+        ("coll_han_prioriti = 30\n", "5.0.11", {(1, Fault.UNKNOWN)}),
+        ("coll = tuned\n", "5.0.11", {(1, Fault.ENDS_PROGRAM)}),
+        ("coll = tuned, basic, libnbc\n", "4.1.8", {(1, Fault.ENDS_PROGRAM)}),
+        ("coll_libnbc_priority = -1\n", "4.1.8", {(1, Fault.ENDS_PROGRAM)}),
         ("coll = tuned,basic,libnbc,self,inter\n", "5.0.11", set()),
-        ("coll = ^self\n", "5.0.11", {(1, Fault.ENDS_PROGRAM, Severity.ERROR)}),
-        ("coll_basic_priority = 80\n", "5.0.11", {(1, Fault.ENDS_PROGRAM, Severity.ERROR)}),
+        ("coll = ^self\n", "5.0.11", {(1, Fault.ENDS_PROGRAM)}),
+        ("coll_basic_priority = 80\n", "5.0.11", {(1, Fault.ENDS_PROGRAM)}),
         (
             f"{ON}coll_tuned_bcast_algorithm = 3\ncoll_tuned_bcast_algorithm_segmentsize = 1\n",
             "4.1.8",
-            {(2, Fault.WRONG_UNIT, Severity.WARNING)},
+            {(2, Fault.WRONG_UNIT)},
         ),
-        ("coll_tuned_priority = 3 # low\n", "5.0.11", {(1, Fault.MALFORMED, Severity.WARNING)}),
-        (
-            "coll_tuned_priority = 3\ncoll_tuned_priority = 4\n",
-            "5.0.11",
-            {(2, Fault.OVERRIDDEN, Severity.WARNING)},
-        ),
-        ("coll_tuned_use_dynamic_rules = on\n", "5.0.11", {(1, Fault.MALFORMED, Severity.WARNING)}),
-        (ON, "5.0.11", {(1, Fault.REMARK, Severity.NOTE)}),
+        ("coll_tuned_priority = 3 # low\n", "5.0.11", {(1, Fault.MALFORMED)}),
+        ("coll_tuned_priority = 3\ncoll_tuned_priority = 4\n", "5.0.11", {(2, Fault.OVERRIDDEN)}),
+        ("coll_tuned_use_dynamic_rules = on\n", "5.0.11", {(1, Fault.MALFORMED)}),
+        (ON, "5.0.11", {(1, Fault.REMARK)}),
         (
             f"{ON}coll_tuned_alltoall_algorithm = 9\n",
             "5.0.11",
-            {(2, Fault.RULE_DROPPED, Severity.ERROR), (1, Fault.REMARK, Severity.NOTE)},
+            {(2, Fault.RULE_DROPPED), (1, Fault.REMARK)},
         ),
-        (
-            f"{ON}coll_tuned_alltoall_algorithm = 5\n",
-            "5.0.11",
-            {(2, Fault.ENDS_PROGRAM, Severity.ERROR)},
-        ),
-        (
-            f"{ON}coll_tuned_allgatherv_algorithm = sparbit\n",
-            "5.0.11",
-            {(2, Fault.WRONG_RESULT, Severity.ERROR)},
-        ),
+        (f"{ON}coll_tuned_alltoall_algorithm = 5\n", "5.0.11", {(2, Fault.ENDS_PROGRAM)}),
+        (f"{ON}coll_tuned_allgatherv_algorithm = sparbit\n", "5.0.11", {(2, Fault.WRONG_RESULT)}),
         (
             f"{ON}coll_tuned_bcast_algorithm = 1\ncoll_tuned_bcast_algorithm_segmentsize = 9\n",
             "4.1.8",
-            {(3, Fault.NO_EFFECT, Severity.WARNING)},
+            {(3, Fault.NO_EFFECT)},
         ),
-        (
-            "coll_tuned_bcast_algorithm_segmentsize = 9\n",
-            "4.1.8",
-            {(1, Fault.NO_EFFECT, Severity.WARNING)},
-        ),
-        (
-            f"{ON}coll_tuned_bcast_algorithm = 1\n",
-            "5.0.11",
-            {(2, Fault.NOT_EVERYWHERE, Severity.NOTE)},
-        ),
+        ("coll_tuned_bcast_algorithm_segmentsize = 9\n", "4.1.8", {(1, Fault.NO_EFFECT)}),
+        (f"{ON}coll_tuned_bcast_algorithm = 1\n", "5.0.11", {(2, Fault.NOT_EVERYWHERE)}),
         (
             f"{ON}coll_tuned_allgather_algorithm = 2\n"
             "coll_tuned_allgather_algorithm_tree_fanout = 1\ncoll_han_priority = 0\n",
             "6.0.0",
-            {(2, Fault.HANGS, Severity.ERROR)},
+            {(2, Fault.HANGS)},
         ),
         (
             "coll_han_dynamic_rules_filename = /nowhere/han\n",
             "5.0.11",
-            {(1, Fault.FILE_DROPPED, Severity.ERROR), (1, Fault.NOT_ACTIVATED, Severity.WARNING)},
+            {(1, Fault.FILE_DROPPED), (1, Fault.NOT_ACTIVATED)},
         ),
-    ],
-)
-def test_what_the_lint_finds(
-    text: str, release: str, expected: set[tuple[int, Fault, Severity]]
-) -> None:
-    """Each fault, with its line and weight, and nothing else."""
-    assert faults(text, release) == expected
+    ):
+        with subtests.test(text=text, release=release):
+            assert faults(text, release) == expected
 
 
 def test_one_choice_per_collective_is_written() -> None:
@@ -301,10 +280,11 @@ def test_the_rules_of_han_are_followed_too(tmp_path: Path) -> None:
     assert parsed.switch_points(C.BCAST, 8) == (0, 64)
 
 
-@pytest.mark.parametrize("release", ["4.1.8", "5.0.11"])
-def test_line_ends_of_windows_belong_to_values(release: str) -> None:
+def test_line_ends_of_windows_belong_to_values(subtests: pytest.Subtests) -> None:
     """The library prints a help text for both values, and decides by itself."""
-    text = "coll_tuned_use_dynamic_rules = 1\r\n\r\ncoll_tuned_bcast_algorithm = 5\r\n"
-    found = {(line, fault) for line, fault, _ in faults(text, release)}
-    assert {(1, Fault.MALFORMED), (3, Fault.RULE_DROPPED)} <= found
-    assert {line for line, _ in found} <= {0, 1, 3}
+    for release in ("4.1.8", "5.0.11"):
+        with subtests.test(release=release):
+            text = "coll_tuned_use_dynamic_rules = 1\r\n\r\ncoll_tuned_bcast_algorithm = 5\r\n"
+            found = {(line, fault) for line, fault in faults(text, release)}
+            assert {(1, Fault.MALFORMED), (3, Fault.RULE_DROPPED)} <= found
+            assert {line for line, _ in found} <= {0, 1, 3}

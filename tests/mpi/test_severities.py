@@ -37,11 +37,12 @@ SEVERITIES = {
 }
 
 
-@pytest.mark.parametrize("fault", Fault)
-def test_each_fault_has_one_severity(fault: Fault) -> None:
+def test_each_fault_has_one_severity(subtests: pytest.Subtests) -> None:
     """It is the one of the table, wherever it is found."""
-    assert [s for s, faults in SEVERITIES.items() if fault in faults] == [fault.severity]
-    assert Finding(1, fault, "it is so", "mend it").severity is fault.severity
+    for fault in Fault:
+        with subtests.test(fault=fault):
+            assert [s for s, faults in SEVERITIES.items() if fault in faults] == [fault.severity]
+            assert Finding(1, fault, "it is so", "mend it").severity is fault.severity
 
 
 def test_the_table_names_no_other_fault() -> None:

@@ -80,12 +80,16 @@ def _resealed(text: str) -> str:
     return f"{body}end {checksum(body.encode()):016x}\n"
 
 
-@pytest.mark.parametrize("library", TABLES)
-def test_a_table_is_written_as_the_golden_file_says(library: str) -> None:
+def test_a_table_is_written_as_the_golden_file_says(subtests: pytest.Subtests) -> None:
     """Text and notes are as they were when they were last looked at."""
-    written = FORMATS[f"{library}-table"].write(TABLES[library], RELEASES[library])
-    assert written.text == (GOLDEN / f"{library}.table").read_text()
-    assert "".join(f"{n}\n" for n in written.notes) == (GOLDEN / f"{library}.notes").read_text()
+    for library, table in TABLES.items():
+        with subtests.test(library=library):
+            written = FORMATS[f"{library}-table"].write(table, RELEASES[library])
+            assert written.text == (GOLDEN / f"{library}.table").read_text()
+            assert (
+                "".join(f"{n}\n" for n in written.notes)
+                == (GOLDEN / f"{library}.notes").read_text()
+            )
 
 
 def test_the_checksum_is_fnv_1a() -> None:
@@ -102,27 +106,25 @@ def test_a_layout_goes_before_the_size() -> None:
         assert chosen.algorithm == wanted.algorithm
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
+def test_a_damaged_table_is_dropped(subtests: pytest.Subtests) -> None:
+    """Whatever was changed behind our back, the library decides alone."""
+    for old, new, why in (
         ("1024 3", "1024 9", "the checksum is another one"),
         ("end ", "", "no checksum"),
         ("\n", "\r\n", "no checksum"),
-    ],
-)
-def test_a_damaged_table_is_dropped(old: str, new: str, why: str) -> None:
-    """Whatever was changed behind our back, the library decides alone."""
-    text = _text("openmpi").replace(old, new)
-    assert text != _text("openmpi")
-    parsed = _parsed(text)
-    assert why in parsed.dropped
-    assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
-    assert parsed.decide(Call(Collective.BCAST, 8, 4096)).configuration.is_default
+    ):
+        with subtests.test(old=old, new=new):
+            text = _text("openmpi").replace(old, new)
+            assert text != _text("openmpi")
+            parsed = _parsed(text)
+            assert why in parsed.dropped
+            assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
+            assert parsed.decide(Call(Collective.BCAST, 8, 4096)).configuration.is_default
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
+def test_a_line_that_no_table_has_drops_it_all(subtests: pytest.Subtests) -> None:
+    """Half a table would be one that nobody measured."""
+    for old, new, why in (
         ("shape 4x2\n", "", "library or shape is missing"),
         ("shape 4x2", "shape 4x0", "no layout"),
         ("rules bcast size 8\n", "rules bcast size 8\nrules bcast size 4\n", "has no rule"),
@@ -134,14 +136,12 @@ def test_a_damaged_table_is_dropped(old: str, new: str, why: str) -> None:
         ("configuration 2", "configuration 3", "numbered from 1 on"),
         ("but *_verbose", "but a b", "no pattern"),
         ("but *_verbose", "hello", "is no line of a table"),
-    ],
-)
-def test_a_line_that_no_table_has_drops_it_all(old: str, new: str, why: str) -> None:
-    """Half a table would be one that nobody measured."""
-    text = _resealed(_text("openmpi").replace(old, new, 1))
-    parsed = _parsed(text)
-    assert why in parsed.dropped
-    assert "line " in parsed.dropped
+    ):
+        with subtests.test(old=old, new=new):
+            text = _resealed(_text("openmpi").replace(old, new, 1))
+            parsed = _parsed(text)
+            assert why in parsed.dropped
+            assert "line " in parsed.dropped
 
 
 def test_a_table_of_another_release_or_library_is_dropped() -> None:
@@ -161,39 +161,35 @@ def test_a_table_names_its_release() -> None:
     assert FORMATS["openmpi-classic"].release_in("0\n") is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "fault", "severity"),
-    [
+def test_the_lint_finds(subtests: pytest.Subtests) -> None:
+    """What libcolltune would not run as it is meant is told, with where it stands."""
+    for old, new, fault, severity in (
         ("colltune.bcast.hierarchical", "colltune.bcast.new", Fault.RULE_DROPPED, Severity.ERROR),
         ("openmpi.bcast.chain", "openmpi.bcast.new", Fault.RULE_DROPPED, Severity.ERROR),
         ("coll_tuned_allreduce_algorithm=3", "x=1", Fault.OTHER_RELEASE, Severity.WARNING),
         ("outer=same,segsize=32768", "outer=same x=1", Fault.NO_EFFECT, Severity.WARNING),
         ("shape 4x2", "shape 2x2", Fault.DEAD_RULE, Severity.WARNING),
-    ],
-)
-def test_the_lint_finds(old: str, new: str, fault: Fault, severity: Severity) -> None:
-    """What libcolltune would not run as it is meant is told, with where it stands."""
-    text = _resealed(_text("openmpi").replace(old, new))
-    found = {(f.fault, f.severity) for f in lint(_parsed(text)) if f.line}
-    assert (fault, severity) in found
-    assert not lint(_parsed(_text("openmpi")))
+    ):
+        with subtests.test(old=old, new=new):
+            text = _resealed(_text("openmpi").replace(old, new))
+            found = {(f.fault, f.severity) for f in lint(_parsed(text)) if f.line}
+            assert (fault, severity) in found
+            assert not lint(_parsed(_text("openmpi")))
 
 
-@pytest.mark.parametrize(
-    ("environment", "why"),
-    [
+def test_a_job_that_does_not_ask_the_table(subtests: pytest.Subtests) -> None:
+    """Without the library, without the table, and against the user's own settings it is silent."""
+    for environment, why in (
         ({"COLLTUNE_TABLE": "/site/table"}, "LD_PRELOAD names no libcolltune"),
         ({"LD_PRELOAD": "/x/libcolltune.so"}, "COLLTUNE_TABLE is not set"),
         (ACTIVE | {"OMPI_MCA_coll_tuned_bcast_algorithm": "1"}, "is set"),
-    ],
-)
-def test_a_job_that_does_not_ask_the_table(environment: dict[str, str], why: str) -> None:
-    """Without the library, without the table, and against the user's own settings it is silent."""
-    parsed, call = _parsed(_text("openmpi")), Call(Collective.BCAST, 8, 4096)
-    assert parsed.decide(call, ACTIVE).rule is not None
-    outcome = parsed.decide(call, environment)
-    assert outcome.configuration.is_default
-    assert why in outcome.reasons[0]
+    ):
+        with subtests.test(environment=environment, why=why):
+            parsed, call = _parsed(_text("openmpi")), Call(Collective.BCAST, 8, 4096)
+            assert parsed.decide(call, ACTIVE).rule is not None
+            outcome = parsed.decide(call, environment)
+            assert outcome.configuration.is_default
+            assert why in outcome.reasons[0]
 
 
 def test_what_the_base_environment_sets_is_no_users_decision() -> None:

@@ -1,4 +1,4 @@
-"""Which entry holds where, against the loops of the library written out."""
+"""Which entry holds where, against the loops of the library written out; unions of ranges."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.mpi.openmpi.spans import scanned
+from colltune.mpi.openmpi.spans import Union, scanned
 
+RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30))
 SIZES = st.lists(st.integers(0, 6), max_size=6)
 
 
@@ -29,3 +30,17 @@ def test_scanned_entries_hold_where_the_library_takes_them(sizes: list[int], inh
     assert list(spans.starts) == sorted(set(spans.starts))
     for value in range(8):
         assert spans.at(value) == library(sizes, value, inherit=inherit)
+
+
+@given(st.lists(RANGES, max_size=12), RANGES)
+def test_a_union_knows_what_was_taken(
+    ranges: list[tuple[int, int]], asked: tuple[int, int]
+) -> None:
+    """It covers and meets exactly what the set of all numbers taken does."""
+    union, taken = Union(), set()
+    for first, last in ranges:
+        union.add(first, last)
+        taken |= set(range(first, last + 1))
+    numbers = set(range(asked[0], asked[1] + 1))
+    assert union.covers(*asked) == (numbers <= taken)
+    assert union.meets(*asked) == bool(numbers & taken)
