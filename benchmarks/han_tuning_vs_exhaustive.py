@@ -112,7 +112,7 @@ def _exhaustively(found: Installation, launcher: Launcher, folder: Path) -> tupl
     for collective in _COLLECTIVES:
         for setup in Space().setups(found.release, collective):
             for msize in _MSIZES:
-                runs = library.effective(found.release, setup, _SHAPE.nprocs, msize)
+                runs = library.at(found.release).effective(setup, _SHAPE.nprocs, msize)
                 cells[Cell(runs, Instance(collective, _SHAPE, msize))] = None
     measured: list[Measurement] = []
     for number, group in enumerate(backend.together(list(cells))):

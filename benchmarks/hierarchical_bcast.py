@@ -32,7 +32,8 @@ from colltune.domain import (
 )
 from colltune.models.fitting import fit
 from colltune.mpi import LIBRARIES, installation
-from colltune.mpi.interposed.beside import PRELOAD, beside
+from colltune.mpi.libcolltune.library import PRELOAD, with_libcolltune
+from colltune.mpi.libcolltune.space import LIBCOLLTUNE
 from colltune.selector.argmin import ModelSelector
 
 _NODES = 16
@@ -75,7 +76,7 @@ def run() -> Figure:
 
 def _configuration(word: str, groups: int) -> Configuration:
     text = f"colltune.bcast.hierarchical:groups={groups},inner={word}"
-    return beside(LIBRARIES["openmpi"]).canonical("", Configuration.parse(text))
+    return LIBCOLLTUNE.canonical(Configuration.parse(text))
 
 
 def _cell(word: str, groups: int, msize_bytes: int) -> Cell:
@@ -89,8 +90,8 @@ def _measured() -> Times:
     steps = tuple(Step(i, _REPS, 60.0) for _ in range(_ROUNDS) for i in range(len(cells)))
     plan = LaunchPlan(_SHAPE, cells, steps, _BUDGET_S)
     found = installation.find(library="openmpi")
-    library = beside(LIBRARIES["openmpi"])
-    settings = [library.force(found.release, cell.configuration) for cell in cells]
+    library = with_libcolltune(LIBRARIES["openmpi"])
+    settings = [library.at(found.release).force(cell.configuration) for cell in cells]
     network = Network(_NODES, 1, _LATENCY_US, (_RATE_MBIT,))
     with tempfile.TemporaryDirectory() as folder, virtual_cluster(network) as cluster:
         launcher = OnCluster(launcher_of(found), cluster, realtime=True)

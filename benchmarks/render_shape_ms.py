@@ -32,7 +32,7 @@ _ROUNDS = 15
 def _portfolio(total: int) -> list[Configuration]:
     """Return the defaults, then one configuration of each collective in turn."""
     library = LIBRARIES["openmpi"]
-    portfolios = [library.portfolio(_RELEASE, c).configurations for c in Collective]
+    portfolios = [library.at(_RELEASE).portfolio(c).configurations for c in Collective]
     in_turn = [c for row in zip_longest(*portfolios) for c in row if c is not None]
     return in_turn[:total]
 

@@ -49,7 +49,7 @@ def _figure(name: str, column: int, order: str = "sorted") -> Figure:
 def _measured(order: str) -> list[tuple[float, ...]]:
     mpi = installation.find()
     environment = {**os.environ, **mpi.launch_environment()}
-    native = Path(str(resources.files("colltune.mpi.interposed"))) / "native"
+    native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program, table, rules = (folder / part for part in ("program", "table", "rules"))

@@ -82,7 +82,7 @@ def _prepare(folder: Path) -> None:
         "OMPI_MCA_coll_hcoll_enable": "0",
     }
     section = Section(Shape(4, 8), {"rules": "0\n"}, variables)
-    patterns = library("openmpi").user_patterns()
+    patterns = library("openmpi").user_patterns
     write(JobDecisions("ab" * 32, "openmpi", "4.1.4", patterns, (section,)), folder)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from colltune.mpi.reference import REFERENCES, AlgorithmFacts, CollectiveFacts, Reference
+from colltune.mpi import LIBRARIES, MpiLibrary
+from colltune.mpi.reference import (
+    AlgorithmFacts,
+    CollectiveFacts,
+    facts,
+    formats_of,
+    release_of,
+)
 from docs._ext.markdown import code, heading, table, text
 
 _HEAD = ("number", "algorithm", "parameters", "needs", "otherwise", "never used, since")
@@ -12,20 +19,20 @@ _HEAD = ("number", "algorithm", "parameters", "needs", "otherwise", "never used,
 
 def markdown(library: str) -> str:
     """Return the catalogues of a library, the newest series first."""
-    reference = REFERENCES[library]
-    return "".join(_series(reference, series) for series in reversed(reference.series))
+    mpi = LIBRARIES[library]
+    return "".join(_series(mpi, series) for series in reversed(mpi.series))
 
 
-def _series(reference: Reference, series: str) -> str:
-    release, found = reference.at(series)
-    formats = ", ".join(map(code, reference.formats(release)))
+def _series(mpi: MpiLibrary, series: str) -> str:
+    release = release_of(mpi, series)
+    formats = ", ".join(map(code, formats_of(release)))
     parts = [
-        heading(2, f"{reference.title} {series}"),
-        f"Known from {text(release)} on; reads {formats}.\n\n",
+        heading(2, f"{mpi.title} {series}"),
+        f"Known from {text(release.name)} on; reads {formats}.\n\n",
     ]
-    for collective in found.collectives:
-        facts = reference.facts(release, collective)
-        parts += [heading(3, f"{reference.library} {series}: {collective}"), *_collective(facts)]
+    for collective in release.catalogue.collectives:
+        known = facts(release, collective)
+        parts += [heading(3, f"{mpi.name} {series}: {collective}"), *_collective(known)]
     return "".join(parts)
 
 

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from colltune.domain import Collective
-from colltune.mpi.reference import REFERENCES
+from colltune.mpi import LIBRARIES
+from colltune.mpi.reference import formats_of, release_of
 from tests.cli.conftest import Verb
 
 
 def test_all_libraries_are_listed(colltune: Verb) -> None:
     """Without an argument every library stands there with its series."""
     out = colltune("rules", "catalog").out
-    for reference in REFERENCES.values():
-        line = next(line for line in out.splitlines() if line.startswith(reference.library))
-        assert reference.title in line
-        assert all(series in line for series in reference.series)
+    for mpi in LIBRARIES.values():
+        line = next(line for line in out.splitlines() if line.startswith(mpi.name))
+        assert mpi.title in line
+        assert all(series in line for series in mpi.series)
 
 
 def test_a_release_lists_its_collectives(colltune: Verb) -> None:
@@ -29,13 +30,12 @@ def test_a_release_lists_its_collectives(colltune: Verb) -> None:
     assert "self 75, sync 50, inter 40, han 35, ftagree 30, tuned 30" in out
 
 
-@pytest.mark.parametrize("library", sorted(REFERENCES))
+@pytest.mark.parametrize("library", sorted(LIBRARIES))
 def test_a_release_lists_the_files_that_it_reads(colltune: Verb, library: str) -> None:
     """Each format that the newest release reads stands on a line with its title."""
-    reference = REFERENCES[library]
     out = colltune("rules", "catalog", library).out
-    for name, title in reference.formats(reference.at(None)[0]).items():
-        assert f"  {name}: {title}\n" in out
+    for name, known in formats_of(release_of(LIBRARIES[library], None)).items():
+        assert f"  {name}: {known.title}\n" in out
 
 
 def test_a_collective_is_explained(colltune: Verb) -> None:
@@ -95,7 +95,8 @@ def test_json_has_all_of_it(colltune: Verb) -> None:
         "a segment size above 0",
         "a message of two segments or more",
     ]
-    assert answer["formats"] == REFERENCES["mpich"].formats("4.3.0")
+    known = formats_of(LIBRARIES["mpich"].at("4.3.0"))
+    assert answer["formats"] == {name: each.title for name, each in known.items()}
     libraries = colltune("rules", "catalog", "--json").json
     assert [each["library"] for each in libraries][:3] == ["openmpi", "mpich", "intelmpi"]
     whole = colltune("rules", "catalog", "openmpi@5.0.8", "--json").json
@@ -147,7 +148,7 @@ def test_a_check_tells_what_differs(
     colltune: Verb, tmp_path: Path, bcast: str, status: int
 ) -> None:
     """The status is 0 where all agrees, 1 where a number of presets differs."""
-    known = REFERENCES["intelmpi"].catalogue_of("2021.15").collectives
+    known = LIBRARIES["intelmpi"].catalogue_of("2021.15").collectives
     presets = {c: max(a.number for a in entry.algorithms) for c, entry in known.items()}
     answers = "".join(f"I_MPI_ADJUST_{c.upper()}) n={n};;\n" for c, n in presets.items())
     for name, text in {

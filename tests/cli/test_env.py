@@ -151,7 +151,7 @@ def test_bundle_registry_and_service_say_the_same(
     rendered = render(selector_for(bundle, target, guard=Guard()), Shape(4, 4), target)
 
     def answer(asked: Asked) -> bytes:
-        patterns = library("openmpi").user_patterns()
+        patterns = library("openmpi").user_patterns
         sections = (section_of(rendered, asked.folder),)
         told = JobDecisions(bundle.id, "openmpi", "4.1.4", patterns, sections)
         return text_of(told).encode()

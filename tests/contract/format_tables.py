@@ -15,7 +15,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, readers
-from colltune.mpi.interposed.beside import beside
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 
@@ -66,15 +66,15 @@ def candidates(
         return tuple((0, choice) for choice in OWN_CHOICES[name](release, collective))
     mpi = library_of(FORMATS[name])
     try:
-        configurations = mpi.portfolio(release, collective).configurations
+        configurations = mpi.at(release).portfolio(collective).configurations
     except LibraryError:
         return ()
     found = []
     for configuration in configurations:
         if FORMATS[name].why_not_expressed(release, configuration):
             continue
-        safe = mpi.safe(release, configuration, builtin_operations_only=True, nprocs=comm_size)
-        first = mpi.running_from(release, configuration, comm_size, ELEMENT_BYTES)
+        safe = mpi.at(release).safe(configuration, builtin_operations_only=True, nprocs=comm_size)
+        first = mpi.at(release).running_from(configuration, comm_size, ELEMENT_BYTES)
         if safe and first is not None:
             found.append((first, configuration))
     return tuple(found)
@@ -83,7 +83,7 @@ def candidates(
 def library_of(known: Format) -> MpiLibrary:
     """Return the library that a format chooses from, with libcolltune where that reads it."""
     found = library(known.library)
-    return beside(found) if known.interposed else found
+    return with_libcolltune(found) if known.interposed else found
 
 
 def tells_communicators(known: Format) -> bool:
@@ -123,7 +123,7 @@ def intervals(
 
 @cache
 def _single(name: str, release: str) -> frozenset[Collective]:
-    return library(name).one_rule(release)
+    return library(name).at(release).one_rule
 
 
 @st.composite

@@ -73,7 +73,7 @@ def test_an_unknown_library_is_refused() -> None:
 def test_an_unknown_release_is_refused(name: str) -> None:
     """No release is guessed."""
     with pytest.raises(LibraryError, match="supported"):
-        library(name).portfolio("0.0.1", Collective.BCAST)
+        library(name).at("0.0.1").portfolio(Collective.BCAST)
 
 
 @pytest.mark.parametrize(("name", "release", "collective"), CASES)
@@ -82,14 +82,14 @@ def test_a_portfolio_is_canonical_and_distinct(
 ) -> None:
     """The default comes first, every configuration is spelled canonically and once."""
     mpi = library(name)
-    portfolio = mpi.portfolio(release, collective)
+    portfolio = mpi.at(release).portfolio(collective)
     configurations = portfolio.configurations
     assert configurations[0] == portfolio.default == Configuration.default(name, collective)
     assert len(set(configurations)) == len(configurations)
     known = mpi.catalogue_of(release).collectives.get(collective)
     to_choose = known is not None and not all(algorithm.wrong for algorithm in known.algorithms)
     assert (len(configurations) > 1) is to_choose
-    assert tuple(mpi.canonical(release, c) for c in configurations) == configurations
+    assert tuple(mpi.at(release).canonical(c) for c in configurations) == configurations
     assert tuple(Configuration.parse(c.id) for c in configurations) == configurations
 
 
@@ -98,12 +98,12 @@ def test_the_default_is_always_there(name: str, release: str, collective: Collec
     """The library's own decision is feasible and safe anywhere, and can be restored."""
     mpi, default = library(name), Configuration.default(name, collective)
     for nprocs in (1, 2, 3, 8, 1000):
-        assert mpi.feasible(release, default, nprocs, 0)
-        assert mpi.safe(release, default, builtin_operations_only=False, nprocs=nprocs)
-    others = mpi.portfolio(release, collective).configurations[1:]
-    if mpi.settable_at_runtime(release, default):
-        restored = set(mpi.force(release, default).items())
-        assert all(set(mpi.force(release, c).items()) != restored for c in others)
+        assert mpi.at(release).feasible(default, nprocs, 0)
+        assert mpi.at(release).safe(default, builtin_operations_only=False, nprocs=nprocs)
+    others = mpi.at(release).portfolio(collective).configurations[1:]
+    if mpi.at(release).settable_at_runtime(default):
+        restored = set(mpi.at(release).force(default).items())
+        assert all(set(mpi.at(release).force(c).items()) != restored for c in others)
 
 
 @pytest.mark.parametrize(("name", "release", "collective"), CASES)
@@ -112,17 +112,18 @@ def test_every_configuration_has_its_own_environment(
 ) -> None:
     """No two configurations are forced by the same variables, for a launch or within one."""
     mpi = library(name)
-    configurations = mpi.portfolio(release, collective).configurations
-    forced = [mpi.forced_environment(release, c) for c in configurations]
+    configurations = mpi.at(release).portfolio(collective).configurations
+    forced = [mpi.at(release).forced_environment(c) for c in configurations]
     assert len({tuple(sorted(e.items())) for e in forced}) == len(configurations)
     assert all(
-        mpi.base_environment(release).items() <= environment.items() for environment in forced[1:]
+        mpi.at(release).base_environment().items() <= environment.items()
+        for environment in forced[1:]
     )
-    chooser = mpi.chosen_by(collective)
+    chooser = mpi.at(release).space.chosen_by(collective)
     for environment in forced[1:]:
         assert any(variable.endswith(chooser) for variable in environment)
-    settable = [c for c in configurations if mpi.settable_at_runtime(release, c)]
-    at_runtime = {tuple(sorted(mpi.force(release, c).items())) for c in settable}
+    settable = [c for c in configurations if mpi.at(release).settable_at_runtime(c)]
+    at_runtime = {tuple(sorted(mpi.at(release).force(c).items())) for c in settable}
     assert len(at_runtime) == len(settable)
 
 
@@ -130,12 +131,12 @@ def test_every_configuration_has_its_own_environment(
 def test_effective_is_stable_and_feasible(name: str, release: str, collective: Collective) -> None:
     """Reducing a configuration twice changes nothing, nor whether it runs."""
     mpi = library(name)
-    for c in mpi.portfolio(release, collective).configurations:
+    for c in mpi.at(release).portfolio(collective).configurations:
         for nprocs, msize in ((2, 0), (4, 1024), (7, 100_000)):
-            once = mpi.effective(release, c, nprocs, msize)
-            assert mpi.effective(release, once, nprocs, msize) == once
-            assert mpi.feasible(release, once, nprocs, msize) == mpi.feasible(
-                release, c, nprocs, msize
+            once = mpi.at(release).effective(c, nprocs, msize)
+            assert mpi.at(release).effective(once, nprocs, msize) == once
+            assert mpi.at(release).feasible(once, nprocs, msize) == mpi.at(release).feasible(
+                c, nprocs, msize
             )
 
 
@@ -145,18 +146,18 @@ def test_every_safe_configuration_survives_writing(
 ) -> None:
     """Written, read and decided again, a configuration is the same where it runs as itself."""
     mpi, form = library(name), format_for(name, release)
-    for c in mpi.portfolio(release, collective).configurations:
+    for c in mpi.at(release).portfolio(collective).configurations:
         for nprocs in (2, 8):
             always: Rules = {(collective, nprocs): (Interval(0, None, c),)}
             table = DecisionTable(name, Shape(1, nprocs), always)
             written = form.write(table, release, builtin_operations_only=True)
             parsed = form.parse(written.text, "written", release)
             chosen = parsed.decide(Call(collective, nprocs, 2**24, element_bytes=8)).chosen
-            fits = mpi.feasible(release, c, nprocs, 2**24, element_bytes=8)
-            runs = fits and mpi.safe(release, c, builtin_operations_only=True, nprocs=nprocs)
+            fits = mpi.at(release).feasible(c, nprocs, 2**24, element_bytes=8)
+            runs = fits and mpi.at(release).safe(c, builtin_operations_only=True, nprocs=nprocs)
             default = Configuration.default(name, collective)
             # what is safe under a condition can stand in a file that asks for the condition
-            possible = {mpi.canonical(release, c) if fits else default} | (
+            possible = {mpi.at(release).canonical(c) if fits else default} | (
                 set() if runs else {default}
             )
             assert chosen in possible

@@ -55,7 +55,7 @@ NAMES = (
     "MPIR_CVAR_DEVICE_COLLECTIVES",
     "MPIR_CVAR_REDUCE_SCATTER_BLOCK_DEVICE_COLLECTIVE",
     "MPIR_PARAM_COLL_SELECTION_TUNING_JSON_FILE",
-    *(named for mpi in LIBRARIES.values() for named in matching(mpi.user_patterns())),
+    *(named for mpi in LIBRARIES.values() for named in matching(mpi.user_patterns)),
 )
 
 
@@ -74,8 +74,8 @@ def matched_by_a_shell(patterns: tuple[str, ...], names: tuple[str, ...]) -> set
 def test_a_shell_finds_the_same_variables_as_honour_user(name: str) -> None:
     """A variable withholds our settings exactly where its name matches the patterns in sh."""
     mpi = library(name)
-    patterns = mpi.user_patterns()
-    withheld = {n for n in NAMES if mpi.honour_user(ours(mpi), {n: "the user's own"}).reason}
+    patterns = mpi.user_patterns
+    withheld = {n for n in NAMES if mpi.user_overrides(ours(mpi), {n: "the user's own"}).reason}
     shell = matched_by_a_shell(patterns.deciding, NAMES)
     assert shell - matched_by_a_shell(patterns.harmless, NAMES) == withheld
     assert 2 <= len(withheld) < len(NAMES) / 2
@@ -84,7 +84,7 @@ def test_a_shell_finds_the_same_variables_as_honour_user(name: str) -> None:
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_patterns_need_no_quoting(name: str) -> None:
     """Patterns are words that no shell takes for anything but a pattern."""
-    patterns = library(name).user_patterns()
+    patterns = library(name).user_patterns
     assert patterns.deciding
     for pattern in (*patterns.deciding, *patterns.harmless):
         assert re.fullmatch(r"[A-Za-z0-9_*?]+", pattern)

@@ -21,9 +21,9 @@ from colltune.dataset.importers import IMPORTERS
 from colltune.errors import EXIT_STATUSES
 from colltune.features import FEATURE_SETS
 from colltune.models.learners import LEARNERS
+from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import load
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.reference import REFERENCES
 from colltune.server.gauges import gauges
 from colltune.server.metrics import Metrics
 from colltune.server.service import Service
@@ -124,7 +124,7 @@ def test_every_variable_that_the_code_reads_is_there(built: Path) -> None:
     }
     assert "COLLTUNE_CACHE" in names
     # names of numbers for those who write rules in C
-    labels = ROOT / "src/colltune/mpi/interposed/native/colltune_rules.h"
+    labels = ROOT / "src/colltune/mpi/libcolltune/native/colltune_rules.h"
     names -= set(re.findall(r"^    (COLLTUNE_[A-Z_]+)\b", labels.read_text("utf-8"), re.MULTILINE))
     assert {name for name in names if name not in page} == set()
 
@@ -142,9 +142,9 @@ def test_every_format_and_catalogue_is_there(built: Path) -> None:
     assert [name for name in FORMATS if name not in page] == []
     page = text_of(built / "reference/file-formats.html")
     assert [s.title for s in stored_formats.STORED if f"{s.title}¶" not in page] == []
-    for library, reference in REFERENCES.items():
+    for library, mpi in LIBRARIES.items():
         page = text_of(built / f"reference/catalogues/{library}.html")
-        for series in reference.series:
+        for series in mpi.series:
             for collective, entry in load(library, series).collectives.items():
                 section = page.partition(f"{library} {series}: {collective}¶")[2].partition("¶")[0]
                 missing = [

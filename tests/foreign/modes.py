@@ -9,8 +9,8 @@ from pathlib import Path
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.mpi.installation import Installation
-from colltune.mpi.interposed.algorithms import ALGORITHMS
-from colltune.mpi.interposed.beside import PRELOAD
+from colltune.mpi.libcolltune.algorithms import ALGORITHMS
+from colltune.mpi.libcolltune.library import PRELOAD
 from colltune.selector.configuration import Target, rendered
 from tests.foreign.recording import PRELOADED
 
@@ -85,7 +85,7 @@ def _everything(target: Target, shape: Shape) -> DecisionTable:
         for nprocs in range(2, shape.nprocs + 1):
             usable = _usable(target, collective, nprocs)
             if usable:
-                single = collective in target.mpi.one_rule(target.release)
+                single = collective in target.mpi.at(target.release).one_rule
                 starts = _FIRST_BYTES[:1] if single else _FIRST_BYTES
                 rules[collective, nprocs] = _intervals(starts, usable, nprocs)
     return DecisionTable(target.form.library, shape, rules)
@@ -94,9 +94,9 @@ def _everything(target: Target, shape: Shape) -> DecisionTable:
 def _usable(target: Target, collective: Collective, nprocs: int) -> list[Configuration]:
     """Return what is right for every legal program, one configuration of each algorithm."""
     found: dict[tuple[str, str], Configuration] = {}
-    for one in target.mpi.portfolio(target.release, collective).configurations:
-        if not one.is_default and target.mpi.safe(
-            target.release, one, builtin_operations_only=False, nprocs=nprocs
+    for one in target.mpi.at(target.release).portfolio(collective).configurations:
+        if not one.is_default and target.mpi.at(target.release).safe(
+            one, builtin_operations_only=False, nprocs=nprocs
         ):
             found.setdefault((one.library, one.algorithm), one)
     return list(found.values())

@@ -122,10 +122,10 @@ def _forced(release: str, call: Call, what: Configuration) -> Sequence[str]:
     if what.is_default:
         return [_step(call)]
     return [
-        *(f"set:{name}={value}" for name, value in MPICH.force(release, what).items()),
+        *(f"set:{name}={value}" for name, value in MPICH.at(release).force(what).items()),
         _SILENT,
         _step(call),
-        *(f"set:{name}={value}" for name, value in MPICH.force(release, back).items()),
+        *(f"set:{name}={value}" for name, value in MPICH.at(release).force(back).items()),
     ]
 
 
@@ -159,14 +159,14 @@ def one_choice(names: Mapping[int, Sequence[str]]) -> DecisionTable:
 def _intervals(
     rng: random.Random, release: str, collective: Collective, size: int
 ) -> tuple[Interval, ...]:
-    portfolio = MPICH.portfolio(release, collective, (0, 1024), (2, 3, 4))
+    portfolio = MPICH.at(release).portfolio(collective, (0, 1024), (2, 3, 4))
     possible = {
-        c: MPICH.running_from(release, c, size)
+        c: MPICH.at(release).running_from(c, size)
         for c in portfolio.configurations
-        if MPICH.settable_at_runtime(release, c)
-        and MPICH.safe(release, c, builtin_operations_only=False)
+        if MPICH.at(release).settable_at_runtime(c)
+        and MPICH.at(release).safe(c, builtin_operations_only=False)
     }
-    n_switches = 0 if collective in MPICH.one_rule(release) else rng.randrange(4)
+    n_switches = 0 if collective in MPICH.at(release).one_rule else rng.randrange(4)
     firsts = [0, *sorted(rng.sample([s + 1 for s in SIZES], k=n_switches))]
     lasts = [*(first - 1 for first in firsts[1:]), None]
     found = []

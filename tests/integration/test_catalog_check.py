@@ -11,10 +11,9 @@ import os
 import pytest
 
 from colltune.errors import ProgramError
-from colltune.mpi import installed
+from colltune.mpi import LIBRARIES, installed
 from colltune.mpi.installation import find_launcher
 from colltune.mpi.installed import Kind
-from colltune.mpi.reference import REFERENCES
 from tests.cli.conftest import Verb, colltune  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.mpi
@@ -45,7 +44,7 @@ def test_the_installed_release_agrees(colltune: Verb, library: str) -> None:  # 
 def test_another_series_differs(colltune: Verb, library: str) -> None:  # noqa: F811
     """The oldest or the newest catalogue does not fit the installation, and status 1 tells so."""
     mpirun = named(library)
-    series = REFERENCES[library].series
+    series = LIBRARIES[library].series
     statuses = [
         colltune("rules", "catalog", f"{library}@{each}", "--check", "--mpi", mpirun).status
         for each in (series[0], series[-1])
@@ -56,7 +55,7 @@ def test_another_series_differs(colltune: Verb, library: str) -> None:  # noqa: 
 def test_every_name_has_the_number_that_the_library_gives_it() -> None:
     """MPICH is asked for the number of each name, and tells one for every catalogued algorithm."""
     found = installed.check(named("mpich"), "mpich")
-    known = REFERENCES["mpich"].catalogue_of(found.release)
+    known = LIBRARIES["mpich"].catalogue_of(found.release)
     for collective, entry in known.collectives.items():
         told = found.told.algorithms[collective]
         assert {a.number: a.value or a.name for a in entry.algorithms} == told

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.interposed.adaptation import Iteration, Kind, Verdict, read_adaptations
+from colltune.mpi.libcolltune.adaptation import Iteration, Kind, Verdict, read_adaptations
 from tests.integration import real_interposed
 from tests.integration.real_interposed import Interposed
 

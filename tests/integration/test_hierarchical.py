@@ -18,7 +18,7 @@ from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_with
 
 pytestmark = pytest.mark.mpi
 HERE = Path(__file__).parent
-NATIVE = HERE.parents[1] / "src/colltune/mpi/interposed/native"
+NATIVE = HERE.parents[1] / "src/colltune/mpi/libcolltune/native"
 FORCED = (
     "colltune.allreduce.ring:exchange=ring,leaders=1"
     ";colltune.allgather.hierarchical:exchange=ring,leaders=1"

@@ -45,11 +45,11 @@ def test_the_catalogue_has_the_presets_of_the_release(
     told = re.search(r"range: 0-(\d+)", intel.ask([info, "-v", variable], {}).stdout)
     assert told is not None
     release = intel.installation.release
-    highest = INTEL.portfolio(release, collective).configurations[-1]
-    assert INTEL.forced_environment(release, highest) == {variable: told[1]}
+    highest = INTEL.at(release).portfolio(collective).configurations[-1]
+    assert INTEL.at(release).forced_environment(highest) == {variable: told[1]}
     beyond = Configuration("intelmpi", collective, str(int(told[1]) + 1))
     with pytest.raises(LibraryError, match="has no"):
-        INTEL.canonical(release, beyond)
+        INTEL.at(release).canonical(beyond)
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_every_preset_is_taken_and_right(intel: RealIntelMpi, collective: Collec
     sizes = (0,) if collective is Collective.BARRIER else (0, 8, 960, 20_000)
     steps = [f"{collective}:{size}:plain:{ranks}" for size in sizes for ranks in (4, 3)]
     steps += [f"{collective}:{s}:{v}" for v in VARIANTS.get(collective, ()) for s in (16, 4096)]
-    for c in INTEL.portfolio(release, collective).configurations[1:]:
-        outcome = intel.run(4, steps, INTEL.forced_environment(release, c))
+    for c in INTEL.at(release).portfolio(collective).configurations[1:]:
+        outcome = intel.run(4, steps, INTEL.at(release).forced_environment(c))
         assert outcome.ok, f"{c.id}\n{outcome.explain()}"
         assert "WRONG" not in outcome.stderr, f"{c.id}\n{outcome.stderr}"
         assert WARNING not in outcome.stdout + outcome.stderr, c.id
@@ -70,8 +70,8 @@ def test_every_preset_is_taken_and_right(intel: RealIntelMpi, collective: Collec
 
 def test_a_number_too_high_is_taken_for_another(intel: RealIntelMpi) -> None:
     """That is why the catalogue must be exact: the program ends well, after one line."""
-    highest = INTEL.portfolio(intel.installation.release, Collective.BCAST).configurations[-1]
-    (number,) = INTEL.forced_environment(intel.installation.release, highest).values()
+    highest = INTEL.at(intel.installation.release).portfolio(Collective.BCAST).configurations[-1]
+    (number,) = INTEL.at(intel.installation.release).forced_environment(highest).values()
     above = {"I_MPI_ADJUST_BCAST": str(int(number) + 1)}
     outcome = intel.run(2, ["bcast:64"], above)
     assert outcome.ok
@@ -83,7 +83,7 @@ def test_the_default_is_left_alone(intel: RealIntelMpi) -> None:
     release = intel.installation.release
     debug = {"I_MPI_DEBUG": "5"}
     for text in ("bcast.default", "bcast.preset3"):
-        environment = INTEL.forced_environment(release, Configuration.parse(f"intelmpi.{text}"))
+        environment = INTEL.at(release).forced_environment(Configuration.parse(f"intelmpi.{text}"))
         outcome = intel.run(2, ["bcast:64"], environment | debug)
         assert outcome.ok, outcome.explain()
         shown = re.findall(r"(I_MPI_ADJUST_\w+)=(\S+)", outcome.stdout + outcome.stderr)

@@ -49,7 +49,7 @@ def _lines(outcome: process.Outcome) -> list[str]:
 
 def test_the_compiler_has_nothing_to_say(mpi: Preloaded) -> None:
     """All of the library's sources are free of warnings under each MPI."""
-    sources = sorted(Path(str(resources.files("colltune.mpi.interposed") / "native")).glob("*.c"))
+    sources = sorted(Path(str(resources.files("colltune.mpi.libcolltune") / "native")).glob("*.c"))
     outcome = process.run(
         [mpi.installation.mpicc, *WARNINGS, "-fsyntax-only", *sources],
         timeout_s=60.0,

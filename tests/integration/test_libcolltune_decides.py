@@ -201,7 +201,7 @@ def test_a_program_changes_rules_for_all_processes(
 ) -> None:
     """Rank 0's rules and values hold everywhere; without libcolltune the program runs as ever."""
     program = tmp_path / "changes_rules"
-    native = Path(str(resources.files("colltune.mpi.interposed"))) / "native"
+    native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
     flags = ("-std=c11", "-Wall", "-Wextra", "-I", native)
     compiled = process.run(
         [openmpi.installation.mpicc, *flags, "-o", program, CHANGES, "-ldl"], timeout_s=TIMEOUT_S

@@ -59,7 +59,7 @@ def decides(tmp_path_factory: pytest.TempPathFactory) -> Decides:
     except ProgramError as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("decides")
-    native = Path(str(resources.files("colltune.mpi.interposed"))) / "native"
+    native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
     libraries = ("-ldl", "-lm", "-lrt", "-lpthread")
     sources = (SOURCE, *sorted(native.glob("*.c")))
     target = folder / "decides"

@@ -24,7 +24,7 @@ def mpich(tmp_path_factory: pytest.TempPathFactory) -> RealMpich:
 
 def written(release: str, configuration: Configuration) -> list[str]:
     """Return the steps that put `configuration` into effect in the running program."""
-    return [f"set:{n}={v}" for n, v in MPICH.force(release, configuration).items()]
+    return [f"set:{n}={v}" for n, v in MPICH.at(release).force(configuration).items()]
 
 
 def taken_back(release: str, collective: Collective) -> list[str]:
@@ -34,9 +34,9 @@ def taken_back(release: str, collective: Collective) -> list[str]:
 
 def configurations(release: str, collective: Collective) -> Iterator[Configuration]:
     """Yield what can be switched to in a running program."""
-    portfolio = MPICH.portfolio(release, collective, (0, 1024), (2, 3, 4))
+    portfolio = MPICH.at(release).portfolio(collective, (0, 1024), (2, 3, 4))
     for c in portfolio.configurations[1:]:
-        if MPICH.settable_at_runtime(release, c):
+        if MPICH.at(release).settable_at_runtime(c):
             yield c
 
 
@@ -49,7 +49,7 @@ def test_every_feasible_configuration_runs_and_is_right(mpich: RealMpich, nprocs
             sizes = [
                 s
                 for s in ((0,) if collective is Collective.BARRIER else SIZES)
-                if MPICH.feasible(mpich.release, c, nprocs, s)
+                if MPICH.at(mpich.release).feasible(c, nprocs, s)
             ]
             steps += written(mpich.release, c)
             steps += [f"{collective}:{size}" for size in sizes]
@@ -78,7 +78,7 @@ def test_every_safe_configuration_is_right_in_awkward_programs(
     steps = []
     for collective in map(Collective, awkward):
         for c in configurations(mpich.release, collective):
-            assert MPICH.safe(mpich.release, c, builtin_operations_only=False)
+            assert MPICH.at(mpich.release).safe(c, builtin_operations_only=False)
             steps += [*written(mpich.release, c), *SILENT]
             steps += [f"{collective}:{s}:{v}" for v in awkward[collective] for s in (16, 4096)]
             steps += taken_back(mpich.release, collective)
@@ -103,7 +103,7 @@ def test_the_limits_are_real(
 ) -> None:
     """What the catalogue calls infeasible ends the program when fall-backs are errors."""
     c = Configuration.parse(configuration)
-    assert MPICH.why_not(mpich.release, c, nprocs, msize_bytes)
+    assert MPICH.at(mpich.release).why_not(c, nprocs, msize_bytes)
     step = f"{c.collective}:{msize_bytes}"
     crashed = mpich.run(nprocs, [*written(mpich.release, c), step], {})
     assert not crashed.ok
@@ -173,23 +173,23 @@ def test_a_launch_runs_what_a_running_program_does(mpich: RealMpich, collective:
     """The environment of a configuration leads to the same messages as its control variables."""
     call = f"{collective}:4096"
     for c in configurations(mpich.release, Collective(collective)):
-        if MPICH.feasible(mpich.release, c, 4, 4096):
+        if MPICH.at(mpich.release).feasible(c, 4, 4096):
             back = taken_back(mpich.release, c.collective)
             (within,) = mpich.traffic(4, [*written(mpich.release, c), call, *back])
-            (launched,) = mpich.traffic(4, [call], MPICH.forced_environment(mpich.release, c))
+            (launched,) = mpich.traffic(4, [call], MPICH.at(mpich.release).forced_environment(c))
             assert within == launched, c.id
 
 
 def test_a_type_of_tree_needs_a_launch(mpich: RealMpich) -> None:
     """A knomial tree sends other messages than a k-ary one, by the environment alone."""
     knomial = Configuration.parse("mpich.bcast.tree_knomial_1:fanout=2")
-    portfolio = MPICH.portfolio(mpich.release, Collective.BCAST)
+    portfolio = MPICH.at(mpich.release).portfolio(Collective.BCAST)
     if knomial not in portfolio.configurations:
         pytest.skip(f"MPICH {mpich.release} has no trees")
-    assert not MPICH.settable_at_runtime(mpich.release, knomial)
-    (seen,) = mpich.traffic(7, ["bcast:960"], MPICH.forced_environment(mpich.release, knomial))
-    kary = MPICH.forced_environment(
-        mpich.release, Configuration.parse("mpich.bcast.tree_kary:fanout=2")
+    assert not MPICH.at(mpich.release).settable_at_runtime(knomial)
+    (seen,) = mpich.traffic(7, ["bcast:960"], MPICH.at(mpich.release).forced_environment(knomial))
+    kary = MPICH.at(mpich.release).forced_environment(
+        Configuration.parse("mpich.bcast.tree_kary:fanout=2")
     )
     assert [len(rank) for rank in seen] != [
         len(rank) for rank in mpich.traffic(7, ["bcast:960"], kary)[0]
@@ -217,7 +217,7 @@ def test_across_nodes_the_algorithm_is_flat(mpich: RealMpich) -> None:
     }
     ring = Configuration.parse("mpich.bcast.scatter_ring_allgather")
     for environment, steps in (
-        (MPICH.forced_environment(mpich.release, ring), []),
+        (MPICH.at(mpich.release).forced_environment(ring), []),
         ({}, written(mpich.release, ring)),
     ):
         (seen,) = mpich.traffic(4, [*steps, "bcast:960"], environment, two_nodes)

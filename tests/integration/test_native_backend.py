@@ -54,7 +54,7 @@ def test_every_collective_and_algorithm_delivers_right_data(
     cells = tuple(
         cell
         for collective in Collective
-        for configuration in LIBRARIES["openmpi"].portfolio(release, collective).configurations
+        for configuration in LIBRARIES["openmpi"].at(release).portfolio(collective).configurations
         for msize in ((0,) if collective is Collective.BARRIER else (1, 8, 1003, 40000))
         for cell in [Cell(configuration, Instance(collective, SHAPE, msize))]
         if backend.feasible(cell)

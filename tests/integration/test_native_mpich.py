@@ -85,7 +85,7 @@ def test_every_collective_and_algorithm_delivers_right_data(
     cells = tuple(
         cell
         for collective in Collective
-        for configuration in LIBRARIES["mpich"].portfolio(release, collective).configurations
+        for configuration in LIBRARIES["mpich"].at(release).portfolio(collective).configurations
         for msize in ((0,) if collective is Collective.BARRIER else (8, 4000))
         for cell in [Cell(configuration, Instance(collective, shape, msize))]
         if backend.feasible(cell)
@@ -103,7 +103,7 @@ def test_a_configuration_of_its_own_launch_is_measured(
 ) -> None:
     """What MPICH reads once at its start is forced by the environment of a launch."""
     release = backend.context("m").library_version
-    found = LIBRARIES["mpich"].portfolio(release, Collective.ALLREDUCE).configurations
+    found = LIBRARIES["mpich"].at(release).portfolio(Collective.ALLREDUCE).configurations
     shape = Shape(1, 2)
     cells = tuple(Cell(c, Instance(Collective.ALLREDUCE, shape, 4000)) for c in found)
     groups = backend.together([cell for cell in cells if backend.feasible(cell)])

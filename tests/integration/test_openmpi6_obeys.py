@@ -23,7 +23,7 @@ from colltune.mpi import installation, library, trace
 from colltune.mpi.file_format import Call, Format, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
-from colltune.mpi.openmpi import portfolio
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import entry_of
 from tests.integration.real_mpi import CALLS, TIMEOUT_S, RealMpi
 from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
@@ -98,9 +98,9 @@ def _disagreements(
         expected = without[:1]
         if not outcome.chosen.is_default:
             decided += 1
-            expected = [portfolio.algorithm_of(RELEASE, outcome.chosen).symbol]
+            expected = [OPENMPI.at(RELEASE).space.algorithm_of(outcome.chosen).symbol]
             # what it falls back to comes later
-            expected += [portfolio.algorithm_of(RELEASE, outcome.configuration).symbol]
+            expected += [OPENMPI.at(RELEASE).space.algorithm_of(outcome.configuration).symbol]
         if with_file[:1] != expected[:1] or not set(expected) <= set(with_file):
             wrong.append(f"{call}: {with_file}, not {expected}")
     return wrong, decided
@@ -206,8 +206,10 @@ def test_what_is_written_is_obeyed(mpi: OpenMpi6, tmp_path: Path, name: str) -> 
         for size in range(2, NPROCS + 1):
             configurations = [
                 c
-                for c in portfolio.portfolio(RELEASE, collective, (0, 1024), (2, 3)).configurations
-                if not portfolio.why_unsafe(RELEASE, c, builtin_operations_only=True, nprocs=size)
+                for c in OPENMPI.at(RELEASE).portfolio(collective, (0, 1024), (2, 3)).configurations
+                if not OPENMPI.at(RELEASE).space.why_unsafe(
+                    c, builtin_operations_only=True, nprocs=size
+                )
             ]
             rules[collective, size] = (Interval(0, None, rng.choice(configurations)),)
     table = DecisionTable("openmpi", Shape(1, NPROCS), rules)
@@ -275,17 +277,17 @@ def test_every_configuration_can_be_forced_in_one_launch(mpi: OpenMpi6) -> None:
     openmpi = library("openmpi")
     steps, wanted = [], []
     for collective in Collective:
-        offered = openmpi.portfolio(RELEASE, collective, (1024,), (2, 3)).configurations
+        offered = openmpi.at(RELEASE).portfolio(collective, (1024,), (2, 3)).configurations
         for choice in offered:
-            safe = openmpi.safe(RELEASE, choice, builtin_operations_only=True, nprocs=4)
-            if choice.is_default or not safe or not openmpi.settable_at_runtime(RELEASE, choice):
+            safe = openmpi.at(RELEASE).safe(choice, builtin_operations_only=True, nprocs=4)
+            if choice.is_default or not safe or not openmpi.at(RELEASE).settable_at_runtime(choice):
                 continue
             steps += [
-                f"set:{name}={value}" for name, value in openmpi.force(RELEASE, choice).items()
+                f"set:{name}={value}" for name, value in openmpi.at(RELEASE).force(choice).items()
             ]
             steps.append(f"{collective}:{0 if collective is Collective.BARRIER else 9600}")
-            wanted.append(openmpi.expected_symbols(RELEASE, choice))
-    seen = mpi.observe(4, steps, openmpi.base_environment(RELEASE))
+            wanted.append(openmpi.at(RELEASE).expected_symbols(choice))
+    seen = mpi.observe(4, steps, openmpi.at(RELEASE).base_environment())
     assert len(seen) >= 60
     assert [o for o, symbols in zip(seen, wanted, strict=True) if o.symbol not in symbols] == []
 
@@ -336,4 +338,6 @@ def test_layouts_are_told_apart_across_nodes(mpi: OpenMpi6, tmp_path: Path) -> N
             for call, observation in zip(calls, seen, strict=True):
                 chosen = parsed.decide(call, environment).configuration
                 assert chosen != default
-                assert observation.symbol == portfolio.algorithm_of(RELEASE, chosen).symbol, call
+                assert (
+                    observation.symbol == OPENMPI.at(RELEASE).space.algorithm_of(chosen).symbol
+                ), call

@@ -112,12 +112,12 @@ def test_the_rules_alone_never_reach_a_communicator_across_nodes(
 def test_forcing_takes_han_away_and_the_default_gives_it_back(nodes: Nodes) -> None:
     """Within one launch: default, forced, default again."""
     release = nodes.mpi.release
-    forced = OPENMPI.force(release, Configuration.parse("openmpi.bcast.binomial:segsize=0"))
-    default = OPENMPI.force(release, Configuration.default("openmpi", Collective.BCAST))
+    forced = OPENMPI.at(release).force(Configuration.parse("openmpi.bcast.binomial:segsize=0"))
+    default = OPENMPI.at(release).force(Configuration.default("openmpi", Collective.BCAST))
     steps = ["bcast:1024"]
     for variables in (forced, default):
         steps += [f"set:{name}={value}" for name, value in variables.items()] + ["bcast:1024"]
-    seen = nodes.observe(steps, OPENMPI.base_environment(release))
+    seen = nodes.observe(steps, OPENMPI.at(release).base_environment())
     assert [o.symbol for o in seen] == [
         "mca_coll_han_bcast_intra",
         "ompi_coll_base_bcast_intra_binomial",

@@ -78,7 +78,7 @@ def expected(
     for default in defaults:
         call = default[:3]
         chosen = rules.decide(Call(*call)).chosen
-        symbols = OPENMPI.expected_symbols(mpi.release, chosen) or {default.symbol}
+        symbols = OPENMPI.at(mpi.release).expected_symbols(chosen) or {default.symbol}
         (symbol,) = symbols
         found.append(trace.Observation(*call, symbol))
     return found
@@ -140,27 +140,27 @@ def test_forcing_at_runtime_runs_every_configuration(mpi: RealMpi) -> None:
     steps, wanted = [], []
     collectives = {"allgather", "allreduce", "alltoall", "barrier", "bcast"}
     for collective in map(Collective, sorted(collectives | {"gather", "reduce", "scatter"})):
-        portfolio = OPENMPI.portfolio(mpi.release, collective, (0, 1024), (2,))
+        portfolio = OPENMPI.at(mpi.release).portfolio(collective, (0, 1024), (2,))
         for c in portfolio.configurations[1:]:
             msize = 0 if collective is Collective.BARRIER else 8192
-            if not OPENMPI.feasible(mpi.release, c, 4, msize):
+            if not OPENMPI.at(mpi.release).feasible(c, 4, msize):
                 continue
-            variables = OPENMPI.force(mpi.release, c)
+            variables = OPENMPI.at(mpi.release).force(c)
             steps += [f"set:{name}={value}" for name, value in variables.items()]
             steps.append(f"{collective}:{msize}")
-            wanted.append((collective, OPENMPI.expected_symbols(mpi.release, c)))
-        restore = OPENMPI.force(mpi.release, portfolio.default)
+            wanted.append((collective, OPENMPI.at(mpi.release).expected_symbols(c)))
+        restore = OPENMPI.at(mpi.release).force(portfolio.default)
         steps += [f"set:{name}={value}" for name, value in restore.items()]
-    seen = mpi.observe(4, steps, OPENMPI.base_environment(mpi.release))
+    seen = mpi.observe(4, steps, OPENMPI.at(mpi.release).base_environment())
     assert [(o.collective, frozenset({o.symbol})) for o in seen] == wanted
     assert len(wanted) > 40
 
 
 def test_restoring_the_default_restores_it(mpi: RealMpi) -> None:
     """After the default's variables a new communicator decides as if nothing had been set."""
-    base = OPENMPI.base_environment(mpi.release)
-    forced = OPENMPI.force(mpi.release, Configuration.parse("openmpi.bcast.pipeline:segsize=64"))
-    restored = OPENMPI.force(mpi.release, Configuration.default("openmpi", Collective.BCAST))
+    base = OPENMPI.at(mpi.release).base_environment()
+    forced = OPENMPI.at(mpi.release).force(Configuration.parse("openmpi.bcast.pipeline:segsize=64"))
+    restored = OPENMPI.at(mpi.release).force(Configuration.default("openmpi", Collective.BCAST))
     sizes = [f"bcast:{size}" for size in (8, 700, 5000, 70000)]
     there_and_back = [f"set:{n}={v}" for n, v in (*forced.items(), *restored.items())]
     assert mpi.observe(4, [*there_and_back, *sizes], base) == mpi.observe(4, sizes, {})
@@ -171,14 +171,16 @@ def test_a_whole_launch_runs_one_configuration(mpi: RealMpi, collective: str) ->
     """Under the environment of a configuration it runs; the other collectives stay as they are."""
     steps = [f"{collective}:8192", "alltoall:64"]
     _, untouched = mpi.observe(4, steps, {})
-    portfolio = OPENMPI.portfolio(mpi.release, Collective(collective), (1024,), (2,))
-    found = [c for c in portfolio.configurations[1:] if OPENMPI.feasible(mpi.release, c, 4, 8192)]
+    portfolio = OPENMPI.at(mpi.release).portfolio(Collective(collective), (1024,), (2,))
+    found = [
+        c for c in portfolio.configurations[1:] if OPENMPI.at(mpi.release).feasible(c, 4, 8192)
+    ]
     assert len(found) >= 4
     for c in found:
-        seen = mpi.observe(4, steps, OPENMPI.forced_environment(mpi.release, c))
-        assert frozenset({seen[0].symbol}) == OPENMPI.expected_symbols(mpi.release, c)
+        seen = mpi.observe(4, steps, OPENMPI.at(mpi.release).forced_environment(c))
+        assert frozenset({seen[0].symbol}) == OPENMPI.at(mpi.release).expected_symbols(c)
         assert seen[1] == untouched
-    assert OPENMPI.forced_environment(mpi.release, portfolio.default) == {}
+    assert OPENMPI.at(mpi.release).forced_environment(portfolio.default) == {}
 
 
 TRAPS = {
@@ -195,7 +197,7 @@ TRAPS = {
 
 def every_algorithm(mpi: RealMpi, collective: Collective) -> list[str]:
     """Return one configuration of each algorithm."""
-    found = OPENMPI.portfolio(mpi.release, collective, (256,), (2,)).configurations
+    found = OPENMPI.at(mpi.release).portfolio(collective, (256,), (2,)).configurations
     return [c.id.removeprefix("openmpi.") for c in found if not c.is_default]
 
 

@@ -33,7 +33,10 @@ def _cells(backend: ReproMpiBackend, shape: Shape) -> tuple[Cell, ...]:
     return tuple(
         cell
         for collective in Collective
-        for configuration in LIBRARIES["openmpi"].portfolio(release, collective).configurations[:2]
+        for configuration in LIBRARIES["openmpi"]
+        .at(release)
+        .portfolio(collective)
+        .configurations[:2]
         for msize in ((0,) if collective is Collective.BARRIER else (0, 3, 4096))
         for cell in [Cell(configuration, Instance(collective, shape, msize))]
         if backend.feasible(cell)

@@ -59,7 +59,7 @@ def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
 def _symbols(mpi: RealMpi, launcher: Launcher, shape: Shape, folder: Path) -> dict[str, set[str]]:
     """Return which of the forced configurations' functions the last rank ran, for each of them."""
     symbols = {
-        text: library("openmpi").expected_symbols(mpi.release, Configuration.parse(text))
+        text: library("openmpi").at(mpi.release).expected_symbols(Configuration.parse(text))
         for text in FORCED
     }
     backend = ReproMpiBackend(mpi.installation, launcher)

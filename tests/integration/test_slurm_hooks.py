@@ -76,7 +76,7 @@ def test_the_mpi_of_a_job_runs_what_the_service_says(bed: HookedSlurm, mpi: Real
     wanted = []
     for seen in trace.observed(plain):
         decided = parsed.decide(Call(*seen[:3])).chosen
-        (symbol,) = library("openmpi").expected_symbols(mpi.release, decided)
+        (symbol,) = library("openmpi").at(mpi.release).expected_symbols(decided)
         wanted.append(trace.Observation(*seen[:3], symbol))
     assert len(wanted) == 3
     assert trace.observed(tuned) == wanted

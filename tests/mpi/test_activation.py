@@ -8,7 +8,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import Honoured, library
+from colltune.mpi import UserOverrides, library
 from colltune.mpi.openmpi import activation
 
 OPENMPI = library("openmpi")
@@ -65,7 +65,7 @@ def test_forcing_sets_number_parameters_and_han(
     release: str, configuration: str, variables: dict[str, int]
 ) -> None:
     """The control variables name the algorithm, and keep or restore coll/han where it matters."""
-    assert OPENMPI.force(release, Configuration.parse(configuration)) == variables
+    assert OPENMPI.at(release).force(Configuration.parse(configuration)) == variables
 
 
 def test_allgatherv_cannot_be_set_at_runtime() -> None:
@@ -73,14 +73,14 @@ def test_allgatherv_cannot_be_set_at_runtime() -> None:
     fixed = [
         c
         for c in Collective
-        if not OPENMPI.settable_at_runtime("5.0.11", Configuration.default("openmpi", c))
+        if not OPENMPI.at("5.0.11").settable_at_runtime(Configuration.default("openmpi", c))
     ]
     assert fixed == [Collective.ALLGATHERV]
 
 
 def test_measuring_needs_dynamic_rules() -> None:
     """Without dynamic rules no control variable has an effect."""
-    assert OPENMPI.base_environment("4.1.8") == {
+    assert OPENMPI.at("4.1.8").base_environment() == {
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
         "OMPI_MCA_coll_hcoll_enable": "0",
     }
@@ -140,14 +140,14 @@ OURS = {f"OMPI_MCA_{name}": value for name, value in (TUNED | NO_HCOLL).items()}
 )
 def test_unrelated_settings_change_nothing(user: dict[str, str]) -> None:
     """Verbosity and other frameworks do not stand against our set."""
-    assert OPENMPI.honour_user(OURS, user) == Honoured(OURS)
+    assert OPENMPI.user_overrides(OURS, user) == UserOverrides(OURS)
 
 
 def test_the_users_own_equal_setting_is_left_to_him() -> None:
     """What the user has already set, in whatever spelling, is not set again."""
     user = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "true"}
     rest = {name: value for name, value in OURS.items() if name not in user}
-    assert OPENMPI.honour_user(OURS, user) == Honoured(rest)
+    assert OPENMPI.user_overrides(OURS, user) == UserOverrides(rest)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,6 @@ def test_the_users_own_equal_setting_is_left_to_him() -> None:
 )
 def test_a_contradicting_user_is_left_alone(name: str, value: str) -> None:
     """A user who decides about collectives himself gets none of our settings, and the reason."""
-    assert OPENMPI.honour_user(OURS, {f"OMPI_MCA_{name}": value}) == Honoured(
+    assert OPENMPI.user_overrides(OURS, {f"OMPI_MCA_{name}": value}) == UserOverrides(
         {}, f"OMPI_MCA_{name}={value} is set already, so nothing else was changed"
     )

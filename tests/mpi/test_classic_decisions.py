@@ -31,8 +31,8 @@ def test_the_last_entry_that_is_not_larger_counts(subtests: pytest.Subtests) -> 
         with subtests.test(comm_size=comm_size, msize_bytes=msize_bytes):
             rules = CLASSIC.parse(ENTRIES, "rules", "5.0.11")
             chosen = rules.decide(Call(Collective.BCAST, comm_size, msize_bytes)).chosen
-            assert chosen == OPENMPI.canonical(
-                "5.0.11", OPENMPI.numbered("5.0.11", Collective.BCAST, algorithm)
+            assert chosen == OPENMPI.at("5.0.11").canonical(
+                OPENMPI.at("5.0.11").space.numbered(Collective.BCAST, algorithm)
             )
 
 
@@ -54,7 +54,8 @@ def test_each_collective_has_its_own_unit(subtests: pytest.Subtests) -> None:
                 for size in (last_of_first, last_of_first + 1)
             ]
             named = [
-                OPENMPI.numbered("5.0.11", Collective(collective), n).algorithm for n in (1, 2)
+                OPENMPI.at("5.0.11").space.numbered(Collective(collective), n).algorithm
+                for n in (1, 2)
             ]
             assert found == named
 
@@ -65,7 +66,7 @@ def decision_tables(draw: st.DrawFn) -> DecisionTable:
     nodes, ppn = draw(st.integers(1, 5)), draw(st.integers(1, 9))
     rules = {}
     for collective in draw(st.sets(st.sampled_from(Collective), max_size=4)):
-        pool = OPENMPI.portfolio("5.0.11", collective, (0, 512, 4096), (2, 8)).configurations
+        pool = OPENMPI.at("5.0.11").portfolio(collective, (0, 512, 4096), (2, 8)).configurations
         for comm_size in draw(st.sets(st.integers(2, 9), max_size=3)):
             starts = [0, *sorted(draw(st.sets(st.integers(1, 20000), max_size=4)))]
             ends = [start - 1 for start in starts[1:]] + [None]
@@ -84,9 +85,9 @@ def allowed(
         i for i in intervals if i.last_bytes is None or i.first_bytes <= msize_bytes <= i.last_bytes
     )
     configuration = at.configuration
-    fits = OPENMPI.safe(
-        "5.0.11", configuration, builtin_operations_only=builtin, nprocs=comm_size
-    ) and OPENMPI.feasible("5.0.11", configuration, comm_size, msize_bytes, element_bytes=8)
+    fits = OPENMPI.at("5.0.11").safe(
+        configuration, builtin_operations_only=builtin, nprocs=comm_size
+    ) and OPENMPI.at("5.0.11").feasible(configuration, comm_size, msize_bytes, element_bytes=8)
     default = Configuration.default("openmpi", configuration.collective)
     return configuration if fits else default
 

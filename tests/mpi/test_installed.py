@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from colltune.domain import Collective
 from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installed import Difference, Kind, Told, Variable, compare
 from colltune.mpi.installed.cvars import Cvar, parse_listing, parse_mpivars
 from colltune.mpi.installed.intelmpi import highest_preset
 from colltune.mpi.installed.mpich import Described, described
 from colltune.mpi.installed.openmpi import parse
-from colltune.mpi.reference import REFERENCES
+from colltune.mpi.reference import facts
 
 RECORDED = Path(__file__).parent.parent / "golden" / "installed"
 RELEASES = ("4.1.8", "5.0.11", "6.1.0a1")
@@ -33,7 +34,7 @@ NAMES = {
     8: "scatter_allgather",
     9: "scatter_allgather_ring",
 }
-OPENMPI, MPICH, INTELMPI = (REFERENCES[name] for name in ("openmpi", "mpich", "intelmpi"))
+OPENMPI, MPICH, INTELMPI = (LIBRARIES[name] for name in ("openmpi", "mpich", "intelmpi"))
 
 
 def recorded(name: str) -> str:
@@ -77,9 +78,9 @@ def whole(release: str) -> Told:
     known = OPENMPI.catalogue_of(release)
     variables = {f"coll_{name}_priority": Variable(str(n)) for name, n in known.priorities}
     for collective in known.collectives:
-        facts = OPENMPI.facts(release, collective)
-        variables[facts.variable] = Variable("ignore", writable=facts.runtime)
-        for algorithm in facts.algorithms:
+        told = facts(OPENMPI.at(release), collective)
+        variables[told.variable] = Variable("ignore", writable=told.runtime)
+        for algorithm in told.algorithms:
             for each in algorithm.parameters:
                 variables[each.variable] = Variable(str(each.default))
     for collective in known.han_collectives:
@@ -96,26 +97,26 @@ def whole(release: str) -> Told:
 def test_the_recorded_releases_agree(release: str) -> None:
     """What was recorded of bcast, allgatherv and the priorities is what the catalogue says."""
     told = parse(recorded(f"ompi_info-{release}-parsable"), release, "ompi_info")
-    assert compare(OPENMPI, release, whole(release)) == ()
+    assert compare(OPENMPI.at(release), whole(release)) == ()
     of_file = replace(
         whole(release),
         algorithms={**whole(release).algorithms, **told.algorithms},
         variables={**whole(release).variables, **told.variables},
     )
-    assert compare(OPENMPI, release, of_file) == ()
+    assert compare(OPENMPI.at(release), of_file) == ()
 
 
 def differing(**changes: Variable) -> tuple[Difference, ...]:
     """Return what differs from 5.0.11 where these variables are otherwise."""
     told = whole("5.0.11")
-    return compare(OPENMPI, "5.0.11", replace(told, variables={**told.variables, **changes}))
+    return compare(OPENMPI.at("5.0.11"), replace(told, variables={**told.variables, **changes}))
 
 
 def renamed(collective: Collective, algorithms: dict[int, str]) -> tuple[Difference, ...]:
     """Return what differs from 5.0.11 where a collective has other algorithms."""
     told = whole("5.0.11")
     changed = {**told.algorithms, collective: algorithms}
-    return compare(OPENMPI, "5.0.11", replace(told, algorithms=changed))
+    return compare(OPENMPI.at("5.0.11"), replace(told, algorithms=changed))
 
 
 def test_other_algorithms_are_told() -> None:
@@ -160,7 +161,7 @@ def test_other_variables_are_told() -> None:
     )
     told = whole("5.0.11")
     without = {n: v for n, v in told.variables.items() if n != fanout}
-    assert compare(OPENMPI, "5.0.11", replace(told, variables=without)) == (
+    assert compare(OPENMPI.at("5.0.11"), replace(told, variables=without)) == (
         Difference(Kind.NO_SUCH_VARIABLE, "bcast", fanout, ""),
     )
 
@@ -192,7 +193,7 @@ def test_components_that_decide_first_are_told() -> None:
     )
     told = whole("5.0.11")
     without = {n: v for n, v in told.variables.items() if n != "coll_han_priority"}
-    assert compare(OPENMPI, "5.0.11", replace(told, variables=without)) == (
+    assert compare(OPENMPI.at("5.0.11"), replace(told, variables=without)) == (
         Difference(Kind.OTHER_COMPONENT, "coll/han", "priority 35", ""),
     )
 
@@ -202,9 +203,9 @@ def test_other_algorithms_of_han_are_told() -> None:
     told = parse(recorded("ompi_info-5.0.11-parsable"), "5.0.11", "")
     assert told.han == {BCAST: {0: "default", 1: "intra", 2: "simple"}}
     same = replace(whole("5.0.11"), han=told.han)
-    assert compare(OPENMPI, "5.0.11", same) == ()
+    assert compare(OPENMPI.at("5.0.11"), same) == ()
     other = replace(same, han={BCAST: {0: "default", 1: "simple"}})
-    assert compare(OPENMPI, "5.0.11", other) == (
+    assert compare(OPENMPI.at("5.0.11"), other) == (
         Difference(
             Kind.OTHER_NAME,
             "coll/han bcast",
@@ -220,7 +221,7 @@ def test_collectives_on_one_side_only_are_told() -> None:
     only: dict[Collective, Mapping[int, str]] = {
         c: names for c, names in told.algorithms.items() if c is not Collective.SCAN
     }
-    assert compare(OPENMPI, "5.0.11", replace(told, algorithms=only)) == (
+    assert compare(OPENMPI.at("5.0.11"), replace(told, algorithms=only)) == (
         Difference(Kind.NOT_HERE, "scan", "has algorithms to choose from", ""),
     )
 
@@ -235,9 +236,9 @@ def test_presets_are_compared_by_their_number() -> None:
     }
     variables = {f"I_MPI_ADJUST_{c.upper()}": Variable("", writable=False) for c in presets}
     told = Told("intelmpi", "2021.6", "impi_info", presets=presets, variables=variables)
-    assert compare(INTELMPI, "2021.6", told) == ()
+    assert compare(INTELMPI.at("2021.6"), told) == ()
     told = replace(told, presets=presets | {BCAST: 22})
-    assert compare(INTELMPI, "2021.6", told) == (
+    assert compare(INTELMPI.at("2021.6"), told) == (
         Difference(Kind.OTHER_RANGE, "bcast", "presets 1 to 18", "presets 1 to 22"),
     )
 
@@ -274,7 +275,7 @@ def test_unknown_names_without_line_ends_are_uncertain() -> None:
 def test_a_release_without_a_catalogue_is_refused() -> None:
     """Nothing is compared with the catalogue of another release."""
     with pytest.raises(LibraryError, match=r"3\.1\.6"):
-        compare(OPENMPI, "3.1.6", whole("5.0.11"))
+        compare(OPENMPI.at("3.1.6"), whole("5.0.11"))
 
 
 NONSENSE = [
@@ -307,7 +308,7 @@ def test_damaged_outputs_are_read_without_an_error(data: st.DataObject) -> None:
     text = recorded(name)
     at = data.draw(st.integers(0, len(text)))
     damaged = text[:at] + data.draw(st.text()) + text[data.draw(st.integers(at, len(text))) :]
-    compare(OPENMPI, "5.0.11", parse(damaged, "5.0.11", ""))
+    compare(OPENMPI.at("5.0.11"), parse(damaged, "5.0.11", ""))
     parse_listing(damaged)
     parse_mpivars(damaged)
 

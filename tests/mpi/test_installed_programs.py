@@ -8,13 +8,13 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.errors import ProgramError
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Launcher
 from colltune.mpi.installed import ASKING, Difference, Kind, Variable, compare
-from colltune.mpi.reference import REFERENCES
 
 RECORDED = Path(__file__).parent.parent / "golden" / "installed"
 BCAST = Collective.BCAST
-OPENMPI, MPICH, INTELMPI = (REFERENCES[name] for name in ("openmpi", "mpich", "intelmpi"))
+OPENMPI, MPICH, INTELMPI = (LIBRARIES[name] for name in ("openmpi", "mpich", "intelmpi"))
 
 
 def recorded(name: str) -> str:
@@ -57,7 +57,7 @@ def test_what_is_set_in_the_environment_is_told(
     intel = launcher(tmp_path, "intelmpi", "2021.15", "impi_info", 'echo "range: 0-5"')
     told = ASKING["intelmpi"](intel, INTELMPI.catalogue_of("2021.15"))
     assert told.variables["I_MPI_ADJUST_BCAST"] == Variable("3", "environment", writable=False)
-    found = compare(INTELMPI, "2021.15", told)
+    found = compare(INTELMPI.at("2021.15"), told)
     assert (
         Difference(Kind.SET_HERE, "bcast", "", "I_MPI_ADJUST_BCAST=3 (set: environment)") in found
     )
@@ -81,7 +81,7 @@ def test_programs_that_are_missing_or_answer_nonsense_are_named(
     """A missing, failing or strange program ends with one error that names it."""
     found = launcher(tmp_path, library, release, program, script)
     with pytest.raises(ProgramError, match=complaint):
-        ASKING[library](found, REFERENCES[library].catalogue_of(release))
+        ASKING[library](found, LIBRARIES[library].catalogue_of(release))
 
 
 def test_a_control_variable_without_a_number_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ INTEL = library("intelmpi")
 
 def algorithms(release: str, collective: Collective) -> list[str]:
     """Return the names of the algorithms to choose from."""
-    return [c.algorithm for c in INTEL.portfolio(release, collective).configurations[1:]]
+    return [c.algorithm for c in INTEL.at(release).portfolio(collective).configurations[1:]]
 
 
 def test_the_release_of_the_paper_has_its_algorithms() -> None:
@@ -45,28 +45,28 @@ def test_each_release_has_its_own_presets(release: str, presets: tuple[int, ...]
 def test_other_releases_are_refused(release: str) -> None:
     """Nothing is guessed from the numbers of another release."""
     with pytest.raises(LibraryError, match="supported"):
-        INTEL.portfolio(release, Collective.BCAST)
+        INTEL.at(release).portfolio(Collective.BCAST)
 
 
 def test_a_configuration_is_one_variable_of_a_launch() -> None:
     """Name and number of an algorithm are the same; other collectives are left alone."""
     for text in ("intelmpi.allreduce.shumilin_ring", "intelmpi.allreduce.7"):
         c = Configuration.parse(text)
-        assert INTEL.canonical("2019.9", c).algorithm == "shumilin_ring"
-        assert INTEL.forced_environment("2019.9", c) == {"I_MPI_ADJUST_ALLREDUCE": "7"}
-        assert not INTEL.settable_at_runtime("2019.9", c)
-        assert INTEL.force("2019.9", c) == {}
+        assert INTEL.at("2019.9").canonical(c).algorithm == "shumilin_ring"
+        assert INTEL.at("2019.9").forced_environment(c) == {"I_MPI_ADJUST_ALLREDUCE": "7"}
+        assert not INTEL.at("2019.9").settable_at_runtime(c)
+        assert INTEL.at("2019.9").force(c) == {}
     with pytest.raises(LibraryError, match="has no allreduce algorithm '33'; known: preset1"):
-        INTEL.forced_environment("2021.18.1", Configuration.parse("intelmpi.allreduce.33"))
+        INTEL.at("2021.18.1").forced_environment(Configuration.parse("intelmpi.allreduce.33"))
     with pytest.raises(LibraryError, match="not of intelmpi"):
-        INTEL.forced_environment("2021.6", Configuration.parse("mpich.bcast.binomial"))
+        INTEL.at("2021.6").forced_environment(Configuration.parse("mpich.bcast.binomial"))
 
 
 def test_a_known_fall_back_is_not_measured() -> None:
     """Preset 2 of bcast runs preset 1 unless the processes are a power of two."""
     c = Configuration.parse("intelmpi.bcast.preset2")
-    assert INTEL.feasible("2021.17", c, 8, 64)
-    assert INTEL.why_not("2021.17", c, 6, 64) == (
+    assert INTEL.at("2021.17").feasible(c, 8, 64)
+    assert INTEL.at("2021.17").why_not(c, 6, 64) == (
         "preset2 needs a power of two of processes, not 6"
     )
 
@@ -75,5 +75,5 @@ def test_what_gives_wrong_results_is_not_offered() -> None:
     """Preset 5 of allgather takes all ranks to use one datatype."""
     assert "preset5" not in algorithms("2021.6", Collective.ALLGATHER)
     c = Configuration.parse("intelmpi.allgather.5")
-    assert not INTEL.safe("2021.6", c, builtin_operations_only=True)
-    assert "different types" in INTEL.why_not("2021.6", c, 4, 64)
+    assert not INTEL.at("2021.6").safe(c, builtin_operations_only=True)
+    assert "different types" in INTEL.at("2021.6").why_not(c, 4, 64)

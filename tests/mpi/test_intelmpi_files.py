@@ -14,7 +14,6 @@ from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call
 from colltune.mpi.intelmpi import presets
-from colltune.mpi.intelmpi.activation import honour_user
 from colltune.mpi.intelmpi.adjust import EVERYWHERE, AdjustFormat
 from colltune.mpi.intelmpi.tuning import OTHER_SIZES, TuningFormat
 from colltune.mpi.tables import normal, table_of
@@ -75,7 +74,7 @@ def tables(draw: st.DrawFn, release: str) -> DecisionTable:
     job = draw(st.sampled_from([Shape(1, 6), Shape(2, 3), Shape(4, 4)]))
     rules = {}
     for collective in draw(st.lists(st.sampled_from(list(C)), max_size=3, unique=True)):
-        offered = library("intelmpi").portfolio(release, collective).configurations[1:]
+        offered = library("intelmpi").at(release).portfolio(collective).configurations[1:]
         for size in draw(st.lists(st.integers(2, job.nprocs), max_size=3, unique=True)):
             runs = [c for c in offered if not presets.running(release, c, size)[1]]
             if not runs:
@@ -161,10 +160,11 @@ def test_the_list_that_was_written_is_its_own_activation(tmp_path: Path) -> None
 def test_a_user_who_tunes_is_left_alone() -> None:
     """One variable of his own withholds all of ours; the same value, or others, do not."""
     ours = {"I_MPI_TUNING": "/f"}
-    assert honour_user(ours, {"I_MPI_FABRICS": "shm"}).environment == ours
-    assert honour_user(ours, {"I_MPI_TUNING": "/f"}).reason == ""
+    mpi = library("intelmpi")
+    assert mpi.user_overrides(ours, {"I_MPI_FABRICS": "shm"}).environment == ours
+    assert mpi.user_overrides(ours, {"I_MPI_TUNING": "/f"}).reason == ""
     for name in ("I_MPI_ADJUST_BCAST", "I_MPI_TUNING", "I_MPI_TUNING_BIN", "I_MPI_TUNING_MODE"):
-        honoured = library("intelmpi").honour_user(ours, {name: "3"})
+        honoured = mpi.user_overrides(ours, {name: "3"})
         assert honoured.environment == {}
         assert name in honoured.reason
 

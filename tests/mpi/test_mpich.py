@@ -27,16 +27,16 @@ def test_every_collective_is_there(release: str) -> None:
 @pytest.mark.parametrize("release", ["4.0", "4.1a1", "4.2.3", "v4.3.0rc2", "5.0.0", "5.0.99"])
 def test_a_release_of_a_known_series_is_supported(release: str) -> None:
     """Later releases and candidates of a series have its algorithms."""
-    assert MPICH.portfolio(release, Collective.BCAST).configurations
+    assert MPICH.at(release).portfolio(Collective.BCAST).configurations
 
 
 @pytest.mark.parametrize("release", ["3.4.3", "5.1.0", "6.0.0"])
 def test_other_series_are_refused(release: str) -> None:
     """The message lists what was tried."""
     with pytest.raises(LibraryError, match=r"not supported.*; supported: 4\.0\.x, .*5\.0\.x"):
-        MPICH.portfolio(release, Collective.BCAST)
+        MPICH.at(release).portfolio(Collective.BCAST)
     with pytest.raises(LibraryError, match="'main' is not an MPICH release"):
-        MPICH.portfolio("main", Collective.BCAST)
+        MPICH.at("main").portfolio(Collective.BCAST)
 
 
 def test_a_configuration_is_forced_by_number_and_by_name() -> None:
@@ -47,11 +47,11 @@ def test_a_configuration_is_forced_by_number_and_by_name() -> None:
         "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE": 1024,
         "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE": 0,
     }
-    assert MPICH.force("5.0.2", c) == parameters | {
+    assert MPICH.at("5.0.2").force(c) == parameters | {
         "MPIR_CVAR_BCAST_INTRA_ALGORITHM": 6,
         "MPIR_CVAR_COLLECTIVE_FALLBACK": 0,
     }
-    assert MPICH.forced_environment("5.0.2", c) == {
+    assert MPICH.at("5.0.2").forced_environment(c) == {
         name: str(value) for name, value in parameters.items()
     } | {"MPIR_CVAR_BCAST_INTRA_ALGORITHM": "pipelined_tree"}
 
@@ -60,10 +60,10 @@ def test_numbers_differ_by_release() -> None:
     """The same algorithm of allreduce has another number from 4.3 on."""
     c = parsed("allreduce.ring")
     name = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
-    numbers = {release: MPICH.force(release, c)[name] for release in RELEASES[1:]}
+    numbers = {release: MPICH.at(release).force(c)[name] for release in RELEASES[1:]}
     assert numbers == {"4.1.3": 7, "4.2.3": 7, "4.3.2": 8, "5.0.2": 8}
     with pytest.raises(LibraryError, match=r"MPICH 4\.0\.2 has no allreduce algorithm 'ring'"):
-        MPICH.force("4.0.2", c)
+        MPICH.at("4.0.2").force(c)
 
 
 def test_types_of_trees_need_a_launch_of_their_own() -> None:
@@ -76,8 +76,8 @@ def test_types_of_trees_need_a_launch_of_their_own() -> None:
         ("allreduce.tree_kary:fanout=2", False),
         ("allreduce.default", True),
     ):
-        assert MPICH.settable_at_runtime("5.0.2", parsed(c)) is settable
-    environment = MPICH.forced_environment("5.0.2", parsed("bcast.tree_knomial_1:fanout=2"))
+        assert MPICH.at("5.0.2").settable_at_runtime(parsed(c)) is settable
+    environment = MPICH.at("5.0.2").forced_environment(parsed("bcast.tree_knomial_1:fanout=2"))
     assert environment["MPIR_CVAR_BCAST_TREE_TYPE"] == "knomial_1"
 
 
@@ -106,7 +106,7 @@ def test_what_makes_no_difference_is_reduced(
     given: str, nprocs: int, msize_bytes: int, wanted: str
 ) -> None:
     """A radix above the processes, and chunks above the message, are the same as smaller ones."""
-    assert MPICH.effective("5.0.2", parsed(given), nprocs, msize_bytes) == parsed(wanted)
+    assert MPICH.at("5.0.2").effective(parsed(given), nprocs, msize_bytes) == parsed(wanted)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_what_does_not_run_as_itself_is_explained(
     configuration: str, nprocs: int, msize_bytes: int, why: str
 ) -> None:
     """The reason names the algorithm and what it needs."""
-    assert why in MPICH.why_not("5.0.2", parsed(configuration), nprocs, msize_bytes)
-    assert not MPICH.feasible("5.0.2", parsed(configuration), nprocs, msize_bytes)
+    assert why in MPICH.at("5.0.2").why_not(parsed(configuration), nprocs, msize_bytes)
+    assert not MPICH.at("5.0.2").feasible(parsed(configuration), nprocs, msize_bytes)
 
 
 def test_only_what_the_library_does_not_check_is_unsafe() -> None:
@@ -138,8 +138,8 @@ def test_only_what_the_library_does_not_check_is_unsafe() -> None:
     unsafe = {
         c.id
         for collective in Collective
-        for c in MPICH.portfolio("5.0.2", collective).configurations
-        if not MPICH.safe("5.0.2", c, builtin_operations_only=False)
+        for c in MPICH.at("5.0.2").portfolio(collective).configurations
+        if not MPICH.at("5.0.2").safe(c, builtin_operations_only=False)
     }
     assert unsafe == {"mpich.reduce_scatter.noncommutative"}
 
@@ -147,10 +147,10 @@ def test_only_what_the_library_does_not_check_is_unsafe() -> None:
 def test_unknown_parameters_and_values_are_refused() -> None:
     """A radix of 1 would never end."""
     with pytest.raises(LibraryError, match="fanout must be from 2 to"):
-        MPICH.canonical("5.0.2", parsed("allreduce.recexch:fanout=1"))
+        MPICH.at("5.0.2").canonical(parsed("allreduce.recexch:fanout=1"))
     with pytest.raises(LibraryError, match="binomial has no parameter 'fanout'"):
-        MPICH.canonical("5.0.2", parsed("bcast.binomial:fanout=2"))
+        MPICH.at("5.0.2").canonical(parsed("bcast.binomial:fanout=2"))
     with pytest.raises(LibraryError, match="is a configuration of openmpi, not of mpich"):
-        MPICH.force("5.0.2", Configuration.parse("openmpi.bcast.binomial"))
-    fanouts = MPICH.portfolio("5.0.2", Collective.BARRIER, fanouts=(1, 2))
+        MPICH.at("5.0.2").force(Configuration.parse("openmpi.bcast.binomial"))
+    fanouts = MPICH.at("5.0.2").portfolio(Collective.BARRIER, fanouts=(1, 2))
     assert [c.parameter_text for c in fanouts.configurations] == ["", "fanout=2", "fanout=2"]

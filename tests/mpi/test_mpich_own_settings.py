@@ -27,7 +27,7 @@ OURS = {
 )
 def test_what_the_user_decides_withholds_everything(name: str, value: str) -> None:
     """A variable of the user that decides on algorithms, by any prefix, is named and wins."""
-    honoured = library("mpich").honour_user(OURS, {name: value, "HOME": "/home/me"})
+    honoured = library("mpich").user_overrides(OURS, {name: value, "HOME": "/home/me"})
     assert honoured.environment == {}
     assert honoured.reason.startswith(f"{name}={value} is set already")
 
@@ -35,13 +35,13 @@ def test_what_the_user_decides_withholds_everything(name: str, value: str) -> No
 def test_other_variables_do_not_matter() -> None:
     """Variables that decide on something else withhold nothing."""
     user = {"MPIR_CVAR_DEBUG_SUMMARY": "1", "MPICH_PORT_RANGE": "1:2", "PATH": "/bin"}
-    honoured = library("mpich").honour_user(OURS, user)
+    honoured = library("mpich").user_overrides(OURS, user)
     assert (honoured.environment, honoured.reason) == (OURS, "")
 
 
 def test_the_same_setting_is_not_set_twice() -> None:
     """What the user has set to the same value, by another name, is left to him."""
     user = {"MPICH_BCAST_DEVICE_COLLECTIVE": "0"}
-    honoured = library("mpich").honour_user(OURS, user)
+    honoured = library("mpich").user_overrides(OURS, user)
     assert list(honoured.environment) == ["MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]
     assert honoured.reason == ""

@@ -241,6 +241,6 @@ def test_what_is_no_list_is_refused() -> None:
 
 def test_collectives_with_one_rule() -> None:
     """Those whose message sizes no test tells apart for all ranks."""
-    assert library("mpich").one_rule("5.0.2") == {
+    assert library("mpich").at("5.0.2").one_rule == {
         *(C.ALLTOALLV, C.BARRIER, C.EXSCAN, C.GATHER, C.SCAN, C.SCATTER)
     }

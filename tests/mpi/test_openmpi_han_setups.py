@@ -24,9 +24,9 @@ ADAPT = Configuration.parse(
 
 def test_defaults_are_the_librarys_own() -> None:
     """What is not given is what the release uses then; 6.x has larger segments and coll/xhc."""
-    assert MPI.canonical(RELEASE, PLAIN).parameter_text == "low=tuned,segsize=65536,up=libnbc"
+    assert MPI.at(RELEASE).canonical(PLAIN).parameter_text == "low=tuned,segsize=65536,up=libnbc"
     adapt = Configuration.parse("openmpi.allreduce.han_intra:low=xhc,up=adapt")
-    assert MPI.canonical("6.0.0", adapt).parameter_text == (
+    assert MPI.at("6.0.0").canonical(adapt).parameter_text == (
         "ibalg=binomial,ibs=0,iralg=binomial,irs=163740,low=xhc,segsize=524288,up=adapt"
     )
 
@@ -45,19 +45,19 @@ def test_defaults_are_the_librarys_own() -> None:
 def test_wrong_setups_are_refused(text: str, release: str, message: str) -> None:
     """Unknown modules, and parameters that a module does not have, are told."""
     with pytest.raises(LibraryError, match=message):
-        MPI.canonical(release, Configuration.parse(f"openmpi.{text}"))
+        MPI.at(release).canonical(Configuration.parse(f"openmpi.{text}"))
 
 
 def test_modules_are_chosen_at_the_start_by_number() -> None:
     """A name would be taken for a number past the end of the library's table; the rest is live."""
-    assert MPI.launch_environment(RELEASE, ADAPT) == {
+    assert MPI.at(RELEASE).launch_environment(ADAPT) == {
         "OMPI_MCA_coll_han_allreduce_up_module": "1",
         "OMPI_MCA_coll_han_allreduce_low_module": "1",
     }
-    assert MPI.launch_environment(RELEASE, PLAIN) == {}
-    assert not MPI.settable_at_runtime(RELEASE, PLAIN)
-    assert not MPI.settable_at_runtime(RELEASE, ADAPT)
-    assert MPI.force(RELEASE, ADAPT) == {
+    assert MPI.at(RELEASE).launch_environment(PLAIN) == {}
+    assert not MPI.at(RELEASE).settable_at_runtime(PLAIN)
+    assert not MPI.at(RELEASE).settable_at_runtime(ADAPT)
+    assert MPI.at(RELEASE).force(ADAPT) == {
         "coll_tuned_allreduce_algorithm": 0,
         "coll_han_priority": 35,
         "coll_han_use_allreduce_algorithm": "intra",
@@ -67,42 +67,42 @@ def test_modules_are_chosen_at_the_start_by_number() -> None:
         "coll_adapt_reduce_algorithm": 3,
         "coll_adapt_reduce_segment_size": 8192,
     }
-    forced = MPI.forced_environment(RELEASE, ADAPT)
+    forced = MPI.at(RELEASE).forced_environment(ADAPT)
     assert forced["OMPI_MCA_coll_han_allreduce_up_module"] == "1"
     assert forced["OMPI_MCA_coll_adapt_bcast_algorithm"] == "6"
 
 
 def test_setups_that_run_alike_are_one() -> None:
     """A segment that holds the message, or coll/adapt's own that holds a segment, cuts nothing."""
-    values = dict(MPI.effective(RELEASE, ADAPT, 8, 65536).parameters)
+    values = dict(MPI.at(RELEASE).effective(ADAPT, 8, 65536).parameters)
     assert (values["segsize"], values["irs"]) == (0, 8192)
-    assert MPI.effective(RELEASE, ADAPT, 8, 65540) == ADAPT
-    assert dict(MPI.effective(RELEASE, ADAPT, 8, 4096).parameters)["irs"] == 0
+    assert MPI.at(RELEASE).effective(ADAPT, 8, 65540) == ADAPT
+    assert dict(MPI.at(RELEASE).effective(ADAPT, 8, 4096).parameters)["irs"] == 0
 
 
 def test_they_need_several_processes_on_several_nodes() -> None:
     """Elsewhere coll/han hands calls on, and a campaign does not measure it under that name."""
-    assert MPI.feasible(RELEASE, PLAIN, 4, 0)
-    assert MPI.running_from(RELEASE, PLAIN, 4) == 0
-    assert "needs 4 processes or more" in MPI.why_not(RELEASE, PLAIN, 3, 8)
-    assert MPI.running_from(RELEASE, PLAIN, 3) is None
-    assert "lies on one node" in MPI.why_not_on(RELEASE, PLAIN, Shape(1, 8))
-    assert "hands calls on" in MPI.why_not_on(RELEASE, PLAIN, Shape(8, 1))
-    assert MPI.why_not_on(RELEASE, PLAIN, Shape(2, 2)) == ""
+    assert MPI.at(RELEASE).feasible(PLAIN, 4, 0)
+    assert MPI.at(RELEASE).running_from(PLAIN, 4) == 0
+    assert "needs 4 processes or more" in MPI.at(RELEASE).why_not(PLAIN, 3, 8)
+    assert MPI.at(RELEASE).running_from(PLAIN, 3) is None
+    assert "lies on one node" in MPI.at(RELEASE).why_not_on(PLAIN, Shape(1, 8))
+    assert "hands calls on" in MPI.at(RELEASE).why_not_on(PLAIN, Shape(8, 1))
+    assert MPI.at(RELEASE).why_not_on(PLAIN, Shape(2, 2)) == ""
     chain = Configuration.parse("openmpi.bcast.chain")
-    assert MPI.why_not_on(RELEASE, chain, Shape(1, 8)) == ""
+    assert MPI.at(RELEASE).why_not_on(chain, Shape(1, 8)) == ""
 
 
 @pytest.mark.parametrize(("release", "count"), [("4.1.8", 0), ("5.0.11", 8), ("6.0.0", 8)])
 def test_they_are_offered_where_han_is_on(release: str, count: int) -> None:
     """All modules with the segment sizes asked for, beside coll/tuned's; none of 4.1."""
     for collective in MPI.catalogue_of(release).collectives:
-        setups = MPI.further(release, collective, (0, 4096))
+        setups = MPI.at(release).job_wide_configurations(collective, (0, 4096))
         assert len(setups) == (count if collective in han_setups.COLLECTIVES else 0)
-        assert [MPI.canonical(release, c) for c in setups] == list(setups)
+        assert [MPI.at(release).canonical(c) for c in setups] == list(setups)
         for setup in setups:
-            assert MPI.expected_symbols(release, setup) == {f"mca_coll_han_{collective}_intra"}
-            assert MPI.safe(release, setup, builtin_operations_only=False)
+            assert MPI.at(release).expected_symbols(setup) == {f"mca_coll_han_{collective}_intra"}
+            assert MPI.at(release).safe(setup, builtin_operations_only=False)
 
 
 def _table(*steps: tuple[int, Configuration]) -> DecisionTable:

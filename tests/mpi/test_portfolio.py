@@ -14,7 +14,7 @@ parse = Configuration.parse
 
 def ids(release: str, collective: Collective, **grids: tuple[int, ...]) -> list[str]:
     """Return the ids of a portfolio, without the part that all share."""
-    found = OPENMPI.portfolio(release, collective, **grids)
+    found = OPENMPI.at(release).portfolio(collective, **grids)
     return [c.id.removeprefix(f"openmpi.{collective}.") for c in found.configurations]
 
 
@@ -72,7 +72,7 @@ def test_known_wrong_and_empty_configurations_are_not_offered() -> None:
 )
 def test_there_is_one_spelling(given: str, wanted: str) -> None:
     """Aliases, missing and ignored parameters all end in the same configuration."""
-    assert OPENMPI.canonical("4.1.8", parse(f"openmpi.{given}")).id == f"openmpi.{wanted}"
+    assert OPENMPI.at("4.1.8").canonical(parse(f"openmpi.{given}")).id == f"openmpi.{wanted}"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_there_is_one_spelling(given: str, wanted: str) -> None:
 def test_the_unknown_is_refused_with_what_is_known(given: str, message: str) -> None:
     """An unknown algorithm, parameter or value is an error that helps."""
     with pytest.raises(LibraryError, match=message):
-        OPENMPI.canonical("4.1.8", parse(given))
+        OPENMPI.at("4.1.8").canonical(parse(given))
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_the_unknown_is_refused_with_what_is_known(given: str, message: str) -> 
 def test_unsupported_releases_are_refused_with_the_reason(release: str, message: str) -> None:
     """A release whose rules file is not known to work is an error."""
     with pytest.raises(LibraryError, match=message):
-        OPENMPI.portfolio(release, Collective.BCAST)
+        OPENMPI.at(release).portfolio(Collective.BCAST)
 
 
 def test_a_suffix_of_the_release_does_not_matter() -> None:
     """Vendors' names of releases, such as 4.1.5a1, belong to their series."""
-    assert OPENMPI.portfolio("4.1.5a1", Collective.SCAN).configurations == (
+    assert OPENMPI.at("4.1.5a1").portfolio(Collective.SCAN).configurations == (
         parse("openmpi.scan.default"),
         parse("openmpi.scan.linear"),
         parse("openmpi.scan.recursive_doubling"),
@@ -173,15 +173,16 @@ def test_limits_are_told_before_measuring(
 ) -> None:
     """Outside an algorithm's limits the reason names the limit and what would run instead."""
     configuration = parse(f"openmpi.{given}")
-    assert OPENMPI.why_not("5.0.11", configuration, nprocs, msize_bytes) == reason
-    assert OPENMPI.feasible("5.0.11", configuration, nprocs, msize_bytes) == (not reason)
+    assert OPENMPI.at("5.0.11").why_not(configuration, nprocs, msize_bytes) == reason
+    assert OPENMPI.at("5.0.11").feasible(configuration, nprocs, msize_bytes) == (not reason)
 
 
 def test_limits_count_elements() -> None:
     """A limit on the count of elements grows with their size."""
     configuration = parse("openmpi.bcast.scatter_allgather_ring")
     feasible = [
-        OPENMPI.feasible("4.1.8", configuration, 4, msize, element_bytes=8) for msize in (4, 31, 32)
+        OPENMPI.at("4.1.8").feasible(configuration, 4, msize, element_bytes=8)
+        for msize in (4, 31, 32)
     ]
     assert feasible == [False, False, True]
 
@@ -201,7 +202,7 @@ def test_what_runs_in_the_same_way_has_one_name(
     given: str, nprocs: int, msize_bytes: int, wanted: str
 ) -> None:
     """Segments that hold the message and chains without processes make no difference."""
-    effective = OPENMPI.effective("5.0.11", parse(f"openmpi.{given}"), nprocs, msize_bytes)
+    effective = OPENMPI.at("5.0.11").effective(parse(f"openmpi.{given}"), nprocs, msize_bytes)
     assert effective.id == f"openmpi.{wanted}"
 
 
@@ -210,8 +211,8 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
     unsafe = {
         (c.collective.value, c.algorithm)
         for collective in Collective
-        for c in OPENMPI.portfolio("5.0.11", collective, (1024,), (2,)).configurations
-        if not OPENMPI.safe("5.0.11", c, builtin_operations_only=False)
+        for c in OPENMPI.at("5.0.11").portfolio(collective, (1024,), (2,)).configurations
+        if not OPENMPI.at("5.0.11").safe(c, builtin_operations_only=False)
     }
     assert unsafe == {
         ("allreduce", "ring"),
@@ -224,28 +225,28 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         ("reduce_scatter", "ring"),
     }
     ring = parse("openmpi.allreduce.ring")
-    assert OPENMPI.safe("5.0.11", ring, builtin_operations_only=True)
+    assert OPENMPI.at("5.0.11").safe(ring, builtin_operations_only=True)
 
 
 def test_what_would_end_or_corrupt_programs_is_never_safe() -> None:
     """Two-process algorithms elsewhere and sparbit stay unsafe whatever the switch says."""
     two = parse("openmpi.barrier.two_proc")
-    safe = [OPENMPI.safe("5.0.11", two, builtin_operations_only=True, nprocs=n) for n in (2, 3)]
+    safe = [OPENMPI.at("5.0.11").safe(two, builtin_operations_only=True, nprocs=n) for n in (2, 3)]
     assert safe == [True, False]
     sparbit = parse("openmpi.allgather.sparbit")
-    assert not OPENMPI.safe("5.0.11", sparbit, builtin_operations_only=True)
+    assert not OPENMPI.at("5.0.11").safe(sparbit, builtin_operations_only=True)
 
 
 def test_a_radix_is_two_or_more_and_no_more_than_the_processes() -> None:
     """Open MPI 6 hangs with a radix of 0 or 1, so none is offered, written or made effective."""
-    offered = OPENMPI.portfolio("6.0.0", Collective.ALLGATHER, fanouts=(1, 2, 4)).configurations
+    offered = OPENMPI.at("6.0.0").portfolio(Collective.ALLGATHER, fanouts=(1, 2, 4)).configurations
     assert [c.id for c in offered if c.algorithm.startswith("bruck")] == [
         "openmpi.allgather.bruck-k-fanout:fanout=2",
         "openmpi.allgather.bruck-k-fanout:fanout=4",
     ]
     with pytest.raises(LibraryError, match="fanout must be from 2 to 32"):
-        OPENMPI.canonical("6.0.0", parse("openmpi.reduce.knomial:fanout=1"))
+        OPENMPI.at("6.0.0").canonical(parse("openmpi.reduce.knomial:fanout=1"))
     for nprocs, radix in ((2, 2), (3, 3), (16, 8)):
         given = parse("openmpi.allgather.bruck:fanout=8")
-        effective = OPENMPI.effective("6.0.0", given, nprocs, 64)
+        effective = OPENMPI.at("6.0.0").effective(given, nprocs, 64)
         assert effective == parse(f"openmpi.allgather.bruck-k-fanout:fanout={radix}")

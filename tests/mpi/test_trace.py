@@ -98,8 +98,8 @@ def test_every_symbol_of_the_catalogue_is_traced() -> None:
     symbols = {
         symbol
         for collective in Collective
-        for c in openmpi.portfolio("5.0.11", collective).configurations
-        for symbol in openmpi.expected_symbols("5.0.11", c)
+        for c in openmpi.at("5.0.11").portfolio(collective).configurations
+        for symbol in openmpi.at("5.0.11").expected_symbols(c)
     }
     assert len(symbols) > 50
     assert trace.traced_symbols(sorted(symbols)) == sorted(symbols)
@@ -108,8 +108,8 @@ def test_every_symbol_of_the_catalogue_is_traced() -> None:
 def test_the_default_can_run_anything() -> None:
     """The library's own decision has no expected function, a configuration exactly one."""
     openmpi = library("openmpi")
-    default = openmpi.expected_symbols("4.1.8", Configuration.parse("openmpi.bcast.default"))
-    binomial = openmpi.expected_symbols("4.1.8", Configuration.parse("openmpi.bcast.binomial"))
+    default = openmpi.at("4.1.8").expected_symbols(Configuration.parse("openmpi.bcast.default"))
+    binomial = openmpi.at("4.1.8").expected_symbols(Configuration.parse("openmpi.bcast.binomial"))
     assert (default, binomial) == (frozenset(), frozenset({BINOMIAL}))
 
 

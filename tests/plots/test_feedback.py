@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colltune.errors import DataError
-from colltune.mpi.interposed.adaptation import Adaptation, Iteration, Kind, Verdict
+from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
 from colltune.plots import feedback
 
 ADAPTATION = Adaptation(

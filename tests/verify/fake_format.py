@@ -43,7 +43,7 @@ class FakeFile:
         forced: dict[str, str] = {}
         for rule in self.rules:
             if rule.configuration is not None:
-                forced |= OPENMPI.forced_environment(self.release, rule.configuration)
+                forced |= OPENMPI.at(self.release).forced_environment(rule.configuration)
         return forced
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:

@@ -50,7 +50,7 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled ``libcolltune``, to be preloaded in all processes of a job."""
-    return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.interposed"), mpi, cache)
+    return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.libcolltune"), mpi, cache)
 
 
 def simulated_benchmark(
@@ -60,7 +60,7 @@ def simulated_benchmark(
     texts = _sources("colltune.bench.simulated") | _collectives()
     stand_ins = texts.pop("stand_ins.c")
     if own:
-        texts |= _sources("colltune.mpi.interposed")
+        texts |= _sources("colltune.mpi.libcolltune")
         for missing in ("cvar.c", "launcher.c", "roll.c", "steer.c"):
             del texts[missing]
         texts["stand_ins.c"] = stand_ins
@@ -78,7 +78,7 @@ def _collectives() -> dict[str, bytes]:
 
 
 def _control_variables() -> dict[str, bytes]:
-    folder = resources.files("colltune.mpi.interposed") / "native"
+    folder = resources.files("colltune.mpi.libcolltune") / "native"
     return {name: (folder / name).read_bytes() for name in ("cvar.c", "cvar.h")}
 
 

@@ -15,7 +15,7 @@ from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
 from colltune.mpi import MpiLibrary
-from colltune.mpi.interposed.beside import beside
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.provenance import usable_cores
 from colltune.selector.confirming import Contest
 
@@ -306,21 +306,22 @@ class Campaign:
     def offered(self, library: MpiLibrary, release: str, collective: Collective) -> Portfolio:
         """Return what `library` offers with the campaign's parameter values, globs not applied.
 
-        That is its portfolio, and what it has further for one of the campaign's shapes. `release`
-        is that of the installed library.
+        That is its portfolio, and what a job as a whole can choose on one of the campaign's shapes.
+        `release` is that of the installed library.
         """
         chosen = {"segsizes_bytes": self.segsizes_bytes, "fanouts": self.fanouts}
         values = {name: value for name, value in chosen.items() if value is not None}
-        whole = beside(library) if self.interposed else library
-        found = whole.portfolio(release, collective, **values)
+        whole = with_libcolltune(library) if self.interposed else library
+        found = whole.at(release).portfolio(collective, **values)
         values.pop("fanouts", None)
-        further = tuple(
+        bound = library.at(release)
+        job_wide = tuple(
             configuration
-            for configuration in library.further(release, collective, **values)
-            if any(not library.why_not_on(release, configuration, s) for s in self._every_shape)
+            for configuration in bound.job_wide_configurations(collective, **values)
+            if any(not bound.why_not_on(configuration, s) for s in self._every_shape)
         )
         return Portfolio(
-            found.library, found.release, collective, (*found.configurations, *further)
+            found.library, found.release, collective, (*found.configurations, *job_wide)
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +15,10 @@ from colltune.cli.options import Json, Mpi, Quiet
 from colltune.errors import LibraryError
 
 if TYPE_CHECKING:
+    from colltune.mpi import MpiLibrary, Release
     from colltune.mpi.catalogue import Catalogue
     from colltune.mpi.installed import Check
-    from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts, Reference
+    from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts
 
 
 def catalog(
@@ -64,44 +65,47 @@ def catalog(
 
 
 def _show(library: str | None, collective: str | None, as_json: bool) -> None:
-    from colltune.mpi.reference import REFERENCES, collective_named
+    from colltune.mpi import LIBRARIES
+    from colltune.mpi.reference import collective_named, facts, release_of
 
     if library is None:
-        references = tuple(REFERENCES.values())
+        libraries = tuple(LIBRARIES.values())
         if as_json:
-            show_json(_libraries_json(references))
+            show_json(_libraries_json(libraries))
         else:
-            show(_libraries(references))
+            show(_libraries(libraries))
         return
-    reference, asked = _named(library)
-    release, found = reference.at(asked)
-    shown = asked or found.series
-    wanted = [collective_named(collective)] if collective is not None else list(found.collectives)
-    facts = [reference.facts(release, each) for each in wanted]
+    mpi, asked = _named(library)
+    release = release_of(mpi, asked)
+    shown = asked or release.catalogue.series
+    every = release.catalogue.collectives
+    wanted = [collective_named(collective)] if collective is not None else list(every)
+    found = [facts(release, each) for each in wanted]
     if as_json:
-        show_json(_release_json(reference, release, found, facts))
+        show_json(_release_json(release, found))
     elif collective is not None:
-        show(_collective(reference, shown, found, facts[0]))
+        show(_collective(release, shown, found[0]))
     else:
-        show(_release(reference, shown, found, facts, reference.formats(release)))
+        show(_release(release, shown, found))
 
 
-def _named(library: str) -> tuple[Reference, str | None]:
+def _named(library: str) -> tuple[MpiLibrary, str | None]:
     """Return the library and release of ``openmpi@5.0.8``."""
+    from colltune.mpi import LIBRARIES
     from colltune.mpi.derivatives import check_no_derivative
-    from colltune.mpi.reference import REFERENCES, similar
+    from colltune.mpi.reference import similar
 
     name, at, release = library.partition("@")
-    if name not in REFERENCES:
+    if name not in LIBRARIES:
         check_no_derivative(name)
         raise LibraryError(
-            f"no catalogue of the MPI library {name!r}{similar(name, REFERENCES)};"
-            f" known: {', '.join(REFERENCES)}"
+            f"no catalogue of the MPI library {name!r}{similar(name, LIBRARIES)};"
+            f" known: {', '.join(LIBRARIES)}"
         )
-    reference = REFERENCES[name]
+    mpi = LIBRARIES[name]
     if at and not release:
-        raise LibraryError(f"{library} names no release; one is {name}@{reference.series[-1]}")
-    return reference, release or None
+        raise LibraryError(f"{library} names no release; one is {name}@{mpi.series[-1]}")
+    return mpi, release or None
 
 
 def _checked(library: str | None, collective: str | None, mpi: str | None) -> Check:
@@ -109,8 +113,8 @@ def _checked(library: str | None, collective: str | None, mpi: str | None) -> Ch
 
     if collective is not None:
         raise typer.BadParameter("--check compares all collectives; leave COLLECTIVE out")
-    reference, release = _named(library) if library else (None, None)
-    return installed.check(mpi, None if reference is None else reference.library, release)
+    known, release = _named(library) if library else (None, None)
+    return installed.check(mpi, None if known is None else known.name, release)
 
 
 def _show_check(found: Check, as_json: bool) -> int:
@@ -128,13 +132,12 @@ _TIED = "\N{NO-BREAK SPACE}"
 _ONE_RULE = "one only, for all message sizes"
 
 
-def _libraries(references: Sequence[Reference]) -> str:
+def _libraries(known: Sequence[MpiLibrary]) -> str:
     """Return all libraries and their series."""
     lines = [
-        _labelled(each.library, f"{each.title}: {', '.join(each.series)}", _LABEL)
-        for each in references
+        _labelled(each.name, f"{each.title}: {', '.join(each.series)}", _LABEL) for each in known
     ]
-    example = f"{references[0].library}@{references[0].series[-1]}"
+    example = f"{known[0].name}@{known[0].series[-1]}"
     return "\n".join(
         [
             *lines,
@@ -144,53 +147,52 @@ def _libraries(references: Sequence[Reference]) -> str:
     )
 
 
-def _libraries_json(references: Sequence[Reference]) -> list[dict[str, Any]]:
+def _libraries_json(known: Sequence[MpiLibrary]) -> list[dict[str, Any]]:
     """Return all libraries and their series, for machines."""
+    from colltune.mpi.reference import release_of
+
     return [
         {
-            "library": reference.library,
-            "title": reference.title,
+            "library": mpi.name,
+            "title": mpi.title,
             "series": [
                 {"series": found.series, "first_release": found.first_release}
-                for found in (reference.at(series)[1] for series in reference.series)
+                for found in (release_of(mpi, series).catalogue for series in mpi.series)
             ],
         }
-        for reference in references
+        for mpi in known
     ]
 
 
-def _release(
-    reference: Reference,
-    shown: str,
-    found: Catalogue,
-    facts: Sequence[CollectiveFacts],
-    formats: Mapping[str, str],
-) -> str:
+def _release(found: Release, shown: str, facts: Sequence[CollectiveFacts]) -> str:
     """Return all collectives of a release, each with the numbers and names of its algorithms."""
+    from colltune.mpi.reference import formats_of
+
     labels = [
         str(each.collective) if each.id is None else f"{each.collective} (id {each.id})"
         for each in facts
     ]
     width = max(map(len, labels))
-    lines = [f"{_heading(reference, shown, found)}\n"]
+    lines = [f"{_heading(found, shown)}\n"]
     for label, each in zip(labels, facts, strict=True):
         lines.append(_labelled(label, _names(each), width))
-    ends = [_components(found)] if found.priorities else []
+    ends = [_components(found.catalogue)] if found.catalogue.priorities else []
+    formats = formats_of(found)
     for label, name in zip(("files", *[""] * len(formats)), formats, strict=False):
-        ends.append(_labelled(label, f"{name}: {formats[name]}", _LABEL))
+        ends.append(_labelled(label, f"{name}: {formats[name].title}", _LABEL))
     if ends:
         lines += ["", *ends]
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
         lines.append("\n! is never used: it gives wrong results, or leaves the choice to others")
-    example = f"colltune rules catalog {reference.library}@{shown} {facts[0].collective}"
+    example = f"colltune rules catalog {found.mpi.name}@{shown} {facts[0].collective}"
     return "\n".join([*lines, f"\n{example} explains a collective."])
 
 
-def _collective(reference: Reference, shown: str, found: Catalogue, facts: CollectiveFacts) -> str:
+def _collective(found: Release, shown: str, facts: CollectiveFacts) -> str:
     """Return everything about one collective."""
     pairs = _properties(facts)
     width = max(len(label) for label, _ in pairs)
-    lines = [f"{_heading(reference, shown, found)}: {facts.collective.mpi_name}\n"]
+    lines = [f"{_heading(found, shown)}: {facts.collective.mpi_name}\n"]
     lines += [_labelled(label, text, width) for label, text in pairs]
     return "\n".join([*lines, *_tables(facts)])
 
@@ -218,35 +220,33 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
     return pairs
 
 
-def _release_json(
-    reference: Reference,
-    release: str,
-    found: Catalogue,
-    facts: Sequence[CollectiveFacts],
-) -> dict[str, Any]:
+def _release_json(release: Release, facts: Sequence[CollectiveFacts]) -> dict[str, Any]:
     """Return collectives of a release for machines."""
+    from colltune.mpi.reference import formats_of
+
+    found = release.catalogue
     return {
-        "library": reference.library,
-        "title": reference.title,
-        "release": release,
+        "library": release.mpi.name,
+        "title": release.mpi.title,
+        "release": release.name,
         "series": found.series,
         "first_release": found.first_release,
         "priorities": dict(found.priorities),
-        "formats": reference.formats(release),
+        "formats": {name: known.title for name, known in formats_of(release).items()},
         "collectives": [asdict(each) for each in facts],
     }
 
 
 def _check(found: Check) -> str:
     """Return what differs between the catalogue and an installation."""
-    launcher = found.launcher
-    from colltune.mpi.reference import REFERENCES
+    from colltune.mpi import LIBRARIES
 
-    reference = REFERENCES[launcher.library]
-    here = f"{reference.title} {launcher.release} ({launcher.mpirun}, asked through"
+    launcher = found.launcher
+    title = LIBRARIES[launcher.library].title
+    here = f"{title} {launcher.release} ({launcher.mpirun}, asked through"
     heading = f"{here} {found.told.asked})"
     if not found.differences:
-        return f"{heading} agrees with the catalogue of {reference.title} {found.release}"
+        return f"{heading} agrees with the catalogue of {title} {found.release}"
     rows = [
         (each.where, _difference(each.kind), each.catalogue or "-", each.here or "-")
         for each in found.differences
@@ -254,7 +254,7 @@ def _check(found: Check) -> str:
     table = columns(("where", "what", "catalogue", "here"), rows)
     counted = f"{len(rows)} difference{'s' if len(rows) > 1 else ''}"
     return (
-        f"{heading} differs from the catalogue of {reference.title} {found.release}:\n\n{table}"
+        f"{heading} differs from the catalogue of {title} {found.release}:\n\n{table}"
         f"\n\n{counted}; the installation is right: please report what nobody set here"
     )
 
@@ -275,8 +275,9 @@ def _check_json(found: Check) -> dict[str, Any]:
     }
 
 
-def _heading(reference: Reference, shown: str, found: Catalogue) -> str:
-    return f"{reference.title} {shown} (series {found.series}, known from {found.first_release} on)"
+def _heading(release: Release, shown: str) -> str:
+    found, title = release.catalogue, release.mpi.title
+    return f"{title} {shown} (series {found.series}, known from {found.first_release} on)"
 
 
 def _components(found: Catalogue) -> str:

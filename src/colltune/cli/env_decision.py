@@ -42,13 +42,13 @@ def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, 
     if not variables:
         return {}, f"for {shape} nothing is predicted to be faster"
     from colltune.mpi import library as mpi_library
-    from colltune.mpi.interposed.beside import beside
+    from colltune.mpi.libcolltune.library import with_libcolltune
 
     mpi = mpi_library(part.library)
-    whole = beside(mpi) if request.interposed else mpi
-    honoured = whole.honour_user(variables, _users(environment))
-    if honoured.reason:
-        return {}, honoured.reason
+    whole = with_libcolltune(mpi) if request.interposed else mpi
+    overrides = whole.user_overrides(variables, _users(environment))
+    if overrides.reason:
+        return {}, overrides.reason
     write(part, folder)
     section = folder / part_name(part.library, part.release) / str(shape)
     variables = _behind(variables, environment)
@@ -57,7 +57,7 @@ def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, 
 
 def _behind(variables: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with what is preloaded behind what the user preloads."""
-    from colltune.mpi.interposed.beside import PRELOAD
+    from colltune.mpi.libcolltune.library import PRELOAD
 
     user = environment.get(PRELOAD)
     if not user or PRELOAD not in variables:
@@ -140,7 +140,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
         libcolltune = str(library_for(wanted.library, wanted.release, request.mpi or None))
     mpi, release = target.mpi, target.release
     section = section_of(rendered, str(wanted.folder / part_name(mpi.name, release)), libcolltune)
-    return JobDecisions(bundle.id, mpi.name, release, mpi.user_patterns(), (section,))
+    return JobDecisions(bundle.id, mpi.name, release, mpi.user_patterns, (section,))
 
 
 def _by_registry(wanted: _Wanted, root: str) -> JobDecisions:

@@ -235,12 +235,12 @@ def _space(
     release: str, segsizes: str, ups: str, lows: str | None, trees: str, inner: str
 ) -> Space:
     from colltune.han.space import Space
-    from colltune.mpi.openmpi.han_setups import low_modules
+    from colltune.mpi.openmpi.library import OPENMPI
 
     return Space(
         tuple(parse_size(word) for word in _words(segsizes)),
         _words(ups),
-        tuple(low_modules(release)) if lows is None else _words(lows),
+        tuple(OPENMPI.han_setups(release).low_modules()) if lows is None else _words(lows),
         _words(trees),
         tuple(parse_size(word) for word in _words(inner)),
     )

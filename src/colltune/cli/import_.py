@@ -145,7 +145,7 @@ class KnownAlgorithms:
                 f"algorithm {word} of {collective}: no catalogue of {library} {self.release} tells"
                 " the name of a number; --set library and library_version to what was measured"
             )
-        named = LIBRARIES[library].numbered(self.release, collective, int(word))
+        named = LIBRARIES[library].at(self.release).space.numbered(collective, int(word))
         return self.canonical(Configuration(library, collective, named.algorithm))
 
     def canonical(self, configuration: Configuration) -> Configuration:
@@ -154,7 +154,7 @@ class KnownAlgorithms:
 
         if not self._covers(configuration.library, configuration.collective):
             return configuration
-        return LIBRARIES[configuration.library].canonical(self.release, configuration)
+        return LIBRARIES[configuration.library].at(self.release).canonical(configuration)
 
     def why_not(self, configuration: Configuration, instance: Instance) -> str:
         """Return why the library would have run something else; empty if it would not."""
@@ -165,9 +165,8 @@ class KnownAlgorithms:
         ):
             return ""
         nprocs, msize_bytes = instance.shape.nprocs, instance.msize_bytes
-        return LIBRARIES[configuration.library].why_not(
-            self.release, configuration, nprocs, msize_bytes
-        )
+        release = LIBRARIES[configuration.library].at(self.release)
+        return release.why_not(configuration, nprocs, msize_bytes)
 
     def _covers(self, library: str, collective: Collective) -> bool:
         """Whether there is a catalogue of that collective in that release."""
@@ -176,7 +175,7 @@ class KnownAlgorithms:
         if library not in LIBRARIES:
             return False
         try:
-            LIBRARIES[library].portfolio(self.release, collective)
-        except (LibraryError, KeyError):
+            LIBRARIES[library].at(self.release).portfolio(collective)
+        except LibraryError:
             return False
         return True

@@ -12,6 +12,7 @@ from colltune.errors import DataError
 from colltune.han.choosing import pick
 from colltune.han.tasks_file import TaskTimes
 from colltune.mpi.openmpi import han_setups
+from colltune.mpi.openmpi.library import OPENMPI
 
 Exhaustive = Mapping[Instance, Mapping[Configuration, float]]
 
@@ -51,7 +52,7 @@ def exhaustive_of(
         if not han_setups.is_setup(one.configuration) or one.status is not RunStatus.OK:
             continue
         if one.summary is not None:
-            spelled = han_setups.effective(release, one.configuration, one.instance.msize_bytes)
+            spelled = OPENMPI.han_setups(release).cut(one.configuration, one.instance.msize_bytes)
             times[one.instance][spelled].append(one.summary.time_s)
     return {
         instance: {setup: statistics.median(found) for setup, found in by_setup.items()}
@@ -92,7 +93,7 @@ def _compared(
     release, measured = tasks.context.library_version, exhaustive[instance]
 
     def runs(setup: Configuration) -> Configuration:
-        return han_setups.effective(release, setup, instance.msize_bytes)
+        return OPENMPI.han_setups(release).cut(setup, instance.msize_bytes)
 
     known = [setup for setup in setups if runs(setup) in measured]
     try:

@@ -26,7 +26,7 @@ from colltune.files.reading import json_of
 from colltune.han.tasks_file import Manner, Measured, Wanted
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
-from colltune.mpi.openmpi import han_setups
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
 
 _CUT_SHORT = "none"
@@ -177,7 +177,7 @@ class TaskBench(InstalledMpi):
             raise ProgramError(
                 f"{installation.mpirun} is of {title}; HAN is a part of Open MPI: name its mpirun"
             )
-        han_setups.low_modules(installation.release)
+        OPENMPI.han_setups(installation.release).low_modules()
         super().__init__(installation, launcher)
         self.release = installation.release
         self._cache = cache
@@ -217,8 +217,8 @@ class TaskBench(InstalledMpi):
         return Ended(output, wall_s, outcome.explain(), outcome.timed_out)
 
     def _insist_on_free_hand(self) -> None:
-        library = LIBRARIES[LIBRARY]
-        honoured = library.honour_user({"OMPI_MCA_coll_han_priority": ""}, os.environ)
+        wanted = {"OMPI_MCA_coll_han_priority": ""}
+        honoured = OPENMPI.user_overrides(wanted, os.environ)
         if honoured.reason:
             raise CampaignError(
                 f"the environment decides what Open MPI runs, so that no module can be measured"
@@ -228,7 +228,7 @@ class TaskBench(InstalledMpi):
 
 def settings_of(release: str, setup: Configuration) -> dict[str, int | str]:
     """Return the control variables of a setup's modules: coll/han itself has no part in tasks."""
-    found = han_setups.variables(release, setup)
+    found = OPENMPI.han_setups(release).variables(setup)
     return {name: value for name, value in found.items() if name.startswith("coll_adapt_")}
 
 

@@ -14,6 +14,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import CampaignError
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
+from colltune.mpi.openmpi.library import OPENMPI
 
 SEGSIZES_BYTES = (4096, 16384, 65536, 262144)
 TREES_OFFERED = ("binomial", "binary", "pipeline", "linear")
@@ -71,12 +72,13 @@ class Space:
 
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
         """Yield the setups of a collective, each in its one spelling."""
+        known = OPENMPI.han_setups(release)
         for segsize in sorted(set(self.segsizes_bytes)):
             for up in self.ups:
                 for low in self.lows:
                     for values in self._inner(up, collective):
                         given = {"segsize": segsize, "up": up, "low": low, **values}
-                        yield han_setups.canonical(release, han_setups.setup(collective, given))
+                        yield known.canonical(han_setups.setup(collective, given))
 
     def _inner(self, up: str, collective: Collective) -> Iterator[dict[str, int | str]]:
         if up != ADAPT:
@@ -101,7 +103,7 @@ def pipeline(release: str, setup: Configuration, msize_bytes: int) -> tuple[Conf
     Setups whose tasks are the same for the message give the same answer: it is the setup with the
     segment that really runs, which is the whole message where that is smaller.
     """
-    cut = han_setups.effective(release, setup, msize_bytes)
+    cut = OPENMPI.han_setups(release).cut(setup, msize_bytes)
     segment = cut.numbers["segsize"] or msize_bytes
     values = dict(cut.parameters) | {"segsize": segment}
     return han_setups.setup(cut.collective, values), segments_of(msize_bytes, segment)

@@ -1,34 +1,60 @@
 """MPI libraries: their algorithms, configuration files and what they make of them.
 
-To add a library: a module (or package) with a class that fulfils `MpiLibrary`, which is easiest by
-starting from `catalogued.CataloguedLibrary`; its catalogue as TOML; and a line in `LIBRARIES`. One
-that derives from another one stands behind it. `formats.FORMATS` are those of all libraries.
+To add a library: a module (or package) with a class that starts from `library.MpiLibrary`; its
+catalogue as TOML; and a line in `LIBRARIES`. One that derives from another one stands behind it.
+`formats.FORMATS` are those of all libraries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+
 from colltune.errors import LibraryError
 from colltune.mpi.derivatives import check_no_derivative
-from colltune.mpi.intelmpi import IntelMpi
-from colltune.mpi.mpich import Mpich
-from colltune.mpi.openmpi import OpenMpi
-from colltune.mpi.protocol import Honoured, MpiLibrary, UserPatterns
+from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.user_overrides import UserOverrides, UserPatterns
 
-LIBRARIES: dict[str, MpiLibrary] = {
-    "openmpi": OpenMpi(),
-    "mpich": Mpich(),
-    "intelmpi": IntelMpi(),
-}
+
+class _Libraries(MutableMapping[str, MpiLibrary]):
+    """Libraries by name, or where each lies (``module:object``), imported when it is asked for."""
+
+    def __init__(self, known: dict[str, MpiLibrary | str]) -> None:
+        self._known = known
+
+    def __getitem__(self, name: str) -> MpiLibrary:
+        found = self._known[name]
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            found = getattr(import_module(module), attribute)
+            assert isinstance(found, MpiLibrary)
+            self._known[name] = found
+        return found
+
+    def __setitem__(self, name: str, mpi: MpiLibrary) -> None:
+        self._known[name] = mpi
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+LIBRARIES: MutableMapping[str, MpiLibrary] = _Libraries(
+    {
+        "openmpi": "colltune.mpi.openmpi.library:OPENMPI",
+        "mpich": "colltune.mpi.mpich.library:MPICH",
+        "intelmpi": "colltune.mpi.intelmpi.library:INTEL_MPI",
+    }
+)
 
 
 def library(name: str) -> MpiLibrary:
-    """Return the MPI library called `name`.
-
-    Raises
-    ------
-    LibraryError
-        If colltune has no catalogue of it.
-    """
+    """Return the MPI library called `name`; `LibraryError` if colltune has no catalogue of it."""
     try:
         return LIBRARIES[name]
     except KeyError:
@@ -40,4 +66,4 @@ def library(name: str) -> MpiLibrary:
         ) from None
 
 
-__all__ = ["LIBRARIES", "Honoured", "MpiLibrary", "UserPatterns", "library"]
+__all__ = ["LIBRARIES", "MpiLibrary", "Release", "UserOverrides", "UserPatterns", "library"]

@@ -18,6 +18,7 @@ from typing import Protocol
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
+from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue, sizes
 
 
@@ -333,8 +334,7 @@ class Format(Protocol):
             return ""
         return f"{self.name} cannot name {configuration.id}"
 
-    @staticmethod
-    def catalogue_of(release: str) -> Catalogue:
+    def catalogue_of(self, release: str) -> Catalogue:
         """Return the library's catalogue for `release`.
 
         Raises
@@ -342,7 +342,7 @@ class Format(Protocol):
         LibraryError
             If the release is not supported.
         """
-        ...
+        return LIBRARIES[self.library].catalogue_of(release)
 
     def unreadable_by(self, release: str) -> str:
         """Return why `release` does not read this format; empty if it does, as by default.

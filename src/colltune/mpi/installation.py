@@ -239,7 +239,7 @@ def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
     folders = [str(mpirun.parent), str(mpirun.resolve().parent)]
     path = {"PATH": before(folders, os.environ.get("PATH"))}
     answer = _ask([mpirun, "--version"], path | root_allowance(os.geteuid()))
-    for mpi in reversed(LIBRARIES.values()):
+    for mpi in reversed(tuple(LIBRARIES.values())):
         told = answer if mpi.vendor.teller is None else _told(mpirun, mpi.vendor)
         release = mpi.vendor.launcher_release(told)
         if release is not None:

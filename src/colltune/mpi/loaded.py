@@ -27,7 +27,7 @@ def loaded(environment: Mapping[str, str]) -> Loaded | None:
 
     The Slurm hooks tell the same, in ``server/slurm/task_prolog.sh``.
     """
-    latest_first = tuple(reversed(LIBRARIES.values()))
+    latest_first = tuple(reversed([*LIBRARIES.values()]))
     for mpi in latest_first:
         if release := environment.get(mpi.vendor.easybuild):
             return Loaded(mpi.name, _release(release))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator
 
 from colltune.errors import DataError
-from colltune.mpi.interposed.adaptation import Adaptation, Iteration, Kind, Verdict
+from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
 from colltune.plots.lettering import plain, size_text
 
 _MS = 1e3

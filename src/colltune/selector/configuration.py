@@ -12,11 +12,11 @@ from colltune.errors import LibraryError
 from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
-from colltune.mpi import MpiLibrary, library
+from colltune.mpi import MpiLibrary, Release, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
-from colltune.mpi.interposed import own
-from colltune.mpi.interposed.beside import assignment, beside
+from colltune.mpi.libcolltune.library import assignment, with_libcolltune
+from colltune.mpi.libcolltune.space import LIBCOLLTUNE, is_libcolltune
 from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, single_algorithm_table
@@ -41,7 +41,12 @@ class Target:
     def mpi(self) -> MpiLibrary:
         """The library, together with libcolltune where that reads the format."""
         found = library(self.form.library)
-        return beside(found) if self.form.interposed else found
+        return with_libcolltune(found) if self.form.interposed else found
+
+    @property
+    def bound(self) -> Release:
+        """What the release can do."""
+        return self.mpi.at(self.release)
 
     @classmethod
     def named(cls, name: str, release: str, *, builtin_operations_only: bool = False) -> Target:
@@ -193,7 +198,7 @@ def table_for(
         selector,
         shape,
         collectives,
-        single_rule=target.mpi.one_rule(target.release),
+        single_rule=target.bound.one_rule,
         by_layout=target.form.knows_layout,
         describe=describe,
     )
@@ -201,32 +206,31 @@ def table_for(
 
 def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
     """Return from which message size on a configuration may stand in a file for `target`."""
-    mpi, release = target.mpi, target.release
+    bound = target.bound
 
     def usable_from(configuration: Configuration, nprocs: int) -> int | None:
         try:
-            spelled = mpi.canonical(release, configuration)
-            if target.form.why_not_expressed(release, spelled):
+            spelled = bound.canonical(configuration)
+            if target.form.why_not_expressed(target.release, spelled):
                 return None
         except LibraryError:
             return None
-        if not mpi.safe(
-            release,
+        if not bound.safe(
             spelled,
             builtin_operations_only=target.builtin_operations_only,
             nprocs=nprocs,
         ):
             return None
-        return mpi.running_from(release, spelled, nprocs, LARGEST_ELEMENT_BYTES)
+        return bound.running_from(spelled, nprocs, LARGEST_ELEMENT_BYTES)
 
     return usable_from
 
 
 def _lies_well(configuration: Configuration, instance: Instance) -> bool:
     """Tell whether an algorithm of libcolltune suits how the processes lie on nodes."""
-    if not own.is_own(configuration):
+    if not is_libcolltune(configuration):
         return True
-    return not own.why_not_on(configuration, instance.shape)
+    return not LIBCOLLTUNE.why_not_on(configuration, instance.shape)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def application_table(selector: ModelSelector, calls: Calls, target: Target) -> 
     ):
         return table_for(selector, calls.shape, target, collectives=collectives)
     table = DecisionTable(selector.bundle.context.library, calls.shape, {})
-    single = target.mpi.one_rule(target.release)
+    single = target.mpi.at(target.release).one_rule
     for collective in collectives:
         found = decision_table(
             selector,

@@ -188,7 +188,7 @@ class Service:
             Section(shape) if one.is_empty else section_of(one.rendered, query.folder)
             for shape, one in zip(shapes, found, strict=True)
         ]
-        patterns = target.mpi.user_patterns()
+        patterns = target.mpi.user_patterns
         told = JobDecisions(loaded.bundle.id, target.mpi.name, release, patterns, tuple(sections))
         replaced = {name for one in found for name in one.replaced}
         kept = {name for one in found for name in one.kept}

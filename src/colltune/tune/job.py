@@ -75,7 +75,7 @@ class Job:
     ) -> list[Instance]:
         """Return those of `instances` for which the default certainly runs what was chosen."""
         # with parameters, the same algorithm can still run in another way
-        expected = () if chosen.parameters else self.mpi.expected_symbols(self.release, chosen)
+        expected = () if chosen.parameters else self.mpi.at(self.release).expected_symbols(chosen)
         return [instance for instance in instances if default_seen.get(instance) in expected]
 
     def without_same(self, table: DecisionTable, default_seen: Watched) -> DecisionTable:
@@ -162,8 +162,8 @@ class Job:
         return {
             symbol: configuration.algorithm
             for collective in collectives
-            for configuration in self.mpi.portfolio(self.release, collective).configurations
-            for symbol in self.mpi.expected_symbols(self.release, configuration)
+            for configuration in self.mpi.at(self.release).portfolio(collective).configurations
+            for symbol in self.mpi.at(self.release).expected_symbols(configuration)
         }
 
     def _record(
@@ -185,7 +185,7 @@ class Job:
     ) -> bool | None:
         if interval.configuration.is_default or not instances or not seen:
             return None
-        expected = self.mpi.expected_symbols(self.release, interval.configuration)
+        expected = self.mpi.at(self.release).expected_symbols(interval.configuration)
         return all(seen.get(instance) in expected for instance in instances)
 
 

@@ -274,7 +274,7 @@ class _Tuning:
 
     def _user_settings(self, written: WrittenConfiguration) -> list[str]:
         """Return a note if the user decides himself on what the file would decide."""
-        reason = self.target.mpi.honour_user(written.environment, os.environ).reason
+        reason = self.target.mpi.user_overrides(written.environment, os.environ).reason
         return [f"your own settings win over the file: {reason}"] if reason else []
 
     def _watch_default(self, bundle: Bundle) -> tuple[Path | None, float, Watched]:

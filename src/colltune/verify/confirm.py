@@ -20,7 +20,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
-from colltune.mpi.interposed import own
+from colltune.mpi.libcolltune.space import is_libcolltune
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
 from colltune.selector.confirming import Contest, Judgement, confirmations, contests
@@ -148,7 +148,7 @@ def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
     context = bundle.context
     written = ModelSelector(bundle)
     if context.library in LIBRARIES:
-        with_own = any(map(own.is_own, bundle.configurations()))
+        with_own = any(map(is_libcolltune, bundle.configurations()))
         name = f"{context.library}-table" if with_own else context.library
         written = selector_for(bundle, Target.named(name, context.library_version))
 

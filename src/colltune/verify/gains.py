@@ -18,7 +18,7 @@ from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
-from colltune.mpi.interposed.beside import beside
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.verify.alternating import Gain, Rounds, Turns
 from colltune.verify.probe_calls import Layout
 from colltune.verify.rule_status import Assessment, Evidence, RuleStatus
@@ -69,7 +69,8 @@ class Forced:
         environments: list[dict[str, str]] = []
         for instance, configuration in wanted:
             try:
-                forced = beside(LIBRARIES[library]).forced_environment(release, configuration)
+                bound = with_libcolltune(LIBRARIES[library]).at(release)
+                forced = bound.forced_environment(configuration)
             except LibraryError:
                 continue
             for side in range(_MOST_SIDES):

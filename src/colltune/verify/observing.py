@@ -11,7 +11,7 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.interposed.beside import beside
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.trace import Function
 from colltune.verify.canary import CallSeen, Run
 
@@ -117,20 +117,20 @@ class Observer:
     def symbols(self, configuration: Configuration) -> frozenset[str]:
         """Return the functions that can run `configuration`; none where it is unknown."""
         try:
-            known = beside(LIBRARIES[self.library])
-            return known.expected_symbols(self.release, configuration)
+            known = with_libcolltune(LIBRARIES[self.library]).at(self.release)
+            return known.expected_symbols(configuration)
         except LibraryError:
             return frozenset()
 
     @cached_property
     def _names(self) -> dict[str, str]:
         """Return the algorithm's name for each function."""
-        library = LIBRARIES[self.library]
+        release = LIBRARIES[self.library].at(self.release)
         return {
             symbol: configuration.algorithm
             for collective in Collective
-            for configuration in library.portfolio(self.release, collective).configurations
-            for symbol in library.expected_symbols(self.release, configuration)
+            for configuration in release.portfolio(collective).configurations
+            for symbol in release.expected_symbols(configuration)
         }
 
 

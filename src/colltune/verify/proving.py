@@ -12,7 +12,7 @@ from colltune.errors import ColltuneError, LibraryError
 from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Finding, Format, ParsedFile
 from colltune.mpi.installation import Installation
-from colltune.mpi.interposed.beside import PRELOAD
+from colltune.mpi.libcolltune.library import PRELOAD
 from colltune.verify import gains as gaining
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
@@ -63,7 +63,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
 
 def identified(text: str) -> tuple[str, str]:
     """Return library and release of what MPI_Get_library_version says."""
-    for mpi in reversed(LIBRARIES.values()):
+    for mpi in reversed(tuple(LIBRARIES.values())):
         if release := mpi.vendor.program_release(text):
             return mpi.name, release
     first = text.strip().partition("\n")[0]

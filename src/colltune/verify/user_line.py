@@ -15,7 +15,7 @@ from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
-from colltune.mpi.interposed.beside import FILE_STEM, PRELOAD
+from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD
 
 _MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _SRUN = "srun"

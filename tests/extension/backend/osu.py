@@ -81,9 +81,10 @@ class OsuBackend:
         sized = (msize_bytes > 0) is (collective is not Collective.BARRIER)
         if collective in _NOT_MEASURED or not whole or not sized:
             return False
-        where = (self._mpi.release, configuration, instance.shape.nprocs, msize_bytes)
+        release = self._library.at(self._mpi.release)
+        where = (configuration, instance.shape.nprocs, msize_bytes)
         return configuration.is_default or (
-            self._library.feasible(*where) and self._library.effective(*where) == configuration
+            release.feasible(*where) and release.effective(*where) == configuration
         )
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
@@ -145,8 +146,8 @@ class OsuBackend:
 
     def _start(self, cell: Cell, calls: int, within_s: float) -> process.Outcome:
         instance = cell.instance
-        wanted = self._library.forced_environment(self._mpi.release, cell.configuration)
-        honoured = self._library.honour_user(wanted, os.environ)
+        wanted = self._library.at(self._mpi.release).forced_environment(cell.configuration)
+        honoured = self._library.user_overrides(wanted, os.environ)
         if honoured.reason:
             raise CampaignError(f"nothing can be forced: {honoured.reason}; unset it")
         words = ["-f", "-i", str(calls), "-x", str(_WARM_UP_CALLS)]

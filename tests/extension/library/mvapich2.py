@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.catalogued import CataloguedLibrary
+from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.file_format import (
     Call,
     Fault,
@@ -32,7 +31,8 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
-from colltune.mpi.protocol import UserPatterns
+from colltune.mpi.library import MpiLibrary
+from colltune.mpi.user_overrides import UserPatterns
 from colltune.mpi.vendors import Vendor
 
 NAME = "mvapich2"
@@ -89,32 +89,34 @@ def _release(pattern: str, answer: str) -> str | None:
     return match and match[1]
 
 
-class Mvapich2(CataloguedLibrary):
-    """MVAPICH2 behind `colltune.mpi.protocol.MpiLibrary`."""
-
-    name = NAME
-    title = "MVAPICH2"
-    releases = ("2.3.3", "2.3.7")
-    vendor = _Programs()
-    formats: ClassVar[Mapping[str, str]] = {"mvapich2-conf": f"{__name__}:Mvapich2Conf"}
-    catalogues = Path(__file__).parent
+class _Algorithms(CatalogueSpace):
+    """Its algorithms; the base answers from the catalogue whatever else is asked."""
 
     def chosen_by(self, collective: Collective) -> str:
         """Return the variable, which holds between nodes where there are several."""
         return VARIABLES.get(collective, "")
 
-    def forced_environment(self, release: str, configuration: Configuration) -> dict[str, str]:
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
         """Return the variable with one number for all sizes."""
-        spelled = self.canonical(release, configuration)
+        spelled = self.canonical(configuration)
         if spelled.is_default:
             return {}
-        value = self.offer.algorithm_of(release, spelled).value
-        return {VARIABLES[spelled.collective]: value}
+        return {VARIABLES[spelled.collective]: self.algorithm_of(spelled).value}
 
-    def user_patterns(self) -> UserPatterns:
-        """Return all variables for tuning, and those about files."""
-        deciding = ("MV2_*_TUNING*", USER_FILE, IGNORE_FILE, "MV2_USE_OSU_COLLECTIVES")
-        return UserPatterns(deciding)
+
+class Mvapich2(MpiLibrary):
+    """MVAPICH2; see `colltune.mpi.library.MpiLibrary`."""
+
+    name = NAME
+    title = "MVAPICH2"
+    releases = ("2.3.3", "2.3.7")
+    vendor = _Programs()
+    formats: Mapping[str, str] = {"mvapich2-conf": f"{__name__}:Mvapich2Conf"}
+    catalogues = Path(__file__).parent
+    space = _Algorithms
+    user_patterns = UserPatterns(
+        ("MV2_*_TUNING*", USER_FILE, IGNORE_FILE, "MV2_USE_OSU_COLLECTIVES")
+    )
 
 
 class _Part(NamedTuple):
@@ -203,17 +205,19 @@ class _ParsedConf:
         return tuple(found)
 
     def _named(self, collective: Collective, number: str) -> Configuration | None:
-        entry = self.library.offer.entry_of(self.release, collective)
+        entry = self.library.at(self.release).space.entry_of(collective)
         algorithm = entry.named(str(int(number)))
         if algorithm is None:
             return None
-        return self.library.offer.configuration(collective, algorithm, {})
+        return self.library.at(self.release).space.configuration(collective, algorithm, {})
 
     def meant(self, part: _Part) -> Configuration:
         """Return what runs for a part: the first algorithm where there is none of its number."""
         collective = part.rule.collective
-        first = self.library.offer.entry_of(self.release, collective).algorithms[0]
-        return part.rule.configuration or self.library.offer.configuration(collective, first, {})
+        first = self.library.at(self.release).space.entry_of(collective).algorithms[0]
+        return part.rule.configuration or self.library.at(self.release).space.configuration(
+            collective, first, {}
+        )
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -318,11 +322,6 @@ class Mvapich2Conf(Format):
         """Tell by a variable for tuning, or by the first line of our own."""
         return _OWN_LINE.search(text) is not None
 
-    @staticmethod
-    def catalogue_of(release: str) -> Catalogue:
-        """Return the catalogue that every method asks for, which refuses unknown releases."""
-        return Mvapich2().catalogue_of(release)
-
     def parse(self, text: str, source: str, release: str) -> _ParsedConf:
         """Return what `release` makes of a file."""
         self._mpi.catalogue_of(release)
@@ -383,7 +382,7 @@ class Mvapich2Conf(Format):
                 continue
             parts = []
             for interval in intervals:
-                value = self._mpi.offer.algorithm_of(release, interval.configuration).value
+                value = self._mpi.at(release).space.algorithm_of(interval.configuration).value
                 last = "+" if interval.last_bytes is None else interval.last_bytes
                 parts.append(f"{value}:{interval.first_bytes}-{last}")
             value = ",".join(parts) if len(parts) > 1 else parts[0].partition(":")[0]
@@ -399,7 +398,7 @@ class Mvapich2Conf(Format):
         unsafe = [
             interval.configuration.id
             for interval in intervals
-            if not self._mpi.safe(release, interval.configuration, builtin_operations_only=False)
+            if not self._mpi.at(release).safe(interval.configuration, builtin_operations_only=False)
         ]
         return f"{unsafe[0]} is not safe" if unsafe else ""
 

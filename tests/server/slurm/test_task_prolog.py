@@ -38,7 +38,7 @@ def prepare(folder: Path, *pairs: str, shapes: tuple[Shape, ...] = (Shape(4, 8),
             path = folder / f"{name}-{release}" / str(shape) / "rules"
             variables = {VARIABLE[name]: str(path)} | ({USE: "1"} if name == "openmpi" else {})
             sections.append(Section(shape, {"rules": "0\n"}, variables))
-        patterns = library(name).user_patterns()
+        patterns = library(name).user_patterns
         write(JobDecisions(BUNDLE, name, release, patterns, tuple(sections)), folder)
 
 
@@ -284,7 +284,7 @@ def test_settings_of_every_library_can_be_given(site: Site, name: str) -> None:
     prepare(site.jobs / "17", f"{name}/{release}")
     environment = BATCH | {"COLLTUNE_LIBRARY": f"{name}/{release}"}
     assert VARIABLE[name] in told(site, environment)
-    for pattern in library(name).user_patterns().deciding[:3]:
+    for pattern in library(name).user_patterns.deciding[:3]:
         own = re.sub(r"[*?]+", "X", pattern)
         found = told(site, environment | {own: "mine"})
         assert found.get(VARIABLE[name], "mine") == "mine"

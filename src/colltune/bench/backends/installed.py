@@ -20,9 +20,9 @@ def runs_as_itself(
     """Tell whether a configuration runs there, and as no smaller configuration would."""
     where = (instance.shape.nprocs, instance.msize_bytes)
     return configuration.is_default or (
-        library.feasible(release, configuration, *where)
-        and not library.why_not_on(release, configuration, instance.shape)
-        and library.effective(release, configuration, *where) == configuration
+        library.at(release).feasible(configuration, *where)
+        and not library.at(release).why_not_on(configuration, instance.shape)
+        and library.at(release).effective(configuration, *where) == configuration
     )
 
 

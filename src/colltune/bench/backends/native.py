@@ -27,10 +27,10 @@ from colltune.domain import (
     RunStatus,
 )
 from colltune.errors import CampaignError, OutputError, ProgramError
-from colltune.mpi import LIBRARIES
+from colltune.mpi import LIBRARIES, Release
 from colltune.mpi.installation import Installation
-from colltune.mpi.interposed import own
-from colltune.mpi.interposed.beside import PRELOAD, beside
+from colltune.mpi.libcolltune.library import PRELOAD, with_libcolltune
+from colltune.mpi.libcolltune.space import is_libcolltune
 
 _START_S = 30.0
 _AROUND_S = 1.0
@@ -59,7 +59,7 @@ class NativeBackend(InstalledMpi):
         launcher: Launcher | None = None,
     ) -> None:
         super().__init__(installation, launcher)
-        self._library = beside(LIBRARIES[installation.library])
+        self._library = with_libcolltune(LIBRARIES[installation.library])
         self._free: set[Configuration] = set()
         self._forcing = _Forcing(installation)
         self._cache = cache
@@ -119,7 +119,7 @@ class NativeBackend(InstalledMpi):
         plan = _used(plan)
         configurations = [cell.configuration for cell in plan.cells]
         wanted = self._forcing.environment(configurations)
-        if any(map(own.is_own, configurations)):
+        if any(map(is_libcolltune, configurations)):
             wanted[PRELOAD] = str(self.interposed())
         settings = [self._forcing.settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
@@ -185,26 +185,30 @@ class _Forcing:
     """How an MPI library is told what to run, beside what its user has told it already."""
 
     def __init__(self, installation: Installation) -> None:
-        self._library = beside(LIBRARIES[installation.library])
-        self._release = installation.release
+        self._library = with_libcolltune(LIBRARIES[installation.library])
+        self._installed = installation.release
+
+    @property
+    def _release(self) -> Release:
+        return self._library.at(self._installed)
 
     def settings(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables that choose `configuration` inside a launch."""
-        if self._library.launch_environment(self._release, configuration) is None:
+        if self._release.launch_environment(configuration) is None:
             return {}
-        return self._library.force(self._release, configuration)
+        return self._release.force(configuration)
 
     def needs_own_launch(self, configuration: Configuration) -> bool:
         """Tell whether only a launch's environment can choose `configuration`."""
         if configuration.is_default:
             return False
-        return self._library.launch_environment(self._release, configuration) is None
+        return self._release.launch_environment(configuration) is None
 
     def launch_of(self, configuration: Configuration) -> Hashable:
         """Return what is equal for configurations that one launch can measure."""
         if configuration.is_default:
             return frozenset[tuple[str, str]]()
-        found = self._library.launch_environment(self._release, configuration)
+        found = self._release.launch_environment(configuration)
         return configuration if found is None else frozenset(found.items())
 
     def environment(self, configurations: Iterable[Configuration]) -> dict[str, str]:
@@ -222,18 +226,18 @@ class _Forcing:
         return wanted
 
     def _insist_on_free_hand(self, wanted: Mapping[str, str]) -> None:
-        honoured = self._library.honour_user(wanted, os.environ)
-        if honoured.reason:
+        found = self._library.user_overrides(wanted, os.environ)
+        if found.reason:
             raise CampaignError(
                 f"the environment decides what {self._library.title} runs, so that nothing can be"
-                f" measured under its own name: {honoured.reason}; unset it"
+                f" measured under its own name: {found.reason}; unset it"
             )
 
     def _wanted(self, configuration: Configuration) -> dict[str, str]:
-        found = self._library.launch_environment(self._release, configuration)
+        found = self._release.launch_environment(configuration)
         if found is None:
-            return self._library.forced_environment(self._release, configuration)
-        return self._library.base_environment(self._release) | found
+            return self._release.forced_environment(configuration)
+        return self._release.base_environment() | found
 
 
 def _preloading(library: str | None, program: tuple[Path, ...]) -> tuple[str | Path, ...]:

@@ -161,7 +161,7 @@ class ReproMpiBackend(InstalledMpi):
         """Refuse where the user's variables, which always win, choose the algorithm."""
         values: dict[str, set[str]] = {}
         for configuration in portfolio.configurations:
-            forced = self._library.forced_environment(portfolio.release, configuration)
+            forced = self._library.at(portfolio.release).forced_environment(configuration)
             for name, value in forced.items():
                 values.setdefault(name, set()).add(value)
         for name, wanted in sorted(values.items()):
@@ -284,7 +284,7 @@ class ReproMpiBackend(InstalledMpi):
             mode, request.elements, request.slot_s, jobs_path, output_path
         )
         configuration = request.jobs[0].cell.configuration
-        wanted = self._library.forced_environment(self.mpi.release, configuration)
+        wanted = self._library.at(self.mpi.release).forced_environment(configuration)
         wanted |= reprompi_run.environment(mode)
         command, environment = self.command(request.shape, [self._path, *options], wanted)
         settings = [f"{name}={environment[name]}" for name in sorted(wanted)]

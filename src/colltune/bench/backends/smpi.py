@@ -28,7 +28,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import ProgramError
-from colltune.mpi.interposed import own
+from colltune.mpi.libcolltune.space import LIBCOLLTUNE, is_libcolltune
 
 _LAUNCH_S = 0.3
 _LEAST_S = 0.5
@@ -99,7 +99,7 @@ class SmpiBackend:
         total_bytes = instance.shape.nprocs * instance.msize_bytes
         simulated = instance.collective in simgrid.ALGORITHMS
         fits = simulated and sized and total_bytes <= _MOST_BYTES
-        return fits and (not own.is_own(cell.configuration) or _as_itself(cell))
+        return fits and (not is_libcolltune(cell.configuration) or _as_itself(cell))
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
         return grouped(cells, lambda cell: cell.instance.shape)
@@ -222,7 +222,7 @@ class _Launch:
         configuration = first.configuration
         cells = [f"{index}:{self.plan.cells[index].instance.msize_bytes}" for index in indices]
         checked = str(self.simulation.checked_bytes)
-        program = self.installed.program(own=own.is_own(configuration))
+        program = self.installed.program(own=is_libcolltune(configuration))
         words = [program, file.absolute(), configuration.collective.value, checked, *cells]
         with TemporaryDirectory(prefix="colltune-smpi-") as temporary:
             work = Path(temporary)
@@ -250,19 +250,21 @@ def _ours(collective: Collective) -> tuple[Configuration, ...]:
 
     Simulated processes run one at a time, and copies between them take no simulated time.
     """
-    return tuple(c for c in own.offered(collective) if (collective, c.algorithm) in _OF_MESSAGES)
+    return tuple(
+        c for c in LIBCOLLTUNE.offered(collective) if (collective, c.algorithm) in _OF_MESSAGES
+    )
 
 
 def _as_itself(cell: Cell) -> bool:
     configuration, shape = cell.configuration, cell.instance.shape
-    plainest = own.effective(configuration, shape.nprocs)
-    return plainest == configuration and not own.why_not_on(configuration, shape)
+    plainest = LIBCOLLTUNE.effective(configuration, shape.nprocs)
+    return plainest == configuration and not LIBCOLLTUNE.why_not_on(configuration, shape)
 
 
 def _environment(configuration: Configuration) -> dict[str, str]:
     """Return the user's environment, without what would make libcolltune run something else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COLLTUNE_")}
-    return kept | ({_FORCE: configuration.id} if own.is_own(configuration) else {})
+    return kept | ({_FORCE: configuration.id} if is_libcolltune(configuration) else {})
 
 
 def _measurements(

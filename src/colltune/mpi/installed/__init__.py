@@ -16,7 +16,7 @@ from colltune.mpi.installation import Launcher, find_launcher
 from colltune.mpi.installed import intelmpi, mpich, openmpi
 from colltune.mpi.installed.differences import Difference, Kind, compare
 from colltune.mpi.installed.told import Told, Variable
-from colltune.mpi.reference import REFERENCES
+from colltune.mpi.reference import release_of
 
 ASKING: dict[str, Callable[[Launcher, Catalogue], Told]] = {
     "openmpi": openmpi.ask,
@@ -54,10 +54,9 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
             f"{launcher.mpirun} is of {LIBRARIES[launcher.library].title}, which cannot be asked"
             f" what it has; those that can: {', '.join(ASKING)}"
         )
-    reference = REFERENCES[launcher.library]
-    compared, known = reference.at(release or launcher.release)
-    told = ASKING[launcher.library](launcher, known)
-    return Check(launcher, compared, told, compare(reference, compared, told))
+    compared = release_of(LIBRARIES[launcher.library], release or launcher.release)
+    told = ASKING[launcher.library](launcher, compared.catalogue)
+    return Check(launcher, compared.name, told, compare(compared, told))
 
 
 __all__ = ["ASKING", "Check", "Difference", "Kind", "Told", "Variable", "check", "compare"]

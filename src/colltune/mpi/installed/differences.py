@@ -10,7 +10,8 @@ from enum import StrEnum
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installed.told import DEFAULT, Told, Variable
-from colltune.mpi.reference import CollectiveFacts, Reference
+from colltune.mpi.library import Release
+from colltune.mpi.reference import CollectiveFacts, facts
 
 _CHOOSABLE = "has algorithms to choose from"
 _RUN_TIME = {True: "can change at run time", False: "cannot change at run time"}
@@ -51,25 +52,19 @@ class Difference:
     here: str
 
 
-def compare(reference: Reference, release: str, told: Told) -> tuple[Difference, ...]:
-    """Return all differences to the catalogue of `release`, in the order of its collectives.
-
-    Raises
-    ------
-    LibraryError
-        If there is no catalogue of that release.
-    """
-    known = reference.catalogue_of(release)
+def compare(release: Release, told: Told) -> tuple[Difference, ...]:
+    """Return all differences to the catalogue of `release`, in the order of its collectives."""
+    known = release.catalogue
     found: list[Difference] = []
     for collective, entry in known.collectives.items():
         if collective in told.presets:
             found += _presets(entry, told.presets[collective])
-            found += _choosing(reference.facts(release, collective), told)
+            found += _choosing(facts(release, collective), told)
         elif collective in told.algorithms:
             found += _algorithms(entry, told.algorithms[collective])
             found += _han(entry, told)
-            found += _choosing(reference.facts(release, collective), told)
-            found += _parameters(reference.facts(release, collective), told)
+            found += _choosing(facts(release, collective), told)
+            found += _parameters(facts(release, collective), told)
         else:
             found.append(Difference(Kind.NOT_HERE, collective, _CHOOSABLE, ""))
     for collective in (*told.algorithms, *told.presets):
@@ -119,34 +114,34 @@ def _named(number: int, name: str) -> str:
     return f"{name} ({number})"
 
 
-def _choosing(facts: CollectiveFacts, told: Told) -> Iterator[Difference]:
+def _choosing(known: CollectiveFacts, told: Told) -> Iterator[Difference]:
     """Yield what differs in the variable by which an algorithm is chosen."""
-    chosen = told.variables.get(facts.variable)
+    chosen = told.variables.get(known.variable)
     if chosen is None:
-        yield Difference(Kind.NO_SUCH_VARIABLE, facts.collective, facts.variable, "")
+        yield Difference(Kind.NO_SUCH_VARIABLE, known.collective, known.variable, "")
         return
     if chosen.source != DEFAULT:
-        yield Difference(Kind.SET_HERE, facts.collective, "", _set(facts.variable, chosen))
-    if chosen.writable != facts.runtime:
-        said = [_RUN_TIME[runtime] for runtime in (facts.runtime, chosen.writable)]
-        yield Difference(Kind.RUN_TIME, facts.collective, *said)
+        yield Difference(Kind.SET_HERE, known.collective, "", _set(known.variable, chosen))
+    if chosen.writable != known.runtime:
+        said = [_RUN_TIME[runtime] for runtime in (known.runtime, chosen.writable)]
+        yield Difference(Kind.RUN_TIME, known.collective, *said)
 
 
-def _parameters(facts: CollectiveFacts, told: Told) -> Iterator[Difference]:
+def _parameters(known: CollectiveFacts, told: Told) -> Iterator[Difference]:
     """Yield what differs in the variables by which parameters are set."""
     defaults = {
         parameter.variable: str(parameter.default)
-        for algorithm in facts.algorithms
+        for algorithm in known.algorithms
         for parameter in algorithm.parameters
     }
-    settings = {name: "" for algorithm in facts.algorithms for name in algorithm.settings}
+    settings = {name: "" for algorithm in known.algorithms for name in algorithm.settings}
     for name, default in (settings | defaults).items():
         here = told.variables.get(name)
         if here is None:
-            yield Difference(Kind.NO_SUCH_VARIABLE, facts.collective, name, "")
+            yield Difference(Kind.NO_SUCH_VARIABLE, known.collective, name, "")
         elif default not in ("", here.value):
             yield Difference(
-                Kind.OTHER_DEFAULT, facts.collective, f"{name}={default}", _set(name, here)
+                Kind.OTHER_DEFAULT, known.collective, f"{name}={default}", _set(name, here)
             )
 
 

@@ -196,7 +196,6 @@ class AdjustFormat(Format):
     name = NAME
     library = LIBRARY
     title = "Intel MPI's variables I_MPI_ADJUST_*"
-    catalogue_of = staticmethod(catalogue_of)
     allows_partial_collective = False
     knows_comm_size = False
     remarks = (EVERYWHERE,)

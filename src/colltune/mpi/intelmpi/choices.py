@@ -114,7 +114,7 @@ def _preset(
         builtin_operations_only=builtin_operations_only,
         nprocs=comm_size,
     )
-    runs = presets.OFFER.running_range(release, configuration, comm_size, 1)
+    runs = presets.running_range(release, configuration, comm_size)
     if why or runs.first_bytes is None:
         return presets.BUILT_IN, why or runs.reason
     return preset, ""

@@ -1,76 +1,55 @@
-"""Presets as the configuration files of Intel MPI name them: numbers, 0 for none.
-
-0 is the library's built-in logic. It does not look into the tuning data that the library ships, so
-it is the library's own decision, but not the one that a program without any file gets.
-"""
+"""Answers of `library.INTEL_MPI` for formats that do not hold the release they are read by."""
 
 from __future__ import annotations
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, entry_of
-from colltune.mpi.offer import Offer
-
-OFFER = Offer(library=LIBRARY, title=TITLE, entry_of=entry_of, ranges={}, defaults={})
-BUILT_IN = 0
-BUILT_IN_LOGIC = (
-    "preset 0 is the library's built-in logic, which does not use the tuning data that it ships"
+from colltune.mpi.configuration_space import RunningRange
+from colltune.mpi.intelmpi.library import (
+    BUILT_IN,
+    BUILT_IN_LOGIC,
+    INTEL_MPI,
+    variable,
 )
-_TOO_HIGH = 1
-"""What runs in place of a number that the release does not have."""
+
+__all__ = ["BUILT_IN", "BUILT_IN_LOGIC", "variable"]
 _WORD = 1 << 32
-
-
-def variable(collective: Collective) -> str:
-    """Return the environment variable of a collective, ``I_MPI_ADJUST_BCAST``."""
-    return f"I_MPI_ADJUST_{collective.upper()}"
 
 
 def highest(release: str, collective: Collective) -> int:
     """Return the highest preset of a release, 0 if it has none to choose from."""
-    return max((a.number for a in entry_of(release, collective).algorithms), default=0)
+    return INTEL_MPI.presets(release).highest(collective)
 
 
 def as_read(release: str, collective: Collective, number: int) -> int:
     """Return the preset that the library takes a number for."""
-    return number if 0 <= number <= highest(release, collective) else _TOO_HIGH
+    return INTEL_MPI.presets(release).as_read(collective, number)
 
 
 def configuration_of(release: str, collective: Collective, preset: int) -> Configuration | None:
     """Return the configuration of a preset: the default for 0, None for one that there is not."""
-    if preset == BUILT_IN:
-        return Configuration.default(LIBRARY, collective)
-    algorithm = entry_of(release, collective).numbered(preset)
-    return None if algorithm is None else OFFER.configuration(collective, algorithm, {})
+    return INTEL_MPI.presets(release).preset(collective, preset)
 
 
 def preset_of(release: str, configuration: Configuration) -> int:
     """Return the number of a configuration's preset, 0 for the default."""
-    spelled = OFFER.canonical(release, configuration)
-    return BUILT_IN if spelled.is_default else OFFER.algorithm_of(release, spelled).number
+    return INTEL_MPI.presets(release).preset_of(configuration)
 
 
 def chosen(release: str, collective: Collective, number: int) -> Configuration:
     """Return the configuration that a rule with `number` stands for in the library's eyes."""
-    preset = as_read(release, collective, number)
-    found = configuration_of(release, collective, preset)
-    return found or Configuration.default(LIBRARY, collective)
+    return INTEL_MPI.presets(release).chosen(collective, number)
 
 
 def running(
     release: str, configuration: Configuration, comm_size: int
 ) -> tuple[Configuration, str]:
     """Return what runs where `configuration` is chosen, and why if it is another one."""
-    if configuration.is_default:
-        return configuration, ""
-    algorithm = OFFER.algorithm_of(release, configuration)
-    if algorithm.wrong or not algorithm.fallback:
-        return configuration, ""
-    runs = OFFER.running_range(release, configuration, comm_size, 1)
-    instead = entry_of(release, configuration.collective).named(algorithm.fallback)
-    if runs.first_bytes is not None or instead is None:
-        return configuration, ""
-    fallen = OFFER.configuration(configuration.collective, instead, {})
-    return fallen, f"{runs.reason}; {instead.name} runs instead"
+    return INTEL_MPI.presets(release).running(configuration, comm_size)
+
+
+def running_range(release: str, configuration: Configuration, comm_size: int) -> RunningRange:
+    """Return from which message size on `configuration` runs as itself."""
+    return INTEL_MPI.presets(release).running_range(configuration, comm_size, 1)
 
 
 def why_unsafe(
@@ -80,14 +59,10 @@ def why_unsafe(
     builtin_operations_only: bool,
     nprocs: int | None = None,
 ) -> str:
-    """Return which legal program `configuration` would break; empty if none.
-
-    Intel MPI falls back by itself wherever a preset cannot run.
-    """
-    if configuration.is_default:
-        return ""
-    algorithm = OFFER.algorithm_of(release, configuration)
-    return f"{algorithm.name}: {algorithm.wrong}" if algorithm.wrong else ""
+    """Return which legal program `configuration` would break; empty if none."""
+    return INTEL_MPI.presets(release).why_unsafe(
+        configuration, builtin_operations_only=builtin_operations_only, nprocs=nprocs
+    )
 
 
 def shown(text: str) -> str:

@@ -197,7 +197,6 @@ class TuningFormat(Format):
     name = NAME
     library = LIBRARY
     title = "Intel MPI's tuning file (I_MPI_TUNING)"
-    catalogue_of = staticmethod(catalogue_of)
     knows_layout = True
     allows_partial_collective = False
     remarks = (OTHER_SIZES,)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, Limit
-from colltune.mpi.mpich.control import OFFER
+from colltune.mpi.mpich.library import MPICH, MpichSpace
 from colltune.mpi.mpich.releases import LIBRARY, catalogue_of, entry_of
 from colltune.mpi.mpich.tree import Leaf, as_c_int
 
@@ -111,8 +111,9 @@ def leaf_of(release: str, configuration: Configuration) -> Leaf:
 
     Every parameter that the function takes is given a value: MPICH does not.
     """
-    spelled = OFFER.canonical(release, configuration)
-    algorithm = OFFER.algorithm_of(release, spelled)
+    space = MPICH.at(release).space
+    spelled = space.canonical(configuration)
+    algorithm = space.algorithm_of(spelled)
     return _leaf(release, spelled, algorithm)
 
 
@@ -153,7 +154,7 @@ def _candidates(
         for name in algorithm.parameters
     }
     for name, value in numbers.items():
-        low, high = OFFER.ranges[name]
+        low, high = MpichSpace.ranges[name]
         if not low <= value <= high:
             return
     yield Configuration(LIBRARY, collective, algorithm.name, tuple(numbers.items()))
@@ -179,10 +180,11 @@ def running_as(
     """
     if configuration.is_default:
         return configuration
-    algorithm = OFFER.algorithm_of(release, configuration)
+    space = MPICH.at(release).space
+    algorithm = space.algorithm_of(configuration)
     if not algorithm.fallback:
         return configuration
-    if not OFFER.why_not(release, configuration, comm_size, msize_bytes):
+    if not space.why_not(configuration, comm_size, msize_bytes):
         return configuration
     other = entry_of(release, configuration.collective).named(algorithm.fallback)
     kept = other.parameters if other is not None else ()
@@ -192,8 +194,9 @@ def running_as(
 
 def guards_of(release: str, configuration: Configuration) -> tuple[str, ...]:
     """Return the tests that have to hold where a configuration stands, beside those of its path."""
-    spelled = OFFER.canonical(release, configuration)
-    algorithm = OFFER.algorithm_of(release, spelled)
+    space = MPICH.at(release).space
+    spelled = space.canonical(configuration)
+    algorithm = space.algorithm_of(spelled)
     found = [key for limit, key in _GUARDS if limit in algorithm.limits]
     if spelled.collective in (Collective.ALLTOALL, Collective.ALLTOALLV):
         found.append("is_sendbuf_inplace=no")

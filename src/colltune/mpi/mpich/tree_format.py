@@ -58,7 +58,6 @@ class MpichJson(Format):
     name = NAME
     library = LIBRARY
     title = "MPICH's selection tree (JSON)"
-    catalogue_of = staticmethod(catalogue_of)
     knows_layout = True
 
     def recognises(self, text: str) -> bool:

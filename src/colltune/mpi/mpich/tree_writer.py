@@ -19,9 +19,9 @@ from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.file_format import Call
 from colltune.mpi.mpich import builtin
-from colltune.mpi.mpich.control import OFFER
 from colltune.mpi.mpich.facts import UNITS, Facts
 from colltune.mpi.mpich.functions import guards_of, leaf_of
+from colltune.mpi.mpich.library import MPICH
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.mpich.tree import (
     DEFAULT,
@@ -63,8 +63,9 @@ class Plan:
     def choose_everywhere(self, configuration: Configuration, line: int) -> None:
         """Choose one configuration for all calls of its collective, as far as it can run."""
         try:
-            spelled = OFFER.canonical(self.release, configuration)
-            algorithm = OFFER.algorithm_of(self.release, spelled)
+            space = MPICH.at(self.release).space
+            spelled = space.canonical(configuration)
+            algorithm = space.algorithm_of(spelled)
         except LibraryError as error:
             self.notes.append(f"line {line}: {error}; left to the library")
             return
@@ -85,7 +86,7 @@ class Plan:
 def guarded(release: str, configuration: Configuration) -> Tree:
     """Return the leaf of a configuration behind the tests that it needs at each call."""
     tree: Tree = leaf_of(release, configuration)
-    if Limit.ELEMENT_PER_POWER_OF_TWO in OFFER.algorithm_of(release, configuration).limits:
+    if Limit.ELEMENT_PER_POWER_OF_TWO in MPICH.at(release).space.algorithm_of(configuration).limits:
         tree = chain(("count<pow2", DEFAULT), ("count=any", tree))
     for key in reversed(guards_of(release, configuration)):
         name, _, value = key.partition("=")
@@ -254,9 +255,10 @@ class _Planner:
         if configuration.is_default:
             return None, 0
         try:
-            spelled = OFFER.canonical(release, configuration)
-            found = OFFER.running_range(release, spelled, size, 1)
-            limits = OFFER.algorithm_of(release, spelled).limits
+            space = MPICH.at(release).space
+            spelled = space.canonical(configuration)
+            found = space.running_range(spelled, size, 1)
+            limits = space.algorithm_of(spelled).limits
         except LibraryError as error:
             self.note(size, f"{error}; left to the library")
             return None, 0

@@ -9,7 +9,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Finding, Format, ParsedFile, Written
-from colltune.mpi.mpich import control
+from colltune.mpi.mpich.library import MPICH
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
@@ -23,7 +23,6 @@ class MpichVariables(Format):
     name = NAME
     library = LIBRARY
     title = "MPICH's control variables"
-    catalogue_of = staticmethod(catalogue_of)
     single_algorithm = True
 
     def recognises(self, text: str) -> bool:
@@ -77,7 +76,7 @@ class MpichVariables(Format):
         found = {}
         for configuration, line in choices:
             try:
-                control.OFFER.canonical(release, configuration)
+                MPICH.at(release).canonical(configuration)
             except LibraryError as error:
                 notes.append(f"line {line}: {error}; left to the library")
                 continue
@@ -112,15 +111,16 @@ def _choices(table: DecisionTable) -> dict[Collective, list[Configuration]]:
 
 def _why_not(release: str, configuration: Configuration, table: DecisionTable) -> str:
     """Return why a choice cannot be written for everything; empty if it can."""
+    space = MPICH.at(release).space
     try:
-        spelled = control.OFFER.canonical(release, configuration)
+        spelled = space.canonical(configuration)
     except LibraryError as error:
         return str(error)
-    unsafe = control.why_unsafe(release, spelled)
+    unsafe = space.why_unsafe(spelled, builtin_operations_only=False)
     if unsafe:
         return unsafe
     sizes = [size for c, size in table.rules if c is spelled.collective]
-    reasons = [control.OFFER.running_range(release, spelled, size, 1) for size in sizes]
+    reasons = [space.running_range(spelled, size, 1) for size in sizes]
     return next((found.reason for found in reasons if found.first_bytes is None), "")
 
 
@@ -149,6 +149,6 @@ def _written(release: str, found: Mapping[Collective, Configuration], notes: lis
     lines = [
         f"{name}={value}\n"
         for collective in sorted(found)
-        for name, value in sorted(control.forced_environment(release, found[collective]).items())
+        for name, value in sorted(MPICH.at(release).forced_environment(found[collective]).items())
     ]
     return Written(NAME, release, {"": "".join(lines) or _EMPTY}, tuple(notes))

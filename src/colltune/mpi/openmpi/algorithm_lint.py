@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.openmpi import portfolio
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.running import Numbers, configuration_of
 
 _PARTLY: dict[Limit, tuple[str, Callable[[int], bool]]] = {
@@ -134,7 +134,7 @@ def _of_sizes(entry: CollectiveEntry, numbers: Numbers, place: Place) -> Iterato
     n = max(2, place.first_size)
     factor = n if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
     try:
-        runs = portfolio.running_range(place.release, told, n, 1)
+        runs = OPENMPI.at(place.release).space.running_range(told, n, 1)
     except LibraryError:
         return  # values that nobody may choose have findings of their own
     if runs.first_bytes and place.last_compared < runs.first_bytes * factor:

@@ -12,7 +12,8 @@ from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, Limit
-from colltune.mpi.openmpi import han_setups, portfolio
+from colltune.mpi.openmpi import han_setups
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.tables import check_intervals, span
 
@@ -126,9 +127,8 @@ class Chooser:
         return [left, Chosen(first_bytes, spelled, interval.status)]
 
     def _spelled(self, configuration: Configuration) -> Configuration:
-        if self.setups and han_setups.is_setup(configuration):
-            return han_setups.canonical(self.release, configuration)
-        return portfolio.canonical(self.release, configuration)
+        bound = OPENMPI.at(self.release)
+        return (bound if self.setups else bound.space).canonical(configuration)
 
     def _refusal(self, comm_size: int, interval: Interval) -> tuple[str, int]:
         """Return why the configuration may not be written, else from which size on it may."""
@@ -138,16 +138,16 @@ class Chooser:
         except LibraryError as error:
             return str(error), 0
         if han_setups.is_setup(spelled):
-            return han_setups.why_not(self.release, spelled, comm_size), 0
+            return OPENMPI.at(self.release).why_not(spelled, comm_size, 0), 0
         if not self.requests and "requests" in dict(spelled.parameters):
             return f"no file of {self.release} can tell the limit of requests", 0
-        why = portfolio.why_unsafe(
-            self.release,
+        space = OPENMPI.at(self.release).space
+        why = space.why_unsafe(
             configuration,
             builtin_operations_only=self.builtin_operations_only,
             nprocs=comm_size,
         )
-        runs = portfolio.running_range(self.release, configuration, comm_size, ELEMENT_BYTES)
+        runs = space.running_range(configuration, comm_size, ELEMENT_BYTES)
         if why or runs.first_bytes is None:
             return why or runs.reason, 0
         if interval.last_bytes is not None and runs.first_bytes > interval.last_bytes:

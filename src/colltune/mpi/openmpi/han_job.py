@@ -16,6 +16,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.openmpi import activation, han_setups
 from colltune.mpi.openmpi.han import writing
 from colltune.mpi.openmpi.han.parsed import parameters
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
@@ -54,7 +55,7 @@ def job_files(
     rules, _ = writing.write(DecisionTable(LIBRARY, shape, chosen), release)
     found = parameters(release, str(rules_path))
     for setup in setups.values():
-        for name, value in han_setups.parameters(release, setup).items():
+        for name, value in OPENMPI.han_setups(release).parameters(setup).items():
             if name.startswith(_BY_RULES):
                 continue
             if found.setdefault(name, value) != value:

@@ -12,13 +12,16 @@ taken for another number, past the end of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.openmpi.activation import environment
+from colltune.mpi.openmpi.releases import LIBRARY
 
 ALGORITHM = "han_intra"
 COLLECTIVES = (Collective.ALLREDUCE, Collective.BCAST)
@@ -50,92 +53,9 @@ def is_setup(configuration: Configuration) -> bool:
     )
 
 
-def supported(release: str, collective: Collective) -> bool:
-    """Tell whether coll/han of a release has it, and outranks coll/tuned across nodes."""
-    catalogue = catalogue_of(release)
-    return (
-        catalogue.series in _LOW_MODULES
-        and collective in COLLECTIVES
-        and collective in catalogue.han_collectives
-    )
-
-
-def low_modules(release: str) -> dict[str, int]:
-    """Return the modules within a node by their numbers.
-
-    Raises
-    ------
-    LibraryError
-        If coll/han of the release does not outrank coll/tuned.
-    """
-    series = catalogue_of(release).series
-    if series not in _LOW_MODULES:
-        raise LibraryError(
-            f"Open MPI {release} leaves coll/han off; its setups are for 5.0 and later"
-        )
-    return dict(_LOW_MODULES[series])
-
-
-@lru_cache(maxsize=8192)
-def canonical(release: str, configuration: Configuration) -> Configuration:
-    """Return the spelling with every parameter written out.
-
-    Raises
-    ------
-    LibraryError
-        If the release has no such setup, or a parameter is unknown or out of range.
-    """
-    if not is_setup(configuration) or not supported(release, configuration.collective):
-        raise LibraryError(f"{configuration.id}: Open MPI {release} has no such setup of coll/han")
-    given = dict(configuration.parameters)
-    up = _word(configuration, given.pop("up", "libnbc"), "up", UP_MODULES)
-    low = _word(configuration, given.pop("low", "tuned"), "low", low_modules(release))
-    series = catalogue_of(release).series
-    segsize = _size(configuration, given.pop("segsize", _SEGSIZES_BYTES[series]), "segsize")
-    values: dict[str, int | str] = {"up": up, "low": low, "segsize": segsize}
-    if up == ADAPT:
-        values |= _adapt(configuration, given)
-    if given:
-        raise LibraryError(f"{configuration.id}: no parameter {min(given)!r} with up={up}")
-    return setup(configuration.collective, values)
-
-
 def setup(collective: Collective, values: Mapping[str, int | str]) -> Configuration:
     """Return the configuration with these parameters."""
     return Configuration(LIBRARY, collective, ALGORITHM, tuple(values.items()))
-
-
-def effective(release: str, configuration: Configuration, msize_bytes: int) -> Configuration:
-    """Return the setup with the smallest parameters that runs in the same way.
-
-    A message that fits one segment is not segmented; nor does coll/adapt cut a segment that fits
-    one of its own (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT).
-    """
-    spelled = canonical(release, configuration)
-    values = dict(spelled.parameters)
-    segsize = spelled.numbers["segsize"]
-    if segsize >= msize_bytes:
-        values["segsize"] = 0
-    part = min(segsize, msize_bytes) or msize_bytes
-    for name in ("ibs", "irs"):
-        if spelled.numbers.get(name, 0) >= part:
-            values[name] = 0
-    return setup(spelled.collective, values)
-
-
-def why_not(release: str, configuration: Configuration, nprocs: int) -> str:
-    """Return why coll/han would not run a setup on so many processes; empty if it may.
-
-    Raises
-    ------
-    LibraryError
-        If the release has no such setup.
-    """
-    canonical(release, configuration)
-    least = _LEAST_NODES * _LEAST_PPN
-    if nprocs < least:
-        return f"{ALGORITHM} needs {least} processes or more: several on each of several nodes"
-    return ""
 
 
 def why_not_on(shape: Shape) -> str:
@@ -147,59 +67,166 @@ def why_not_on(shape: Shape) -> str:
     return ""
 
 
-def variables(release: str, configuration: Configuration) -> dict[str, int | str]:
-    """Return the control variables that a running program may write, beside the modules'.
+class HanSetups(ConfigurationSpace):
+    """The setups that a release has; `tuned` are its algorithms of coll/tuned."""
 
-    They must hold during the calls; coll/adapt's are the same ones for all collectives.
-    """
-    spelled = canonical(release, configuration)
-    catalogue = catalogue_of(release)
-    collective = spelled.collective
-    values = dict(spelled.parameters)
-    found: dict[str, int | str] = {
-        "coll_han_priority": catalogue.han_priority or 0,
-        f"coll_han_use_{collective}_algorithm": "intra",
-        f"coll_han_{collective}_segsize": values["segsize"],
-    }
-    for kind, tree, segsize in (("bcast", "ibalg", "ibs"), ("reduce", "iralg", "irs")):
-        if tree in values:
-            found[f"coll_adapt_{kind}_algorithm"] = TREES[str(values[tree])]
-            found[f"coll_adapt_{kind}_segment_size"] = values[segsize]
-    return found
+    def __init__(self, release: str, catalogue: Catalogue, tuned: CatalogueSpace) -> None:
+        self._release, self._catalogue, self.tuned = release, catalogue, tuned
 
+    def owns(self, configuration: Configuration) -> bool:
+        """Tell whether a configuration is a setup."""
+        return is_setup(configuration)
 
-def launch_variables(release: str, configuration: Configuration) -> dict[str, str]:
-    """Return the parameters that must be set before MPI starts: modules that are not the default.
+    def low_modules(self) -> dict[str, int]:
+        """Return the modules within a node by their numbers.
 
-    Modules are given by their numbers.
-    """
-    spelled = canonical(release, configuration)
-    values = dict(spelled.parameters)
-    numbers = {
-        "up": UP_MODULES[str(values["up"])],
-        "low": low_modules(release)[str(values["low"])],
-    }
-    stem = f"coll_han_{spelled.collective}"
-    return {f"{stem}_{level}_module": str(n) for level, n in numbers.items() if n}
+        `LibraryError` is raised where coll/han does not outrank coll/tuned.
+        """
+        if self._catalogue.series not in _LOW_MODULES:
+            raise LibraryError(
+                f"Open MPI {self._release} leaves coll/han off; its setups are for 5.0 and later"
+            )
+        return dict(_LOW_MODULES[self._catalogue.series])
 
+    def _has(self, collective: Collective) -> bool:
+        """Tell whether coll/han has setups, and outranks coll/tuned across nodes."""
+        serves = collective in COLLECTIVES and collective in self._catalogue.han_collectives
+        return serves and self._catalogue.series in _LOW_MODULES
 
-def parameters(release: str, configuration: Configuration) -> dict[str, str]:
-    """Return all parameters that make a job's calls run a setup wherever coll/han serves them."""
-    fixed = {name: str(value) for name, value in variables(release, configuration).items()}
-    return fixed | launch_variables(release, configuration)
-
-
-def offered(
-    release: str, collective: Collective, segsizes_bytes: Sequence[int]
-) -> Iterator[Configuration]:
-    """Yield the setups that a portfolio has: all modules, coll/adapt with binomial trees."""
-    if not supported(release, collective):
-        return
-    for up, low, segsize in product(UP_MODULES, low_modules(release), segsizes_bytes):
+    @lru_cache(maxsize=8192)  # noqa: B019 (few releases are asked for)
+    def canonical(self, configuration: Configuration) -> Configuration:
+        """Return the spelling with every parameter written out."""
+        if not is_setup(configuration) or not self._has(configuration.collective):
+            raise LibraryError(
+                f"{configuration.id}: Open MPI {self._release} has no such setup of coll/han"
+            )
+        given = dict(configuration.parameters)
+        up = _word(configuration, given.pop("up", "libnbc"), "up", UP_MODULES)
+        low = _word(configuration, given.pop("low", "tuned"), "low", self.low_modules())
+        usual = _SEGSIZES_BYTES[self._catalogue.series]
+        segsize = _size(configuration, given.pop("segsize", usual), "segsize")
         values: dict[str, int | str] = {"up": up, "low": low, "segsize": segsize}
-        if up == ADAPT and collective is not Collective.BCAST:
-            values["irs"] = 0
-        yield canonical(release, setup(collective, values))
+        if up == ADAPT:
+            values |= _adapt(configuration, given)
+        if given:
+            raise LibraryError(f"{configuration.id}: no parameter {min(given)!r} with up={up}")
+        return setup(configuration.collective, values)
+
+    def effective(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the setup with the smallest parameters that runs in the same way."""
+        return self.cut(configuration, msize_bytes)
+
+    def cut(self, configuration: Configuration, msize_bytes: int) -> Configuration:
+        """Return the setup without segment sizes that make no difference.
+
+        A message that fits one segment is not segmented; nor does coll/adapt cut a segment that
+        fits one of its own (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT).
+        """
+        spelled = self.canonical(configuration)
+        values = dict(spelled.parameters)
+        segsize = spelled.numbers["segsize"]
+        if segsize >= msize_bytes:
+            values["segsize"] = 0
+        part = min(segsize, msize_bytes) or msize_bytes
+        for name in ("ibs", "irs"):
+            if spelled.numbers.get(name, 0) >= part:
+                values[name] = 0
+        return setup(spelled.collective, values)
+
+    def why_not(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
+    ) -> str:
+        """Return why coll/han would not run a setup on so many processes; empty if it may."""
+        self.canonical(configuration)
+        least = _LEAST_NODES * _LEAST_PPN
+        if nprocs < least:
+            return f"{ALGORITHM} needs {least} processes or more: several on each of several nodes"
+        return ""
+
+    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
+        """See the function of that name."""
+        return why_not_on(shape)
+
+    def running_from(
+        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
+    ) -> int | None:
+        """Return 0, as setups run with all sizes; None where they do not run."""
+        return None if self.why_not(configuration, nprocs, 0) else 0
+
+    def variables(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return the control variables that a running program may write, beside the modules'.
+
+        They must hold during the calls; coll/adapt's are the same ones for all collectives.
+        """
+        spelled = self.canonical(configuration)
+        collective = spelled.collective
+        values = dict(spelled.parameters)
+        found: dict[str, int | str] = {
+            "coll_han_priority": self._catalogue.han_priority or 0,
+            f"coll_han_use_{collective}_algorithm": "intra",
+            f"coll_han_{collective}_segsize": values["segsize"],
+        }
+        for kind, tree, segsize in (("bcast", "ibalg", "ibs"), ("reduce", "iralg", "irs")):
+            if tree in values:
+                found[f"coll_adapt_{kind}_algorithm"] = TREES[str(values[tree])]
+                found[f"coll_adapt_{kind}_segment_size"] = values[segsize]
+        return found
+
+    def launch_variables(self, configuration: Configuration) -> dict[str, str]:
+        """Return the parameters that must be set before MPI starts: modules not the default.
+
+        Modules are given by their numbers.
+        """
+        spelled = self.canonical(configuration)
+        values = dict(spelled.parameters)
+        numbers = {
+            "up": UP_MODULES[str(values["up"])],
+            "low": self.low_modules()[str(values["low"])],
+        }
+        stem = f"coll_han_{spelled.collective}"
+        return {f"{stem}_{level}_module": str(n) for level, n in numbers.items() if n}
+
+    def parameters(self, configuration: Configuration) -> dict[str, str]:
+        """Return all parameters that make a job's calls run a setup wherever coll/han does."""
+        fixed = {name: str(value) for name, value in self.variables(configuration).items()}
+        return fixed | self.launch_variables(configuration)
+
+    def force(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return a setup's variables, and those that leave coll/tuned to itself."""
+        default = Configuration.default(LIBRARY, configuration.collective)
+        return self.tuned.force(default) | self.variables(configuration)
+
+    def launch_environment(self, configuration: Configuration) -> dict[str, str] | None:
+        """Return coll/han's modules, where those of a setup are not the usual ones.
+
+        The rest of a setup is read at every call, and must hold during the calls.
+        """
+        return environment(self.launch_variables(configuration))
+
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
+        """Return all parameters of a setup."""
+        return self.tuned.base_environment() | environment(self.parameters(configuration))
+
+    def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
+        """Return the function of the pipelined algorithm."""
+        collective = self.canonical(configuration).collective
+        return frozenset({f"mca_coll_han_{collective}_intra"})
+
+    def job_wide(
+        self, collective: Collective, segsizes_bytes: Sequence[int]
+    ) -> tuple[Configuration, ...]:
+        """Return the setups to be measured: all modules, coll/adapt with binomial trees."""
+        if not self._has(collective):
+            return ()
+        found = []
+        for up, low, segsize in product(UP_MODULES, self.low_modules(), segsizes_bytes):
+            values: dict[str, int | str] = {"up": up, "low": low, "segsize": segsize}
+            if up == ADAPT and collective is not Collective.BCAST:
+                values["irs"] = 0
+            found.append(self.canonical(setup(collective, values)))
+        return tuple(found)
 
 
 def _adapt(configuration: Configuration, given: dict[str, int | str]) -> dict[str, int | str]:

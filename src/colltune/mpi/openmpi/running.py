@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
 from colltune.mpi.file_format import Call
-from colltune.mpi.openmpi.portfolio import MAX_FANOUT
+from colltune.mpi.openmpi.library import MAX_FANOUT
 from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.mpi.openmpi.variables import as_int
 

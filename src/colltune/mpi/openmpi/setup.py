@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call, Outcome, Rule
-from colltune.mpi.openmpi import forced, han_parts
+from colltune.mpi.openmpi import activation, forced, han_parts
 from colltune.mpi.openmpi.components import BASIC, HAN, TUNED, Owner, owner
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.rules import (
@@ -27,7 +27,7 @@ from colltune.mpi.openmpi.rules import (
 from colltune.mpi.openmpi.running import Numbers, configuration_of, returns_at_once, running
 from colltune.mpi.openmpi.variables import Variables
 
-USE_RULES = "coll_tuned_use_dynamic_rules"
+USE_RULES = activation.USE_RULES
 RULES_FILE = "coll_tuned_dynamic_rules_filename"
 USE_HAN_RULES = "coll_han_use_dynamic_file_rules"
 HAN_RULES_FILE = "coll_han_dynamic_rules_filename"

@@ -9,12 +9,11 @@ from colltune.domain import Configuration, Shape
 from colltune.mpi.file_format import Format
 from colltune.mpi.openmpi import activation, han_setups
 from colltune.mpi.openmpi.han.writing import DISPATCH
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.openmpi.releases import LIBRARY
 
 
 class TunedFormat(Format):
     library = LIBRARY
-    catalogue_of = staticmethod(catalogue_of)
 
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
         if han_setups.is_setup(configuration):

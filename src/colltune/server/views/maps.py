@@ -232,20 +232,20 @@ def _not_permitted(one: Configuration, instance: Instance, target: Target | None
     """Return why `one` may not stand in a file for `target`."""
     if target is None:
         return "may not be used here"
-    mpi, release, nprocs = target.mpi, target.release, instance.shape.nprocs
+    bound, nprocs = target.bound, instance.shape.nprocs
+    named = f"{target.mpi.title} {target.release}"
     try:
-        spelled = mpi.canonical(release, one)
-        safe = mpi.safe(
-            release,
+        spelled = bound.canonical(one)
+        safe = bound.safe(
             spelled,
             builtin_operations_only=target.builtin_operations_only,
             nprocs=nprocs,
         )
-        reason = mpi.why_not(
-            release, spelled, nprocs, instance.msize_bytes, element_bytes=LARGEST_ELEMENT_BYTES
+        reason = bound.why_not(
+            spelled, nprocs, instance.msize_bytes, element_bytes=LARGEST_ELEMENT_BYTES
         )
     except LibraryError as error:
-        return f"not in {mpi.title} {release}: {error}"
+        return f"not in {named}: {error}"
     if not safe:
-        return f"not right for every legal program in {mpi.title} {release}"
+        return f"not right for every legal program in {named}"
     return f"would not run as itself: {reason}" if reason else "may not be used here"

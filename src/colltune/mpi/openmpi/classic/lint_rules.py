@@ -9,7 +9,7 @@ from colltune.mpi.file_format import Call, Fault, Finding
 from colltune.mpi.openmpi.algorithm_lint import tiny_segment
 from colltune.mpi.openmpi.classic.parsed import ClassicFile
 from colltune.mpi.openmpi.classic.reading import Entry, MessageRule
-from colltune.mpi.openmpi.portfolio import MAX_FANOUT
+from colltune.mpi.openmpi.library import MAX_FANOUT
 from colltune.mpi.openmpi.running import Numbers, configuration_of, running
 from colltune.mpi.openmpi.variables import as_int
 

@@ -11,10 +11,10 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import ParsedFile, Written
-from colltune.mpi.openmpi import portfolio
 from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, Steps, why_not_kept
 from colltune.mpi.openmpi.classic.parsed import NAME
 from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
@@ -341,11 +341,11 @@ class _Converter:
         if step.configuration is None or step.configuration.is_default:
             return None
         try:
-            found = portfolio.canonical(self.release, self._renamed(entry, step))
+            found = OPENMPI.at(self.release).space.canonical(self._renamed(entry, step))
         except LibraryError as error:
             self._note(step.line, f"left to the library: {error}")
             return None
-        algorithm = portfolio.algorithm_of(self.release, found)
+        algorithm = OPENMPI.at(self.release).space.algorithm_of(found)
         why = self._refusal(algorithm, communicators, found)
         if why:
             self._note(step.line, f"left to the library: {why}")

@@ -32,7 +32,6 @@ class OpenMpiHan(Format):
     name = NAME
     library = LIBRARY
     title = "Open MPI's dynamic rules for coll/han"
-    catalogue_of = staticmethod(catalogue_of)
 
     def recognises(self, text: str) -> bool:
         plain = _COMMENT.sub("", text[:_FIRST_BYTES]).lstrip()

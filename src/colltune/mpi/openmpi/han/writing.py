@@ -23,6 +23,7 @@ from colltune.mpi.openmpi.han.rules import (
     names_algorithms,
     rules_of,
 )
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.rules import HanLevel
 from colltune.mpi.tables import check_intervals
@@ -194,7 +195,7 @@ class _Writer:
                 f"{where}, from {interval.first_bytes} on: left to the library: {why}"
             )
             return self._default(collective)
-        wanted = han_setups.parameters(self.release, interval.configuration)
+        wanted = OPENMPI.han_setups(self.release).parameters(interval.configuration)
         told = " ".join(f"--mca {n} {v}" for n, v in wanted.items() if not n.startswith(_BY_RULES))
         note = f"{collective}: the rules need these parameters beside them: {told}"
         if note not in self.notes:

@@ -39,7 +39,6 @@ class OpenMpiParameters(Format):
     name = NAME
     library = LIBRARY
     title = "Open MPI's parameters (mca-params.conf, --tune, environment)"
-    catalogue_of = staticmethod(catalogue_of)
     single_algorithm = True
 
     def recognises(self, text: str) -> bool:

@@ -9,10 +9,11 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, Limit
 from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
-from colltune.mpi.openmpi import forced, han_setups, portfolio, setup
+from colltune.mpi.openmpi import forced, han_setups, setup
 from colltune.mpi.openmpi.choosing import Chooser, why_not_kept
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.parameters import lint
 from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Setting
@@ -67,7 +68,7 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
 def _only_for_two(release: str, choice: Configuration) -> bool:
     if han_setups.is_setup(choice):
         return False
-    return Limit.TWO_PROCESSES in portfolio.algorithm_of(release, choice).limits
+    return Limit.TWO_PROCESSES in OPENMPI.at(release).space.algorithm_of(choice).limits
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
@@ -96,7 +97,9 @@ def _lines(
     if choices:
         yield "coll_hcoll_enable 0"
     setups = {c: choice for c, choice in choices.items() if han_setups.is_setup(choice)}
-    shared = [han_setups.parameters(release, setup).items() for _, setup in sorted(setups.items())]
+    shared = [
+        OPENMPI.han_setups(release).parameters(setup).items() for _, setup in sorted(setups.items())
+    ]
     yield from dict.fromkeys(f"{name} {value}" for items in shared for name, value in items)
     for collective, choice in sorted(choices.items()):
         if collective in setups:
@@ -117,7 +120,7 @@ def _drop_contradictions(
     for collective, choice in sorted(choices.items()):
         if not han_setups.is_setup(choice):
             continue
-        wanted = han_setups.parameters(release, choice)
+        wanted = OPENMPI.han_setups(release).parameters(choice)
         if any(told.get(name, value) != value for name, value in wanted.items()):
             notes.append(
                 f"{collective}: left to the library: {choice.id} wants coll/adapt, which is the"
@@ -167,8 +170,8 @@ def _everywhere(
     rule = whole[0].rules[0].rule
     assert rule.configuration is not None  # it is known
     try:
-        found = portfolio.canonical(release, rule.configuration)
-        why = why_not_kept(portfolio.algorithm_of(release, found), 0, None)
+        found = OPENMPI.at(release).space.canonical(rule.configuration)
+        why = why_not_kept(OPENMPI.at(release).space.algorithm_of(found), 0, None)
     except LibraryError as error:
         why = str(error)
     if why:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError, LibraryError
-from colltune.mpi.interposed.table.content import (
+from colltune.mpi.libcolltune.table.content import (
     HEAD,
     LIBRARY_CHOICE,
     VERSION,

@@ -7,11 +7,11 @@ import pytest
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.interposed import own
-from colltune.mpi.interposed.algorithms import ALGORITHMS
-from colltune.mpi.interposed.beside import Beside, assignment, beside
+from colltune.mpi.libcolltune.algorithms import ALGORITHMS
+from colltune.mpi.libcolltune.library import assignment, with_libcolltune
+from colltune.mpi.libcolltune.space import LIBCOLLTUNE
 
-OPENMPI = beside(LIBRARIES["openmpi"])
+OPENMPI = with_libcolltune(LIBRARIES["openmpi"])
 RELEASE = "5.0.11"
 
 
@@ -21,11 +21,11 @@ def _parsed(text: str) -> Configuration:
 
 def test_every_parameter_is_written_out() -> None:
     """The one spelling has all parameters, with the values that the C side takes where none is."""
-    spelled = own.canonical(_parsed("bcast.hierarchical:inner=pipeline"))
+    spelled = LIBCOLLTUNE.canonical(_parsed("bcast.hierarchical:inner=pipeline"))
     assert spelled.id == (
         "colltune.bcast.hierarchical:groups=0,inner=pipeline,outer=same,segsize=32768"
     )
-    assert own.canonical(spelled) == spelled
+    assert LIBCOLLTUNE.canonical(spelled) == spelled
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_every_parameter_is_written_out() -> None:
 def test_what_it_does_not_have_is_refused(text: str, said: str) -> None:
     """An unknown algorithm, parameter or value is an error that tells what there is."""
     with pytest.raises(LibraryError, match=said):
-        own.canonical(_parsed(text))
+        LIBCOLLTUNE.canonical(_parsed(text))
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_what_runs_in_the_same_way_is_one_configuration(
     given: str, nprocs: int, runs_as: str
 ) -> None:
     """Groups of one or of all, sqrt(p) of them, and idle segments have one plainest spelling."""
-    wanted = own.canonical(_parsed(f"bcast.hierarchical:{runs_as or given}"))
-    assert own.effective(_parsed(f"bcast.hierarchical:{given}"), nprocs) == wanted
-    assert own.effective(wanted, nprocs) == wanted
+    wanted = LIBCOLLTUNE.canonical(_parsed(f"bcast.hierarchical:{runs_as or given}"))
+    assert LIBCOLLTUNE.effective(_parsed(f"bcast.hierarchical:{given}"), nprocs) == wanted
+    assert LIBCOLLTUNE.effective(wanted, nprocs) == wanted
 
 
 def test_leaders_need_nodes_and_processes() -> None:
@@ -74,65 +74,66 @@ def test_leaders_need_nodes_and_processes() -> None:
     plain = _parsed("allgather.hierarchical")
     doubling = _parsed("allgather.hierarchical:exchange=recursive_doubling")
     four = _parsed("allreduce.ring:leaders=4")
-    assert not own.why_not_on(plain, Shape(1, 8))
-    assert "within a node" in own.why_not_on(doubling, Shape(1, 8))
-    assert not own.why_not_on(doubling, Shape(2, 2))
-    assert "4 leaders" in own.why_not_on(four, Shape(2, 2))
-    assert not own.why_not_on(four, Shape(2, 4))
+    assert not LIBCOLLTUNE.why_not_on(plain, Shape(1, 8))
+    assert "within a node" in LIBCOLLTUNE.why_not_on(doubling, Shape(1, 8))
+    assert not LIBCOLLTUNE.why_not_on(doubling, Shape(2, 2))
+    assert "4 leaders" in LIBCOLLTUNE.why_not_on(four, Shape(2, 2))
+    assert not LIBCOLLTUNE.why_not_on(four, Shape(2, 4))
 
 
 @pytest.mark.parametrize("collective", dict.fromkeys(a.collective for a in ALGORITHMS))
 def test_all_that_is_offered_is_spelled_well(collective: Collective) -> None:
     """Offered configurations are canonical, differ, and end the portfolio of any library."""
-    offered = own.offered(collective)
+    offered = LIBCOLLTUNE.offered(collective)
     assert offered
     assert len(set(offered)) == len(offered) < 64
-    assert [own.canonical(c) for c in offered] == list(offered)
+    assert [LIBCOLLTUNE.canonical(c) for c in offered] == list(offered)
     for mpi in LIBRARIES.values():
-        both = beside(mpi).portfolio(mpi.current, collective)
-        alone = mpi.portfolio(mpi.current, collective)
+        both = with_libcolltune(mpi).at(mpi.current).portfolio(collective)
+        alone = mpi.at(mpi.current).portfolio(collective)
         assert both.configurations == (*alone.configurations, *offered)
 
 
 def test_the_librarys_own_decision_is_not_offered_again() -> None:
     """The library's broadcast in one group would be its default under another name."""
-    offered = own.offered(Collective.BCAST)
+    offered = LIBCOLLTUNE.offered(Collective.BCAST)
     assert not [c for c in offered if c.matches("*groups=1,inner=library*")]
 
 
 def test_either_is_asked_about_its_own() -> None:
     """Questions about libcolltune's algorithms never reach the library, all others do."""
     ours, theirs = _parsed("bcast.hierarchical"), Configuration.parse("openmpi.bcast.binomial")
-    assert OPENMPI.canonical(RELEASE, ours) == own.canonical(ours)
-    assert OPENMPI.canonical(RELEASE, theirs) == OPENMPI.mpi.canonical(RELEASE, theirs)
-    assert OPENMPI.running_from(RELEASE, ours, 7) == 0
-    assert OPENMPI.feasible(RELEASE, ours, 7, 0)
-    assert OPENMPI.safe(RELEASE, ours, builtin_operations_only=False)
-    spelled = own.canonical(ours).id
-    assert OPENMPI.force(RELEASE, ours) == {"colltune.bcast": spelled}
-    assert OPENMPI.forced_environment(RELEASE, ours) == {"COLLTUNE_FORCE": spelled}
-    assert OPENMPI.expected_symbols(RELEASE, ours) == {spelled}
-    assert OPENMPI.force(RELEASE, theirs) == OPENMPI.mpi.force(RELEASE, theirs)
+    assert OPENMPI.at(RELEASE).canonical(ours) == LIBCOLLTUNE.canonical(ours)
+    assert OPENMPI.at(RELEASE).canonical(theirs) == OPENMPI.mpi.at(RELEASE).canonical(theirs)
+    assert OPENMPI.at(RELEASE).running_from(ours, 7) == 0
+    assert OPENMPI.at(RELEASE).feasible(ours, 7, 0)
+    assert OPENMPI.at(RELEASE).safe(ours, builtin_operations_only=False)
+    spelled = LIBCOLLTUNE.canonical(ours).id
+    assert OPENMPI.at(RELEASE).force(ours) == {"colltune.bcast": spelled}
+    assert OPENMPI.at(RELEASE).forced_environment(ours) == {"COLLTUNE_FORCE": spelled}
+    assert OPENMPI.at(RELEASE).expected_symbols(ours) == {spelled}
+    assert OPENMPI.at(RELEASE).force(theirs) == OPENMPI.mpi.at(RELEASE).force(theirs)
     with pytest.raises(LibraryError, match="not of openmpi"):
-        OPENMPI.mpi.canonical(RELEASE, ours)
+        OPENMPI.mpi.at(RELEASE).canonical(ours)
 
 
-@pytest.mark.parametrize("mpi", [beside(m) for m in LIBRARIES.values()], ids=list(LIBRARIES))
-def test_all_can_be_told_at_run_time(mpi: Beside) -> None:
+def test_all_can_be_told_at_run_time() -> None:
     """libcolltune's algorithms are switched within a launch even where the library's cannot be."""
-    assert mpi.settable_at_runtime(mpi.current, _parsed("bcast.hierarchical"))
+    for mpi in LIBRARIES.values():
+        release = with_libcolltune(mpi).at(mpi.current)
+        assert release.settable_at_runtime(_parsed("bcast.hierarchical")), mpi.name
 
 
 def test_a_table_of_the_users_own_wins() -> None:
     """Who names a table, rules or a configuration himself is left alone."""
     ours = {"LD_PRELOAD": "/x/libcolltune.so", "COLLTUNE_TABLE": "/site/table"}
-    assert not OPENMPI.honour_user(ours, {}).reason
-    assert not OPENMPI.honour_user(ours, {"COLLTUNE_TABLE": "/site/table"}).reason
+    assert not OPENMPI.user_overrides(ours, {}).reason
+    assert not OPENMPI.user_overrides(ours, {"COLLTUNE_TABLE": "/site/table"}).reason
     for name in ("COLLTUNE_TABLE", "COLLTUNE_RULES", "COLLTUNE_FORCE"):
-        found = OPENMPI.honour_user(ours, {name: "mine"})
+        found = OPENMPI.user_overrides(ours, {name: "mine"})
         assert name in found.reason
         assert not found.environment
-    assert OPENMPI.honour_user(ours, {"OMPI_MCA_coll_tuned_bcast_algorithm": "1"}).reason
+    assert OPENMPI.user_overrides(ours, {"OMPI_MCA_coll_tuned_bcast_algorithm": "1"}).reason
 
 
 def test_what_the_user_preloads_goes_first() -> None:

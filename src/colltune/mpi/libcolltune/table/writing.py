@@ -8,9 +8,9 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.interposed import own
-from colltune.mpi.interposed.beside import DECIDING, Beside
-from colltune.mpi.interposed.table.content import (
+from colltune.mpi.libcolltune.library import DECIDING, WithLibcolltune
+from colltune.mpi.libcolltune.space import is_libcolltune
+from colltune.mpi.libcolltune.table.content import (
     LIBRARY_CHOICE,
     Content,
     Entry,
@@ -26,10 +26,12 @@ ELEMENT_BYTES = 8
 class TableWriter:
     """Makes the content of one table; ``notes`` tell what is left to the library and why."""
 
-    def __init__(self, mpi: Beside, release: str, *, builtin_operations_only: bool) -> None:
+    def __init__(
+        self, mpi: WithLibcolltune, release: str, *, builtin_operations_only: bool
+    ) -> None:
         self.mpi, self.release = mpi, release
         self.builtin_operations_only = builtin_operations_only
-        self.single = mpi.one_rule(release)
+        self.bound = mpi.at(release)
         self.entries: dict[Configuration, Entry] = {}
         self.notes: list[str] = []
 
@@ -51,8 +53,8 @@ class TableWriter:
         told = {(b.collective, b.comm_size) for b in kept if _chooses(b)}
         kept = [b for b in kept if (b.collective, b.comm_size) in told & laid_out or _chooses(b)]
         numbered, entries = _numbered(kept, self.entries.values())
-        patterns = self.mpi.user_patterns()
-        ours = self.mpi.base_environment(self.release)
+        patterns = self.mpi.user_patterns
+        ours = self.bound.base_environment()
         return Content(
             table.library,
             self.release,
@@ -79,7 +81,7 @@ class TableWriter:
         for interval in intervals:
             steps += self._steps(where, comm_size, layout, interval)
         merged = [s for k, s in enumerate(steps) if not k or s.number != steps[k - 1].number]
-        if collective in self.single and len(merged) > 1:
+        if collective in self.bound.one_rule and len(merged) > 1:
             self.notes.append(
                 f"{where}: left to the library: processes know messages of different sizes, and the"
                 f" table has {len(merged)} ranges"
@@ -97,7 +99,7 @@ class TableWriter:
         if why:
             self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
             return [left]
-        spelled = self.mpi.canonical(self.release, interval.configuration)
+        spelled = self.bound.canonical(interval.configuration)
         number = self._number(spelled)
         if first <= interval.first_bytes:
             return [Step(interval.first_bytes, number)]
@@ -110,44 +112,41 @@ class TableWriter:
     def _refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
         """Return why the configuration may not be written, else from which size on it may."""
         try:
-            spelled = self.mpi.canonical(self.release, interval.configuration)
+            spelled = self.bound.canonical(interval.configuration)
         except LibraryError as error:
             return str(error), 0
         why = why_not_told(self.mpi, self.release, spelled)
-        if not why and layout and own.is_own(spelled):
-            why = own.why_not_on(spelled, layout)
+        if not why and layout:
+            why = self.bound.why_not_on(spelled, layout)
         if why:
             return why, 0
-        safe = self.mpi.safe(
-            self.release,
+        safe = self.bound.safe(
             spelled,
             builtin_operations_only=self.builtin_operations_only,
             nprocs=comm_size,
         )
         if not safe:
             return f"{spelled.algorithm} is not right for every program", 0
-        first = self.mpi.running_from(self.release, spelled, comm_size, ELEMENT_BYTES)
+        first = self.bound.running_from(spelled, comm_size, ELEMENT_BYTES)
         if first is None or (interval.last_bytes is not None and first > interval.last_bytes):
             at = interval.last_bytes or 0
-            why = self.mpi.why_not(
-                self.release, spelled, comm_size, at, element_bytes=ELEMENT_BYTES
-            )
+            why = self.bound.why_not(spelled, comm_size, at, element_bytes=ELEMENT_BYTES)
             return why or f"{spelled.algorithm} does not run there", 0
         return "", first
 
     def _number(self, configuration: Configuration) -> int:
         if configuration not in self.entries:
             settings: tuple[tuple[str, str], ...] = ()
-            if not own.is_own(configuration):
-                forced = self.mpi.force(self.release, configuration)
+            if not is_libcolltune(configuration):
+                forced = self.bound.force(configuration)
                 settings = tuple((name, str(value)) for name, value in sorted(forced.items()))
             self.entries[configuration] = Entry(len(self.entries) + 1, configuration, settings)
         return self.entries[configuration].number
 
 
-def why_not_told(mpi: Beside, release: str, configuration: Configuration) -> str:
+def why_not_told(mpi: WithLibcolltune, release: str, configuration: Configuration) -> str:
     """Return why libcolltune cannot choose a configuration; empty if it can."""
-    if configuration.is_default or mpi.settable_at_runtime(release, configuration):
+    if configuration.is_default or mpi.at(release).settable_at_runtime(configuration):
         return ""
     return f"{mpi.title} {release} cannot be told {configuration.id} while a program runs"
 

@@ -37,7 +37,7 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not compiler:
         pytest.skip("no C compiler")
     program = tmp_path_factory.mktemp("search") / "simulation"
-    with resources.as_file(resources.files("colltune.mpi.interposed") / "native") as native:
+    with resources.as_file(resources.files("colltune.mpi.libcolltune") / "native") as native:
         flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}"]
         process.check(
             process.run(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import DataError
-from colltune.mpi.interposed.adaptation import (
+from colltune.mpi.libcolltune.adaptation import (
     Adaptation,
     Iteration,
     Kind,

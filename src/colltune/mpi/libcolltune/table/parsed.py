@@ -10,16 +10,17 @@ from pathlib import PurePath
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
-from colltune.mpi.interposed.beside import FILE_STEM, FORCE, PRELOAD, TABLE, Beside
-from colltune.mpi.interposed.table.content import Content, RuleBlock
-from colltune.mpi.protocol import UserPatterns
+from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD, TABLE, WithLibcolltune
+from colltune.mpi.libcolltune.space import FORCE
+from colltune.mpi.libcolltune.table.content import Content, RuleBlock
+from colltune.mpi.user_overrides import UserPatterns
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedTable:
     """See `file_format.ParsedFile`; ``content`` is empty where the table is ``dropped``."""
 
-    mpi: Beside
+    mpi: WithLibcolltune
     format: str
     release: str
     source: str
@@ -112,12 +113,8 @@ class ParsedTable:
     def _why_not(self, chosen: Configuration, call: Call) -> str:
         if chosen.is_default:
             return ""
-        return self.mpi.why_not(
-            self.release,
-            chosen,
-            call.comm_size,
-            call.msize_bytes,
-            element_bytes=call.element_bytes,
+        return self.mpi.at(self.release).why_not(
+            chosen, call.comm_size, call.msize_bytes, element_bytes=call.element_bytes
         )
 
     def _why_off(self, environment: Mapping[str, str]) -> str:

@@ -10,12 +10,18 @@ from colltune.domain import Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Written
-from colltune.mpi.interposed.beside import FILE_STEM, PRELOAD, TABLE, Beside, beside
-from colltune.mpi.interposed.table.content import Content, rendered
-from colltune.mpi.interposed.table.lint import lint
-from colltune.mpi.interposed.table.parsed import ParsedTable
-from colltune.mpi.interposed.table.reading import Broken, looks_like, read, version_of
-from colltune.mpi.interposed.table.writing import TableWriter, why_not_told
+from colltune.mpi.libcolltune.library import (
+    FILE_STEM,
+    PRELOAD,
+    TABLE,
+    WithLibcolltune,
+    with_libcolltune,
+)
+from colltune.mpi.libcolltune.table.content import Content, rendered
+from colltune.mpi.libcolltune.table.lint import lint
+from colltune.mpi.libcolltune.table.parsed import ParsedTable
+from colltune.mpi.libcolltune.table.reading import Broken, looks_like, read, version_of
+from colltune.mpi.libcolltune.table.writing import TableWriter, why_not_told
 
 _AGAIN = "select again from the bundle"
 
@@ -27,8 +33,8 @@ class TableFormat(Format):
     interposed = True
 
     @property
-    def mpi(self) -> Beside:
-        return beside(LIBRARIES[self.library])
+    def mpi(self) -> WithLibcolltune:
+        return with_libcolltune(LIBRARIES[self.library])
 
     def recognises(self, text: str) -> bool:
         return looks_like(text, self.library)
@@ -38,7 +44,7 @@ class TableFormat(Format):
         return words[2] if len(words) == 3 else None
 
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
-        return why_not_told(self.mpi, release, self.mpi.canonical(release, configuration))
+        return why_not_told(self.mpi, release, self.mpi.at(release).canonical(configuration))
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         self.mpi.catalogue_of(release)
@@ -97,7 +103,7 @@ class TableFormat(Format):
         if not PurePath(paths[""]).is_absolute():
             raise LibraryError(f"{paths['']}: the path of a table must be absolute")
         ours = {PRELOAD: paths.get("library", f"{FILE_STEM}.so"), TABLE: paths[""]}
-        return ours | self.mpi.base_environment(release)
+        return ours | self.mpi.at(release).base_environment()
 
 
 class OpenMpiTable(TableFormat):

@@ -1,0 +1,333 @@
+"""The configurations of one release: their spelling, where they run, and how they are chosen."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import ClassVar
+
+from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
+
+
+class ConfigurationSpace(ABC):
+    """All configurations of one kind: a catalogue's algorithms, coll/han's setups, libcolltune's.
+
+    `colltune.mpi.library.Release` tells what is asked. The base answers for configurations that run
+    on all communicators as they are, are right for every program, and need a launch of their own.
+    """
+
+    @abstractmethod
+    def owns(self, configuration: Configuration) -> bool:
+        """Tell whether a configuration is of this kind."""
+
+    @abstractmethod
+    def canonical(self, configuration: Configuration) -> Configuration:
+        """Return the one spelling, with every honoured parameter written out."""
+
+    @abstractmethod
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
+        """Return the environment of a launch in which it runs wherever it can."""
+
+    def offered(
+        self, collective: Collective, segsizes_bytes: Sequence[int], fanouts: Sequence[int]
+    ) -> tuple[Configuration, ...]:
+        """Return what a portfolio has of this kind."""
+        return ()
+
+    def job_wide(
+        self, collective: Collective, segsizes_bytes: Sequence[int]
+    ) -> tuple[Configuration, ...]:
+        """Return what can be chosen for a job as a whole alone."""
+        return ()
+
+    def effective(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the canonical configuration: which ones run in the same way is not known."""
+        return self.canonical(configuration)
+
+    def why_not(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
+    ) -> str:
+        """Return why it would not run as itself there; empty if it would."""
+        self.canonical(configuration)
+        return ""
+
+    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
+        """Return why it would not run as itself on `shape`; empty if nothing speaks against it."""
+        return ""
+
+    def running_from(
+        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
+    ) -> int | None:
+        """Return the smallest message in bytes with which it runs as itself; None if with none."""
+        self.canonical(configuration)
+        return 0
+
+    def why_unsafe(
+        self,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> str:
+        """Return which legal program it would break; empty if none."""
+        self.canonical(configuration)
+        return ""
+
+    def force(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return the control variables by which a running program uses it."""
+        self.canonical(configuration)
+        return {}
+
+    def settable_at_runtime(self, configuration: Configuration) -> bool:
+        """Tell whether `force` works."""
+        self.canonical(configuration)
+        return False
+
+    def launch_environment(self, configuration: Configuration) -> dict[str, str] | None:
+        """Return what a launch needs for `force` to work inside it; None if it never does."""
+        return {} if self.settable_at_runtime(configuration) else None
+
+    def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
+        """Return the functions that can run it; empty where that cannot be seen."""
+        self.canonical(configuration)
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class RunningRange:
+    """Where a configuration runs as itself: from ``first_bytes`` on, or never (None)."""
+
+    first_bytes: int | None
+    reason: str = ""
+
+
+class CatalogueSpace(ConfigurationSpace):
+    """The algorithms of a release's catalogue, with all their parameters.
+
+    ``ranges`` are the lowest and highest value of each parameter; an algorithm's own entry may ask
+    for more. ``defaults`` are the values of parameters that are not given, where the algorithm's
+    own entry does not tell. A parameter without one is left out where it is not given, or is 0, and
+    is never offered.
+
+    ``otherwise`` tells what happens outside of a limit, where it is not the algorithm's fallback.
+
+    A library has to say `chosen_by` and `forced_environment`; whatever it can do beyond that, it
+    overrides.
+    """
+
+    ranges: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    defaults: ClassVar[Mapping[str, int]] = {}
+    otherwise: ClassVar[Mapping[Limit, str]] = {}
+
+    def __init__(self, library: str, title: str, release: str, catalogue: Catalogue) -> None:
+        self.library, self.title, self.release, self.catalogue = library, title, release, catalogue
+
+    def owns(self, configuration: Configuration) -> bool:
+        """Tell whether a configuration is the library's."""
+        return configuration.library == self.library
+
+    @abstractmethod
+    def chosen_by(self, collective: Collective) -> str:
+        """Return the variable of the library by which the algorithm of a collective is chosen."""
+
+    def variable(self, collective: Collective, name: str) -> str:
+        """Return the library's variable that the catalogue calls `name`."""
+        return name
+
+    def parameter_variables(self, collective: Collective, algorithm: Algorithm) -> dict[str, str]:
+        """Return by which variable of the library each parameter is set for a launch."""
+        return {name: self.variable(collective, told) for name, told in algorithm.variables}
+
+    def deciding(self, collective: Collective) -> tuple[str, str]:
+        """Return who decides by default on one node, and across nodes, in words."""
+        whole = f"{self.title}'s own decision, or what a variable or file says"
+        return whole, whole
+
+    def base_environment(self) -> dict[str, str]:
+        """Return the environment of a launch in which `force` works."""
+        return {}
+
+    def entry_of(self, collective: Collective) -> CollectiveEntry:
+        """Return the algorithms of a collective."""
+        return self.catalogue.collectives.get(collective) or CollectiveEntry(
+            collective, NO_ID, SizeUnit.MSIZE, (), runtime=False
+        )
+
+    def offered(
+        self, collective: Collective, segsizes_bytes: Sequence[int], fanouts: Sequence[int]
+    ) -> tuple[Configuration, ...]:
+        """Return the default and every algorithm with every combination of its parameters."""
+        grids = {"fanout": fanouts, "segsize": segsizes_bytes}
+        found = [Configuration.default(self.library, collective)]
+        for algorithm in self.entry_of(collective).algorithms:
+            if algorithm.wrong:
+                continue
+            least = dict(algorithm.minimums)
+            offered = [name for name in algorithm.parameters if name in grids]
+            values = [[v for v in grids[name] if v >= least.get(name, 0)] for name in offered]
+            for combination in product(*values):
+                parameters = dict(zip(offered, combination, strict=True))
+                if Limit.SEGMENTED in algorithm.limits and not parameters["segsize"]:
+                    continue
+                found.append(self.configuration(collective, algorithm, parameters))
+        return tuple(found)
+
+    def configuration(
+        self, collective: Collective, algorithm: Algorithm, parameters: Mapping[str, int]
+    ) -> Configuration:
+        """Return the configuration of an algorithm of the catalogue."""
+        return Configuration(self.library, collective, algorithm.name, tuple(parameters.items()))
+
+    def numbered(self, collective: Collective, number: int) -> Configuration:
+        """Return the algorithm of that number with its default parameters, 0 for the default."""
+        if not number:
+            return Configuration.default(self.library, collective)
+        algorithm = self.entry_of(collective).numbered(number)
+        if algorithm is None:
+            raise LibraryError(
+                f"{self.title} {self.release} has no {collective} algorithm number {number}"
+            )
+        return Configuration(self.library, collective, algorithm.name)
+
+    def algorithm_of(self, configuration: Configuration) -> Algorithm:
+        """Return the algorithm of a configuration that is not the default."""
+        self._check_library(configuration)
+        entry = self.entry_of(configuration.collective)
+        algorithm = entry.named(configuration.algorithm)
+        if algorithm is None:
+            known = ", ".join(a.name for a in entry.algorithms)
+            raise LibraryError(
+                f"{configuration.id}: {self.title} {self.release} has no"
+                f" {configuration.collective} algorithm {configuration.algorithm!r}; known: {known}"
+            )
+        return algorithm
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (few releases are asked for)
+    def canonical(self, configuration: Configuration) -> Configuration:
+        """Return the spelling with the library's name and every honoured parameter written out.
+
+        A parameter that is not given gets the value that the library uses then; a segment size that
+        the algorithm ignores is dropped.
+        """
+        if configuration.is_default:
+            return Configuration.default(self.library, configuration.collective)
+        algorithm = self.algorithm_of(configuration)
+        given = configuration.numbers
+        words = [name for name, value in configuration.parameters if isinstance(value, str)]
+        if words:
+            raise LibraryError(f"{configuration.id}: {words[0]} must be a number")
+        unknown = [name for name in given if name not in (*algorithm.parameters, "segsize")]
+        if unknown:
+            known = ", ".join(algorithm.parameters) or "none"
+            raise LibraryError(
+                f"{configuration.id}: {algorithm.name} has no parameter {unknown[0]!r};"
+                f" known: {known}"
+            )
+        unsaid = dict(self.defaults) | dict(algorithm.defaults)
+        parameters = {
+            name: given.get(name, unsaid.get(name, 0))
+            for name in algorithm.parameters
+            if name in unsaid or given.get(name)
+        }
+        for name, value in parameters.items():
+            low, high = self.ranges[name]
+            low = dict(algorithm.minimums).get(name, low)
+            if not low <= value <= high:
+                raise LibraryError(f"{configuration.id}: {name} must be from {low} to {high}")
+        return self.configuration(configuration.collective, algorithm, parameters)
+
+    @lru_cache(maxsize=8192)  # noqa: B019
+    def running_range(
+        self, configuration: Configuration, nprocs: int, element_bytes: int
+    ) -> RunningRange:
+        """Return from which message size on `configuration` runs as itself on `nprocs` processes.
+
+        `element_bytes` is the size of the datatype of the calls: some algorithms need an element
+        per process.
+        """
+        if configuration.is_default:
+            self._check_library(configuration)
+            return RunningRange(0)
+        algorithm = self.algorithm_of(configuration)
+        if algorithm.wrong:
+            return RunningRange(None, f"{algorithm.name}: {algorithm.wrong}")
+        segsize = self.canonical(configuration).numbers.get("segsize", 0)
+        first, reason = 0, ""
+        for limit in sorted(algorithm.limits):
+            if limit in _PROCESS_LIMITS:
+                fits, need = _PROCESS_LIMITS[limit]
+                if not fits(nprocs):
+                    return RunningRange(None, f"{algorithm.name} needs {need}, not {nprocs}")
+            elif limit is Limit.SEGMENTED and not segsize:
+                return RunningRange(None, f"{algorithm.name} needs a segment size above 0")
+            elif limit in _SIZE_LIMITS:
+                smallest = _SIZE_LIMITS[limit](nprocs, element_bytes, segsize)
+                if smallest > first:
+                    other = f"; {algorithm.fallback} runs instead" if algorithm.fallback else ""
+                    first = smallest
+                    reason = (
+                        f"{algorithm.name} on {nprocs} processes needs {smallest} bytes or more"
+                        f"{other}"
+                    )
+        return RunningRange(first, reason)
+
+    def why_not(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
+    ) -> str:
+        """Return why it would not run as itself there; empty if it would."""
+        runs = self.running_range(configuration, nprocs, element_bytes)
+        return runs.reason if runs.first_bytes is None or msize_bytes < runs.first_bytes else ""
+
+    def running_from(
+        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
+    ) -> int | None:
+        """Return the smallest message in bytes with which it runs as itself; None if with none."""
+        return self.running_range(configuration, nprocs, element_bytes).first_bytes
+
+    def why_unsafe(
+        self,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> str:
+        """Return why the catalogue calls the algorithm wrong; empty if it does not."""
+        if configuration.is_default:
+            return ""
+        algorithm = self.algorithm_of(configuration)
+        return f"{algorithm.name}: {algorithm.wrong}" if algorithm.wrong else ""
+
+    def _check_library(self, configuration: Configuration) -> None:
+        if configuration.library != self.library:
+            raise LibraryError(
+                f"{configuration.id} is a configuration of {configuration.library}, not of"
+                f" {self.library}"
+            )
+
+
+def _power_of_two_below(nprocs: int) -> int:
+    return 1 << (nprocs.bit_length() - 1)
+
+
+_PROCESS_LIMITS: dict[Limit, tuple[Callable[[int], bool], str]] = {
+    Limit.TWO_PROCESSES: (lambda n: n == 2, "exactly 2 processes"),
+    Limit.EVEN_PROCESSES: (lambda n: n % 2 == 0, "an even number of processes"),
+    Limit.POWER_OF_TWO_PROCESSES: (
+        lambda n: n == _power_of_two_below(n),
+        "a power of two of processes",
+    ),
+}
+# smallest message in bytes, from processes, element size and segment size
+_SIZE_LIMITS: dict[Limit, Callable[[int, int, int], int]] = {
+    Limit.ELEMENT_PER_PROCESS: lambda n, element, _: n * element,
+    Limit.ELEMENT_PER_POWER_OF_TWO: lambda n, element, _: _power_of_two_below(n) * element,
+    Limit.SEGMENT_PER_PROCESS: lambda n, element, segsize: n * max(segsize, element),
+    Limit.TWO_SEGMENTS: lambda _, element, segsize: 2 * max(segsize, element),
+}

@@ -1,0 +1,129 @@
+"""Intel MPI 2019 and 2021: the presets of I_MPI_ADJUST_* and of the files for I_MPI_TUNING.
+
+The variables are read once, so that every configuration needs a launch of its own. Intel MPI does
+not tell which algorithm runs, and takes a number that it does not have for 1. No algorithm has
+parameters; a number is an algorithm's name, too.
+
+As the files name them, presets are numbers, 0 for none. 0 is the library's built-in logic. It does
+not look into the tuning data that the library ships, so it is the library's own decision, but not
+the one that a program without any file gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.user_overrides import UserPatterns
+from colltune.mpi.vendors import IntelMpiVendor
+
+BUILT_IN = 0
+BUILT_IN_LOGIC = (
+    "preset 0 is the library's built-in logic, which does not use the tuning data that it ships"
+)
+_TOO_HIGH = 1
+"""What runs in place of a number that the release does not have."""
+
+
+def variable(collective: Collective) -> str:
+    """Return the environment variable of a collective, ``I_MPI_ADJUST_BCAST``."""
+    return f"I_MPI_ADJUST_{collective.upper()}"
+
+
+class PresetSpace(CatalogueSpace):
+    """The presets of a release.
+
+    Intel MPI falls back by itself wherever a preset cannot run.
+    """
+
+    def chosen_by(self, collective: Collective) -> str:
+        """Return its variable, ``I_MPI_ADJUST_BCAST``."""
+        return variable(collective)
+
+    def deciding(self, collective: Collective) -> tuple[str, str]:
+        """Return the same for one node and for several."""
+        tuned = "the vendor's tuning file; a preset combines algorithms within and between nodes"
+        return tuned, tuned
+
+    def highest(self, collective: Collective) -> int:
+        """Return the highest preset, 0 if there is none to choose from."""
+        return max((a.number for a in self.entry_of(collective).algorithms), default=0)
+
+    def as_read(self, collective: Collective, number: int) -> int:
+        """Return the preset that the library takes a number for."""
+        return number if 0 <= number <= self.highest(collective) else _TOO_HIGH
+
+    def preset(self, collective: Collective, number: int) -> Configuration | None:
+        """Return the configuration of a preset: the default for 0, None if there is none."""
+        if number == BUILT_IN:
+            return Configuration.default(LIBRARY, collective)
+        algorithm = self.entry_of(collective).numbered(number)
+        return None if algorithm is None else self.configuration(collective, algorithm, {})
+
+    def preset_of(self, configuration: Configuration) -> int:
+        """Return the number of a configuration's preset, 0 for the default."""
+        spelled = self.canonical(configuration)
+        return BUILT_IN if spelled.is_default else self.algorithm_of(spelled).number
+
+    def chosen(self, collective: Collective, number: int) -> Configuration:
+        """Return the configuration that a rule with `number` stands for in the library's eyes."""
+        found = self.preset(collective, self.as_read(collective, number))
+        return found or Configuration.default(LIBRARY, collective)
+
+    def running(self, configuration: Configuration, comm_size: int) -> tuple[Configuration, str]:
+        """Return what runs where `configuration` is chosen, and why if it is another one."""
+        if configuration.is_default:
+            return configuration, ""
+        algorithm = self.algorithm_of(configuration)
+        if algorithm.wrong or not algorithm.fallback:
+            return configuration, ""
+        runs = self.running_range(configuration, comm_size, 1)
+        instead = self.entry_of(configuration.collective).named(algorithm.fallback)
+        if runs.first_bytes is not None or instead is None:
+            return configuration, ""
+        fallen = self.configuration(configuration.collective, instead, {})
+        return fallen, f"{runs.reason}; {instead.name} runs instead"
+
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
+        """Return the one variable, without conditions on sizes or processes."""
+        preset = self.preset_of(configuration)
+        return {variable(configuration.collective): str(preset)} if preset != BUILT_IN else {}
+
+
+class IntelMpi(MpiLibrary):
+    """Intel MPI; see `colltune.mpi.library.MpiLibrary`."""
+
+    name = LIBRARY
+    title = TITLE
+    vendor = IntelMpiVendor()
+    releases = ("2019.9", "2021.6", "2021.11", "2021.15", "2021.18.1")
+    formats: Mapping[str, str] = {
+        "intelmpi-json": "colltune.mpi.intelmpi.tuning:TuningFormat",
+        "intelmpi-adjust": "colltune.mpi.intelmpi.adjust:AdjustFormat",
+        "intelmpi-table": "colltune.mpi.libcolltune.table.format:IntelMpiTable",
+    }
+    preferred = ("intelmpi-json",)
+    space = PresetSpace
+    user_patterns = UserPatterns(("I_MPI_ADJUST_*", "I_MPI_TUNING*"))
+
+    def bound(self, release: str) -> Release:
+        """Return what `release` can do."""
+        return Release(self, self.presets(release))
+
+    @staticmethod
+    @lru_cache(maxsize=128)
+    def presets(release: str) -> PresetSpace:
+        """Return the presets of `release`."""
+        return PresetSpace(LIBRARY, TITLE, release, catalogue_of(release))
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """See `releases.catalogue_of`."""
+        return catalogue_of(release)
+
+
+INTEL_MPI = IntelMpi()

@@ -1,0 +1,83 @@
+"""An MPI library together with libcolltune: both's configurations in one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from colltune.domain import Collective
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
+from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
+
+FILE_STEM = "libcolltune"
+"""Begins the name of the compiled library."""
+PRELOAD = "LD_PRELOAD"
+TABLE = "COLLTUNE_TABLE"
+RULES = "COLLTUNE_RULES"
+DECIDING = (FORCE, RULES, TABLE)
+"""By which variables libcolltune is told what to run."""
+
+
+class WithLibcolltune(MpiLibrary):
+    """An MPI library as it is with libcolltune preloaded."""
+
+    formats: Mapping[str, str] = {}
+
+    def __init__(self, mpi: MpiLibrary) -> None:
+        self.mpi = mpi
+        self.name, self.title, self.vendor = mpi.name, mpi.title, mpi.vendor
+        self.releases, self.catalogues = mpi.releases, mpi.catalogues
+        users = mpi.user_patterns
+        self.user_patterns = UserPatterns((*users.deciding, *DECIDING), users.harmless)
+
+    @property
+    def current(self) -> str:
+        """The library's own."""
+        return self.mpi.current
+
+    def bound(self, release: str) -> Release:
+        """Return the library's release with libcolltune's algorithms.
+
+        One rule is safe where processes know messages of different sizes.
+        """
+        found = self.mpi.at(release)
+        one_rule = frozenset({Collective.ALLTOALLV})
+        return Release(self, found.space, (LIBCOLLTUNE, *found.others), one_rule)
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """Return the catalogue of the library's release."""
+        return self.mpi.catalogue_of(release)
+
+    def parameter_file(self, environment: Mapping[str, str]) -> str:
+        """Return export lines; see `assignment`."""
+        return "".join(f"export {assignment(*pair)}\n" for pair in environment.items())
+
+    def start_line(self, parameter_path: Path) -> str:
+        """Return what a user types, with what makes the launcher hand the variables on."""
+        start = f". {shlex.quote(str(parameter_path))} && "
+        if self.vendor.launcher == "mpirun":
+            return f"{start}mpirun -x {PRELOAD} -x {TABLE} …"
+        return f"{start}mpiexec …"
+
+    def user_overrides(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> UserOverrides:
+        """Return what may be set: nothing where the user tells libcolltune what to run."""
+        by_own = user_overrides(environment, os_environ, lambda name: name in DECIDING)
+        return by_own if by_own.reason else self.mpi.user_overrides(environment, os_environ)
+
+
+def assignment(name: str, value: str) -> str:
+    """Return ``NAME=value`` for a shell; what is preloaded stands behind what the user preloads."""
+    kept = f'"${{{PRELOAD}:+${PRELOAD}:}}"' if name == PRELOAD else ""
+    return f"{name}={kept}{shlex.quote(value)}"
+
+
+@cache
+def with_libcolltune(mpi: MpiLibrary) -> WithLibcolltune:
+    """Return a library together with libcolltune."""
+    return WithLibcolltune(mpi)

@@ -1,0 +1,266 @@
+"""What may be asked of an MPI library: who it is, and what one of its releases can do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar
+
+from colltune.domain import Collective, Configuration, Portfolio, Shape
+from colltune.errors import LibraryError
+from colltune.mpi import catalogue
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
+from colltune.mpi.vendors import Vendor
+
+SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
+"""Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
+FANOUTS = (2, 4, 8)
+"""Numbers of chains offered for the chain algorithms."""
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)\S*")
+
+
+class Release:
+    """One release of an MPI library, bound once: what can be chosen in it, where and how it runs.
+
+    Every method that takes a `configuration` raises `LibraryError` for an unknown one. In all
+    methods `nprocs` are the processes of the communicator, `msize_bytes` is what the caller passes,
+    `element_bytes` the size of the datatype. What is asked of a configuration is answered by the
+    space that owns it.
+
+    Parameters
+    ----------
+    mpi
+        The library.
+    space
+        The algorithms of the release's catalogue.
+    others
+        Configurations of other kinds that the release has besides.
+    one_rule
+        The collectives for which only one rule for all message sizes is safe; by default those of
+        the catalogue.
+    """
+
+    def __init__(
+        self,
+        mpi: MpiLibrary,
+        space: CatalogueSpace,
+        others: Sequence[ConfigurationSpace] = (),
+        one_rule: frozenset[Collective] | None = None,
+    ) -> None:
+        self.mpi, self.name = mpi, space.release
+        self.catalogue, self.space = space.catalogue, space
+        self.others = tuple(others)
+        self.one_rule = self.catalogue.one_rule if one_rule is None else one_rule
+
+    def portfolio(
+        self,
+        collective: Collective,
+        segsizes_bytes: Sequence[int] = SEGSIZES_BYTES,
+        fanouts: Sequence[int] = FANOUTS,
+    ) -> Portfolio:
+        """Return all configurations that can be chosen, the library's own decision first.
+
+        `segsizes_bytes` and `fanouts` are the values of these parameters to be offered.
+        """
+        spaces = (self.space, *self.others)
+        found = (space.offered(collective, segsizes_bytes, fanouts) for space in spaces)
+        every = tuple(chain.from_iterable(found))
+        return Portfolio(self.space.library, self.name, collective, every)
+
+    def job_wide_configurations(
+        self, collective: Collective, segsizes_bytes: Sequence[int] = SEGSIZES_BYTES
+    ) -> tuple[Configuration, ...]:
+        """Return what can be measured beside the portfolio, but chosen for a job as a whole alone.
+
+        No file can tell such configurations for some message sizes or communicators.
+        """
+        found = (space.job_wide(collective, segsizes_bytes) for space in self.others)
+        return tuple(chain.from_iterable(found))
+
+    def space_of(self, configuration: Configuration) -> ConfigurationSpace:
+        """Return the space that answers for a configuration; the catalogue's refuses others."""
+        return next((space for space in self.others if space.owns(configuration)), self.space)
+
+    def canonical(self, configuration: Configuration) -> Configuration:
+        """Return the one spelling of `configuration`: the library's name, honoured parameters."""
+        return self.space_of(configuration).canonical(configuration)
+
+    def effective(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the configuration with the smallest parameters that runs in the same way."""
+        return self.space_of(configuration).effective(configuration, nprocs, msize_bytes)
+
+    def why_not(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
+    ) -> str:
+        """Return why `configuration` would not run as itself there; empty if it would."""
+        return self.space_of(configuration).why_not(
+            configuration, nprocs, msize_bytes, element_bytes=element_bytes
+        )
+
+    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
+        """Return why it would not run as itself on `shape`; empty if nothing speaks against it.
+
+        Beside `why_not`, which is told the number of processes alone.
+        """
+        return self.space_of(configuration).why_not_on(configuration, shape)
+
+    def feasible(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
+    ) -> bool:
+        """Tell whether `configuration` would run as itself there: `why_not` has nothing to say."""
+        return not self.why_not(configuration, nprocs, msize_bytes, element_bytes=element_bytes)
+
+    def running_from(
+        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
+    ) -> int | None:
+        """Return the smallest message in bytes with which it runs as itself; None if with none."""
+        return self.space_of(configuration).running_from(configuration, nprocs, element_bytes)
+
+    def safe(
+        self,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> bool:
+        """Tell whether `configuration` is right for every legal program.
+
+        `builtin_operations_only` says that the program reduces with no operations of its own;
+        without `nprocs` it must be right on any communicator.
+        """
+        return not self.space_of(configuration).why_unsafe(
+            configuration, builtin_operations_only=builtin_operations_only, nprocs=nprocs
+        )
+
+    def force(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return the control variables (MPI_T) by which a running program uses `configuration`.
+
+        One library reads them while a communicator is made, another one at every call: they are to
+        be written before either, and taken back afterwards, since they bear on the calls that a
+        library makes by itself, too. A value that is a string names an item of the variable's
+        enumeration. Those of the default restore the library's own decision. Of use only where
+        `settable_at_runtime` holds.
+        """
+        return self.space_of(configuration).force(configuration)
+
+    def settable_at_runtime(self, configuration: Configuration) -> bool:
+        """Tell whether `force` works; if not, only `forced_environment` does."""
+        return self.space_of(configuration).settable_at_runtime(configuration)
+
+    def launch_environment(self, configuration: Configuration) -> dict[str, str] | None:
+        """Return what a launch needs beside `base_environment` for `force` to work inside it.
+
+        It is empty where `settable_at_runtime` holds; None tells that `force` never works.
+        """
+        return self.space_of(configuration).launch_environment(configuration)
+
+    def base_environment(self) -> dict[str, str]:
+        """Return the environment of a launch in which `force` works."""
+        return self.space.base_environment()
+
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
+        """Return the environment of a launch in which `configuration` runs wherever it can.
+
+        `why_not` tells where it cannot. That of the default changes nothing in the library's own
+        decision. Other collectives are left to the library.
+        """
+        return self.space_of(configuration).forced_environment(configuration)
+
+    def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
+        """Return the functions that can run `configuration`; empty for the default."""
+        return self.space_of(configuration).expected_symbols(configuration)
+
+
+class MpiLibrary:
+    """One MPI library: who it is, its files, and what users tell it themselves.
+
+    ``name`` is the first word of its configurations' ids, ``title`` what people call it, ``vendor``
+    how an installation is recognised and what it needs. ``releases`` are those between which the
+    meaning of a configuration file changes, oldest first, at least one per catalogue; everything is
+    tested for each of them; for ``current`` a file is most likely meant, by default the newest.
+    ``formats`` are those of its configuration files: where the class of each lies
+    (``module:class``), which is imported when a file is at hand. In which of them a configuration
+    is written tells ``preferred``, the first that a release reads: by default any. ``catalogues``
+    is the folder with one ``<name>-<series>.toml`` for each series. ``space`` answers for the
+    algorithms of a catalogue. By ``user_patterns`` users decide themselves which algorithms run.
+    """
+
+    name: str
+    title: str
+    vendor: Vendor
+    releases: tuple[str, ...]
+    formats: Mapping[str, str]
+    user_patterns: UserPatterns
+    catalogues: Path = catalogue.FOLDER
+    space: ClassVar[type[CatalogueSpace]]
+
+    @property
+    def current(self) -> str:
+        """For which release a file is most likely meant."""
+        return self.releases[-1]
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        """In which formats a configuration is written."""
+        return tuple(self.formats)
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """All release series that have a catalogue, the oldest first."""
+        return catalogue.all_series(self.name, self.catalogues)
+
+    # clients of a service may name any release of a series
+    @lru_cache(maxsize=128)  # noqa: B019 (a library lives as long as the program)
+    def at(self, release: str) -> Release:
+        """Return what `release` (``"5.0.11"``) can do; `LibraryError` if it is not supported."""
+        return self.bound(release)
+
+    def bound(self, release: str) -> Release:
+        """Return what `release` can do, anew; a library with configurations of more kinds adds."""
+        found = self.catalogue_of(release)
+        return Release(self, self.space(self.name, self.title, release, found))
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """Return the catalogue of the series that `release` belongs to.
+
+        `LibraryError` is raised where there is none, or it is older than the first one described.
+        """
+        every = [catalogue.load(self.name, series, self.catalogues) for series in self.series]
+        match = _RELEASE.fullmatch(release.strip())
+        wanted = _numbers(match[1]) if match else ()
+        for found in reversed(every):
+            series = _numbers(found.series)
+            if wanted[: len(series)] == series and wanted >= _numbers(found.first_release):
+                return found
+        known = ", ".join(f"{found.first_release} and later {found.series}.x" for found in every)
+        raise LibraryError(f"{self.title} {release} is not supported; supported: {known}")
+
+    def parameter_file(self, environment: Mapping[str, str]) -> str:
+        """Return the text of a file that puts `environment` into effect; see `start_line`."""
+        lines = (f"export {name}={shlex.quote(value)}" for name, value in environment.items())
+        return "".join(f"{line}\n" for line in lines)
+
+    def start_line(self, parameter_path: Path) -> str:
+        """Return what a user types to start a job with a parameter file.
+
+        `parameter_path` is that of the file.
+        """
+        return f". {shlex.quote(str(parameter_path))} && mpiexec …"
+
+    def user_overrides(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> UserOverrides:
+        """Return what of `environment` may be set beside `os_environ`, the user's own."""
+        return user_overrides(environment, os_environ, self.user_patterns.decides)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))

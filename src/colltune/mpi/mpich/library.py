@@ -1,0 +1,218 @@
+"""MPICH 4.0 to 5.0 by its control variables and its files of selections.
+
+MPICH looks at its variables at every call, and so do the collectives that it uses inside of others
+and inside MPI_Init and MPI_Comm_dup, with sizes of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import Catalogue, Limit
+from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.library import MpiLibrary
+from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
+from colltune.mpi.vendors import MpichVendor
+
+_LEAST_RADIX = 2
+_FALLBACK = "MPIR_CVAR_COLLECTIVE_FALLBACK"
+# items of the variable, which are plain numbers to MPI_T; the default is silent
+_ERROR, _SILENT = 0, 2
+_AUTO = 0
+_CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
+_PREFIX = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
+_PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
+_OF_ONE_COLLECTIVE = (
+    "?*_ALGORITHM",
+    "COMPOSITION",
+    "DEVICE_COLLECTIVE",
+    "*KVAL",
+    "TREE_?*",
+    "?*_SIZE",
+)
+_OF_ALL = ("DEVICE_COLLECTIVES", "*COLL_SELECTION_TUNING_JSON_FILE", "COLLECTIVE_FALLBACK")
+
+
+class MpichSpace(CatalogueSpace):
+    """The algorithms of MPICH's catalogue, by its control variables."""
+
+    ranges: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "fanout": (_LEAST_RADIX, 2**16),
+        "segsize": (0, 2**31 - 1),
+    }
+    otherwise: ClassVar[Mapping[Limit, str]] = {
+        Limit.EQUAL_COUNTS: "the program ends",
+        # the restrictions in src/mpi/coll/coll_algorithms.txt
+        Limit.BUILTIN_OPERATION: _CHECKED,
+        Limit.COMMUTATIVE: _CHECKED,
+        Limit.ELEMENT_PER_POWER_OF_TWO: _CHECKED,
+        Limit.POWER_OF_TWO_PROCESSES: _CHECKED,
+    }
+
+    def chosen_by(self, collective: Collective) -> str:
+        """Return its control variable, ``MPIR_CVAR_BCAST_INTRA_ALGORITHM``."""
+        return self.variable(collective, "INTRA_ALGORITHM")
+
+    def variable(self, collective: Collective, name: str) -> str:
+        """Return a control variable of a collective."""
+        return f"MPIR_CVAR_{collective.upper()}_{name}"
+
+    def deciding(self, collective: Collective) -> tuple[str, str]:
+        """Return who decides; the device goes first on communicators that span nodes."""
+        whole = f"{TITLE}'s own decision, or what a variable or JSON file says"
+        if collective not in self.catalogue.device_collectives:
+            return whole, whole
+        return whole, (
+            "the device splits it into leaders of nodes and nodes; what is chosen holds within"
+            " these parts (MPIR_CVAR_DEVICE_COLLECTIVES=none keeps it whole)"
+        )
+
+    def offered(
+        self, collective: Collective, segsizes_bytes: Sequence[int], fanouts: Sequence[int]
+    ) -> tuple[Configuration, ...]:
+        """Return the default and every algorithm with every combination of its parameters."""
+        radixes = [fanout for fanout in fanouts if fanout >= _LEAST_RADIX]
+        return super().offered(collective, segsizes_bytes, radixes)
+
+    def effective(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the configuration with the smallest parameters that runs in the same way.
+
+        A radix is at most the number of processes (``recexchalgo.c``), in a k-ary tree one less; a
+        message that fits one chunk is not cut (``algo_common.h``). One that would not run as itself
+        is returned as it is.
+        """
+        spelled = self.canonical(configuration)
+        if spelled.is_default or self.why_not(spelled, nprocs, msize_bytes):
+            return spelled
+        parameters = spelled.numbers
+        if "fanout" in parameters:
+            most = nprocs - 1 if spelled.algorithm.endswith("_kary") else nprocs
+            parameters["fanout"] = max(_LEAST_RADIX, min(parameters["fanout"], most))
+        algorithm = self.algorithm_of(spelled)
+        segmented = Limit.SEGMENTED in algorithm.limits
+        if not segmented and parameters.get("segsize", 0) >= max(1, msize_bytes):
+            parameters["segsize"] = 0
+        return self.configuration(spelled.collective, algorithm, parameters)
+
+    def why_unsafe(
+        self,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool = False,
+        nprocs: int | None = None,
+    ) -> str:
+        """Return which legal program `configuration` would break; empty if none.
+
+        MPICH checks most limits itself at every call, and decides on its own outside of them.
+        """
+        if configuration.is_default:
+            return ""
+        algorithm = self.algorithm_of(configuration)
+        if algorithm.wrong:
+            return f"{algorithm.name}: {algorithm.wrong}"
+        if Limit.EQUAL_COUNTS in algorithm.limits:
+            return f"{algorithm.name} ends the program unless all blocks are of one size"
+        return ""
+
+    def force(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return the control variables (MPI_T) under which calls use `configuration`, or fail.
+
+        The device's own collectives are switched off for this one collective: they would come
+        first, and use the algorithm within their parts only.
+        """
+        spelled = self.canonical(configuration)
+        if spelled.is_default:
+            return self._choice(spelled.collective, _AUTO, device=1) | {_FALLBACK: _SILENT}
+        number = self.algorithm_of(spelled).number
+        found = self._choice(spelled.collective, number, device=0) | {_FALLBACK: _ERROR}
+        return found | self._values(spelled)
+
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
+        """Return the environment of a launch in which `configuration` runs wherever it can.
+
+        Where it cannot, MPICH decides: to let it fail instead would end the launch in MPI_Init,
+        whose own calls are smaller or on other communicators.
+        """
+        spelled = self.canonical(configuration)
+        if spelled.is_default:
+            return {}
+        algorithm = self.algorithm_of(spelled)
+        variables = self._choice(spelled.collective, algorithm.value or algorithm.name, device=0)
+        variables |= self._values(spelled)
+        return {name: str(value) for name, value in variables.items()}
+
+    def settable_at_runtime(self, configuration: Configuration) -> bool:
+        """Tell whether all of its variables are looked at when a collective is called.
+
+        Texts, such as the type of a tree, are read once at the start.
+        """
+        spelled = self.canonical(configuration)
+        if spelled.is_default:
+            return True
+        return all(isinstance(value, int) for _, value in self.algorithm_of(spelled).settings)
+
+    def _choice(
+        self, collective: Collective, value: int | str, device: int
+    ) -> dict[str, int | str]:
+        return {
+            self.chosen_by(collective): value,
+            self.variable(collective, "DEVICE_COLLECTIVE"): device,
+        }
+
+    def _values(self, spelled: Configuration) -> dict[str, int | str]:
+        """Return the variables of its parameters, and those that make its variant."""
+        algorithm, collective = self.algorithm_of(spelled), spelled.collective
+        variables = self.parameter_variables(collective, algorithm)
+        found: dict[str, int | str] = {variables[n]: value for n, value in spelled.parameters}
+        settings = algorithm.settings
+        return found | {self.variable(collective, name): value for name, value in settings}
+
+
+class Mpich(MpiLibrary):
+    """MPICH; see `colltune.mpi.library.MpiLibrary`."""
+
+    name = LIBRARY
+    title = TITLE
+    vendor = MpichVendor()
+    releases = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
+    formats: Mapping[str, str] = {
+        "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",
+        "mpich-cvars": "colltune.mpi.mpich.variables_format:MpichVariables",
+        "mpich-table": "colltune.mpi.libcolltune.table.format:MpichTable",
+    }
+    preferred = ("mpich-json",)
+    space = MpichSpace
+    user_patterns = UserPatterns(
+        tuple(
+            f"{prefix}{name}"
+            for prefix in _PREFIXES
+            for name in (
+                *_OF_ALL,
+                *(f"{c.upper()}_{what}" for c in Collective for what in _OF_ONE_COLLECTIVE),
+            )
+        )
+    )
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """See `releases.catalogue_of`."""
+        return catalogue_of(release)
+
+    def user_overrides(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> UserOverrides:
+        """Return what may be set; each variable can be set by three names."""
+        decides = self.user_patterns.decides
+        return user_overrides(environment, os_environ, decides, same_variable=_one_name)
+
+
+def _one_name(variable: str) -> str:
+    return _PREFIX.sub("MPIR_CVAR_", variable, count=1) if _PREFIX.match(variable) else variable
+
+
+MPICH = Mpich()

@@ -1,0 +1,220 @@
+"""Open MPI 4.1.4 and later 4.1.x, 5.0.x, 6.x: coll/tuned, and coll/han."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
+from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.openmpi.activation import NO_HCOLL, USE_RULES, environment, parameter_file
+from colltune.mpi.openmpi.han_setups import HanSetups
+from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
+from colltune.mpi.vendors import OpenMpiVendor
+
+MAX_FANOUT = 32
+MAX_SEGSIZE_BYTES = 2**31 - 1
+MAX_REQUESTS = 2**31 - 1
+PARAMETER_NAMES = {
+    "segsize": "segmentsize",
+    "fanout": "chain_fanout",
+    "requests": "max_requests",
+}
+"""Ends of the names of coll/tuned's variables, where the catalogue names no other ones."""
+# these components decide who runs a collective; verbosity and the like do not
+_COMPONENTS = ("tuned", "han", "hcoll", "ucc", "adapt", "sm")
+_TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
+
+
+class TunedSpace(CatalogueSpace):
+    """The algorithms of coll/tuned."""
+
+    ranges: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "fanout": (1, MAX_FANOUT),
+        "segsize": (0, MAX_SEGSIZE_BYTES),
+        "requests": (0, MAX_REQUESTS),
+    }
+    # what coll/tuned uses for a parameter that is not set; 0 requests stand for any number
+    defaults: ClassVar[Mapping[str, int]] = {"fanout": 4, "segsize": 0}
+    otherwise: ClassVar[Mapping[Limit, str]] = {
+        Limit.TWO_PROCESSES: "the call fails, which ends the program",
+        Limit.COMMUTATIVE: "wrong numbers, without a word",
+    }
+
+    def chosen_by(self, collective: Collective) -> str:
+        """Return its parameter of coll/tuned, ``coll_tuned_bcast_algorithm``."""
+        return f"coll_tuned_{collective}_algorithm"
+
+    def parameter_variables(self, collective: Collective, algorithm: Algorithm) -> dict[str, str]:
+        """Return coll/tuned's variables."""
+        names = PARAMETER_NAMES | dict(algorithm.variables)
+        stem = self.chosen_by(collective)
+        return {name: f"{stem}_{names[name]}" for name in algorithm.parameters}
+
+    def deciding(self, collective: Collective) -> tuple[str, str]:
+        """Return the component that decides."""
+        priorities, han = dict(self.catalogue.priorities), self.catalogue.han_priority
+        tuned = f"coll/tuned, priority {priorities.get('tuned', '?')}"
+        if han is None or collective not in self.catalogue.han_collectives:
+            return tuned, tuned
+        return tuned, (
+            f"coll/han, priority {han}; coll/tuned decides for its parts: leaders of nodes, and"
+            " each node"
+        )
+
+    def effective(
+        self, configuration: Configuration, nprocs: int, msize_bytes: int
+    ) -> Configuration:
+        """Return the configuration with the smallest parameters that runs in the same way.
+
+        A message that fits one segment is not segmented, and there are no more chains than other
+        processes (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT; ``coll_base_topo.c``),
+        nor a larger radix than processes. One that would not run as itself is returned as it is.
+        """
+        spelled = self.canonical(configuration)
+        if spelled.is_default or self.why_not(spelled, nprocs, msize_bytes):
+            return spelled
+        parameters = spelled.numbers
+        algorithm = self.algorithm_of(spelled)
+        if "fanout" in parameters:
+            radix = dict(algorithm.minimums).get("fanout")
+            most = max(1, nprocs - 1) if radix is None else max(radix, nprocs)
+            parameters["fanout"] = min(parameters["fanout"], most)
+        segmented = configuration.collective in (Collective.BCAST, Collective.REDUCE)
+        if segmented and "segsize" in parameters and parameters["segsize"] >= msize_bytes:
+            parameters["segsize"] = 0
+        return self.configuration(spelled.collective, algorithm, parameters)
+
+    def why_unsafe(
+        self,
+        configuration: Configuration,
+        *,
+        builtin_operations_only: bool,
+        nprocs: int | None = None,
+    ) -> str:
+        """Return which legal program `configuration` would break; empty if none.
+
+        Without `nprocs` an algorithm for two processes only counts as safe.
+        """
+        if configuration.is_default:
+            return ""
+        algorithm = self.algorithm_of(configuration)
+        if algorithm.wrong:
+            return f"{algorithm.name}: {algorithm.wrong}"
+        if Limit.COMMUTATIVE in algorithm.limits and not builtin_operations_only:
+            return f"{algorithm.name} gives wrong results with operations that do not commute"
+        if Limit.TWO_PROCESSES in algorithm.limits and nprocs not in (None, 2):
+            return f"{algorithm.name} ends the program unless there are 2 processes"
+        return ""
+
+    def force(self, configuration: Configuration) -> dict[str, int | str]:
+        """Return control variables (MPI_T) or parameters that make new communicators use it.
+
+        They need `base_environment`. Those of the default restore the library's own decision.
+        """
+        collective, spelled = configuration.collective, self.canonical(configuration)
+        chooser = self.chosen_by(collective)
+        variables: dict[str, int | str] = {chooser: 0}
+        if not spelled.is_default:
+            algorithm = self.algorithm_of(spelled)
+            names = self.parameter_variables(collective, algorithm)
+            variables[chooser] = algorithm.number
+            variables |= {names[name]: value for name, value in spelled.parameters}
+        han = self.catalogue.han_priority
+        if han is not None and collective in self.catalogue.han_collectives:
+            variables["coll_han_priority"] = han if spelled.is_default else 0
+        return variables
+
+    def settable_at_runtime(self, configuration: Configuration) -> bool:
+        """Tell whether `force` works through MPI_T: the algorithm makes no difference."""
+        return self.entry_of(configuration.collective).runtime
+
+    def base_environment(self) -> dict[str, str]:
+        """Return the environment in which `force` takes effect, for a whole launch."""
+        return environment({USE_RULES: "1", **NO_HCOLL})
+
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
+        """Return the environment of a launch in which every communicator uses `configuration`.
+
+        It is empty for the default: hcoll's switch would take a decision of the library.
+        """
+        variables = self.force(configuration)
+        if configuration.is_default:
+            return {}
+        return self.base_environment() | environment({n: str(v) for n, v in variables.items()})
+
+    def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
+        """Return the function that runs `configuration`; empty for the default, which varies."""
+        if configuration.is_default:
+            return frozenset()
+        return frozenset({self.algorithm_of(configuration).symbol})
+
+
+class OpenMpi(MpiLibrary):
+    """Open MPI; 6.0 reads classic files differently, so that a file is taken for one of 5.0."""
+
+    name = LIBRARY
+    title = TITLE
+    vendor = OpenMpiVendor()
+    releases = ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0")
+    formats: Mapping[str, str] = {
+        "openmpi-classic": "colltune.mpi.openmpi.classic:OpenMpiClassic",
+        "openmpi-json": "colltune.mpi.openmpi.json_rules:OpenMpiJson",
+        "openmpi-han": "colltune.mpi.openmpi.han:OpenMpiHan",
+        "openmpi-parameters": "colltune.mpi.openmpi.parameters:OpenMpiParameters",
+        "openmpi-table": "colltune.mpi.libcolltune.table.format:OpenMpiTable",
+    }
+    current = "5.0.11"
+    preferred = ("openmpi-json", "openmpi-classic")
+    space = TunedSpace
+    user_patterns = UserPatterns(
+        deciding=("OMPI_MCA_coll", *(f"OMPI_MCA_coll_{name}_*" for name in _COMPONENTS)),
+        harmless=("*_verbose", "*_dump_dynamic_rules", "*_max_dynamic_errors"),
+    )
+
+    def bound(self, release: str) -> Release:
+        """Return what `release` can do, with coll/han's setups."""
+        setups = self.han_setups(release)
+        return Release(self, setups.tuned, [setups])
+
+    @staticmethod
+    @lru_cache(maxsize=128)
+    def han_setups(release: str) -> HanSetups:
+        """Return coll/han's setups in `release`."""
+        found = catalogue_of(release)
+        return HanSetups(release, found, TunedSpace(LIBRARY, TITLE, release, found))
+
+    def catalogue_of(self, release: str) -> Catalogue:
+        """See `releases.catalogue_of`."""
+        return catalogue_of(release)
+
+    def parameter_file(self, environment: Mapping[str, str]) -> str:
+        """See `activation.parameter_file`."""
+        return parameter_file(environment)
+
+    def start_line(self, parameter_path: Path) -> str:
+        """Return the line with mpirun's own option."""
+        return f"mpirun --tune {shlex.quote(str(parameter_path))} …"
+
+    def user_overrides(
+        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
+    ) -> UserOverrides:
+        """Return what may be set; a flag can be spelled in several ways."""
+        decides = self.user_patterns.decides
+        return user_overrides(environment, os_environ, decides, same_value=_plain)
+
+
+def _plain(value: str) -> str:
+    word = value.strip().lower()
+    if word in _TRUE:
+        return "1"
+    return "0" if word in _FALSE else value
+
+
+OPENMPI = OpenMpi()
