@@ -12,7 +12,6 @@ from colltune.bench.backends import BACKENDS
 from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.strategies import STRATEGIES
 from colltune.dataset.importers import IMPORTERS
-from colltune.dataset.importers.assembly import TextImporter
 from colltune.features import FEATURE_SETS
 from colltune.models.learners import LEARNERS, LearnerEntry
 from colltune.mpi import LIBRARIES
@@ -79,9 +78,7 @@ def _launchers() -> Rows:
 
 def _importers() -> Rows:
     for name, importer in IMPORTERS.items():
-        # those of texts differ by what parses them
-        source = importer.parse if isinstance(importer, TextImporter) else type(importer)
-        module = inspect.getmodule(source)
+        module = inspect.getmodule(importer.load)
         yield code(name), _first_line(module.__doc__ if module else None)
 
 

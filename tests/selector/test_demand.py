@@ -12,7 +12,7 @@ import pytest
 
 from colltune.domain import Shape
 from colltune.errors import DataError
-from colltune.selector.demand import Demand, DemandLog, read_demand, read_demand_counting
+from colltune.selector.demand import Demand, DemandLog, read_demand
 
 
 def test_what_is_noted_is_read(tmp_path: Path) -> None:
@@ -48,11 +48,10 @@ def test_threads_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, range(8)))
     log.flush()
-    found, damaged = read_demand_counting(tmp_path)
-    assert (sum(d.count for d in found), damaged) == (400, 0)
+    assert sum(d.count for d in read_demand(tmp_path)) == 400
 
 
-def test_damaged_lines_are_skipped_and_counted(tmp_path: Path) -> None:
+def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
     """Whatever else is in a file, its good lines count."""
     log = DemandLog(tmp_path)
     log.note("openmpi", "4.1.4", Shape(4, 8))
@@ -74,7 +73,7 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     lines += [b"\xff\xfe", b"[" * 50_000, file.read_bytes()[:20]]
     with file.open("ab") as stream:
         stream.write(b"\n".join(lines))
-    assert read_demand_counting(tmp_path) == ([Demand("openmpi", "4.1.4", 4, 8, 1)], len(lines))
+    assert read_demand(tmp_path) == [Demand("openmpi", "4.1.4", 4, 8, 1)]
 
 
 def test_a_full_disk_is_one_line_in_the_log(

@@ -119,7 +119,6 @@ class PerformanceDataset:
 
 
 def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
-    """Return all datasets (at least one) as one."""
     first, *rest = datasets
     for other in rest:
         if other.context != first.context:

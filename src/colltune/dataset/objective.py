@@ -57,7 +57,6 @@ DEFAULT_OBJECTIVE = Objective.TRIMMED_MEAN
 
 
 def parse_objective(text: str) -> Objective:
-    """Return the objective called `text`."""
     try:
         return Objective(text.strip().lower())
     except ValueError:

@@ -189,7 +189,6 @@ def read_parquet(path: Path) -> PerformanceDataset:
 
 
 def read_provenance(file: Path) -> dict[str, str]:
-    """Return the provenance stored with one Parquet file of a dataset."""
     return _table(file, _metadata(file), "colltune.provenance")
 
 

@@ -45,7 +45,6 @@ class Job:
 
     @property
     def process_s(self) -> float:
-        """Seconds of all processes together."""
         return self.wall_s * self.nprocs
 
 
@@ -98,12 +97,10 @@ class Use:
 
     @property
     def msize_bytes(self) -> int:
-        """The mean message size."""
         return round(self.bytes / self.process_calls)
 
     @property
     def call_s(self) -> float:
-        """The mean seconds of a call."""
         return self.process_s / self.process_calls
 
     @property
@@ -120,7 +117,6 @@ class Use:
         return self.ran.get("", 0) / self.process_calls
 
     def __add__(self, other: Use) -> Use:
-        """Return both together; they are of the same kind."""
         timed = [use for use in (self, other) if use.timed]
         return Use(
             self.kind,
@@ -151,32 +147,26 @@ class Profile:
 
     @property
     def process_s(self) -> float:
-        """Seconds of all processes of all runs, whatever they did."""
         return math.fsum(job.process_s for job in self.jobs)
 
     @property
     def collectives_s(self) -> float:
-        """Those in collectives."""
         return math.fsum(use.process_s for use in self.uses)
 
     @property
     def library(self) -> str:
-        """The MPI library."""
         return self.jobs[0].library
 
     @property
     def release(self) -> str:
-        """Its release."""
         return self.jobs[0].release
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The names of the programs, sorted."""
         return tuple(sorted({job.program for job in self.jobs}))
 
     @property
     def collectives(self) -> tuple[Collective, ...]:
-        """What is called, sorted."""
         return tuple(sorted({use.kind.collective for use in self.uses}))
 
     @cached_property
@@ -187,7 +177,6 @@ class Profile:
 
 
 def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
-    """Return the profile of `jobs`, whose uses may be of the same kinds."""
     jobs = tuple(sorted(jobs, key=lambda job: (job.started, job.job, job.host)))
     libraries = sorted({f"{job.library} {job.release}" for job in jobs})
     if not jobs:

@@ -124,8 +124,6 @@ def fnv1a(content: bytes) -> int:
 
 @dataclass
 class _Reader:
-    """What the lines of a file have told so far."""
-
     source: str
     number: int = 1
     head: dict[str, list[str]] = field(default_factory=dict)

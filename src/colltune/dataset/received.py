@@ -209,7 +209,6 @@ def _check_times(frame: pd.DataFrame, source: str) -> None:
 def _check_values(
     frame: pd.DataFrame, column: str, source: str, why_wrong: Callable[[str], str]
 ) -> None:
-    """Look at each different value once."""
     for value in frame[column].unique():
         why = why_wrong(value)
         if why:

@@ -195,8 +195,6 @@ def _parameters(reader: _Reader) -> list[str]:
 
 
 class _Reader:
-    """Converts columns of text; an error names file, line and column."""
-
     def __init__(self, table: pd.DataFrame, path: Path) -> None:
         self._table = table
         self._path = path

@@ -71,7 +71,6 @@ def draws(n_blocks: int, seed: int) -> Numbers | None:
 
 
 def drawn(counts: Numbers, of: Sums) -> Drawn:
-    """Return the figures of all draws."""
     instances, gained, possible, slower, harmed = (counts @ column for column in of)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(possible > 0, gained / possible, np.nan)

@@ -37,7 +37,6 @@ class Weighting:
 
     @property
     def note(self) -> str:
-        """A sentence for people."""
         rest = f"; the rest is in {', '.join(self.not_covered)}" if self.not_covered else ""
         return (
             f"instances count by the application's time; {self.covered:.1%} of its time in"

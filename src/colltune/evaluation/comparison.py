@@ -40,7 +40,6 @@ class Difference:
     worse: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
 
 
@@ -54,7 +53,6 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
         return {
             "split": self.split,
             "first": self.first,
@@ -158,7 +156,6 @@ def _counterpart(run: Evaluation, others: Sequence[Evaluation]) -> Evaluation | 
 
 
 def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return which learners are compared."""
     same = [(name, name) for name in mine.learners if name in other.learners]
     alone = [name for name in mine.learners if name not in other.learners]
     others = [name for name in other.learners if name not in mine.learners]
@@ -172,7 +169,6 @@ def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[
 
 
 def _refuse_others(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> None:
-    """Raise `DataError` unless both decided the same instances after the same training data."""
     a, b = mine.setup.as_dict(), other.setup.as_dict()
     for key, what in _MUST_AGREE.items():
         if a[key] != b[key]:

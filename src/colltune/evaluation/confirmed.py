@@ -11,7 +11,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,9 @@ from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
 from colltune.domain import Context, Measurement, Shape, Summary
 from colltune.evaluation.folds import Fold, exhaustive_s
-from colltune.evaluation.recipes import Choice, Fitted
+from colltune.evaluation.recipes import Choice, Learned, OfFolds, decided_by
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
-from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import (
     MOST_LAUNCHES,
@@ -48,7 +47,6 @@ class Halves(NamedTuple):
 
     @property
     def note(self) -> str:
-        """How the halves are apart, for people."""
         text = "confirmed by one half of the launches or repetitions, judged by the other"
         if not self.undivided:
             return text
@@ -98,24 +96,6 @@ def _time_s(measurement: Measurement) -> float:
     return measurement.summary.time_s
 
 
-class Learner(Protocol):
-    """What a bundle comes from."""
-
-    @property
-    def name(self) -> str:
-        """How its figures are called."""
-        ...
-
-    @property
-    def guard(self) -> bool | Guard:
-        """How its decisions are guarded where nothing is measured."""
-        ...
-
-    def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
-        """Return the bundle of a fold."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Confirmed:
     """A learner whose decisions are confirmed as `colltune confirm` does, from the record.
@@ -126,7 +106,7 @@ class Confirmed:
     ``budget`` of what measuring everything takes.
     """
 
-    learner: Learner
+    learner: Learned | OfFolds
     deciding: Times
     noise: float = 0.0
     seed: int = 0
@@ -141,7 +121,7 @@ class Confirmed:
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; what is not measured is decided as without confirmation."""
         bundle = self.learner.bundle(context, fold, jobs)
-        choice = Fitted(bundle, self.learner.guard).decide(context, fold, jobs)
+        choice = decided_by(bundle, self.learner.guard, fold)
         judgements, confirm_s = self._replayed(bundle, fold)
         decided = {
             judgement.contest.instance: judgement.configuration
@@ -180,11 +160,9 @@ class Record:
         return cell in self._times
 
     def time_s(self, cell: Cell) -> float:
-        """Return about what a call takes."""
         return float(np.median(next(iter(self._times[cell].values()))))
 
     def has_more(self, cell: Cell) -> bool:
-        """Tell whether there is another launch of `cell`."""
         number, recorded = self._launches.get(cell, 0), len(self._times[cell])
         return number < (MOST_LAUNCHES if self._noise else recorded)
 
@@ -240,7 +218,6 @@ def _repetitions(judgement: Judgement, record: Record) -> dict[Cell, int]:
 
 
 def _sizes(cells: CellMatrix) -> dict[Shape, list[int]]:
-    """Return the message sizes of each shape."""
     found: dict[Shape, list[int]] = {}
     for instance in cells.instances():
         found.setdefault(instance.shape, []).append(instance.msize_bytes)

@@ -157,7 +157,6 @@ class Source:
 
     @cached_property
     def allocations(self) -> Mapping[str, str]:
-        """The allocation of each launch."""
         launches = self.dataset.frame["launch"].astype(str)
         return self.allocation_of or allocations_of(launches, {}).by_launch
 

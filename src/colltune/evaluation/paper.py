@@ -9,7 +9,6 @@ tested, the largest is trained on; the small training set is the first, middle a
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -78,6 +77,7 @@ class PaperSplit(MaskSplit):
     """Train and test on node counts as in Table III, or on those given."""
 
     needs: ClassVar[str] = "a collective measured on at least 3 node counts"
+    training: ClassVar[str]
     train_nodes: tuple[int, ...] | None = None
     test_nodes: tuple[int, ...] | None = None
 
@@ -90,16 +90,12 @@ class PaperSplit(MaskSplit):
         test = tuple(n for n in measured if n in self.test_nodes)
         return trained_on(train, test) if train and test else None
 
-    @abstractmethod
-    def training(self, counts: Counts) -> tuple[int, ...]:
-        """Return the node counts trained on."""
-
     def masks(self, cells: CellMatrix) -> list[Mask]:
-        """Return the one fold."""
         counts = self.counts(cells)
         if counts is None:
             return []
-        train, test = (np.isin(cells.nodes, n) for n in (self.training(counts), counts.test))
+        trained = getattr(counts, self.training)
+        train, test = (np.isin(cells.nodes, n) for n in (trained, counts.test))
         return [Mask("nodes " + ", ".join(map(str, counts.test)), train, test)]
 
 
@@ -108,10 +104,7 @@ class PaperLarge(PaperSplit):
     """The large training set of Table III."""
 
     name: ClassVar[str] = LARGE
-
-    def training(self, counts: Counts) -> tuple[int, ...]:
-        """Return the large training set."""
-        return counts.large
+    training: ClassVar[str] = "large"
 
 
 @dataclass(frozen=True)
@@ -119,10 +112,7 @@ class PaperSmall(PaperSplit):
     """The small training set of Table III."""
 
     name: ClassVar[str] = SMALL
-
-    def training(self, counts: Counts) -> tuple[int, ...]:
-        """Return the small training set."""
-        return counts.small
+    training: ClassVar[str] = "small"
 
 
 class PaperDataset(NamedTuple):
@@ -136,7 +126,6 @@ class PaperDataset(NamedTuple):
 
 
 def paper_datasets(runs: Sequence[tuple[Evaluation, Evaluation]]) -> list[PaperDataset]:
-    """Return d1, d2, … of pairs of evaluations, after large and after small training."""
     found: list[PaperDataset] = []
     for large, small in runs:
         for name in large.tested.collectives:
@@ -191,8 +180,6 @@ Begin = Callable[[int, int, str], None]
 
 
 class SuiteRuns(NamedTuple):
-    """The evaluations of a suite, and the splits that the data does not allow, with the reason."""
-
     runs: list[Evaluation]
     left_out: Mapping[str, str]
 

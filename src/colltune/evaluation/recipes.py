@@ -41,9 +41,7 @@ class Recipe(Protocol):
     """Learns a fold's training cells and decides its test instances."""
 
     @property
-    def name(self) -> str:
-        """How its figures are called."""
-        ...
+    def name(self) -> str: ...
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; `context` is that of the training cells."""
@@ -102,6 +100,14 @@ class Published:
         return Choice(chosen, seconds, 0.0, tuple(f"{self.name}: {f}" for f in failures))
 
 
+def decided_by(bundle: Bundle, guard: bool | Guard, fold: Fold) -> Choice:
+    """Return what a bundle decides as it is, whatever it was fitted to."""
+    started = time.perf_counter()
+    selections = ModelSelector(bundle, guard=guard).select_many(fold.testing.instances())
+    seconds = time.perf_counter() - started
+    return Choice(tuple(s.configuration for s in selections), 0.0, seconds)
+
+
 @dataclass(frozen=True)
 class Learned:
     """A learner as `fit` and `select` use it."""
@@ -118,28 +124,11 @@ class Learned:
         started = time.perf_counter()
         bundle = self.bundle(context, fold, jobs)
         fitted_s = time.perf_counter() - started
-        return Fitted(bundle, self.guard).decide(context, fold, jobs)._replace(fit_s=fitted_s)
+        return decided_by(bundle, self.guard, fold)._replace(fit_s=fitted_s)
 
     def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
-        """Fit to the fold's training cells."""
         cells = {fold.collective: fold.training}
         return fit_cells(context, cells, self.learner, feature_set=self.feature_set, jobs=jobs)
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A bundle as it is, whatever it was fitted to."""
-
-    bundle: Bundle
-    guard: bool | Guard = True
-    name: str = "fitted"
-
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        started = time.perf_counter()
-        chooser = ModelSelector(self.bundle, guard=self.guard)
-        selections = chooser.select_many(fold.testing.instances())
-        seconds = time.perf_counter() - started
-        return Choice(tuple(s.configuration for s in selections), 0.0, seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +149,6 @@ class OfFolds:
         *,
         jobs: int | None = None,
     ) -> OfFolds:
-        """Fit `learner` to each of `folds`."""
         bundles = {
             (fold.collective, fold.name): fit_cells(
                 context, {fold.collective: fold.training}, learner, jobs=jobs
@@ -170,7 +158,7 @@ class OfFolds:
         return cls(name, bundles)
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
-        return Fitted(self.bundle(context, fold, jobs), self.guard).decide(context, fold, jobs)
+        return decided_by(self.bundle(context, fold, jobs), self.guard, fold)
 
     def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
         return self.bundles[fold.collective, fold.name]
@@ -182,7 +170,6 @@ def references() -> tuple[Recipe, ...]:
 
 
 def learned(names: Sequence[str], guard: bool | Guard) -> tuple[Learned, ...]:
-    """Return the learners called `names`."""
     for name in names:
         learner_entry(name)
         if names.count(name) > 1:

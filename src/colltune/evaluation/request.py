@@ -45,8 +45,6 @@ class Result:
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """The options of the verb."""
-
     data: tuple[Path, ...]
     where: Mapping[str, str]
     split: str | None
@@ -96,7 +94,6 @@ class EvaluationRequest:
         return Result([run(dataset, self._split())])
 
     def _check(self) -> None:
-        """Raise `DataError` for options that are unknown or not made for each other."""
         name = self.split
         if name is not None and name not in SPLITS:
             raise DataError(f"unknown --split {name!r}; known: {', '.join(SPLITS)}")
@@ -116,7 +113,6 @@ class EvaluationRequest:
         self._check_owned()
 
     def _check_owned(self) -> None:
-        """Raise `DataError` for options that make sense with another split or suite only."""
         owned: dict[str, tuple[object, str]] = {
             "--largest": (self.largest is not None, Extrapolation.name),
             "--above": (self.above is not None, Extrapolation.name),
@@ -147,7 +143,6 @@ class EvaluationRequest:
         return extra
 
     def transfer(self) -> Transfer:
-        """Return the split between the data and the test data."""
         return Transfer(read(self.test_data))
 
     def _evaluate(self, progress: Progress) -> Run:

@@ -40,7 +40,6 @@ _MEND = "write it again with `colltune evaluate … --out`, or copy it again fro
 
 
 def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
-    """Write `evaluations` to `path`, whole or not at all, and return it."""
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -53,7 +52,6 @@ def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
 
 
 def read(path: Path) -> list[Evaluation]:
-    """Read the evaluations in the file `path`."""
     content = _content(path)
     try:
         runs = [_evaluation(run, str(content["colltune_version"])) for run in content["runs"]]

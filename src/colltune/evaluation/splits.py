@@ -78,7 +78,6 @@ class MaskSplit(ABC):
         }
 
     def folds(self, source: Source) -> list[Fold]:
-        """Return the folds of all collectives; see `Split.folds`."""
         self.check(source)
         found = [
             fold(mask.name, source.learned[c].rows(mask.train), cells.rows(mask.test), source.noise)
@@ -254,7 +253,6 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def _described(source: Source) -> str:
-    """Return what each collective was measured on."""
     parts = [
         f"{collective} on {_listed(_distinct(cells.nodes))} nodes with ppn"
         f" {_listed(_distinct(cells.ppn))}"

@@ -30,7 +30,7 @@ from colltune.domain import Collective, Configuration, Context
 from colltune.evaluation.comparison import Difference, differences
 from colltune.evaluation.evaluation import Decided, Instances, Score, scores
 from colltune.evaluation.folds import CellNoise, Fold, Source
-from colltune.evaluation.recipes import Choice, Fitted, Learned, Recipe
+from colltune.evaluation.recipes import Choice, Learned, Recipe, decided_by
 from colltune.evaluation.run import decided
 from colltune.evaluation.splits import Mask, MaskSplit
 from colltune.models.bundle import Bundle
@@ -102,7 +102,7 @@ class Judged:
         if model is None:
             return _left_alone(context, fold)
         if self.cells is None:
-            return Fitted(self.bundle, self.guard).decide(context, fold, jobs)
+            return decided_by(self.bundle, self.guard, fold)
         cells = self.cells.get(fold.collective)
         training = None if cells is None else cells.rows(_among(cells, fold.training))
         if training is None or not len(training):

@@ -313,7 +313,6 @@ class _Descriptions:
         )
 
     def _confirmation(self, row: int) -> Confirmation | None:
-        """Return what was measured of the decision, if anything."""
         found = int(self._decisions.confirmation[row])
         return None if found < 0 else self._selector.bundle.confirmations[found]
 
@@ -384,7 +383,6 @@ class _Descriptions:
         return f"default kept: predicted {gain:.2f}x, {self._short_of(row, fastest)}"
 
     def _short_of(self, row: int, column: int) -> str:
-        """Return what a predicted gain falls short of."""
         forecast, required = self._decisions.forecast, self._decisions.required[row, column]
         asked = f"{np.exp(required):.4g}x"
         if required <= forecast.noise[row]:

@@ -129,8 +129,6 @@ def diff(
 
 
 class _Side:
-    """One of the two bundles."""
-
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
         context = bundle.context

@@ -115,22 +115,18 @@ class Gain(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The time of the default over that of the configuration."""
         return math.exp(self.log)
 
     @property
     def lower(self) -> float:
-        """The lower end of the ratio's 95 % interval."""
         return math.exp(self.log - _LIMIT * self.sd)
 
     @property
     def upper(self) -> float:
-        """The upper end of the ratio's 95 % interval."""
         return math.exp(self.log + _LIMIT * self.sd)
 
     @property
     def is_faster(self) -> bool:
-        """Whether it is proved that there is a gain."""
         return self.log - _LIMIT * self.sd > 0
 
     @property
@@ -278,7 +274,6 @@ class _Evidence:
         self._found[cell] = [_log_gain(*pair) for pair in pairs]
 
     def _gain(self, contest: Contest, cell: Cell) -> Gain | None:
-        """Return what a candidate gains, None if it was not measured."""
         found = self._found[cell]
         if not found:
             return None

@@ -67,7 +67,6 @@ class DemandLog:
         self._fails = False
 
     def note(self, library: str, release: str, shape: Shape, count: int = 1) -> None:
-        """Count so many requests."""
         hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
         key = _Key(hour, library, release, shape.nodes, shape.ppn)
         with self._lock:
@@ -136,24 +135,16 @@ def _append(path: Path, content: bytes) -> None:
 
 
 def read_demand(folder: Path) -> list[Demand]:
-    """Return what jobs asked for, most often first; see `read_demand_counting`."""
-    return read_demand_counting(folder)[0]
-
-
-def read_demand_counting(folder: Path) -> tuple[list[Demand], int]:
-    """Return what jobs asked for, most often first, and how many damaged lines were skipped."""
+    """Return what jobs asked for, most often first; damaged lines are skipped."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; the service makes it when it counts demand")
     sums: Counter[tuple[str, str, int, int]] = Counter()
-    damaged = 0
     for file in sorted(folder.glob("demand-*.jsonl")):
         for demand in _file_lines(file):
-            if demand is None:
-                damaged += 1
-            else:
+            if demand is not None:
                 sums[demand.library, demand.release, demand.nodes, demand.ppn] += demand.count
     found = [Demand(*key, count) for key, count in sums.items()]
-    return sorted(found, key=lambda d: (-d.count, d)), damaged
+    return sorted(found, key=lambda d: (-d.count, d))
 
 
 def _file_lines(file: Path) -> Iterator[Demand | None]:

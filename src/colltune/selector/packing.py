@@ -223,7 +223,6 @@ class Packed:
 
     @property
     def table(self) -> DecisionTable:
-        """What is chosen."""
         return self.made.table
 
     def write(
@@ -241,7 +240,6 @@ class Packed:
         return written
 
     def as_dict(self, written: WrittenConfiguration) -> dict[str, Any]:
-        """Return the manifest."""
         saving, total_s = self.foreseen.saving, max(self.profile.process_s, 1e-300)
         main = written.rules_path.name
         return {

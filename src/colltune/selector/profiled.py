@@ -37,7 +37,6 @@ class Saving(NamedTuple):
     most_s: float
 
     def __add__(self, other: object) -> Saving:
-        """Return both together."""
         if not isinstance(other, Saving):
             return NotImplemented
         return Saving(*(a + b for a, b in zip(self, other, strict=True)))
@@ -69,7 +68,6 @@ class Outlook:
 
     @property
     def saving(self) -> Saving:
-        """What is saved where it is known."""
         return sum((row.saving for row in self.rows if row.saving is not None), NOTHING)
 
     @property
@@ -79,7 +77,6 @@ class Outlook:
 
 
 def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
-    """Return what the selector's bundle would change for the application."""
     context = selector.bundle.context
     if profile.library != context.library:
         raise DataError(

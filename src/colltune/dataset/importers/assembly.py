@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +13,9 @@ from colltune.dataset.importers.protocol import (
     Reading,
     Request,
     Row,
-    RowParser,
     Source,
-    TimeKind,
     whole,
 )
-from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import (
     Collective,
     Configuration,
@@ -36,25 +32,7 @@ SETTINGS = (*_REQUIRED, "fabric", "nodes", "ppn", "configuration", "collective")
 FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm")
 
 
-@dataclass(frozen=True)
-class TextImporter:
-    """An `Importer` of files in which some lines are unmistakable and the rest are rows."""
-
-    title: str
-    signs: re.Pattern[str]
-    parse: RowParser
-
-    def recognises(self, line: str) -> bool:
-        """See `Importer.recognises`."""
-        return self.signs.match(line) is not None
-
-    def load(self, source: Source, request: Request) -> Imported:
-        """See `Importer.load`."""
-        return assemble(self.parse(source.lines(), source.name), source, request)
-
-
 def assemble(reading: Reading, source: Source, request: Request) -> Imported:
-    """Return `reading` as a dataset of one context."""
     told = _Told.of(request, source)
     rows = _kept(reading.rows, request.where, source)
     remarks = Counter(reading.remarks)
@@ -248,41 +226,3 @@ def _launch_names(measurements: Sequence[Measurement]) -> list[str]:
 
 def _counted(remarks: Counter[str]) -> Iterable[str]:
     return (f"{text} ({n} times)" if n > 1 else text for text, n in remarks.items())
-
-
-class CsvImporter:
-    """An `Importer` of what `colltune.dataset.tidy_csv` reads."""
-
-    title = "CSV"
-
-    def recognises(self, line: str) -> bool:
-        """See `Importer.recognises`: no line is unmistakable."""
-        return False
-
-    def load(self, source: Source, request: Request) -> Imported:
-        """See `Importer.load` and `read_csv`; a configuration told is that of all rows."""
-        constants = dict(request.settings)
-        told = constants.pop("configuration", "")
-        chosen = request.algorithms.canonical(Configuration.parse(told)) if told else None
-        if chosen:
-            constants["algorithm"] = chosen.stored_algorithm
-            constants["parameters"] = chosen.parameter_text
-        if request.launch:
-            constants["launch"] = request.launch
-        dataset = read_csv(
-            source.path,
-            columns=request.columns,
-            constants=constants,
-            where=request.where,
-            time_unit=request.time_unit,
-        )
-        if chosen and (dataset.context.library, *dataset.collectives) != (
-            chosen.library,
-            chosen.collective,
-        ):
-            raise DataError(
-                f"{source.name}: has measurements that --set configuration={chosen.id} does not"
-                " speak of: of another library or collective; keep the others out with"
-                f" --where collective={chosen.collective}"
-            )
-        return Imported(dataset, frozenset({TimeKind.UNTOLD}))

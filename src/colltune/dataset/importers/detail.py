@@ -18,6 +18,7 @@ from pathlib import Path
 from colltune.dataset.importers.assembly import assemble
 from colltune.dataset.importers.protocol import (
     Imported,
+    Importer,
     Reading,
     Request,
     Row,
@@ -34,24 +35,16 @@ _OWN_DECISION = ("0", "tuned", DEFAULT_ALGORITHM)
 _VALUE = re.compile(r"No data|(?P<time>[^\s()]+)(?:\((?P<deviation>[^\s()]*)\))?")
 
 
-class DetailImporter:
-    """An `Importer` of one collective's table, whose name the file does not tell."""
+def load(source: Source, request: Request) -> Imported:
+    """Read a table; its collective is told, or that of the folder's name."""
+    collective = _collective(source, request)
+    return assemble(parse(source.lines(), source.name, collective), source, request)
 
-    title = "ompi-collectives-tuning's detail.out"
 
-    def recognises(self, line: str) -> bool:
-        """See `Importer.recognises`."""
-        return SIGNS.match(line) is not None
-
-    def load(self, source: Source, request: Request) -> Imported:
-        """See `Importer.load`; the collective is told, or that of the folder's name."""
-        collective = _collective(source, request)
-        reading = parse(source.lines(), source.name, collective)
-        return assemble(reading, source, request)
+IMPORTER = Importer("ompi-collectives-tuning's detail.out", SIGNS, load)
 
 
 def parse(lines: Iterable[str], name: str, collective: Collective) -> Reading:
-    """Return the rows of `collective`'s table; `name` is the file's in errors."""
     reader = _Reader(name, collective)
     for number, line in enumerate(lines, start=1):
         reader.feed(number, line)

@@ -14,7 +14,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.protocol import Reading, Row, TimeKind, real, whole
+from colltune.dataset.importers.assembly import assemble
+from colltune.dataset.importers.protocol import (
+    Imported,
+    Importer,
+    Reading,
+    Request,
+    Row,
+    Source,
+    TimeKind,
+    real,
+    whole,
+)
 from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
 
@@ -39,7 +50,6 @@ _WORST_DEFECT = 1e-2
 
 
 def parse(lines: Iterable[str], name: str) -> Reading:
-    """Return the rows of all blocks; `name` is the file's in errors."""
     reader = _Reader(name)
     for number, line in enumerate(lines, start=1):
         reader.feed(number, line)
@@ -50,6 +60,13 @@ def parse(lines: Iterable[str], name: str) -> Reading:
         remarks.append("the run did not reach its end; what is there is kept")
     facts = {key: "; ".join(values) for key, values in reader.facts.items()}
     return Reading(tuple(reader.rows), facts, tuple(remarks))
+
+
+def load(source: Source, request: Request) -> Imported:
+    return assemble(parse(source.lines(), source.name), source, request)
+
+
+IMPORTER = Importer("Intel MPI Benchmarks", SIGNS, load)
 
 
 @dataclass

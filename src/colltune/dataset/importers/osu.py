@@ -15,7 +15,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.protocol import Reading, Row, TimeKind, real, whole
+from colltune.dataset.importers.assembly import assemble
+from colltune.dataset.importers.protocol import (
+    Imported,
+    Importer,
+    Reading,
+    Request,
+    Row,
+    Source,
+    TimeKind,
+    real,
+    whole,
+)
 from colltune.domain import Collective, RunStatus, Summary
 from colltune.errors import DataError
 
@@ -50,7 +61,6 @@ _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 
 
 def parse(lines: Iterable[str], name: str) -> Reading:
-    """Return the rows of one or more tables; `name` is the file's in errors."""
     reader = _Reader(name)
     for number, line in enumerate(lines, start=1):
         reader.feed(number, line)
@@ -58,6 +68,13 @@ def parse(lines: Iterable[str], name: str) -> Reading:
         raise DataError(f"{name}: no OSU benchmark's output (no line like '# OSU MPI … Test')")
     facts = {"benchmark": "; ".join(reader.titles), "datatype": "; ".join(reader.datatypes)}
     return Reading(tuple(reader.rows), facts, tuple(reader.remarks))
+
+
+def load(source: Source, request: Request) -> Imported:
+    return assemble(parse(source.lines(), source.name), source, request)
+
+
+IMPORTER = Importer("OSU Micro-Benchmarks", SIGNS, load)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -82,7 +82,6 @@ class Source:
             raise self.unreadable(error) from error
 
     def unreadable(self, error: BaseException) -> DataError:
-        """Return the error that says why it cannot be read."""
         if isinstance(error, FileNotFoundError):
             return DataError(f"{self.path}: no such file")
         if isinstance(error, IsADirectoryError):
@@ -191,26 +190,17 @@ class Imported:
     remarks: tuple[str, ...] = ()
 
 
-class Importer(Protocol):
-    """Reads one format."""
+@dataclass(frozen=True)
+class Importer:
+    """Reads one format.
 
-    @property
-    def title(self) -> str:
-        """What people call the format."""
-        ...
+    ``title`` is what people call it; a line that `signs` match is unmistakable, None where no line
+    is. ``load`` reads a whole file; its errors name the file, and where it helps the line.
+    """
+
+    title: str
+    signs: re.Pattern[str] | None
+    load: Callable[[Source, Request], Imported]
 
     def recognises(self, line: str) -> bool:
-        """Tell whether only this format has such a line."""
-        ...
-
-    def load(self, source: Source, request: Request) -> Imported:
-        """Read a whole file."""
-        ...
-
-
-class RowParser(Protocol):
-    """Reads the lines of a file that knows nothing of our context."""
-
-    def __call__(self, lines: Iterable[str], name: str) -> Reading:
-        """Return the rows; `name` is the file's in errors."""
-        ...
+        return self.signs is not None and self.signs.match(line) is not None

@@ -84,7 +84,6 @@ class ReproMpiOutput:
 
 
 def parse(text: str, source: str) -> ReproMpiOutput:
-    """Read the output of one run; `source` names it in errors."""
     runs = parse_runs(io.StringIO(text, newline=None), source)
     if len(runs) > 1:
         raise DataError(f"{source}: holds {len(runs)} runs of mpibenchmark, not one")

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from colltune.dataset.importers.protocol import Reading, Row, TimeKind
+from colltune.dataset.importers.assembly import assemble
+from colltune.dataset.importers.protocol import (
+    Imported,
+    Importer,
+    Reading,
+    Request,
+    Row,
+    Source,
+    TimeKind,
+)
 from colltune.dataset.importers.reprompi import ReproMpiCell, ReproMpiOutput, parse_runs
 from colltune.domain import RunStatus, Summary
 from colltune.errors import DataError
@@ -35,6 +44,13 @@ def parse(lines: Iterable[str], name: str) -> Reading:
     return Reading(
         tuple(rows), {key: "; ".join(values) for key, values in facts.items()}, tuple(remarks)
     )
+
+
+def load(source: Source, request: Request) -> Imported:
+    return assemble(parse(source.lines(), source.name), source, request)
+
+
+IMPORTER = Importer("ReproMPI", SIGNS, load)
 
 
 def _unit(run: ReproMpiOutput) -> str:

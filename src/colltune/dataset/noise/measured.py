@@ -240,7 +240,6 @@ _INSTANCE_COLUMNS = ["collective", "nodes", "ppn", "msize_bytes"]
 
 
 def size_class(msize_bytes: int) -> str:
-    """Return the name of the class of message sizes."""
     return next(n for n, last in SIZE_CLASSES.items() if last is None or msize_bytes <= last)
 
 
