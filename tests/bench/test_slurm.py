@@ -8,6 +8,7 @@ import shutil
 import string
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,20 +43,14 @@ AWKWARD = replace(
 )
 
 
-@pytest.mark.parametrize(("name", "job"), [("plain", JOB), ("awkward", AWKWARD)])
-def test_the_script_is_as_recorded(name: str, job: BatchJob) -> None:
-    """The whole script, also with names that a shell would take apart."""
-    assert job.script() == (GOLDEN / f"{name}.sh").read_text()
-
-
-@pytest.mark.parametrize("job", [JOB, AWKWARD])
-@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
-def test_the_script_is_sh(job: BatchJob, shell: str, tmp_path: Path) -> None:
-    """Each shell that a cluster may have as sh can read it."""
-    if shutil.which(shell) is None:
-        pytest.skip(f"no {shell} here")
-    (tmp_path / "job.sh").write_text(job.script())
-    process.check(process.run([shell, "-n", tmp_path / "job.sh"], timeout_s=10), "reading it")
+def test_the_script_is_as_recorded(tmp_path: Path) -> None:
+    """The whole script, also with names that a shell would take apart; each sh can read it."""
+    for name, job in (("plain", JOB), ("awkward", AWKWARD)):
+        assert job.script() == (GOLDEN / f"{name}.sh").read_text()
+        (tmp_path / "job.sh").write_text(job.script())
+        for shell in filter(shutil.which, ("sh", "bash", "dash")):
+            read = process.run([shell, "-n", tmp_path / "job.sh"], timeout_s=10)
+            process.check(read, f"reading {name} by {shell}")
 
 
 @given(st.lists(WORDS, min_size=1))
@@ -75,20 +70,18 @@ def test_a_directive_is_one_word(word: str) -> None:
     assert shlex.split(directive_word(word), comments=True) == [word]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_what_a_script_cannot_hold_is_refused() -> None:
+    """The message has the word and says what to do; nothing is silently changed."""
+    changes: tuple[tuple[dict[str, Any], str], ...] = (
         ({"options": ("--comment=a\nreboot",)}, r"'--comment=a\\nreboot' has a line break"),
         ({"options": ("--comment=a\\b",)}, r"has a backslash, which sbatch cannot read"),
         ({"measure": ("a\nb",)}, r"'a\\nb' has a line break .*; rename it"),
         ({"dataset": Path("/a\nb")}, r"has a line break"),
         ({"dataset": Path("/a\\b")}, r"has a backslash"),
-    ],
-)
-def test_what_a_script_cannot_hold_is_refused(change: dict[str, object], message: str) -> None:
-    """The message has the word and says what to do; nothing is silently changed."""
-    with pytest.raises(CampaignError, match=message):
-        replace(JOB, **change).script()  # type: ignore[arg-type]
+    )
+    for change, message in changes:
+        with pytest.raises(CampaignError, match=message):
+            replace(JOB, **change).script()
 
 
 def test_a_time_limit_that_is_too_short_is_refused() -> None:
@@ -104,22 +97,15 @@ def test_a_task_may_start_again_as_often_as_its_limit_makes_needed() -> None:
     assert replace(JOB, time_s=float("inf")).most_requeues == 3
 
 
-def test_a_job_without_limit_says_so() -> None:
-    """Slurm has a word for it."""
+def test_limits_and_names_are_slurms() -> None:
+    """A task is done before it is told to stop; a job's name is one word, which names a file."""
     assert "#SBATCH --time=UNLIMITED\n" in replace(JOB, time_s=float("inf")).script()
-
-
-def test_the_limit_of_a_task_leaves_time_to_stop() -> None:
-    """By default a task is done with its budget before it is told that the time is up."""
     assert time_limit_s(3600.0) - 3600.0 >= 2 * 60
-
-
-@pytest.mark.parametrize(
-    ("text", "name"), [("a b/c", "a-b-c"), ("..hydra-1", "..hydra-1"), ("  ", "campaign")]
-)
-def test_the_jobs_name_is_one_word(text: str, name: str) -> None:
-    """It stands in lists, and names a file."""
-    assert job_name(text) == name
+    assert [job_name(text) for text in ("a b/c", "..hydra-1", "  ")] == [
+        "a-b-c",
+        "..hydra-1",
+        "campaign",
+    ]
 
 
 class Batch:
@@ -164,31 +150,28 @@ def batch(tmp_path: Path) -> Batch:
 MEASURED = 'sleep 0.01; touch "$(dirname "$0")/the data/a.parquet"'
 
 
-@pytest.mark.parametrize("states", [("RUNNING",), ("SIGNALING", "RUNNING")])
-@pytest.mark.parametrize("status", [10, 130])
-def test_an_unfinished_task_of_a_running_job_starts_again(
-    status: int, states: tuple[str, ...], batch: Batch
-) -> None:
+def test_an_unfinished_task_of_a_running_job_starts_again(batch: Batch) -> None:
     """Out of time or interrupted, also while Slurm is still busy with telling it so."""
-    outcome = batch.run(f"{MEASURED}; exit {status}", *states)
-    assert batch.requeued == ["requeue 17_3"]
-    assert "task 17_3: out of time, starting again" in outcome.stderr
+    for number, states in enumerate((("RUNNING",), ("SIGNALING", "RUNNING"))):
+        outcome = batch.run(f"{MEASURED}; exit {(10, 130)[number]}", *states)
+        assert batch.requeued == ["requeue 17_3"] * (number + 1)
+        assert "task 17_3: out of time, starting again" in outcome.stderr
 
 
-@pytest.mark.parametrize("state", ["COMPLETING", "CANCELLED", "PREEMPTED", "NODE_FAIL", ""])
-def test_a_task_that_slurm_has_ended_stays_so(state: str, batch: Batch) -> None:
+def test_a_task_that_slurm_has_ended_stays_so(batch: Batch) -> None:
     """To put a cancelled job into the queue again would be against its user's will."""
-    outcome = batch.run(f"{MEASURED}; exit 130", state)
-    assert (outcome.returncode, batch.requeued) == (130, [])
-    assert "stopped; what was measured is kept" in outcome.stderr
+    for state in ("COMPLETING", "CANCELLED", "PREEMPTED", "NODE_FAIL", ""):
+        outcome = batch.run(f"{MEASURED}; exit 130", state)
+        assert (state, outcome.returncode, batch.requeued) == (state, 130, [])
+        assert "stopped; what was measured is kept" in outcome.stderr
 
 
-@pytest.mark.parametrize("status", [0, 4, 137])
-def test_a_task_that_is_done_or_failed_keeps_its_status(status: int, batch: Batch) -> None:
+def test_a_task_that_is_done_or_failed_keeps_its_status(batch: Batch) -> None:
     """Slurm's state of the job is that of the measuring; the task's number is handed on."""
-    outcome = batch.run(f'{MEASURED}; echo "$@"; exit {status}', "RUNNING")
-    assert (outcome.returncode, batch.requeued) == (status, [])
-    assert outcome.stdout == "--task 3/4\n"
+    for status in (0, 4, 137):
+        outcome = batch.run(f'{MEASURED}; echo "$@"; exit {status}', "RUNNING")
+        assert (outcome.returncode, batch.requeued) == (status, [])
+        assert outcome.stdout == "--task 3/4\n"
 
 
 def test_what_is_not_new_is_no_progress(batch: Batch) -> None:
@@ -229,21 +212,18 @@ def test_submitting_gives_the_script_and_returns_the_number(
     assert kept.read_text() == job.script()
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("echo 'invalid partition' >&2; exit 1", r"(?s)submitting the campaign failed.*partition"),
-        ("echo Submitted", r"(?s)sbatch names no job.*Submitted"),
-    ],
-)
 def test_a_refused_script_is_told_with_sbatchs_own_words(
-    body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has the command and what it said."""
-    sbatch(tmp_path, body)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(ProgramError, match=message):
-        submit(replace(JOB, dataset=tmp_path / "data"))
+    for body, message in (
+        ("echo 'invalid partition' >&2; exit 1", r"(?s)submitting the campaign failed.*partition"),
+        ("echo Submitted", r"(?s)sbatch names no job.*Submitted"),
+    ):
+        sbatch(tmp_path, body)
+        with pytest.raises(ProgramError, match=message):
+            submit(replace(JOB, dataset=tmp_path / "data"))
 
 
 def test_without_sbatch_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,7 @@ FORCED = {
     "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "1024",
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
 }
+Run = Callable[..., LaunchResult]
 STAND_IN = Path(__file__).with_name("fake_mpibenchmark.py")
 
 
@@ -84,6 +87,17 @@ def _run(
     steps = steps or tuple(Step(i, 3, 0.05) for i in range(len(cells)))
     plan = LaunchPlan(SHAPE, cells, steps, budget_s, synchronisation)
     return backend.run(plan, "l", folder, lambda _: None)
+
+
+@pytest.fixture
+def run(backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs a launch in the folder ``l`` while mpibenchmark has a fault."""
+
+    def launched(fault: str, **options: Any) -> LaunchResult:
+        monkeypatch.setenv("FAKE", fault)
+        return _run(backend, tmp_path / "l", **options)
+
+    return launched
 
 
 def _found(result: LaunchResult) -> dict[int, tuple[str, tuple[float, ...]]]:
@@ -156,86 +170,69 @@ def test_a_barrier_is_not_synchronised_by_itself(backend: ReproMpiBackend, tmp_p
 
 
 def test_a_program_without_time_bounds_counts(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: ReproMpiBackend, run: Run, tmp_path: Path
 ) -> None:
     """Where roundtime is unknown, the number of repetitions ends a job."""
-    monkeypatch.setenv("FAKE", "untimed")
-    assert _found(_run(backend, tmp_path / "l")) == {8: GOOD, 64: GOOD}
+    assert _found(run("untimed")) == {8: GOOD, 64: GOOD}
     assert not backend.program().timed
     assert (tmp_path / "l" / "output-counted.txt").exists()
 
 
-def test_windows_are_kept_by_synchronised_clocks(backend: ReproMpiBackend, tmp_path: Path) -> None:
+def test_windows_are_kept_by_synchronised_clocks(run: Run) -> None:
     """Asked for windows, repetitions start at an agreed time."""
-    window = Synchronisation.WINDOW
-    result = _run(backend, tmp_path / "l", synchronisation=window)
+    result = run("", synchronisation=Synchronisation.WINDOW)
     assert _found(result) == {8: GOOD, 64: GOOD}
     assert result.facts["clock_synchronisation"] == "HCA3O"
 
 
 def test_clocks_without_a_valid_repetition_are_given_up(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: ReproMpiBackend, run: Run, tmp_path: Path
 ) -> None:
     """The same launch starts again with barriers, says so, and later launches do not try."""
-    monkeypatch.setenv("FAKE", "nothing")
     window = Synchronisation.WINDOW
-    result = _run(backend, tmp_path / "1", synchronisation=window)
+    result = run("nothing", synchronisation=window)
     assert _found(result) == {8: GOOD, 64: GOOD}
     assert "barrier" in result.facts["synchronisation"]
     _run(backend, tmp_path / "2", synchronisation=window)
     assert not (tmp_path / "2" / "output-clocks.txt").exists()
 
 
-@pytest.mark.parametrize("synchronisation", list(Synchronisation))
 def test_processes_that_share_cores_follow_a_dissemination_barrier(
-    programs: Path, tmp_path: Path, synchronisation: Synchronisation
+    programs: Path, tmp_path: Path
 ) -> None:
     """A rank that does not run when its time has come would make every repetition invalid."""
     shared = _backend(programs, str(programs / "mpibenchmark"), cores=2)
-    result = _run(shared, tmp_path / "l", synchronisation=synchronisation)
-    assert result.facts["synchronisation"].startswith("dissemination barrier")
-    assert [file.name for file in (tmp_path / "l").glob("output-*")] == ["output-counted.txt"]
+    for how in Synchronisation:
+        result = _run(shared, tmp_path / how, synchronisation=how)
+        assert result.facts["synchronisation"].startswith("dissemination barrier")
+        found = [file.name for file in (tmp_path / how).glob("output-*")]
+        assert found == ["output-counted.txt"], how
 
 
-@pytest.mark.parametrize(
-    ("fake", "ending", "status"),
-    [("crash", Ending.CRASH, "crash"), ("hang", Ending.HANG, "timeout")],
-)
-def test_the_cell_in_flight_is_to_blame(
-    backend: ReproMpiBackend,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fake: str,
-    ending: Ending,
-    status: str,
-) -> None:
+def test_the_cell_in_flight_is_to_blame(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before a crash or a hang is kept."""
-    monkeypatch.setenv("FAKE", fake)
     monkeypatch.setattr(reprompi_run, "_SILENCE_S", 0.5)
     monkeypatch.setattr(reprompi_run, "_STUCK_S", 0.1)
-    result = _run(backend, tmp_path / "l")
-    assert _found(result) == {8: GOOD, 64: (status, ())}
-    assert (result.ending, result.suspect) == (ending, CELLS[1])
-    assert "mpibenchmark" in result.message
+    for fault, ending, status in (("crash", "crash", "crash"), ("hang", "hang", "timeout")):
+        result = run(fault)
+        assert _found(result) == {8: GOOD, 64: (status, ())}
+        assert (result.ending, result.suspect) == (ending, CELLS[1])
+        assert "mpibenchmark" in result.message
 
 
-def test_a_crash_before_the_first_row_is_of_the_first_cell(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_before_the_first_row_is_of_the_first_cell(run: Run) -> None:
     """The header is written when the first job begins."""
-    monkeypatch.setenv("FAKE", "early crash")
-    result = _run(backend, tmp_path / "l")
+    result = run("early crash")
     assert (result.ending, result.suspect) == (Ending.CRASH, CELLS[0])
 
 
 def test_the_budget_ends_a_launch_and_nobody_is_to_blame(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: ReproMpiBackend, run: Run
 ) -> None:
     """Killed at the end of its time, a launch has what it had finished."""
     backend.program()
     backend._owed_s = 0.0
-    monkeypatch.setenv("FAKE", "hang")
-    result = _run(backend, tmp_path / "l", budget_s=1.5)
+    result = run("hang", budget_s=1.5)
     assert _found(result) == {8: GOOD}
     assert (result.ending, result.suspect) == (Ending.BUDGET, None)
 
@@ -251,54 +248,39 @@ def test_asking_the_program_what_it_is_comes_off_the_first_budget(
     assert _found(_run(backend, tmp_path / "2", budget_s=30.0)) == {8: GOOD, 64: GOOD}
 
 
-def test_a_cell_that_a_whole_run_left_out_is_not_applicable(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_a_whole_run_left_out_is_not_applicable(run: Run) -> None:
     """mpibenchmark skips what it does not know and ends with status 0."""
-    monkeypatch.setenv("FAKE", "partial")
-    result = _run(backend, tmp_path / "l")
-    assert _found(result) == {8: GOOD, 64: ("not_applicable", ())}
+    assert _found(run("partial")) == {8: GOOD, 64: ("not_applicable", ())}
 
 
-def test_an_option_that_was_ignored_is_noticed(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_that_was_ignored_is_noticed(run: Run) -> None:
     """The header tells what was done; where that is not what was asked, nothing is taken."""
-    monkeypatch.setenv("FAKE", "deaf")
-    cells = (_cell(8, "openmpi.allreduce.ring"),)
     with pytest.raises(ProgramError, match="datatype is MPI_BYTE instead of MPI_INT"):
-        _run(backend, tmp_path / "l", cells)
+        run("deaf", cells=(_cell(8, "openmpi.allreduce.ring"),))
 
 
-def test_a_program_that_does_not_begin(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_does_not_begin(run: Run) -> None:
     """No cell is to blame when not even the output file is there."""
-    monkeypatch.setenv("FAKE", "not begun")
     with pytest.raises(ProgramError, match="did not begin"):
-        _run(backend, tmp_path / "l")
+        run("not begun")
 
 
-@pytest.mark.parametrize("fake", ["full disk", "unwritable"])
-def test_output_that_cannot_be_written(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: str
-) -> None:
+def test_output_that_cannot_be_written(run: Run) -> None:
     """An output that is cut though all went well means a full disk."""
-    monkeypatch.setenv("FAKE", fake)
-    with pytest.raises(OutputError, match="disk full"):
-        _run(backend, tmp_path / "l")
+    for fault in ("full disk", "unwritable"):
+        with pytest.raises(OutputError, match="disk full"):
+            run(fault)
 
 
 def test_a_disk_that_filled_up_is_not_taken_for_a_hang(
-    backend: ReproMpiBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: ReproMpiBackend, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """mpibenchmark goes on without writing; no cell is to blame, and what was done is kept."""
     backend.program()
-    monkeypatch.setenv("FAKE", "hang")
     monkeypatch.setattr(reprompi_run, "_SILENCE_S", 0.5)
     monkeypatch.setattr(reprompi_run, "_LEAST_FREE_BYTES", 1 << 60)
     with pytest.raises(OutputError, match="disk full"):
-        _run(backend, tmp_path / "l")
+        run("hang")
     assert [m.instance.msize_bytes for m in backend.salvage(tmp_path / "l")] == [8]
 
 
@@ -352,21 +334,19 @@ def test_a_missing_program_is_named(
     assert _backend(programs, None).provenance()["mpibenchmark"] == str(programs / "mpibenchmark")
 
 
-@pytest.mark.parametrize(
-    ("fake", "reason"),
-    [
-        ("stranger", "is not ReproMPI's mpibenchmark"),
-        ("no library", "LD_LIBRARY_PATH"),
-        ("singletons", "was built for another MPI"),
-    ],
-)
 def test_a_program_that_does_not_answer_as_mpibenchmark(
-    backend: ReproMpiBackend, monkeypatch: pytest.MonkeyPatch, fake: str, reason: str
+    backend: ReproMpiBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is asked before anything is measured, and the error says what is wrong."""
-    monkeypatch.setenv("FAKE", fake)
-    with pytest.raises(ProgramError, match=reason):
-        backend.provenance()
+    reasons = {
+        "stranger": "is not ReproMPI's mpibenchmark",
+        "no library": "LD_LIBRARY_PATH",
+        "singletons": "was built for another MPI",
+    }
+    for fault, reason in reasons.items():
+        monkeypatch.setenv("FAKE", fault)
+        with pytest.raises(ProgramError, match=reason):
+            backend.provenance()
 
 
 def test_groups_share_configuration_shape_and_datatype(backend: ReproMpiBackend) -> None:

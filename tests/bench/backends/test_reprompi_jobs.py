@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from colltune.bench.backends import reprompi_run
 from colltune.bench.backends.reprompi_run import BYTES, INTEGERS, Job, Mode
 from colltune.bench.schedule import Cell
@@ -31,49 +29,24 @@ def _output(visits: dict[Cell, int]) -> ReproMpiOutput:
     return ReproMpiOutput({}, 4, complete=False, rows=rows)
 
 
-def test_options_of_a_timed_run() -> None:
-    """Jobs end by their time, and a barrier starts a repetition whatever the size."""
-    assert reprompi_run.options(Mode.TIMED, INTEGERS, 0.05, Path("/j"), Path("/o")) == (
-        "--input-file=/j",
-        "--output-file=/o",
-        "--datatype=MPI_INT",
-        "--operation=MPI_SUM",
-        "--proc-sync=roundtime",
-        "--rt-bench-time-ms=50.000",
-        "--clock-sync=None",
-        "--rt-barrier-count=0",
-        "--runtime-type=local",
-    )
+def _options(mode: Mode) -> list[str]:
+    words = reprompi_run.options(mode, INTEGERS, 0.05, Path("/j"), Path("/o"))
+    asked = ("--input-file=/j", "--output-file=/o", "--datatype=MPI_INT", "--operation=MPI_SUM")
+    assert (words[:4], words[-1]) == (asked, "--runtime-type=local")
+    return list(words[4:-1])
+
+
+def test_options_of_each_mode() -> None:
+    """Timed jobs end by their time, others by their count alone; only clocks are synchronised."""
+    timed = ["--proc-sync=roundtime", "--rt-bench-time-ms=50.000"]
+    # a barrier starts a repetition whatever the size
+    assert _options(Mode.TIMED) == [*timed, "--clock-sync=None", "--rt-barrier-count=0"]
+    clocks = ["--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20"]
+    assert _options(Mode.CLOCKS) == [*timed, *clocks]
+    assert _options(Mode.COUNTED) == ["--proc-sync=dissem_barrier", "--clock-sync=None"]
+    # releases before 2025 are told how to synchronise; later ones do it by themselves
     assert reprompi_run.environment(Mode.TIMED) == {"MPITS_PARAMS": "--clock-sync=None"}
-
-
-def test_options_of_a_run_on_synchronised_clocks() -> None:
-    """Releases before 2025 are told how to synchronise; later ones do it by themselves."""
-    assert reprompi_run.options(Mode.CLOCKS, BYTES, 1.0, Path("/j"), Path("/o")) == (
-        "--input-file=/j",
-        "--output-file=/o",
-        "--datatype=MPI_BYTE",
-        "--operation=MPI_BOR",
-        "--proc-sync=roundtime",
-        "--rt-bench-time-ms=1000.000",
-        "--clock-sync=SKaMPI",
-        "--params=alg:skampi@skampi_offset@5@20",
-        "--runtime-type=local",
-    )
     assert reprompi_run.environment(Mode.CLOCKS) == {}
-
-
-def test_options_of_a_counted_run() -> None:
-    """Jobs end by their count alone."""
-    assert reprompi_run.options(Mode.COUNTED, BYTES, 1.0, Path("/j"), Path("/o")) == (
-        "--input-file=/j",
-        "--output-file=/o",
-        "--datatype=MPI_BYTE",
-        "--operation=MPI_BOR",
-        "--proc-sync=dissem_barrier",
-        "--clock-sync=None",
-        "--runtime-type=local",
-    )
 
 
 def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
@@ -92,38 +65,31 @@ def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("collective", "msize_bytes", "elements"),
-    [
-        (Collective.ALLREDUCE, 8, INTEGERS),
-        (Collective.ALLREDUCE, 7, BYTES),
-        (Collective.SCAN, 4, INTEGERS),
-        (Collective.BCAST, 8, BYTES),
-        (Collective.BARRIER, 0, BYTES),
-    ],
-)
-def test_elements_are_those_of_the_native_benchmark(
-    collective: Collective, msize_bytes: int, elements: reprompi_run.Elements
-) -> None:
+def test_elements_are_those_of_the_native_benchmark() -> None:
     """Reductions of whole integers add integers; everything else moves bytes."""
-    assert reprompi_run.elements_of(_instance(collective, msize_bytes)) == elements
+    wanted = {
+        (Collective.ALLREDUCE, 8): INTEGERS,
+        (Collective.ALLREDUCE, 7): BYTES,
+        (Collective.SCAN, 4): INTEGERS,
+        (Collective.BCAST, 8): BYTES,
+        (Collective.BARRIER, 0): BYTES,
+    }
+    assert {at: reprompi_run.elements_of(_instance(*at)) for at in wanted} == wanted
 
 
-@pytest.mark.parametrize(
-    ("instance", "reason"),
-    [
-        (_instance(Collective.ALLTOALLV, 8), "no MPI_Alltoallv"),
-        (_instance(Collective.ALLGATHERV, 8), "no MPI_Allgatherv"),
-        (_instance(Collective.BCAST, 0), "no empty messages"),
-        (_instance(Collective.REDUCE_SCATTER, 8), "equal blocks"),
-        (_instance(Collective.REDUCE_SCATTER, 6), "equal blocks"),
-        (_instance(Collective.ALLTOALL, 1 << 29), "more elements"),
-        (_instance(Collective.BARRIER, 8), "no message"),
-    ],
-)
-def test_what_mpibenchmark_cannot_measure(instance: Instance, reason: str) -> None:
+def test_what_mpibenchmark_cannot_measure() -> None:
     """Each refusal says why."""
-    assert reason in reprompi_run.why_not(instance)
+    reasons = {
+        (Collective.ALLTOALLV, 8): "no MPI_Alltoallv",
+        (Collective.ALLGATHERV, 8): "no MPI_Allgatherv",
+        (Collective.BCAST, 0): "no empty messages",
+        (Collective.REDUCE_SCATTER, 8): "equal blocks",
+        (Collective.REDUCE_SCATTER, 6): "equal blocks",
+        (Collective.ALLTOALL, 1 << 29): "more elements",
+        (Collective.BARRIER, 8): "no message",
+    }
+    for at, reason in reasons.items():
+        assert reason in reprompi_run.why_not(_instance(*at)), at
 
 
 def test_what_mpibenchmark_can_measure() -> None:
@@ -138,12 +104,8 @@ def test_the_first_repetition_of_a_visit_is_left_out() -> None:
     times = (9.0, 1.0, 2.0, 8.0, 9.0, 3.0)
     row = ReproMpiCell(Collective.BCAST, 8, 6, 6, times, None, (0, 3, 4))
     assert reprompi_run.warm_times_s(row) == (1.0, 2.0, 8.0, 3.0)
-
-
-def test_a_row_without_a_valid_repetition_has_no_times() -> None:
-    """Visits all of whose repetitions were invalid leave nothing."""
-    row = ReproMpiCell(Collective.BCAST, 8, 0, 5, (), None, (0, 0))
-    assert reprompi_run.warm_times_s(row) == ()
+    invalid = ReproMpiCell(Collective.BCAST, 8, 0, 5, (), None, (0, 0))
+    assert reprompi_run.warm_times_s(invalid) == ()
 
 
 def test_the_job_in_flight_follows_the_last_one_that_was_written() -> None:
