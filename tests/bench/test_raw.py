@@ -48,6 +48,14 @@ r 2 5e-06
 """
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a raw file."""
+    found = tmp_path / "raw.txt"
+    found.write_text(RAW)
+    return found
+
+
 def _live(number: int, cell: int, *times_s: float) -> bytes:
     room = (0.0,) * 4
     return struct.pack(
@@ -74,72 +82,59 @@ def test_plan_tells_how_to_measure() -> None:
     )
 
 
-@pytest.mark.parametrize("text", [RAW_1, RAW.replace("f node.0 n0, 4 processes\n", "")])
-def test_raw_output_of_a_whole_run(tmp_path: Path, text: str) -> None:
+def test_raw_output_of_a_whole_run(path: Path) -> None:
     """In both versions, repetitions of all visits are put together and problems are statuses."""
-    path = tmp_path / "raw.txt"
-    path.write_text(text + "end plan 1.5 2.5\n")
-    output = raw.read_raw(path)
-    assert (output.ended, output.timed_s, output.wall_s) == ("plan", 1.5, 2.5)
-    assert output.in_flight == ()
-    found = raw.measurements(output, CELLS, "l")
-    assert [(m.instance.msize_bytes, m.status, m.times_s) for m in found[:3]] == [
-        (8, RunStatus.OK, (1e-6, 3e-6, 2e-6)),
-        (64, RunStatus.WRONG_RESULT, ()),
-        (8, RunStatus.OK, (5e-6,)),
-    ]
+    for text in (RAW_1, RAW.replace("f node.0 n0, 4 processes\n", "")):
+        path.write_text(text + "end plan 1.5 2.5\n")
+        output = raw.read_raw(path)
+        assert (output.ended, output.timed_s, output.wall_s) == ("plan", 1.5, 2.5)
+        assert output.in_flight == ()
+        found = raw.measurements(output, CELLS, "l")
+        assert [(m.instance.msize_bytes, m.status, m.times_s) for m in found[:3]] == [
+            (8, RunStatus.OK, (1e-6, 3e-6, 2e-6)),
+            (64, RunStatus.WRONG_RESULT, ()),
+            (8, RunStatus.OK, (5e-6,)),
+        ]
 
 
-def test_an_abandoned_cell_keeps_its_times(tmp_path: Path) -> None:
+def test_an_abandoned_cell_keeps_its_times(path: Path) -> None:
     """What was proved too slow is a status of its own, with the repetitions that prove it."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW)
     last = raw.measurements(raw.read_raw(path), CELLS, "l")[-1]
     assert (last.status, last.times_s) == (RunStatus.ABANDONED, (9e-6,))
 
 
-def test_facts_are_read(tmp_path: Path) -> None:
+def test_facts_are_read(path: Path) -> None:
     """What the program tells about the launch is kept as it was told."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW)
     assert raw.read_raw(path).facts == {"node.0": "n0, 4 processes"}
 
 
-@pytest.mark.parametrize("cut", range(len(RAW)))
-def test_raw_output_cut_anywhere_keeps_whole_lines(tmp_path: Path, cut: int) -> None:
+def test_raw_output_cut_anywhere_keeps_whole_lines(path: Path) -> None:
     """However a killed run's output is cut, every complete line counts and no other."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW[:cut])
-    output = raw.read_raw(path)
-    whole = [line for line in RAW[:cut].split("\n")[:-1] if line.startswith("r ")]
-    assert sum(map(len, output.times_s.values())) == sum(len(line.split()) - 3 for line in whole)
-    assert output.ended == ""
+    for cut in range(len(RAW)):
+        path.write_text(RAW[:cut])
+        output = raw.read_raw(path)
+        whole = [line for line in RAW[:cut].split("\n")[:-1] if line.startswith("r ")]
+        n_times = sum(map(len, output.times_s.values()))
+        assert n_times == sum(len(line.split()) - 3 for line in whole), cut
+        assert output.ended == ""
 
 
-@pytest.mark.parametrize(("number", "times_s"), [(4, (5e-6, 7e-6, 8e-6)), (3, (5e-6,))])
-def test_the_step_under_way_is_read_from_the_live_file(
-    tmp_path: Path, number: int, times_s: tuple[float, ...]
-) -> None:
+def test_the_step_under_way_is_read_from_the_live_file(path: Path) -> None:
     """Repetitions that only the live file has are added; the text's are not doubled."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW)
-    raw.live_of(path).write_bytes(_live(number, 2, 7e-6, 8e-6))
-    assert raw.read_raw(path).times_s[2] == times_s
+    for number, times_s in ((4, (5e-6, 7e-6, 8e-6)), (3, (5e-6,))):
+        raw.live_of(path).write_bytes(_live(number, 2, 7e-6, 8e-6))
+        assert raw.read_raw(path).times_s[2] == times_s
 
 
-@pytest.mark.parametrize("content", [b"", b"ctlive2\n\xff", b"\xff" * 64, _live(9, 2, 1.0)[:36]])
-def test_a_damaged_live_file_is_passed_over(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_live_file_is_passed_over(path: Path) -> None:
     """A live file that is empty, cut or of something else adds nothing."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW)
-    raw.live_of(path).write_bytes(content)
-    assert raw.read_raw(path).times_s[2] == (5e-6,)
+    for content in (b"", b"ctlive2\n\xff", b"\xff" * 64, _live(9, 2, 1.0)[:36]):
+        raw.live_of(path).write_bytes(content)
+        assert raw.read_raw(path).times_s[2] == (5e-6,), content
 
 
-def test_other_sets_of_nodes_are_put_together(tmp_path: Path) -> None:
+def test_other_sets_of_nodes_are_put_together(path: Path, tmp_path: Path) -> None:
     """Side by side, the files of all sets count, and every cell under way is told."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW)
     (tmp_path / "raw.txt.2").write_text("colltune-raw 2\ns 1\nr 1 0 4e-06\ne 1\ns 3\n")
     (tmp_path / "raw.txt.2.live").write_bytes(_live(1, 3, 6e-6))
     output = raw.read_raw(path)
@@ -147,18 +142,15 @@ def test_other_sets_of_nodes_are_put_together(tmp_path: Path) -> None:
     assert output.times_s == {0: (1e-6, 3e-6, 2e-6), 1: (4e-6,), 2: (5e-6,), 3: (9e-6, 6e-6)}
 
 
-def test_an_unknown_version_is_an_error(tmp_path: Path) -> None:
+def test_an_unknown_version_is_an_error(path: Path) -> None:
     """Raw output of a later colltune is refused by file and line."""
-    path = tmp_path / "raw.txt"
     path.write_text("colltune-raw 3\ns 0\n")
     with pytest.raises(DataError, match="line 1 is 'colltune-raw 3'"):
         raw.read_raw(path)
 
 
-def test_the_blamed_cell_has_no_times(tmp_path: Path) -> None:
+def test_the_blamed_cell_has_no_times(path: Path) -> None:
     """A cell that is to blame for a crash is recorded as such, whatever it had measured."""
-    path = tmp_path / "raw.txt"
-    path.write_text(RAW)
     output = raw.read_raw(path)
     assert output.in_flight == (2,)
     blamed = raw.measurements(output, CELLS, "l", {2: RunStatus.CRASH})[2]

@@ -31,24 +31,14 @@ limit_s = 7.5
 """
 
 
-@pytest.mark.parametrize(
-    ("simulation", "hosts"),
-    [
-        (FAT_TREE, 36),
-        (Simulation(topology="torus", parameters="4,4,2"), 32),
-        (Simulation(topology="dragonfly", parameters="3,4;3,2;3,1;2"), 54),
-    ],
-    ids=["fat_tree", "torus", "dragonfly"],
-)
-def test_a_topology_has_the_hosts_that_its_numbers_make(simulation: Simulation, hosts: int) -> None:
-    """All hosts can be asked for, and not one more."""
-    assert simulation.hosts(hosts)[-1] == f"node-{hosts - 1}"
-    with pytest.raises(CampaignError, match=f"has {hosts} hosts, but space.nodes asks for"):
-        simulation.hosts(hosts + 1)
-
-
-def test_a_flat_one_has_as_many_hosts_as_are_asked_for() -> None:
-    """A cluster around one switch grows with the campaign."""
+def test_a_topology_has_the_hosts_that_its_numbers_make() -> None:
+    """All hosts can be asked for, and not one more; a flat one grows with the campaign."""
+    torus = Simulation(topology="torus", parameters="4,4,2")
+    dragonfly = Simulation(topology="dragonfly", parameters="3,4;3,2;3,1;2")
+    for simulation, hosts in ((FAT_TREE, 36), (torus, 32), (dragonfly, 54)):
+        assert simulation.hosts(hosts)[-1] == f"node-{hosts - 1}"
+        with pytest.raises(CampaignError, match=f"has {hosts} hosts, but space.nodes asks for"):
+            simulation.hosts(hosts + 1)
     assert len(Simulation().hosts(300)) == 300
 
 
@@ -73,13 +63,11 @@ def test_a_file_s_hosts_are_found(tmp_path: Path) -> None:
     assert Simulation(platform=str(file)).hosts(4) == ("front", "n0.x", "n1.x", "n7.x")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "<platform", '<a><cluster radical="x"/></a>', "<a><host/></a>"]
-)
-def test_what_is_no_platform_is_refused(text: str) -> None:
+def test_what_is_no_platform_is_refused() -> None:
     """The message names the file."""
-    with pytest.raises(CampaignError, match=r"p\.xml: not a platform of SimGrid"):
-        host_names(text, "p.xml")
+    for text in ("", "<platform", '<a><cluster radical="x"/></a>', "<a><host/></a>"):
+        with pytest.raises(CampaignError, match=r"p\.xml: not a platform of SimGrid"):
+            host_names(text, "p.xml")
 
 
 def test_a_missing_file_is_named() -> None:
@@ -90,29 +78,29 @@ def test_a_missing_file_is_named() -> None:
         Simulation(platform="nowhere.xml").hosts(1)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"topology": "ring"}, "smpi.topology must be one of flat, fat_tree, torus, dragonfly"),
-        ({"topology": "torus"}, "smpi.parameters of a torus must be the length"),
-        ({"topology": "torus", "parameters": "0,4"}, "make no host"),
-        ({"topology": "fat_tree", "parameters": "4,4"}, "must be LEVELS;DOWN"),
-        (
-            {"topology": "dragonfly", "parameters": "3,4;3,2;2,1;2"},
-            "a dragonfly of 3 groups needs 3 routers in a chassis, not 2",
-        ),
-        ({"parameters": "4"}, "a flat topology has none"),
-        ({"platform": "p.xml", "topology": "torus"}, "leave out topology"),
-        ({"latency_us": -1.0}, "smpi.latency_us must not be negative"),
-        ({"rate_mbit": 0.0}, "smpi.rate_mbit must be positive"),
-        ({"limit_s": float("nan")}, "smpi.limit_s must be positive"),
-        ({"checked_bytes": -1}, "smpi.checked_bytes must not be negative"),
-    ],
+NONSENSE: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"topology": "ring"}, "smpi.topology must be one of flat, fat_tree, torus, dragonfly"),
+    ({"topology": "torus"}, "smpi.parameters of a torus must be the length"),
+    ({"topology": "torus", "parameters": "0,4"}, "make no host"),
+    ({"topology": "fat_tree", "parameters": "4,4"}, "must be LEVELS;DOWN"),
+    (
+        {"topology": "dragonfly", "parameters": "3,4;3,2;2,1;2"},
+        "a dragonfly of 3 groups needs 3 routers in a chassis, not 2",
+    ),
+    ({"parameters": "4"}, "a flat topology has none"),
+    ({"platform": "p.xml", "topology": "torus"}, "leave out topology"),
+    ({"latency_us": -1.0}, "smpi.latency_us must not be negative"),
+    ({"rate_mbit": 0.0}, "smpi.rate_mbit must be positive"),
+    ({"limit_s": float("nan")}, "smpi.limit_s must be positive"),
+    ({"checked_bytes": -1}, "smpi.checked_bytes must not be negative"),
 )
-def test_nonsense_is_refused(wrong: dict[str, Any], told: str) -> None:
+
+
+def test_nonsense_is_refused() -> None:
     """The message names the key and what it should be."""
-    with pytest.raises(CampaignError, match=told):
-        Simulation(**wrong)
+    for wrong, told in NONSENSE:
+        with pytest.raises(CampaignError, match=told):
+            Simulation(**wrong)
 
 
 def test_other_platforms_have_other_names() -> None:
@@ -137,9 +125,9 @@ def test_a_campaign_file_holds_it() -> None:
     assert other.identity != campaign.identity
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
+def test_errors_name_file_and_key() -> None:
+    """A wrong line of the table is found again."""
+    for old, new, told in (
         ('"torus"', '"star"', "line 8, key smpi.topology: 'star' must be \"flat\" or"),
         (
             "latency_us = 2",
@@ -148,9 +136,6 @@ def test_a_campaign_file_holds_it() -> None:
         ),
         ("limit_s", "limits_s", "line 11, key smpi.limits_s: unknown key"),
         ('"4,4"', '"4;4"', "c.toml: smpi.parameters of a torus"),
-    ],
-)
-def test_errors_name_file_and_key(old: str, new: str, told: str) -> None:
-    """A wrong line of the table is found again."""
-    with pytest.raises(CampaignError, match=told):
-        campaign_file.parse(CAMPAIGN.replace(old, new), "c.toml")
+    ):
+        with pytest.raises(CampaignError, match=told):
+            campaign_file.parse(CAMPAIGN.replace(old, new), "c.toml")
