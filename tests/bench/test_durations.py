@@ -10,8 +10,8 @@ from colltune.errors import CampaignError
 
 def test_wall_times_are_understood() -> None:
     """Hours, minutes, seconds and their sums are understood; a bare number is seconds."""
-    seconds = {"90": 90, "90s": 90, "30m": 1800, "1h30m": 5400, "4h": 14400, 2.5: 2.5}
-    seconds |= {"1d 2h": 93600, "0.5h": 1800, " 4H ": 14400}
+    seconds: dict[str | float, float] = {"90": 90, "90s": 90, "30m": 1800, "4h": 14400}
+    seconds |= {"1h30m": 5400, 2.5: 2.5, "1d 2h": 93600, "0.5h": 1800, " 4H ": 14400}
     assert {text: durations.seconds(text) for text in seconds} == seconds
 
 

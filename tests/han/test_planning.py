@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,52 +100,43 @@ def test_heuristics_keep_something() -> None:
     assert kept[Collective.BCAST] == (_setup("low=sm,segsize=65536,up=libnbc"),)
 
 
-@pytest.mark.parametrize(
-    ("tree", "parents"),
-    [
-        ("binomial", (0, 0, 1, 0, 1, 2, 3)),
-        ("binary", (0, 0, 1, 2, 1, 2, 3)),
-        ("pipeline", (0, 1, 2, 3, 4, 5, 6)),
-        ("chain", (0, 1, 0, 3, 0, 5, 0)),
-        ("linear", (0, 0, 0, 0, 0, 0, 0)),
-    ],
-)
-def test_trees_are_those_of_the_library(tree: str, parents: tuple[int, ...]) -> None:
+def test_trees_are_those_of_the_library() -> None:
     """Parents on eight nodes, as coll_base_topo.c gives them."""
-    assert edges(tree, 8) == parents
+    parents = {
+        "binomial": (0, 0, 1, 0, 1, 2, 3),
+        "binary": (0, 0, 1, 2, 1, 2, 3),
+        "pipeline": (0, 1, 2, 3, 4, 5, 6),
+        "chain": (0, 1, 0, 3, 0, 5, 0),
+        "linear": (0, 0, 0, 0, 0, 0, 0),
+    }
+    assert {tree: edges(tree, 8) for tree in parents} == parents
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"ups": ("x",)}, "module between nodes: 'x' is not one of libnbc, adapt"),
-        ({"trees": ()}, "none at all"),
-        ({"segsizes_bytes": (6,)}, "segments of 6 bytes: a multiple of 4"),
-        ({"segsizes_bytes": ()}, "at least one of each"),
-    ],
-)
-def test_a_senseless_space_is_refused(values: dict[str, tuple[str, ...]], message: str) -> None:
+def test_a_senseless_space_is_refused() -> None:
     """Unknown words and sizes that cut an integer are told."""
-    with pytest.raises(CampaignError, match=message):
-        Space(**values)  # type: ignore[arg-type]
+    mistakes: dict[str, dict[str, Any]] = {
+        "module between nodes: 'x' is not one of libnbc, adapt": {"ups": ("x",)},
+        "none at all": {"trees": ()},
+        "segments of 6 bytes: a multiple of 4": {"segsizes_bytes": (6,)},
+        "at least one of each": {"segsizes_bytes": ()},
+    }
+    for message, values in mistakes.items():
+        with pytest.raises(CampaignError, match=message):
+            Space(**values)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (((Collective.GATHER,), (SHAPE,), (1,)), "gather: tasks are known of"),
-        ((BOTH, (Shape(1, 8),), (1,)), "1x8: coll/han serves no communicator"),
-        ((BOTH, (Shape(8, 1),), (1,)), "8x1: coll/han hands calls on"),
-        ((BOTH, (SHAPE,), (0,)), "1 byte or more"),
-        ((BOTH, (), (1,)), "at least one of each"),
-    ],
-)
-def test_senseless_inputs_are_refused(
-    inputs: tuple[tuple[Collective, ...], tuple[Shape, ...], tuple[int, ...]], message: str
-) -> None:
+def test_senseless_inputs_are_refused() -> None:
     """What coll/han does not serve is not tuned."""
-    with pytest.raises(CampaignError, match=message):
-        Inputs(*inputs)
+    mistakes: dict[str, tuple[Any, Any, Any]] = {
+        "gather: tasks are known of": ((Collective.GATHER,), (SHAPE,), (1,)),
+        "1x8: coll/han serves no communicator": (BOTH, (Shape(1, 8),), (1,)),
+        "8x1: coll/han hands calls on": (BOTH, (Shape(8, 1),), (1,)),
+        "1 byte or more": (BOTH, (SHAPE,), (0,)),
+        "at least one of each": (BOTH, (), (1,)),
+    }
+    for message, inputs in mistakes.items():
+        with pytest.raises(CampaignError, match=message):
+            Inputs(*inputs)
 
 
 WANTED = (
@@ -178,7 +170,7 @@ def test_the_plan_names_segments_and_modules() -> None:
 
 def test_raw_output_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     """Series that ended are kept with their repetitions, failures with their reason."""
-    path = tmp_path / "launching.txt"
+    path = tmp_path / "raw.txt"
     path.write_text(f"{RAW}end plan 1.0\n")
     output = launching.read_raw(path, WANTED)
     first, second = output.series
@@ -197,17 +189,17 @@ def test_raw_output_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 def test_raw_output_of_a_killed_program_tells_what_was_under_way(tmp_path: Path) -> None:
     """Without its end, the series that had begun is in flight, and a torn line is left out."""
-    path = tmp_path / "launching.txt"
+    path = tmp_path / "raw.txt"
     path.write_text(RAW[: RAW.index("x 1")] + "t 1 5 0 0 0.0")
     output = launching.read_raw(path, WANTED)
     assert (len(output.series), output.in_flight, output.ended) == (1, 1, "")
     assert launching.read_raw(tmp_path / "none.txt", WANTED).series == ()
 
 
-@pytest.mark.parametrize("text", ["colltune-raw 2\n", "colltune-han-raw 1\nt x\n"])
-def test_other_raw_output_is_refused(tmp_path: Path, text: str) -> None:
+def test_other_raw_output_is_refused(tmp_path: Path) -> None:
     """Another program's output, and lines that make no sense, are told."""
-    path = tmp_path / "launching.txt"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"line [12]"):
-        launching.read_raw(path, WANTED)
+    path = tmp_path / "raw.txt"
+    for text in ("colltune-raw 2\n", "colltune-han-raw 1\nt x\n"):
+        path.write_text(text)
+        with pytest.raises(DataError, match=r"line [12]"):
+            launching.read_raw(path, WANTED)
