@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.bench.allocation import Allocation, allocation, counts, duration_s
+from colltune.bench.allocation import Allocation, allocation, duration_s
 from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
+from colltune.provenance.job import counts
 
 NUMBERS = st.lists(st.integers(0, 300), min_size=1, max_size=30)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.backends import campaign_of, installation_of
+from colltune.cli.campaigns import campaign_of, installation_of
 from colltune.errors import LibraryError, ProgramError
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation

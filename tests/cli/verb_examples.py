@@ -13,7 +13,7 @@ import typer
 
 from colltune.bench import libcolltune
 from colltune.bench.runner import CampaignReport
-from colltune.cli import backends
+from colltune.cli import campaigns
 from colltune.cli.app import app
 from colltune.decisions import Interval
 from colltune.domain import Collective, Configuration, Shape
@@ -97,7 +97,7 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proving, "prove", lambda request, _progress: _proof(request.path))
     nowhere = Path("mpirun")
     imagined = Installation("openmpi", "4.1.4", nowhere, nowhere, nowhere, "")
-    monkeypatch.setattr(backends, "installation_of", lambda _campaign, _mpi: imagined)
+    monkeypatch.setattr(campaigns, "installation_of", lambda _campaign, _mpi: imagined)
     monkeypatch.setattr(pipeline, "tune", lambda *_: _tuned(place))
     monkeypatch.setattr(installation, "find", lambda *_: imagined)
     library = place.written("libcolltune.so", "")

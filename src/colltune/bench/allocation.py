@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from colltune import process
 from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
+from colltune.provenance.job import counts
 
 _ASK_TIMEOUT_S = 10.0
-_COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-_MOST_NODES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,6 @@ def allocation(environment: Mapping[str, str] | None = None) -> Allocation | Non
     tasks = _numbers(variables, "SLURM_TASKS_PER_NODE")
     nodes = _numbers(variables, "SLURM_JOB_NUM_NODES")
     return Allocation(job, nodes[0] if nodes else len(tasks) or 1, tasks, _ends_s(variables, job))
-
-
-def counts(text: str) -> tuple[int, ...]:
-    """Return the numbers of ``2(x3),1``; a ValueError if it is not of that form."""
-    numbers: list[int] = []
-    for part in text.split(","):
-        match = _COUNT.fullmatch(part)
-        repeated = int(match[2] or 1) if match else 0
-        if match is None or not 1 <= repeated <= _MOST_NODES - len(numbers):
-            raise ValueError(f"not written by Slurm: {text!r}")
-        numbers += [int(match[1])] * repeated
-    return tuple(numbers)
 
 
 def duration_s(text: str) -> float:

@@ -82,8 +82,7 @@ def confirm(
     Example: colltune confirm bundle --campaign hydra.toml --demand /shared/demand --budget 1h
     """
     from colltune.bench.runner import CampaignReport
-    from colltune.cli.backends import backend_of
-    from colltune.cli.measure import run_here
+    from colltune.cli.campaigns import backend_of, run_here
     from colltune.models.bundle import insist_savable, load
     from colltune.selector.demand import read_demand
     from colltune.verify.confirm import (
@@ -139,7 +138,7 @@ def _campaign(
     """Return the campaign in `path`, or one for the machine of the bundle."""
     from colltune.bench import durations
     from colltune.bench.profiled_campaign import focused
-    from colltune.cli.backends import campaign_of
+    from colltune.cli.campaigns import campaign_of
     from colltune.dataset.profile_file import read_profiles
     from colltune.verify.confirm import campaign_for
 

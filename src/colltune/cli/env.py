@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -81,11 +82,11 @@ def env(
 
     Example, in a batch script: eval "$(colltune env --url http://tuning:8765)"
     """
-    from colltune.cli.env_request import Request
+    from colltune.server.slurm.job_decision import JobRequest, decide
 
     if os.environ.get("COLLTUNE", "").lower() == "off":
         return
-    request = Request(
+    request = JobRequest(
         nodes=nodes or "",
         ppn=ppn or "",
         bundle=bundle or "",
@@ -101,9 +102,7 @@ def env(
         caution=caution,
     )
     try:
-        from colltune.cli.env_decision import decide
-
-        variables, note = decide(request, os.environ)
+        variables, note = decide(request, os.environ, _libcolltune)
     except ColltuneError as error:
         if strict:
             raise
@@ -119,6 +118,12 @@ def env(
         _complain(note)
     lines = (f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
     sys.stdout.write("".join(lines))
+
+
+def _libcolltune(library: str, release: str, mpi: str | None) -> Path:
+    from colltune.bench.libcolltune import library_for
+
+    return library_for(library, release, mpi)
 
 
 def _complain(message: str) -> None:

@@ -12,13 +12,8 @@ from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, S
 from colltune.errors import UNFINISHED
 
 if TYPE_CHECKING:
-    from colltune.bench.allocation import Allocation
-    from colltune.bench.backends.protocol import Backend
-    from colltune.bench.campaign import Campaign
     from colltune.bench.runner import CampaignReport
-    from colltune.cli.console import Progress
 
-_JOB_END_S = 10.0
 _INTERRUPTED = "what was measured is kept, and the same command goes on"
 
 
@@ -66,7 +61,7 @@ def measure(
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
     from colltune.bench.campaign import Part
-    from colltune.cli.backends import backend_of, campaign_of
+    from colltune.cli.campaigns import backend_of, campaign_of, run_here
 
     plan = campaign_of(
         campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
@@ -80,36 +75,6 @@ def measure(
     _show(report, out, json)
     if not report.finished:
         raise typer.Exit(UNFINISHED)
-
-
-def run_here(
-    plan: Campaign,
-    backend: Backend,
-    out: Path,
-    shown: Progress,
-    *,
-    seed: int | None,
-    resume: bool,
-    replayed: bool,
-) -> CampaignReport:
-    """Run a campaign, in a batch job so that it ends in order before its job does."""
-    from colltune.bench.allocation import allocation
-    from colltune.bench.runner import run_campaign
-    from colltune.cli.standing import shows
-
-    granted = None if replayed else allocation()
-    if granted is not None:
-        granted.check(plan.shapes)
-    within_s = _left_s(granted)
-    return run_campaign(
-        plan, backend, out, seed=seed, resume=resume, within_s=within_s, progress=shows(shown)
-    )
-
-
-def _left_s(granted: Allocation | None) -> float | None:
-    if granted is None or granted.left_s is None:
-        return None
-    return max(0.0, granted.left_s - _JOB_END_S)
 
 
 def _show(report: CampaignReport, out: Path, as_json: bool) -> None:

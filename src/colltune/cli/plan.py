@@ -82,7 +82,7 @@ def plan(
     """
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
-    from colltune.cli.backends import campaign_of, planned_backend
+    from colltune.cli.campaigns import campaign_of, planned_backend
 
     if replay is not None:
         from colltune.plots.saving import picture_format

@@ -72,7 +72,7 @@ def submit(
     """
     from colltune.bench import slurm
     from colltune.bench.campaign import Part
-    from colltune.cli.backends import campaign_of
+    from colltune.cli.campaigns import campaign_of
 
     if status:
         _show_status(out, as_json=json)

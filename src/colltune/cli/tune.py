@@ -67,7 +67,7 @@ def tune(
     from colltune import process
     from colltune.bench import campaign_file
     from colltune.bench.backends import NativeBackend
-    from colltune.cli.backends import installation_of
+    from colltune.cli.campaigns import installation_of
     from colltune.tune import pipeline
     from colltune.tune.settings import Settings, slowdown
 
@@ -98,7 +98,7 @@ def tune(
 
 def _teller(shown: Progress, settings: Settings) -> Tell:
     """Return what tells `shown` which stage goes on, and what is spent of the budget of it all."""
-    from colltune.cli.standing import cells_done, under_way
+    from colltune.cli.campaigns import cells_done, under_way
 
     def tell(stage: str, now: CampaignProgress | str) -> None:
         if shown.view.title != stage:

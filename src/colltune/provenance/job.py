@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+
+_COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+_MOST_NODES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -85,3 +89,15 @@ def _batch_system(environment: Mapping[str, str]) -> _BatchSystem | None:
 def _task(environment: Mapping[str, str], system: _BatchSystem) -> str:
     task = environment.get(system.array_task, "")
     return task if system.name == "slurm" or task not in _NO_TASK else ""
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Return the numbers of Slurm's ``2(x3),1``; a ValueError if it is not of that form."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = _COUNT.fullmatch(part)
+        repeated = int(match[2] or 1) if match else 0
+        if match is None or not 1 <= repeated <= _MOST_NODES - len(numbers):
+            raise ValueError(f"not written by Slurm: {text!r}")
+        numbers += [int(match[1])] * repeated
+    return tuple(numbers)

@@ -1,19 +1,27 @@
-"""The backend that a campaign asks for, with the MPI and the launcher it is to use."""
+"""The campaign that options describe, its backend, and how it is run and shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colltune.errors import CampaignError, ProgramError
+from colltune.text import bytes_text
 
 if TYPE_CHECKING:
+    from colltune.bench.allocation import Allocation
     from colltune.bench.backends import Backend
     from colltune.bench.campaign import Campaign
     from colltune.bench.launchers import Launcher
+    from colltune.bench.progress import CampaignProgress
+    from colltune.bench.runner import CampaignReport
+    from colltune.bench.schedule import Cell
+    from colltune.cli.console import Progress
     from colltune.mpi.installation import Installation
 
 
+_JOB_END_S = 10.0
 _UNSAID = "openmpi"
 
 
@@ -116,3 +124,71 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
     means = Means(lambda: imagined, lambda _found: Mpirun(nowhere), imagined=True)
     name = "native" if campaign.backend == "replay" else campaign.backend
     return BACKENDS[name].made_for(campaign, means)
+
+
+def run_here(
+    plan: Campaign,
+    backend: Backend,
+    out: Path,
+    shown: Progress,
+    *,
+    seed: int | None,
+    resume: bool,
+    replayed: bool,
+) -> CampaignReport:
+    """Run a campaign, in a batch job so that it ends in order before its job does."""
+    from colltune.bench.allocation import allocation
+    from colltune.bench.runner import run_campaign
+
+    granted = None if replayed else allocation()
+    if granted is not None:
+        granted.check(plan.shapes)
+    within_s = _left_s(granted)
+    return run_campaign(
+        plan, backend, out, seed=seed, resume=resume, within_s=within_s, progress=_teller(shown)
+    )
+
+
+def _left_s(granted: Allocation | None) -> float | None:
+    if granted is None or granted.left_s is None:
+        return None
+    return max(0.0, granted.left_s - _JOB_END_S)
+
+
+def _teller(shown: Progress) -> Callable[[CampaignProgress], None]:
+    """Return what tells `shown` how far a campaign is."""
+
+    def tell(progress: CampaignProgress) -> None:
+        if shown.view.title != "measuring":
+            shown.phase("measuring")
+        shown.spend(
+            progress.spent_s,
+            progress.budget_s,
+            ends_s=progress.ends_s,
+            facts=cells_done(progress),
+            now=under_way(progress),
+        )
+
+    return tell
+
+
+def cells_done(progress: CampaignProgress) -> tuple[str, ...]:
+    """Return how many cells are done of all, in two ways, the longer first."""
+    done = f"{progress.measured}/{progress.cells}"
+    return f"{done} cells", done
+
+
+def under_way(progress: CampaignProgress) -> str:
+    """Return what is measured now: ``bcast chain:fanout=4, 64 KiB on 4x32 (launch 2, survey)``."""
+    where = f"launch {progress.launch}, {progress.what}"
+    if progress.now is None:
+        return f"on {progress.shape} ({where})"
+    return f"{_cell_text(progress.now)} ({where})"
+
+
+def _cell_text(cell: Cell) -> str:
+    configuration, instance = cell.configuration, cell.instance
+    words = filter(None, (configuration.stored_algorithm, configuration.parameter_text))
+    size = bytes_text(instance.msize_bytes)
+    unit = "" if size.endswith("B") else " B"
+    return f"{instance.collective} {':'.join(words)}, {size}{unit} on {instance.shape}"

@@ -1,35 +1,60 @@
-"""Where `colltune env` takes its decision from, and what it tells the job's shell."""
+"""What `colltune env` decides: the shape and library of a job, by whom, and its variables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from colltune.cli.env_request import Request, folder_of, release_of, shape_of
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError, LibraryError
+from colltune.provenance.job import counts
 from colltune.server.slurm.job_file import JobDecisions
 from colltune.server.slurm.job_folder import check_plain, part_name, write
 
 _ID = re.compile(r"[0-9a-f]{4,64}")
+FindLibcolltune = Callable[[str, str, str | None], Path]
+"""Returns where libcolltune lies for a library and release, of the MPI that is named, if any."""
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What `colltune env` is asked for; empty where nothing was said."""
+
+    nodes: str = ""
+    ppn: str = ""
+    bundle: str = ""
+    registry: str = ""
+    url: str = ""
+    library: str = ""
+    release: str = ""
+    mpi: str = ""
+    folder: str = ""
+    limit_s: float = 1.0
+    builtin_operations_only: bool = False
+    interposed: bool = False
+    caution: float = 1.0
 
 
 @dataclass(frozen=True)
 class _Wanted:
     """What a decision is wanted for; `pin` is the beginning of a bundle's id."""
 
-    request: Request
+    request: JobRequest
     shape: Shape
     library: str
     release: str
     folder: Path
+    find_libcolltune: FindLibcolltune
     pin: str = ""
 
 
-def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, str], str]:
+def decide(
+    request: JobRequest, environment: Mapping[str, str], find_libcolltune: FindLibcolltune
+) -> tuple[dict[str, str], str]:
     """Write the job's files; return the variables to set, and why there are none."""
     shape = shape_of(request, environment)
     if shape.nprocs == 1:
@@ -37,7 +62,8 @@ def decide(request: Request, environment: Mapping[str, str]) -> tuple[dict[str, 
     library, release = release_of(request, environment)
     folder = folder_of(request, environment, shape)
     check_plain(folder)
-    part = _decision(_Wanted(request, shape, library, release, folder), environment)
+    wanted = _Wanted(request, shape, library, release, folder, find_libcolltune)
+    part = _decision(wanted, environment)
     variables = next((dict(s.variables) for s in part.sections if s.shape == shape), {})
     if not variables:
         return {}, f"for {shape} nothing is predicted to be faster"
@@ -135,9 +161,8 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     rendered = render(selector, wanted.shape, target)
     libcolltune = None
     if request.interposed:
-        from colltune.bench.libcolltune import library_for
-
-        libcolltune = str(library_for(wanted.library, wanted.release, request.mpi or None))
+        found = wanted.find_libcolltune(wanted.library, wanted.release, request.mpi or None)
+        libcolltune = str(found)
     mpi, release = target.mpi, target.release
     section = section_of(rendered, str(wanted.folder / part_name(mpi.name, release)), libcolltune)
     return JobDecisions(bundle.id, mpi.name, release, mpi.user_patterns, (section,))
@@ -177,3 +202,94 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
         query["bundle"] = wanted.pin
     path = f"/v1/job/{quote(release[0], safe='')}/{quote(release[1], safe='')}?{urlencode(query)}"
     return parse(ask(url, path, wanted.request.limit_s), *release, [wanted.shape], folder)
+
+
+def shape_of(request: JobRequest, environment: Mapping[str, str]) -> Shape:
+    """Return the shape of the job, by the options or as Slurm tells."""
+    if not (request.nodes and request.ppn):
+        _refuse_unclear(environment)
+    nodes = _number(
+        request.nodes or _first(environment, "SLURM_JOB_NUM_NODES", "SLURM_NNODES"), "nodes"
+    )
+    text = request.ppn or _first(environment, "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE")
+    if not text and environment.get("SLURM_NTASKS", "").isdecimal():
+        tasks = int(environment["SLURM_NTASKS"])
+        text = str(tasks // nodes) if tasks % nodes == 0 else ""
+    return Shape(nodes, _uniform(text, nodes))
+
+
+def _refuse_unclear(environment: Mapping[str, str]) -> None:
+    parts = [name for name in environment if "_HET_GROUP_" in name]
+    if environment.get("SLURM_HET_SIZE") or parts:
+        raise ColltuneError(
+            "a heterogeneous job is left to the library; for a launch on one of its components name"
+            " --nodes and --ppn"
+        )
+    if environment.get("SLURM_STEP_ID"):
+        raise ColltuneError(
+            "within a step Slurm tells of the step, not of the job; ask before srun or mpirun"
+            " starts anything, or name --nodes and --ppn"
+        )
+
+
+def _first(environment: Mapping[str, str], *names: str) -> str:
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+def _number(text: str, what: str) -> int:
+    stripped = text.strip()
+    if not (stripped.isascii() and stripped.isdigit() and 0 < int(stripped[:10]) < 2**31):
+        said = f"{text[:40]!r} is no number of {what}" if text else f"Slurm tells no {what}"
+        raise ColltuneError(f"{said}; name --{what}")
+    return int(stripped)
+
+
+def _uniform(text: str, nodes: int) -> int:
+    """Return the processes on each node, where ``4(x3)`` tells the same for all."""
+    try:
+        found = counts(text.strip())
+    except ValueError:
+        return _number(text, "ppn")
+    if len(set(found)) > 1 or len(found) not in (1, nodes):
+        raise ColltuneError(
+            f"{text} processes per node are not the same on all {nodes} nodes; such a job is left"
+            " to the library"
+        )
+    return _number(str(found[0]), "ppn")
+
+
+def release_of(request: JobRequest, environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the MPI library and its release, by the options, modules, or mpirun."""
+    from colltune.mpi.loaded import UNKNOWN, loaded
+
+    if request.library and request.release:
+        return request.library, request.release
+    told = None if request.mpi else loaded(environment)
+    if told is not None and request.library in ("", told.library):
+        if told.library == UNKNOWN:
+            raise LibraryError("the loaded MPI is one that colltune does not write for")
+        if request.release or told.release:
+            return told.library, request.release or told.release
+    return _asked(request)
+
+
+def _asked(request: JobRequest) -> tuple[str, str]:
+    from colltune.mpi.installation import find_launcher
+
+    # the job's mpirun is the one on PATH, not one that lies beside this Python
+    named = request.mpi or (None if request.library else shutil.which("mpirun"))
+    if named is None and not request.library:
+        raise LibraryError(
+            "neither modules nor an mpirun on PATH tell which MPI the job uses; name --library and"
+            " --release"
+        )
+    found = find_launcher(named, request.library or None)
+    return found.library, request.release or found.release
+
+
+def folder_of(request: JobRequest, environment: Mapping[str, str], shape: Shape) -> Path:
+    """Return the absolute path of the job's folder."""
+    if request.folder:
+        return Path(request.folder).absolute()
+    home = Path(environment.get("SLURM_SUBMIT_DIR") or Path.cwd())
+    return home.absolute() / ".colltune" / (environment.get("SLURM_JOB_ID") or str(shape))
