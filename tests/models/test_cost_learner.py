@@ -7,7 +7,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.features import FEATURE_SETS, feature_set
-from colltune.models.cost_learner import Belief, CostModel, fit_parameters
+from colltune.models.cost_learner import CostModel, ParameterPrior, fit_parameters
 from colltune.models.costs.families import configuration_amounts
 from colltune.models.costs.network import (
     COEFFICIENTS,
@@ -160,12 +160,12 @@ def test_parameters_are_never_negative() -> None:
     assert np.isfinite(fitted).all()
 
 
-def test_a_belief_decides_where_one_point_cannot() -> None:
+def test_a_prior_decides_where_one_point_cannot() -> None:
     """A single time fits the believed parameters' proportions, much data overrules them."""
     amounts = _amounts("recursive_doubling")
     exact = amounts @ NETWORK.vector()
     slower = NETWORK.vector() * 2
-    believed = fit_parameters(amounts[:1], exact[:1] * 2, Belief(NETWORK.vector(), 0.01))
+    believed = fit_parameters(amounts[:1], exact[:1] * 2, ParameterPrior(NETWORK.vector(), 0.01))
     np.testing.assert_allclose(amounts[:1] @ believed, exact[:1] * 2, rtol=0.05)
-    overruled = fit_parameters(amounts, amounts @ slower, Belief(NETWORK.vector(), 1.0))
+    overruled = fit_parameters(amounts, amounts @ slower, ParameterPrior(NETWORK.vector(), 1.0))
     np.testing.assert_allclose(amounts @ overruled, amounts @ slower, rtol=0.05)

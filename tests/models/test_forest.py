@@ -47,7 +47,7 @@ def _asked() -> Numbers:
 def test_regrets_are_those_of_scikit_learn() -> None:
     """Instances grown on end in the leaves that scikit-learn's trees end in; others nearly do."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=40).fit(features, times).export()
+    predictor = RegretTrees(n_trees=40).fit(features, times).predictor_
     clipped = _clipped(times)
     reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
     np.testing.assert_allclose(predictor.regret(features), reference.predict(features), atol=1e-6)
@@ -59,7 +59,7 @@ def test_other_features_are_answered_as_by_scikit_learn() -> None:
     """Of features that are not a message size's, no threshold is rounded."""
     features, times = _grid()
     features = features[:, [0, 3, 8]]
-    predictor = RegretTrees(n_trees=40).fit(features, times).export()
+    predictor = RegretTrees(n_trees=40).fit(features, times).predictor_
     clipped = _clipped(times)
     reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
     asked = _asked()[:, [0, 3, 8]]
@@ -69,7 +69,7 @@ def test_other_features_are_answered_as_by_scikit_learn() -> None:
 def test_lines_are_what_walking_the_trees_gives() -> None:
     """At any size of any shape the step functions equal a walk from node to node."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=25).fit(features, times).export()
+    predictor = RegretTrees(n_trees=25).fit(features, times).predictor_
     asked = _asked()
     walked = np.array([_walked(predictor, row) for row in asked.astype(np.float32)])
     np.testing.assert_allclose(predictor.regret(asked), walked, atol=1e-6)
@@ -89,7 +89,7 @@ def _walked(forest: Forest, row: np.typing.NDArray[np.float32]) -> Numbers:
 def test_shortfall_is_the_root_mean_square_of_what_is_lost() -> None:
     """Of one tree it is what the instance in the leaf loses against the default, else nothing."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=1).fit(features, times).export()
+    predictor = RegretTrees(n_trees=1).fit(features, times).predictor_
     before = predictor.predict(features)
     clipped = _clipped(times)
     expected = np.maximum(clipped - clipped[:, [1]], 0.0)
@@ -97,24 +97,21 @@ def test_shortfall_is_the_root_mean_square_of_what_is_lost() -> None:
     np.testing.assert_array_equal(predictor.predict(features), before)
 
 
-@pytest.mark.parametrize("min_samples_leaf", [1, 4])
-def test_shared_leaves_are_averaged(min_samples_leaf: int) -> None:
-    """Instances alike in all features, or of one leaf, are answered with their mean regret."""
+def test_shared_leaves_are_averaged() -> None:
+    """Instances alike in all features are answered with their mean regret."""
     features, times = _grid()
     features, times = np.tile(features, (2, 1)), np.concatenate([times, times[:, ::-1]])
-    learner = RegretTrees(n_trees=20, min_samples_leaf=min_samples_leaf).fit(features, times)
+    learner = RegretTrees(n_trees=20).fit(features, times)
     clipped = _clipped(times)
-    reference = ExtraTreesRegressor(
-        20, max_features=0.6, min_samples_leaf=min_samples_leaf, random_state=0
-    ).fit(features, clipped)
+    reference = ExtraTreesRegressor(20, max_features=0.6, random_state=0).fit(features, clipped)
     expected = reference.predict(features)
-    np.testing.assert_allclose(learner.export().regret(features), expected, atol=1e-6)
+    np.testing.assert_allclose(learner.predictor_.regret(features), expected, atol=1e-6)
 
 
 def test_one_instance_is_answered_as_among_many() -> None:
     """Regrets of a batch are, to the last bit, those of its instances asked one by one."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=30).fit(features, times).export()
+    predictor = RegretTrees(n_trees=30).fit(features, times).predictor_
     asked = _asked()
     alone = np.concatenate([predictor.regret(asked[[row]]) for row in range(len(asked))])
     np.testing.assert_array_equal(predictor.regret(asked), alone)
@@ -140,15 +137,8 @@ def _stump(threshold: float) -> Forest:
         excess=np.zeros((2, 2), np.int32),
         along=np.zeros(0, np.int64),
         clip=np.ones(1),
-        level=learner.export().level,
+        level=learner.predictor_.level,
     )
-
-
-def test_no_instance_gives_no_prediction() -> None:
-    """Asked for nothing, a forest answers nothing."""
-    features, times = _grid()
-    predictor = RegretTrees(n_trees=3).fit(features, times).export()
-    assert predictor.predict(features[:0]).shape == (0, 3)
 
 
 def test_forests_are_registered_and_whole_from_the_start() -> None:
@@ -165,7 +155,7 @@ def test_what_is_remembered_changes_nothing(most: int, monkeypatch: pytest.Monke
     """Shapes asked for again, in parts and in another order, are answered as the first time."""
     monkeypatch.setattr(forest, "_MOST_REMEMBERED", most)
     features, times = _grid()
-    predictor = RegretTrees(n_trees=15).fit(features, times).export()
+    predictor = RegretTrees(n_trees=15).fit(features, times).predictor_
     asked = _asked()
     first = predictor.predict(asked)
     order = np.random.default_rng(5).permutation(len(asked))
@@ -178,7 +168,7 @@ def test_many_lines_at_once_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPa
     """As many shapes at once as memory allows: the answers are the same."""
     features, times = _grid()
     learner = RegretTrees(n_trees=15).fit(features, times)
-    usual = learner.export().regret(_asked())
+    usual = learner.predictor_.regret(_asked())
     monkeypatch.setattr(forest, "_MOST_EVENT_ELEMENTS", 1)
-    again = RegretTrees(n_trees=15).fit(features, times).export().regret(_asked())
+    again = RegretTrees(n_trees=15).fit(features, times).predictor_.regret(_asked())
     np.testing.assert_array_equal(again, usual)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from colltune.models.surrogate import Belief, Surrogate, coordinates
+from colltune.models.surrogate import Posterior, Surrogate, coordinates
 
 MSIZES = 4 ** np.arange(10)
 
@@ -24,7 +24,7 @@ def test_interpolates_between_measured_shapes() -> None:
     times = np.concatenate([t for _, t in measured])
     surrogate = Surrogate(points, times, np.full(len(points), 1e-4))
     between, truth = _machine(9)
-    belief = surrogate.belief(between)
+    belief = surrogate.posterior(between)
     assert np.abs(belief.mean - truth).max() < 0.3
     assert (np.abs(belief.mean - truth) < 3 * belief.sd + 0.05).all()
 
@@ -33,7 +33,7 @@ def test_measuring_lowers_uncertainty_there_and_less_so_far_away() -> None:
     """The standard deviation is small at a measured point and grows with the distance."""
     points, times = _machine(8)
     surrogate = Surrogate(points, times, np.full(10, 1e-4))
-    at, near, far = (surrogate.belief(_machine(n)[0]).sd.mean() for n in (8, 10, 32))
+    at, near, far = (surrogate.posterior(_machine(n)[0]).sd.mean() for n in (8, 10, 32))
     assert at < near < far
 
 
@@ -41,7 +41,7 @@ def test_unmeasured_configurations_keep_their_prior() -> None:
     """A configuration without any time is believed anything, whatever the others did."""
     points, times = _machine(8)
     times[:, 1] = np.nan
-    belief = Surrogate(points, times, np.full(10, 1e-4)).belief(points)
+    belief = Surrogate(points, times, np.full(10, 1e-4)).posterior(points)
     assert (belief.mean[:, 1] == 0).all()
     assert belief.sd[:, 1].min() > 5 > belief.sd[:, 0].max()
 
@@ -51,9 +51,9 @@ def test_mixed_patterns_are_what_each_is_alone() -> None:
     points, times = _machine(8)
     gaps = times.copy()
     gaps[::2, 1] = np.nan
-    both = Surrogate(points, gaps, np.full(10, 1e-3)).belief(points)
+    both = Surrogate(points, gaps, np.full(10, 1e-3)).posterior(points)
     for column in (0, 1):
-        alone = Surrogate(points, gaps[:, [column]], np.full(10, 1e-3)).belief(points)
+        alone = Surrogate(points, gaps[:, [column]], np.full(10, 1e-3)).posterior(points)
         np.testing.assert_allclose(both.mean[:, [column]], alone.mean, atol=1e-9)
         np.testing.assert_allclose(both.sd[:, [column]], alone.sd, atol=1e-9)
 
@@ -66,13 +66,13 @@ def test_variance_is_the_diagonal_of_the_covariance() -> None:
     np.testing.assert_allclose(
         surrogate.variance(asked), surrogate.covariance(asked, asked).diagonal(), rtol=1e-6
     )
-    np.testing.assert_allclose(surrogate.belief(asked).sd[:, 0] ** 2, surrogate.variance(asked))
+    np.testing.assert_allclose(surrogate.posterior(asked).sd[:, 0] ** 2, surrogate.variance(asked))
 
 
 def test_nothing_measured_is_the_prior() -> None:
     """Without measurements beliefs are the prior's."""
     points, _ = _machine(8)
-    belief = Surrogate(points[:0], np.empty((0, 2)), np.empty(0)).belief(points)
+    belief = Surrogate(points[:0], np.empty((0, 2)), np.empty(0)).posterior(points)
     assert (belief.mean == 0).all()
     assert belief.sd.min() > 5
 
@@ -81,8 +81,8 @@ def test_regret_is_what_ignorance_costs() -> None:
     """Certain beliefs have no regret; equal means with an error have that of the lesser of two."""
     normals = np.random.default_rng(0).standard_normal((4000, 2))
     mean = np.array([[0.0, 0.0], [0.0, 9.0]])
-    certain = Belief(mean, np.zeros((2, 2))).regret(normals)
+    certain = Posterior(mean, np.zeros((2, 2))).regret(normals)
     np.testing.assert_array_equal(certain, 0.0)
-    unsure = Belief(mean, np.ones((2, 2))).regret(normals)
+    unsure = Posterior(mean, np.ones((2, 2))).regret(normals)
     assert abs(unsure[0] - 1 / np.sqrt(np.pi)) < 0.05
     assert unsure[1] < 1e-6

@@ -32,6 +32,8 @@ from colltune.models.predictors.splines import ORDER, Splines, bspline_basis
 from colltune.models.regressor import Numbers, RuntimeRegressor, slow_guessed, validated
 
 _RIDGE = 1e-3
+_SHARED_POINTS = 1.0
+"""How many average measurements the parameters common to all are worth to each configuration."""
 _STEPS = 12
 _HUBER = 2.0
 _LEAST_SPREAD = 0.02
@@ -42,17 +44,7 @@ _MAD_TO_SIGMA = 1.4826
 
 
 class CostModel(RuntimeRegressor):
-    """Non-negative parameters of published cost formulas, fitted robustly.
-
-    Parameters
-    ----------
-    shared_points
-        How many average measurements the parameters common to all configurations are worth to each
-        of them.
-    """
-
-    def __init__(self, shared_points: float = 1.0) -> None:
-        self.shared_points = shared_points
+    """Non-negative parameters of published cost formulas, fitted robustly."""
 
     def inform(self, configurations: Sequence[Configuration], columns: Sequence[str]) -> Self:
         """Tell which configurations the columns of times, and which features those of X, are."""
@@ -88,22 +80,20 @@ class CostModel(RuntimeRegressor):
         seen = [column[measured] for column, measured in zip(times.T, rows, strict=True)]
         known = [k for k, c in enumerate(configurations) if not family_of(c).is_generic]
         common = np.zeros(len(COEFFICIENTS))
-        if known and self.shared_points > 0:
+        if known:
             common = fit_parameters(
                 np.concatenate([tables[k] for k in known]),
                 np.concatenate([seen[k] for k in known]),
             )
             # the fixed part belongs to an algorithm, not to the machine
             common[COEFFICIENTS.index(Coefficient.SETUP)] = 0.0
+        prior = ParameterPrior(common, _SHARED_POINTS)
         return np.stack(
             [
-                fit_parameters(table, column, self._belief(common) if k in known else None)
+                fit_parameters(table, column, prior if k in known else None)
                 for k, (table, column) in enumerate(zip(tables, seen, strict=True))
             ]
         )
-
-    def _belief(self, common: Numbers) -> Belief | None:
-        return Belief(common, self.shared_points) if self.shared_points > 0 else None
 
 
 def _timed(
@@ -139,23 +129,25 @@ def _loglinear(features: Numbers, times: Numbers) -> Splines:
     return Splines(np.array([intercept]), knots[None], sizes, weights.reshape(1, -1, size))
 
 
-class Belief(NamedTuple):
+class ParameterPrior(NamedTuple):
     """What is held likely before the data: values of the parameters, worth ``points`` points."""
 
     vector: Numbers
     points: float
 
 
-_NOTHING = Belief(np.zeros(len(COEFFICIENTS)), 0.0)
+_NOTHING = ParameterPrior(np.zeros(len(COEFFICIENTS)), 0.0)
 
 
-def fit_parameters(amounts: Numbers, times_s: Numbers, belief: Belief | None = None) -> Numbers:
+def fit_parameters(
+    amounts: Numbers, times_s: Numbers, prior: ParameterPrior | None = None
+) -> Numbers:
     """Return the non-negative values of `COEFFICIENTS` that explain times (n) best.
 
-    `amounts` (n, k) are those of a cost, n at least 1. Deviations from `belief` cost as much as
+    `amounts` (n, k) are those of a cost, n at least 1. Deviations from `prior` cost as much as
     errors of the predicted time on its ``points`` average rows.
     """
-    held = belief or _NOTHING
+    held = prior or _NOTHING
     starts = [_first_guess(amounts, times_s, power) for power in _POWERS]
     if held.vector.any():
         starts.append(held.vector)
@@ -173,7 +165,9 @@ def _first_guess(amounts: Numbers, times_s: Numbers, power: float) -> Numbers:
     return _solved(amounts * weight[:, None], times_s * weight)
 
 
-def _converged(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Belief) -> Numbers:
+def _converged(
+    amounts: Numbers, times_s: Numbers, vector: Numbers, held: ParameterPrior
+) -> Numbers:
     """Return the best of the vectors that linearisation leads to from `vector`."""
     best, least = vector, np.inf
     for _ in range(_STEPS):
@@ -202,7 +196,7 @@ def _log_error(amounts: Numbers, times_s: Numbers, vector: Numbers) -> Numbers:
     return np.asarray(np.log(ratio))
 
 
-def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Belief) -> Numbers:
+def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: ParameterPrior) -> Numbers:
     """Return the solution of the problem linearised at `vector`."""
     error = _log_error(amounts, times_s, vector)
     rows = amounts / (times_s * np.exp(error))[:, None]

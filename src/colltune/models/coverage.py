@@ -72,12 +72,10 @@ class Applicability(NamedTuple):
         return -1 - at
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields, those of the nodes too."""
         return {**self.nodes._asdict(), "ran": self.ran, "columns": self.columns}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild from `arrays`."""
         nodes = Nodes(**{name: arrays[name] for name in Nodes._fields})
         return cls(nodes, arrays["ran"], arrays["columns"])
 
@@ -212,7 +210,6 @@ class Coverage(NamedTuple):
         return self._replace(own=nothing if own is None else own._measured())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields as arrays."""
         plain = {name: getattr(self, name) for name in _STORED}
         trees = {f"{_TREES}{name}": a for name, a in self.applicability.arrays().items()}
         own = {} if self.own is None else {"own": self.own}

@@ -59,13 +59,7 @@ class GammaAdditiveModel(RuntimeRegressor):
         return np.where(distinct > 1, sizes, 0)
 
     def _fitted(self, X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> Any:
-        """Fit, with a stiffer penalty each time that pygam's iteration does not end or breaks.
-
-        Raises
-        ------
-        ValueError
-            If it never ends.
-        """
+        """Fit, with a stiffer penalty each time that pygam's iteration does not end or breaks."""
         problem = ""
         for stiffer in _STIFFER:
             terms = [

@@ -56,15 +56,7 @@ class ReferenceAdditiveModel(JointRegressor):
         self.most_splines = most_splines
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n).
-
-        Raises
-        ------
-        ValueError
-            If mgcv has no model of some configuration.
-        ProgramError
-            If R or mgcv is missing or fails.
-        """
+        """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n)."""
         features, times = self._validated(X, y)
         known = slow_guessed(times)
         with np.errstate(invalid="ignore"):
@@ -121,15 +113,7 @@ def _write_terms(file: Path, sizes: NDArray[np.int64]) -> None:
 
 
 def _run(folder: Path, n_outputs: int) -> None:
-    """Let R fit what is in `folder`.
-
-    Raises
-    ------
-    ProgramError
-        If R or mgcv is missing, or R fails.
-    ValueError
-        If mgcv cannot fit a configuration.
-    """
+    """Let R fit what is in `folder`."""
     command: list[str | Path] = [process.find("Rscript", _INSTALL), "--vanilla", SCRIPT, folder]
     outcome = process.run(command, timeout_s=_START_S + _FIT_S * n_outputs)
     if outcome.returncode == _NO_MGCV:
@@ -174,13 +158,7 @@ def _nothing(sizes: NDArray[np.int64]) -> NaturalSplines:
 
 
 def _check(found: NaturalSplines, X: Numbers, y: Numbers, folder: Path) -> None:
-    """Compare what was taken over with what mgcv itself has fitted to `y` (n, C).
-
-    Raises
-    ------
-    ValueError
-        If they differ.
-    """
+    """Compare what was taken over with what mgcv itself has fitted to `y` (n, C)."""
     expected = np.array([float(row["y"]) for row in _rows(folder / "fitted.csv")])
     apart = np.abs(np.log(found.predict(X).T[np.isfinite(y.T)] / expected)).max()
     if not apart < _AGREEMENT:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
-from sklearn.utils.validation import check_is_fitted
 
 from colltune.features import feature_set
 from colltune.models.gaussian_process import Inputs, SharedProcess, input_columns
@@ -33,95 +32,56 @@ _LEAST_TREES = 20
 _FEW_OUTPUTS = 8
 _FEW_TARGETS = 20_000
 _SHARE_OF_VARIANCE = 0.98
+_MAX_FEATURES = 0.6
+_CLIP = 1.0
+"""Largest log regret that is learned; configurations left out because they are slow have it."""
+_LEAST_NOISE = 0.01
+"""Least variance of the noise of log times, in units of the processes' variance."""
+_FILL_POINTS, _LEVEL_POINTS = 400, 400
+"""Measured instances at most that cells, and the level, are predicted from."""
 
 
 class RegretTrees(JointRegressor):
     """Extra-trees on clipped log regrets, with a Gaussian process for the level of the times.
 
+    Every other tree does not see whether counts are powers of two or odd, unless three process
+    counts of either kind were measured: on simulated networks that decides; on real ones, with few
+    counts measured, it is easily taken for the cause of something else. Cells that were not
+    measured are predicted by Gaussian processes.
+
     Parameters
     ----------
-    n_trees, max_features, min_samples_leaf, random_state
-        As for scikit-learn's ``ExtraTreesRegressor``.
-    clip
-        Largest log regret that is learned; configurations left out because they are slow have it.
-    flags
-        Whether trees see if counts are powers of two or odd. On simulated networks that decides; on
-        real ones, with few counts measured, it is easily taken for the cause of something else:
-        every other tree does without, unless three process counts of either kind were measured.
-    impute
-        Whether cells that were not measured are predicted by Gaussian processes; else they count as
-        slow.
+    n_trees
+        Trees at most.
     most_leaves
         Trees times instances at most, with which the cost grows: of more instances than
         ``most_leaves / n_trees`` fewer trees are grown, though not less than 20.
-    least_noise
-        Least variance of the noise of log times, in units of the processes' variance.
-    fill_points, level_points
-        Measured instances at most that cells, and the level, are predicted from.
     """
 
     predictor_: Forest
 
-    def __init__(  # noqa: PLR0913
-        self,
-        n_trees: int = 100,
-        max_features: float = 0.6,
-        clip: float = 1.0,
-        min_samples_leaf: int = 1,
-        random_state: int = 0,
-        *,
-        flags: bool = True,
-        impute: bool = True,
-        most_leaves: int = 120_000,
-        least_noise: float = 0.01,
-        fill_points: int = 400,
-        level_points: int = 400,
-    ) -> None:
+    def __init__(self, n_trees: int = 100, most_leaves: int = 120_000) -> None:
         self.n_trees = n_trees
-        self.max_features = max_features
-        self.clip = clip
-        self.min_samples_leaf = min_samples_leaf
-        self.random_state = random_state
-        self.flags = flags
-        self.impute = impute
         self.most_leaves = most_leaves
-        self.least_noise = least_noise
-        self.fill_points = fill_points
-        self.level_points = level_points
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n).
+        """Fit to features `X` (n, k), best of the set ``rich``, and times `y`, (n, C) or (n).
 
-        Parameters
-        ----------
-        X
-            Of the feature set ``rich``; any others will do.
-        y
-            Seconds; with the shape (n, C) NaN is a cell that was not measured, infinity one that
-            was left out because it is slow.
-
-        Raises
-        ------
-        ValueError
-            If a time is not positive, or a configuration has no time at all.
+        Times of the shape (n, C) are NaN where a cell was not measured, infinite where it was left
+        out because it is slow.
         """
         features, time_s = self._validated(X, y)
         timed = np.isfinite(time_s).any(axis=1)
         features, time_s = features[timed], time_s[timed]
-        rng = np.random.default_rng(self.random_state)
+        rng = np.random.default_rng(0)
         slow = np.isposinf(time_s)
         log_times = np.log(np.where(slow, np.nan, time_s))
         inputs = Inputs.of(features, input_columns(features.shape[1]))
-        process = SharedProcess.chosen(inputs, log_times, self.least_noise, rng)
+        process = SharedProcess.chosen(inputs, log_times, _LEAST_NOISE, rng)
         best, regret = self._targets(process, log_times, slow, rng)
-        level = process.level(best, self.level_points, rng)
+        level = process.level(best, _LEVEL_POINTS, rng)
         self.predictor_ = self._grown(features, regret, level)
         return self
-
-    def export(self) -> Forest:
-        """Return the numpy predictor that `predict` itself uses."""
-        check_is_fitted(self)
-        return self.predictor_
 
     def _targets(
         self, process: SharedProcess, log_times: Numbers, slow: Flags, rng: np.random.Generator
@@ -129,19 +89,18 @@ class RegretTrees(JointRegressor):
         """Return the log times of each row's best (n) and log regrets (n, C) without gaps."""
         best = np.nanmin(log_times, axis=1, keepdims=True)
         # nobody knows how slow what was left out is; the slowest seen of its kind is a guess
-        slowest = np.maximum(np.nanmax(log_times - best, axis=0), self.clip)
+        slowest = np.maximum(np.nanmax(log_times - best, axis=0), _CLIP)
         known = np.where(slow, best + slowest, log_times)
-        if self.impute:
-            known = process.filled(known, self.fill_points, rng)
+        known = process.filled(known, _FILL_POINTS, rng)
         # a prediction never beats what was measured on the same instance
         regret = np.where(np.isnan(known), slowest, np.maximum(known - best, 0.0))
         # in whole steps, so that rounding errors of times do not make other trees
-        steps = np.rint(np.minimum(regret, self.clip + _MOST_EXCESS) / STEP)
+        steps = np.rint(np.minimum(regret, _CLIP + _MOST_EXCESS) / STEP)
         return best[:, 0], steps * STEP
 
     def _grown(self, X: Numbers, regret: Numbers, level: Level) -> Forest:
         """Grow the trees and take them out of scikit-learn."""
-        clipped = np.minimum(regret, self.clip)
+        clipped = np.minimum(regret, _CLIP)
         X32 = X.astype(np.float32)
         along = _columns_along_size(X.shape[1])
         trees = self._trees(X32, clipped)
@@ -152,7 +111,7 @@ class RegretTrees(JointRegressor):
             along=np.array(along, np.int64),
             regrets=table[:, : regret.shape[1]],
             excess=table[:, regret.shape[1] :],
-            clip=np.array([self.clip]),
+            clip=np.array([_CLIP]),
             level=level,
         )
 
@@ -162,7 +121,7 @@ class RegretTrees(JointRegressor):
         One after another, because the ensemble takes longer to prepare a tree than to grow it.
         """
         count = int(np.clip(self.most_leaves // len(X32), _LEAST_TREES, max(self.n_trees, 1)))
-        seeds = np.random.RandomState(self.random_state)
+        seeds = np.random.RandomState(0)
         targets = _main_directions(clipped)
         flagless = X32.copy()
         flagless[:, _flag_columns(X32.shape[1])] = 0.0
@@ -171,11 +130,9 @@ class RegretTrees(JointRegressor):
         with config_context(assume_finite=True, skip_parameter_validation=True):
             for _ in range(min(count, self.n_trees)):
                 estimator = ExtraTreeRegressor(
-                    max_features=self.max_features,
-                    min_samples_leaf=self.min_samples_leaf,
-                    random_state=seeds.randint(np.iinfo(np.int32).max),
+                    max_features=_MAX_FEATURES, random_state=seeds.randint(np.iinfo(np.int32).max)
                 )
-                seen = X32 if self.flags and len(trees) % every == 0 else flagless
+                seen = X32 if len(trees) % every == 0 else flagless
                 trees.append(estimator.fit(seen, targets, check_input=False).tree_)
         return trees
 

@@ -8,7 +8,7 @@ is meant for deciding what to measure next, because it tells what it does not kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,33 +18,27 @@ from colltune.models.predictors.level import known_alike, radial
 
 Numbers = NDArray[np.float64]
 _LEAST_VARIANCE = 1e-8
+_AMPLITUDE = 0.6
+"""Standard deviation of log runtimes around the log-linear mean."""
+_LENGTHS = np.array((4.0, 1.0, 1.0, 1.5, 1.5))
+"""Octaves of message size, nodes and ppn, and steps of the two flags, over which it persists.
+
+Nodes and ppn have short lengths: algorithms change their behaviour from one count to the next.
+"""
+_OFFSET_SD, _SLOPE_SD = 5.0, 0.7
+"""Standard deviations of the mean's intercept and of its slopes per octave."""
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """Prior of the log runtimes of every configuration.
+def _covariance(left: Numbers, right: Numbers) -> Numbers:
+    """Return the prior covariances of `left` (n, 5) and `right` (m, 5), shape (n, m)."""
+    linear = _OFFSET_SD**2 + _SLOPE_SD**2 * (left[:, :3] @ right[:, :3].T)
+    return np.asarray(_AMPLITUDE**2 * radial(left / _LENGTHS, right / _LENGTHS) + linear)
 
-    ``amplitude`` is the standard deviation around the log-linear mean and ``lengths`` over which
-    octaves of message size, nodes and ppn, and steps of the two flags, it persists; ``offset`` and
-    ``slope`` are the standard deviations of the mean's intercept and of its slopes per octave.
-    Nodes and ppn have short lengths: algorithms change their behaviour from one count to the next.
-    """
 
-    amplitude: float = 0.6
-    lengths: tuple[float, ...] = (4.0, 1.0, 1.0, 1.5, 1.5)
-    offset: float = 5.0
-    slope: float = 0.7
-
-    def covariance(self, left: Numbers, right: Numbers) -> Numbers:
-        """Return the prior covariances of `left` (n, 5) and `right` (m, 5), shape (n, m)."""
-        scale = np.array(self.lengths)
-        linear = self.offset**2 + self.slope**2 * (left[:, :3] @ right[:, :3].T)
-        return np.asarray(self.amplitude**2 * radial(left / scale, right / scale) + linear)
-
-    def variance(self, points: Numbers) -> Numbers:
-        """Return the prior variances at `points` (n, 5), shape (n)."""
-        linear = self.offset**2 + self.slope**2 * (points[:, :3] ** 2).sum(axis=1)
-        return np.asarray(self.amplitude**2 + linear)
+def _variance(points: Numbers) -> Numbers:
+    """Return the prior variances at `points` (n, 5), shape (n)."""
+    linear = _OFFSET_SD**2 + _SLOPE_SD**2 * (points[:, :3] ** 2).sum(axis=1)
+    return np.asarray(_AMPLITUDE**2 + linear)
 
 
 def coordinates(nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
@@ -56,7 +50,7 @@ def coordinates(nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Num
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class Posterior:
     """Log runtimes of C configurations at n instances: ``mean`` and ``sd``, each (n, C)."""
 
     mean: Numbers
@@ -87,14 +81,13 @@ class Surrogate:
     points: Numbers
     log_times: Numbers
     variances: Numbers
-    kernel: Kernel = field(default_factory=Kernel)
 
-    def belief(self, points: Numbers) -> Belief:
-        """Return what is believed at `points` (m, 5)."""
-        prior_sd = np.sqrt(self.kernel.variance(points))
+    def posterior(self, points: Numbers) -> Posterior:
+        """Return what is known at `points` (m, 5)."""
+        prior_sd = np.sqrt(_variance(points))
         mean = np.zeros((len(points), self.log_times.shape[1]))
         sd = np.tile(prior_sd[:, None], (1, mean.shape[1]))
-        towards = self.kernel.covariance(self.points, points)
+        towards = _covariance(self.points, points)
         for rows, columns in known_alike(np.isfinite(self.log_times)):
             whitener = self._whitener(rows)
             explained = whitener @ towards[rows]
@@ -102,19 +95,19 @@ class Surrogate:
             mean[:, columns] = explained.T @ whitened
             left = prior_sd**2 - (explained**2).sum(axis=0)
             sd[:, columns] = np.sqrt(np.maximum(left, _LEAST_VARIANCE))[:, None]
-        return Belief(mean, sd)
+        return Posterior(mean, sd)
 
     def covariance(self, left: Numbers, right: Numbers) -> Numbers:
         """Return the covariances (n, m) that remain if all configurations were measured alike."""
-        prior = self.kernel.covariance(left, right)
-        towards = [self.kernel.covariance(self.points, side) for side in (left, right)]
+        prior = _covariance(left, right)
+        towards = [_covariance(self.points, side) for side in (left, right)]
         whitened = [self._whitener_of_all @ side for side in towards]
         return np.asarray(prior - whitened[0].T @ whitened[1])
 
     def variance(self, points: Numbers) -> Numbers:
         """Return the diagonal of `covariance` of `points` with themselves, shape (n)."""
-        whitened = self._whitener_of_all @ self.kernel.covariance(self.points, points)
-        left = self.kernel.variance(points) - (whitened**2).sum(axis=0)
+        whitened = self._whitener_of_all @ _covariance(self.points, points)
+        left = _variance(points) - (whitened**2).sum(axis=0)
         return np.asarray(np.maximum(left, _LEAST_VARIANCE))
 
     @cached_property
@@ -124,5 +117,5 @@ class Surrogate:
     def _whitener(self, rows: NDArray[np.bool_]) -> Numbers:
         """Return the inverse of the Cholesky factor of the measured instances' covariances."""
         points = self.points[rows]
-        noisy = self.kernel.covariance(points, points) + np.diag(self.variances[rows])
+        noisy = _covariance(points, points) + np.diag(self.variances[rows])
         return np.asarray(np.linalg.inv(np.linalg.cholesky(noisy)))

@@ -92,21 +92,24 @@ class Prior:
         matrices = cell_matrices(dataset, objective)
         if not matrices:
             raise DataError(f"no measurement of the prior ({other}) is usable: none has status ok")
-        renamed = {c: _renamed(cells, context.library) for c, cells in matrices.items()}
+        renamed = {
+            collective: replace(
+                cells,
+                configurations=tuple(
+                    replace(c, library=context.library) for c in cells.configurations
+                ),
+            )
+            for collective, cells in matrices.items()
+        }
         return cls(other, renamed, _digest(dataset), len(dataset))
 
     def facts(self) -> dict[str, Any]:
         """Return where it comes from, JSON-able."""
-        shapes = {
-            shape
-            for cells in self.cells.values()
-            for shape in zip(cells.nodes.tolist(), cells.ppn.tolist(), strict=True)
-        }
         return {
             "context": dict(vars(self.context)),
             "sha256": self.digest,
             "measurements": self.n_measurements,
-            "shapes": [list(shape) for shape in sorted(shapes)],
+            "shapes": [[s.nodes, s.ppn] for s in shapes_measured(self.cells.values())],
         }
 
 
@@ -121,8 +124,11 @@ def corpus(priors: Sequence[Prior], collective: Collective) -> tuple[tuple[CellM
         return (), "no prior has it"
     configurations = sorted({c for cells in found for c in cells.configurations})
     aligned = [cells.with_configurations(configurations) for cells in found]
+    all_cells = stacked(aligned)
     known = [
-        c for c, n in zip(configurations, _shapes_seen(aligned), strict=True) if n >= _LEAST_SHAPES
+        c
+        for c, seen in zip(configurations, np.isfinite(all_cells.time_s).T, strict=True)
+        if len(shapes_measured([all_cells.rows(seen)])) >= _LEAST_SHAPES
     ]
     if not any(c.is_default for c in known):
         if any(c.is_default for c in configurations):
@@ -132,20 +138,6 @@ def corpus(priors: Sequence[Prior], collective: Collective) -> tuple[tuple[CellM
         return (), "the priors measured nothing but the default at two shapes or more"
     kept = [cells.with_configurations(known) for cells in aligned]
     return tuple(cells for cells in kept if len(cells)), ""
-
-
-def _shapes_seen(matrices: Sequence[CellMatrix]) -> list[int]:
-    """Return at how many shapes each configuration was measured."""
-    seen: list[set[tuple[int, int]]] = [set() for _ in matrices[0].configurations]
-    for cells in matrices:
-        for row, column in np.argwhere(np.isfinite(cells.time_s)).tolist():
-            seen[column].add((int(cells.nodes[row]), int(cells.ppn[row])))
-    return [len(shapes) for shapes in seen]
-
-
-def _renamed(cells: CellMatrix, library: str) -> CellMatrix:
-    configurations = tuple(replace(c, library=library) for c in cells.configurations)
-    return replace(cells, configurations=configurations)
 
 
 def _digest(dataset: PerformanceDataset) -> str:

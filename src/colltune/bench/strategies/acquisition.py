@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from colltune.bench.strategies.protocol import State
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.models.surrogate import Belief, Surrogate, coordinates
+from colltune.models.surrogate import Posterior, Surrogate, coordinates
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -104,10 +104,10 @@ class SurrogateState:
         return Surrogate(self.points[known], residual, variances)
 
     @cached_property
-    def believed(self) -> Belief:
+    def believed(self) -> Posterior:
         """Log runtimes of all cells, as the surrogate sees them."""
-        belief = self.surrogate.belief(self.points)
-        return Belief(belief.mean + self._guess[:, None], belief.sd)
+        belief = self.surrogate.posterior(self.points)
+        return Posterior(belief.mean + self._guess[:, None], belief.sd)
 
     @cached_property
     def time_s(self) -> Numbers:
@@ -159,14 +159,14 @@ class SurrogateState:
     @cached_property
     def regret(self) -> Numbers:
         """Expected log regret of the present decisions at the targets, by weight, shape (T)."""
-        belief = self.surrogate.belief(self.targets)
+        belief = self.surrogate.posterior(self.targets)
         apart = ((self.targets[:, None, :] - self.points[None, :, :]) ** 2).sum(axis=2)
         nearest = apart.argmin(axis=1)
         possible = (self.open | (self.reps > 0))[nearest]
         mean = np.where(possible, belief.mean, _NEVER)
         sd = np.where(possible, np.minimum(belief.sd, _MOST_SD), 0.0)
         normals = self.rng.standard_normal((_DRAWS, mean.shape[1]))
-        return np.asarray(self.weight[nearest] * Belief(mean, sd).regret(normals))
+        return np.asarray(self.weight[nearest] * Posterior(mean, sd).regret(normals))
 
     @cached_property
     def _best(self) -> Numbers:

@@ -34,7 +34,6 @@ class Costs:
 
     @property
     def n_outputs(self) -> int:
-        """Number of configurations."""
         return len(self.configurations)
 
     def predict(self, X: Numbers) -> Numbers:

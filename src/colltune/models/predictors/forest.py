@@ -68,11 +68,9 @@ class Forest:
 
     @property
     def n_outputs(self) -> int:
-        """Number of configurations."""
         return int(self.regrets.shape[1])
 
     def predict(self, X: Numbers) -> Numbers:
-        """Return seconds, shape (n, C)."""
         means, level = self._averaged(X)
         regret, excess = means[:, : self.n_outputs], means[:, self.n_outputs : 2 * self.n_outputs]
         counted = np.clip(2.0 * regret / self.clip[0] - 1.0, 0.0, 1.0)
@@ -115,7 +113,6 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`."""
         own = {name: a for name, a in arrays.items() if not name.startswith("level_")}
         level = {n[len("level_") :]: a for n, a in arrays.items() if n.startswith("level_")}
         return cls(**own, level=Level.from_arrays(level))

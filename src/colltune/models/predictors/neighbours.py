@@ -58,11 +58,9 @@ class Neighbours:
 
     @property
     def n_outputs(self) -> int:
-        """Number of configurations."""
         return sum(len(site.outputs) for site in self.sites)
 
     def predict(self, X: Numbers) -> Numbers:
-        """Return seconds, shape (n, C)."""
         result = np.empty((len(X), self.n_outputs))
         for site in self.sites:
             rows = max(1, _CHUNK_ELEMENTS // max(1, len(site.points)))
@@ -98,7 +96,6 @@ class Neighbours:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`."""
         n_points, n_outputs = arrays["site_points"], arrays["site_outputs"]
         points = np.split(arrays["points"], np.cumsum(n_points)[:-1])
         outputs = np.split(arrays["outputs"], np.cumsum(n_outputs)[:-1])

@@ -43,11 +43,9 @@ class Splines(ArrayFields):
 
     @property
     def n_outputs(self) -> int:
-        """Number of configurations."""
         return len(self.intercepts)
 
     def predict(self, X: Numbers) -> Numbers:
-        """Return seconds, shape (n, C)."""
         exponents = np.tile(self.intercepts, (len(X), 1))
         for feature, column in enumerate(X.T):
             values, places = distinct(column)
@@ -163,11 +161,9 @@ class NaturalSplines(ArrayFields):
 
     @property
     def n_outputs(self) -> int:
-        """Number of configurations."""
         return len(self.intercepts)
 
     def predict(self, X: Numbers) -> Numbers:
-        """Return seconds, shape (n, C)."""
         exponents = np.tile(self.intercepts, (len(X), 1))
         ends = np.cumsum(self.counts.ravel()).reshape(self.counts.shape)
         for output, feature in np.argwhere(self.counts).tolist():
@@ -179,7 +175,6 @@ class NaturalSplines(ArrayFields):
 
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
-        """Put outputs side by side."""
         parts = [p.arrays() for p in predictors]
         return cls(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 

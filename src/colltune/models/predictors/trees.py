@@ -80,7 +80,6 @@ class Trees(ArrayFields):
 
     @property
     def n_outputs(self) -> int:
-        """Number of configurations."""
         return len(self.margins)
 
     def predict(self, X: Numbers) -> Numbers:
