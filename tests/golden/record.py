@@ -65,7 +65,12 @@ total_s = 20
 _MOMENTS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*(Z|[+-]\d\d:?\d\d)?"), "MOMENT"),
     (re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}"), "LAUNCH"),
-    (re.compile(r'("?(?:wall|timed|phases|fitted|uptime|age)_?\w*_s"?[:=] ?)[\d.e+-]+'), r"\1TIME"),
+    (
+        re.compile(
+            r'("?(?:wall|timed|phases|fitted|uptime|age|fit|predict)_?\w*_s"?[:=] ?)[\d.e+-]+'
+        ),
+        r"\1TIME",
+    ),
     (re.compile(r"\b[\d.]+ m?s\b"), "TIME"),
     (re.compile(r"^colltune: `?colltune .*\bis now\b.*\n", re.M), ""),
 )
