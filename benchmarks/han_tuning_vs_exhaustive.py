@@ -38,7 +38,7 @@ from colltune.han.space import Inputs, Space
 from colltune.han.tasks_file import TaskTimes
 from colltune.mpi import LIBRARIES, installation
 from colltune.mpi.installation import Installation
-from colltune.plots.han import picks, tuning_time
+from colltune.plots.measuring import picks, tuning_time
 from colltune.plots.saving import saved
 
 _SHAPE = Shape(4, 2)

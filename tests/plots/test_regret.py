@@ -10,7 +10,9 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.plot_data.pick import Pick
+from colltune.plot_data.regrets import held_out, of_bundle
 from colltune.plots import regret
+from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import legends, lines, panels
 
@@ -19,7 +21,7 @@ LEARNER = "regret_trees"
 
 def test_held_out_predictions(dataset: PerformanceDataset) -> None:
     """Default, single best and held-out choices are compared with the best, all and each."""
-    figure = regret.of_dataset(dataset, learners=[LEARNER], jobs=1)
+    figure = regret.draw(held_out(dataset, learners=[LEARNER], jobs=1))
     shown = panels(figure)
     assert [panel.get_title() for panel in shown[::2]] == [
         "all collectives, 80 instances",
@@ -42,7 +44,7 @@ def test_held_out_predictions(dataset: PerformanceDataset) -> None:
 def test_over_message_size(dataset: PerformanceDataset) -> None:
     """The second panel has the geometric mean per size: the one best loses where others win."""
     pick = Pick((Collective.BCAST,))
-    figure = regret.of_dataset(dataset, learners=[LEARNER], pick=pick, jobs=1)
+    figure = regret.draw(held_out(dataset, learners=[LEARNER], pick=pick, jobs=1))
     _, panel = panels(figure)
     drawn = lines(panel)
     single = drawn["single best"]
@@ -55,15 +57,15 @@ def test_over_message_size(dataset: PerformanceDataset) -> None:
 def test_a_single_node_holds_out_ppn() -> None:
     """Where no node count can be left out, each ppn is, and the title says so."""
     one = measurements((Collective.BCAST,), [Shape(1, p) for p in (2, 3, 4, 6)])
-    figure = regret.of_dataset(one, learners=[LEARNER], jobs=1)
+    figure = regret.draw(held_out(one, learners=[LEARNER], jobs=1))
     assert "leave ppn out" in figure.get_suptitle()
     with pytest.raises(DataError, match="at least 3 node counts"):
-        regret.of_dataset(one, learners=[LEARNER], split="leave-nodes-out", jobs=1)
+        regret.draw(held_out(one, learners=[LEARNER], split="leave-nodes-out", jobs=1))
 
 
 def test_decisions_of_a_bundle(bundle: Bundle, dataset: PerformanceDataset) -> None:
     """A bundle's own decisions are judged by the data, and what it was fitted to is said."""
-    figure = regret.of_bundle(bundle, dataset)
+    figure = regret.draw(of_bundle(ModelSelector(bundle), dataset))
     drawn = lines(panels(figure)[0])
     name = f"bundle {bundle.id[:8]}"
     assert set(drawn) == {"default", name}
@@ -76,10 +78,10 @@ def test_nothing_can_be_held_out() -> None:
     """One shape and one size are an error that says what each way to hold out needs."""
     one = measurements((Collective.BCAST,), [Shape(1, 2)], sizes=(8,))
     with pytest.raises(DataError, match=r"(?s)3 node counts.*2 different ppn.*4 message sizes"):
-        regret.of_dataset(one, learners=[LEARNER], jobs=1)
+        regret.draw(held_out(one, learners=[LEARNER], jobs=1))
 
 
 def test_an_unknown_split(dataset: PerformanceDataset) -> None:
     """An unknown way to hold out is an error that names those there are."""
     with pytest.raises(DataError, match="known: leave-nodes-out, leave-ppn-out, message-sizes"):
-        regret.of_dataset(dataset, split="nothing")
+        regret.draw(held_out(dataset, split="nothing"))

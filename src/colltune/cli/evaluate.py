@@ -267,7 +267,7 @@ def _written(result: Result, out: Path | None) -> list[Path]:
 
     if not result.paper:
         return [write(result.runs, out)]
-    from colltune.plots.paper_figures import draw_all
+    from colltune.plots.evaluations import draw_all
 
     return [write(result.runs, out / "results.json"), *draw_all(result.paper, out)]
 

@@ -357,7 +357,7 @@ def show_compared(compared: Sequence[Compared], picture: Path | None, *, as_json
     from colltune.han.comparing import mean_regret
 
     if picture is not None:
-        from colltune.plots.han import picks
+        from colltune.plots.measuring import picks
         from colltune.plots.saving import saved
 
         saved(picks(compared), picture)

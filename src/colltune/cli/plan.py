@@ -265,8 +265,8 @@ def _replayed(
     from colltune.bench.strategies import STRATEGIES
     from colltune.bench.strategies.curves import curves
     from colltune.dataset import read
+    from colltune.plots.measuring import regret_over_cost
     from colltune.plots.saving import saved
-    from colltune.plots.strategies import regret_over_cost
 
     names = [first, *(name for name in STRATEGIES if name != first)]
     with progress("reading", quiet=quiet) as shown:

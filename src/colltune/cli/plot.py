@@ -119,7 +119,7 @@ def map_(
     from colltune.cli.console import progress
     from colltune.cli.plot_source import asked
     from colltune.plot_data import maps
-    from colltune.plots.decision_map import draw
+    from colltune.plots.maps import draw
 
     upwards = maps.Over(over.value) if over else None
     found: maps.Maps
@@ -176,7 +176,7 @@ def curves_(
     from colltune.cli.console import progress
     from colltune.cli.plot_source import asked
     from colltune.plot_data import runtimes
-    from colltune.plots.runtime_curves import draw
+    from colltune.plots.runtimes import draw
 
     with progress("reading", quiet=quiet or json) as shown:
         part = asked(source, out, (collective, nodes, ppn, shape), data, where)

@@ -79,7 +79,7 @@ def report(
 
 def _write(path: Path, found: Figures) -> None:
     from colltune.files import whole
-    from colltune.report.html.page import page
+    from colltune.report.page import page
 
     with whole(path) as temporary:
         temporary.write_text(page(found), encoding="utf-8")

@@ -118,10 +118,10 @@ def what_if(
         notes = list(_notes(asked, pair, assumed=now_rails is None))
         if plot is not None:
             shown.phase("drawing")
+            from colltune.plots.predictions import what_if as picture
             from colltune.plots.saving import saved
-            from colltune.plots.what_if import changes
 
-            saved(changes(asked, loaded, pair[0], pair[1]), plot)
+            saved(picture(asked, loaded, pair[0], pair[1]), plot)
     if json:
         show_json(_json(loaded, answers, notes, source))
     else:

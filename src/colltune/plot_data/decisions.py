@@ -133,6 +133,8 @@ class Why(StrEnum):
 
 
 REASONS = tuple(Why)
+LETTERS = dict(zip(REASONS, "GMUFWEONXH", strict=True))
+"""A letter for each reason, as the report and the service's page have them."""
 
 
 class Run(NamedTuple):

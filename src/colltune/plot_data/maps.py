@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,8 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
-from colltune.evaluation.folds import Source
 from colltune.models.cells import CellMatrix
-from colltune.plot_data.decisions import decision_map
+from colltune.plot_data.decisions import REASONS, DecisionMap, Why, decision_map
 from colltune.plot_data.measured import comparable_cells
 from colltune.plot_data.pick import (
     ALL,
@@ -29,6 +29,9 @@ from colltune.plot_data.pick import (
 )
 from colltune.selector.all_or_nothing import NOT_SLOWER
 from colltune.selector.argmin import ModelSelector
+
+if TYPE_CHECKING:
+    from colltune.evaluation.folds import Source
 
 Numbers = NDArray[np.float64]
 _Z95 = 1.96
@@ -46,13 +49,16 @@ class Field:
     """What is used for one shape and message size.
 
     ``extrapolated`` tells that the field lies outside what was measured; ``near_default`` that the
-    configuration was measured fastest, but the default is within the noise of it.
+    configuration was measured fastest, but the default is within the noise of it. Decisions have
+    their reason, and the ``gain`` that is predicted over the default.
     """
 
     msize_bytes: int
     configuration: Configuration
     extrapolated: bool = False
     near_default: bool = False
+    why: Why | None = None
+    gain: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -146,11 +152,11 @@ def decided(
     found = []
     for collective in pick.of_collectives(bundle.collectives):
         shapes = pick.of_shapes(_shapes(bundle.model(collective).coverage.shapes))
-        found.append(_decided(selector, collective, shapes))
+        found.append(choice_map(decision_map(selector, collective, shapes)))
     points: tuple[ChoiceMap, ...] = ()
     if dataset is not None:
         cells = beside(comparable_cells(bundle, dataset), pick, [one.collective for one in found])
-        noise = Source(dataset, allocation_of).noise
+        noise = _source(dataset, allocation_of).noise
         points = tuple(_measured(matrix, noise.variance(matrix)) for matrix in cells.values())
     guard = "" if selector.guard else ", without guard"
     subject = f"decisions of bundle {bundle.id[:8]}{guard}; {bundle.context}"
@@ -170,10 +176,17 @@ def measured(
     The noise is 1.96 standard deviations of the ratio of the two times as far as the data tell it
     (`colltune.dataset.noise`), and at least 2 %.
     """
-    source = Source(dataset, allocation_of, objective=objective, judged_by=objective)
+    source = _source(dataset, allocation_of, objective=objective, judged_by=objective)
     cells = picked(source.matrices, pick)
     maps = [_measured(one, source.noise.variance(one)) for one in cells.values()]
     return Maps.of(f"measured fastest ({objective}); {dataset.context}", maps, over=over)
+
+
+def _source(dataset: PerformanceDataset, *more: Any, **options: Any) -> Source:
+    # it learns, too: the service draws maps without
+    from colltune.evaluation.folds import Source  # noqa: PLC0415
+
+    return Source(dataset, *more, **options)
 
 
 def _thinned(found: ChoiceMap, over: Over, panels: int) -> ChoiceMap:
@@ -193,23 +206,27 @@ def _shapes(pairs: NDArray[np.int64]) -> tuple[Shape, ...]:
     return tuple(Shape(int(n), int(p)) for n, p in pairs)
 
 
-def _decided(
-    selector: ModelSelector, collective: Collective, shapes: tuple[Shape, ...]
-) -> ChoiceMap:
-    found = decision_map(selector, collective, shapes)
-    sizes = found.grid.msize_bytes.tolist()
+def choice_map(found: DecisionMap) -> ChoiceMap:
+    """Return the decisions of one collective as rows of a map."""
+    sizes, gain = found.grid.msize_bytes.tolist(), found.gain
     rows = tuple(
         Row(
             shape,
             bool(found.grid.known[s]),
             tuple(
-                Field(size, found.configuration(s, m), bool(found.extrapolated[s, m]))
+                Field(
+                    size,
+                    found.configuration(s, m),
+                    bool(found.extrapolated[s, m]),
+                    why=REASONS[int(found.why[s, m])],
+                    gain=float(gain[s, m]),
+                )
                 for m, size in enumerate(sizes)
             ),
         )
         for s, shape in enumerate(found.grid.shapes)
     )
-    return ChoiceMap(collective, rows, found.grid.left_out)
+    return ChoiceMap(found.collective, rows, found.grid.left_out)
 
 
 def _measured(cells: CellMatrix, variance: Numbers | None) -> ChoiceMap:
@@ -260,17 +277,14 @@ def _json(found: ChoiceMap) -> dict[str, Any]:
     }
 
 
-def runs(row: Row) -> Iterator[tuple[Field, ...]]:
-    """Yield the neighbouring fields for which the same holds."""
-    start = 0
-    for at in range(1, len(row.fields) + 1):
-        if at == len(row.fields) or _kind(row.fields[at]) != _kind(row.fields[start]):
-            yield row.fields[start:at]
-            start = at
-
-
-def _kind(field: Field) -> tuple[Configuration, bool, bool]:
+def _kind(field: Field) -> Hashable:
     return field.configuration, field.extrapolated, field.near_default
+
+
+def runs(row: Row, kind: Callable[[Field], Hashable] = _kind) -> Iterator[tuple[Field, ...]]:
+    """Yield the neighbouring fields of the same `kind`."""
+    for _, run in groupby(row.fields, kind):
+        yield tuple(run)
 
 
 def _run_json(run: tuple[Field, ...]) -> dict[str, Any]:

@@ -23,10 +23,8 @@ from colltune.models.costs.hierarchical import BroadcastCost
 from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.costs.network import ONE_RAIL, Instances
 from colltune.models.plain_fit import PlainFit
-from colltune.plots.lettering import plain, shortened
-from colltune.plots.time_grid import finish
+from colltune.plots.scaffold import COLOURS, finish, plain, shortened
 
-_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 _ACROSS = 5
 _US = 1e6
 _HIGHEST = 2.0
@@ -65,7 +63,7 @@ def offload(allgathers: Mapping[str, MultiAdapterAllgather]) -> Figure:
     """
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     panel = figure.subplots()
-    for (name, gather), colour in zip(allgathers.items(), _COLOURS, strict=False):
+    for (name, gather), colour in zip(allgathers.items(), COLOURS, strict=False):
         most, best = gather.ppn - 1, gather.optimal_offload()
         d = np.linspace(0, most, 20 * most + 1)
         panel.plot(d, [gather.intra_s(float(x)) * _US for x in d], color=colour, lw=1.2)
@@ -99,7 +97,7 @@ def overlap(
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     panel = figure.subplots()
     names = list(dict.fromkeys(setup.name for setup in without))
-    for name, colour in zip(names, _COLOURS, strict=False):
+    for name, colour in zip(names, COLOURS, strict=False):
         setups = sorted(setup for setup in without if setup.name == name)
         x = [setup.segsize_bytes for setup in setups]
         high, low = ([by[setup] * _US for setup in setups] for by in (without, perfect))
@@ -146,7 +144,7 @@ def _fitted_panel(
     panel: Axes, cells: CellMatrix, column: int, costs: Costs, shapes: Sequence[Shape]
 ) -> None:
     cost = costs[cells.configurations[column]]
-    for shape, colour in zip(shapes, _COLOURS, strict=False):
+    for shape, colour in zip(shapes, COLOURS, strict=False):
         rows = (cells.nodes == shape.nodes) & (cells.ppn == shape.ppn)
         if not rows.any():
             continue
@@ -187,11 +185,6 @@ def extrapolated(
 
     One panel for each of `configurations`; `at` is (ppn, message size in bytes); the shaded part,
     up to `trained_up_to` nodes, is what they were fitted to.
-
-    Raises
-    ------
-    DataError
-        If nothing was measured there.
     """
     ppn, msize_bytes = at
     rows = (cells.ppn == ppn) & (cells.msize_bytes == msize_bytes)
@@ -206,7 +199,7 @@ def extrapolated(
     panels = figure.subplots(1, len(configurations), squeeze=False)[0]
     for panel, configuration in zip(panels, configurations, strict=True):
         panel.axvspan(nodes[0] - 0.5, trained_up_to + 0.5, color="0.93", lw=0)
-        for fit, times_s, colour in zip(fits, forecasts, _COLOURS, strict=False):
+        for fit, times_s, colour in zip(fits, forecasts, COLOURS, strict=False):
             y = times_s[:, fit.configurations.index(configuration)] * _US
             panel.plot(nodes, y, color=colour, lw=1.5, label=fit.learner.replace("_", " "))
         measured_s = cells.time_s[rows, cells.configurations.index(configuration)]
@@ -233,7 +226,7 @@ def reach(evaluations: Sequence[Evaluation], learners: Sequence[str]) -> Figure:
     gain, harm = figure.subplots(1, 2)
     x = np.arange(len(evaluations))
     width = 0.8 / len(learners)
-    for k, (name, colour) in enumerate(zip(learners, _COLOURS, strict=False)):
+    for k, (name, colour) in enumerate(zip(learners, COLOURS, strict=False)):
         scores = [evaluation.scores[name][ALL] for evaluation in evaluations]
         at = x + (k - (len(learners) - 1) / 2) * width
         shares = [100 * (s.log_gain_share or 0.0) for s in scores]

@@ -1,26 +1,34 @@
-"""The picture of `colltune data noise`: how far the same measurement differs, on three levels."""
+"""How far the same measurement differs, and what statistics of it choose."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from colltune.dataset.noise import (
     Component,
     Group,
     NoiseReport,
+    NoisyCell,
     allocation_medians,
     drift_curve,
     paired,
 )
+from colltune.dataset.noise.choices import Payoff
+from colltune.domain import Configuration
+from colltune.errors import DataError
+from colltune.plots.scaffold import COLOURS, plain
 
 _LEAST_PERCENT = 0.1
 _WIDE_RATIO = 4.0
-_COLOURS = ("tab:blue", "tab:orange", "tab:green")
+_BINS = 40
+_DARK = 0.6
 # the median of a normal difference of two values over the standard deviation of each
 _TYPICAL_DIFFERENCE = 0.6745 * np.sqrt(2)
 
@@ -83,7 +91,7 @@ def _boxes(
         showfliers=False,
         widths=0.6,
         patch_artist=True,
-        boxprops={"facecolor": _COLOURS[colour], "alpha": 0.45, "linewidth": 0.8},
+        boxprops={"facecolor": COLOURS[colour], "alpha": 0.45, "linewidth": 0.8},
         medianprops={"color": "black", "linewidth": 1.8},
     )
     panel.set_xticks(range(1, len(names) + 1), names, rotation=45, ha="right")
@@ -114,8 +122,8 @@ def _drift(panel: Axes, table: pd.DataFrame) -> None:
         panel.set(xticks=[], yticks=[])
         return
     x = (np.arange(len(middle)) + 0.5) * 100 / len(middle)
-    panel.fill_between(x, low, high, color=_COLOURS[0], alpha=0.25, label="80 % of the cells")
-    panel.plot(x, middle, color=_COLOURS[0], linewidth=2, label="median cell")
+    panel.fill_between(x, low, high, color=COLOURS[0], alpha=0.25, label="80 % of the cells")
+    panel.plot(x, middle, color=COLOURS[0], linewidth=2, label="median cell")
     panel.axhline(1, color="0.5", linewidth=0.8)
     panel.set_xlim(0, 100)
     if high.max() > _WIDE_RATIO:
@@ -147,3 +155,128 @@ def _detectable(panel: Axes, groups: Sequence[Group]) -> None:
 
 def _say(panel: Axes, text: str) -> None:
     panel.text(0.5, 0.5, text, ha="center", va="center", transform=panel.transAxes, color="0.4")
+
+
+class _Launch(NamedTuple):
+    """One launch's repetitions in seconds, and the colour of its allocation."""
+
+    times_s: NDArray[np.float64]
+    colour: str
+
+
+def repetitions(table: pd.DataFrame, cell: NoisyCell) -> Figure:
+    """Return the repetitions of `cell` in the order in which they were made, and their histogram.
+
+    `table` is that of `colltune.dataset.noise.measured`. A colour is an allocation, a horizontal
+    line a launch's median.
+    """
+    launches = _launches(table, cell)
+    if not launches:
+        raise DataError(
+            f"no raw repetitions of {cell.configuration} on {cell.nodes}x{cell.ppn} with"
+            f" {cell.msize_bytes} bytes in this dataset; choose another cell"
+        )
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    along, across = figure.subplots(1, 2, sharey=True, width_ratios=[4, 1])
+    _along(along, launches)
+    _across(across, launches)
+    figure.suptitle(
+        f"{plain(cell.configuration)}, {cell.nodes}x{cell.ppn}, {cell.msize_bytes} bytes:"
+        f" {len(launches)} launches, a colour for each allocation"
+    )
+    return figure
+
+
+def _launches(table: pd.DataFrame, cell: NoisyCell) -> list[_Launch]:
+    configuration = Configuration.parse(cell.configuration)
+    wanted = {
+        "collective": configuration.collective.value,
+        "algorithm": configuration.stored_algorithm,
+        "parameters": configuration.parameter_text,
+        "nodes": cell.nodes,
+        "ppn": cell.ppn,
+        "msize_bytes": cell.msize_bytes,
+    }
+    rows = table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    rows = rows[rows["times_s"].map(len) > 0].sort_values("launch")
+    allocations = list(dict.fromkeys(rows["allocation"]))
+    return [
+        _Launch(
+            np.asarray(times, np.float64), COLOURS[allocations.index(allocation) % len(COLOURS)]
+        )
+        for times, allocation in zip(rows["times_s"], rows["allocation"], strict=True)
+    ]
+
+
+def _along(panel: Axes, launches: list[_Launch]) -> None:
+    begins = 0
+    for launch in launches:
+        ends = begins + len(launch.times_s)
+        x = np.arange(begins, ends)
+        panel.plot(x, launch.times_s * 1e6, ".", color=launch.colour, markersize=3.5)
+        panel.hlines(np.median(launch.times_s) * 1e6, begins, ends - 1, color="black", lw=1.6)
+        panel.axvline(ends - 0.5, color="0.85", linewidth=0.7, zorder=0)
+        begins = ends
+    panel.set(
+        yscale="log",
+        xlabel="repetitions, launch after launch (black: a launch's median)",
+        ylabel="time [µs]",
+        xlim=(-0.5, begins - 0.5),
+    )
+    panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+    panel.grid(axis="y", color="0.92")
+
+
+def _across(panel: Axes, launches: list[_Launch]) -> None:
+    times_us = np.concatenate([launch.times_s for launch in launches]) * 1e6
+    low, high = times_us.min() / 1.02, times_us.max() * 1.02
+    bins = np.geomspace(low, high, _BINS).tolist()
+    panel.hist(times_us, bins, orientation="horizontal", color="0.6", lw=0)
+    panel.set_xlabel("repetitions")
+    panel.tick_params(labelleft=False)
+
+
+def disagreements(shares: pd.DataFrame) -> Figure:
+    """Return a map of `colltune.dataset.noise.choices.disagreement`.
+
+    `shares` has a row and a column for each statistic, and a share from 0 to 1 in each place.
+    """
+    names = list(shares.columns)
+    figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+    panel = figure.subplots()
+    most = max(float(shares.to_numpy().max()), 0.01)
+    panel.imshow(shares, cmap="Oranges", vmin=0, vmax=most)
+    for y, row in enumerate(shares.to_numpy()):
+        for x, share in enumerate(row):
+            colour = "white" if share > _DARK * most else "black"
+            text = "" if x == y else f"{100 * share:.0f} %"
+            panel.text(x, y, text, ha="center", va="center", color=colour)
+    panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
+    panel.set_yticks(range(len(names)), names)
+    panel.set_title("share of choices that differ")
+    return figure
+
+
+def payoffs(found: Sequence[Payoff]) -> Figure:
+    """Return what each statistic promises and what it brings, over the launches chosen by.
+
+    `found` has an entry for each statistic and number of launches chosen by.
+    """
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    names = list(dict.fromkeys(one.statistic for one in found))
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for panel, name, colour in zip(panels, names, COLOURS, strict=False):
+        mine = sorted((one for one in found if one.statistic is name), key=lambda p: p.launches)
+        x = [one.launches for one in mine]
+        panel.fill_between(
+            x, [p.low for p in mine], [p.high for p in mine], color=colour, alpha=0.2, lw=0
+        )
+        panel.plot(x, [p.promised for p in mine], "o--", color="0.35", label="promised")
+        panel.plot(x, [p.gained for p in mine], "o-", color=colour, label="gained")
+        panel.axhline(1, color="0.6", linewidth=0.8)
+        panel.set(title=f"chosen by the {name}", xlabel="launches to choose by")
+        panel.set_xticks(x)
+        panel.grid(axis="y", color="0.92")
+        panel.legend(frameon=False, loc="upper right")
+    panels[0].set_ylabel("speed-up over the default (geo. mean)")
+    return figure

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from colltune.dataset.profile import Profile
 from colltune.domain import Collective
-from colltune.plots.lettering import plain, size_text
+from colltune.plots.scaffold import plain, size_text
 from colltune.selector.profiled import Outlook
 
 _MOST_TICKS = 12

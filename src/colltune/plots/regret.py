@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
-from colltune.dataset import PerformanceDataset
-from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.models.bundle import Bundle
-from colltune.models.guard import Guard
 from colltune.plot_data import regrets
-from colltune.plot_data.pick import ALL, Pick
 from colltune.plot_data.regrets import InstanceRegrets, Regrets, geometric_mean
-from colltune.plots import panels as layout
-from colltune.plots.lettering import plain
-from colltune.selector.argmin import ModelSelector
+from colltune.plots import scaffold
+from colltune.plots.scaffold import plain
 
 _LEARNED = ("#0072b2", "#009e73", "#cc79a7", "#e69f00")
-_RATIOS = (1.0, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)
-_MOST_RATIOS = 6
 
 
 class _Look(NamedTuple):
@@ -32,79 +23,12 @@ class _Look(NamedTuple):
     width: float
 
 
-def of_dataset(
-    dataset: PerformanceDataset,
-    *,
-    learners: Sequence[str] = ("auto",),
-    split: str | None = None,
-    guard: bool | Guard = True,
-    pick: Pick = ALL,
-    objective: Objective = DEFAULT_OBJECTIVE,
-    jobs: int | None = None,
-) -> Figure:
-    """Draw regrets of the default, the single best configuration and held-out predictions.
-
-    Parameters
-    ----------
-    dataset
-        The measurements.
-    learners
-        Names of learners, or ``auto`` as `colltune fit` has it.
-    split
-        What is held out: ``leave-nodes-out``, ``leave-ppn-out`` or ``message-sizes``; by default
-        the first of these that the data allow.
-    guard
-        Whether learners keep the default unless the predicted gain is beyond doubt and noise.
-    pick
-        Which collectives, and which of their instances are shown; learned is from all.
-    objective
-        The statistic of the repetitions that is learned and judged by.
-    jobs
-        Processes at most; by default one per core.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, nothing can be held out, or a learner is unknown.
-    """
-    return draw(
-        regrets.held_out(
-            dataset,
-            pick,
-            learners=learners,
-            split=split,
-            guard=guard,
-            objective=objective,
-            jobs=jobs,
-        )
-    )
-
-
-def of_bundle(
-    bundle: Bundle,
-    dataset: PerformanceDataset,
-    *,
-    guard: bool | Guard = True,
-    pick: Pick = ALL,
-) -> Figure:
-    """Draw regrets of the default and of the decisions of `bundle` on the instances of `dataset`.
-
-    `guard` is as for `colltune.selector.configuration.selector_for`.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or `dataset` cannot be compared.
-    """
-    return draw(regrets.of_bundle(ModelSelector(bundle, guard=guard), dataset, pick))
-
-
 def draw(found: Regrets) -> Figure:
-    """Draw regrets; see `of_dataset` and `of_bundle`."""
+    """Draw `found`: the share of instances below each regret, and the mean over message sizes."""
     looks = _looks(found)
     n_groups = len(found.groups)
-    frame = layout.Frame(found.subject, found.notes)
-    figure, blocks = layout.blocks([2] * n_groups, 2.3, [2.1] * n_groups, frame)
+    frame = scaffold.Frame(found.subject, found.notes)
+    figure, blocks = scaffold.blocks([2] * n_groups, 2.3, [2.1] * n_groups, frame)
     for block, group in zip(blocks, found.groups, strict=True):
         _over_instances(block.panels[0], group, looks)
         _over_sizes(block.panels[1], group, looks)
@@ -151,7 +75,7 @@ def _over_instances(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look])
         )
     name = "all collectives" if group.collective is None else group.collective.mpi_name
     axes.set_title(f"{name}, {len(group)} instances", fontsize="medium")
-    _ratio_axis(axes, "x", max(float(r.max()) for r in group.ratios.values()))
+    scaffold.ratio_axis(axes, "x", 1.0, max(float(r.max()) for r in group.ratios.values()))
     axes.set_xlabel("time over best measured", fontsize="small")
     axes.set_ylabel("share of instances", fontsize="small")
     axes.set_ylim(0, 1.02)
@@ -164,7 +88,7 @@ def _over_sizes(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> 
     every = group.msize_bytes.tolist()
     for name in group.ratios:
         look, sizes = looks[name], group.by_size(name)
-        places = layout.place_of([*every, *sizes.msize_bytes])
+        places = scaffold.place_of([*every, *sizes.msize_bytes])
         x = [places[size] for size in sizes.msize_bytes]
         axes.fill_between(x, sizes.p10, sizes.p90, color=look.colour, alpha=0.1, linewidth=0)
         axes.plot(
@@ -178,8 +102,8 @@ def _over_sizes(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> 
             label=plain(name),
         )
         highest = max(highest, float(sizes.p90.max()))
-    layout.size_axis(axes, every)
-    _ratio_axis(axes, "y", highest)
+    scaffold.size_axis(axes, every)
+    scaffold.ratio_axis(axes, "y", 1.0, highest)
     axes.set_title("geometric mean; band: middle 80 %", fontsize="medium")
     axes.set_xlabel("message size", fontsize="small")
     axes.set_ylabel("time over best measured", fontsize="small")
@@ -190,19 +114,3 @@ def _finish(axes: Axes) -> None:
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize="small")
-
-
-def _ratio_axis(axes: Axes, name: str, highest: float) -> None:
-    """Make the axis x or y logarithmic, of ratios from 1 to `highest`."""
-    top = max(highest, 1.04) ** 1.05
-    axes.set(**{f"{name}scale": "log", f"{name}lim": (top**-0.03, top)})
-    axis = axes.xaxis if name == "x" else axes.yaxis
-    fitting = [ratio for ratio in _RATIOS if ratio <= top]
-    apart = np.log(top) / (_MOST_RATIOS + 1)
-    ticks = [1.0]
-    for ratio in fitting:
-        if np.log(ratio / ticks[-1]) >= apart:
-            ticks.append(ratio)
-    axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))
-    axis.set_minor_locator(NullLocator())

@@ -1,4 +1,4 @@
-"""HTML and SVG in which every text is escaped by construction."""
+"""HTML in which every text is escaped by construction."""
 
 from __future__ import annotations
 
@@ -100,16 +100,3 @@ def beside(*parts: Markup) -> Markup:
 def figure(caption: str, *children: Child) -> Markup:
     """Return pictures with the text that says what they show."""
     return element("figure", element("figcaption", caption) if caption else None, *children)
-
-
-def svg(width: float, height: float, title: str, *children: Child) -> Markup:
-    """Return a picture of so many pixels with a name for those who cannot see it."""
-    return element(
-        "svg",
-        element("title", title),
-        *children,
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
-        width=width,
-        height=height,
-        role="img",
-    )

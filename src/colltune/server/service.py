@@ -235,7 +235,7 @@ class Service:
         if content is None:
             # they take a second to import, and few ask for a report
             from colltune.report.figures import figures  # noqa: PLC0415
-            from colltune.report.html.page import page  # noqa: PLC0415
+            from colltune.report.page import page  # noqa: PLC0415
 
             content = page(figures(bundle)).encode()
             self._reports.put(bundle.id, content)

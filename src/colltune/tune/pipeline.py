@@ -320,21 +320,21 @@ class _Tuning:
         """Get ready to draw, and tell whether there is time for it."""
         if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
             return False
-        from colltune.plots import tuned
+        from colltune.plots import runtimes
 
-        tuned.prepare()
+        runtimes.prepare()
         return True
 
     def _drawn(self, dataset: PerformanceDataset, kept: DecisionTable) -> Path | None:
         """Draw the picture, unless the time ends first."""
         if self.settings.left_s() <= 0:
             return None
+        from colltune.plots.runtimes import tuned
         from colltune.plots.saving import saved
-        from colltune.plots.tuned import runtimes
 
         self.tell("drawing", "")
         with suppress(TimeoutError), cut_short(self.settings.left_s()):
-            figure = runtimes(dataset, kept, self.job.shape)
+            figure = tuned(dataset, kept, self.job.shape)
             return saved(figure, self.folder / "runtimes.png")
         return None
 

@@ -16,8 +16,8 @@ from colltune.bench.strategies.trial import Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
+from colltune.plots.measuring import regret_over_cost
 from colltune.plots.saving import saved
-from colltune.plots.strategies import regret_over_cost
 
 BCAST = Collective.BCAST
 

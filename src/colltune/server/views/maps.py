@@ -10,7 +10,7 @@ import numpy as np
 
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
-from colltune.plot_data.decisions import REASONS, DecisionMap, Why, bounds, decision_map
+from colltune.plot_data.decisions import LETTERS, REASONS, DecisionMap, bounds, decision_map
 from colltune.plot_data.summaries import predicted_gain
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.configuration import LARGEST_ELEMENT_BYTES, Target
@@ -25,18 +25,6 @@ from colltune.server.schemas import (
 
 DEFAULT_CODE = "·"
 """Stands in the fields where the library decides by itself; they are many, and it is quiet."""
-_CODES = {
-    Why.GAIN: "G",
-    Why.CONFIRMED: "M",
-    Why.NO_DEFAULT: "U",
-    Why.FASTEST: "F",
-    Why.WITHDRAWN: "W",
-    Why.ERROR: "E",
-    Why.OUTSIDE: "O",
-    Why.NOTHING: "N",
-    Why.FAR: "X",
-    Why.WITHHELD: "H",
-}
 
 
 def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapView:
@@ -54,7 +42,7 @@ def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapV
         block_per_rank=collective.has_block_per_rank,
         configurations=configuration_views(found.portfolio, uses),
         reasons=tuple(
-            ReasonView(code=_CODES[why], text=why.value, replaced=why.is_replaced, fields=fields)
+            ReasonView(code=LETTERS[why], text=why.value, replaced=why.is_replaced, fields=fields)
             for why, fields in zip(REASONS, holds, strict=True)
         ),
         msize_bytes=tuple(found.grid.msize_bytes.tolist()),

@@ -7,7 +7,7 @@ import pytest
 
 from colltune.errors import DataError
 from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
-from colltune.plots import feedback
+from colltune.plots import measuring
 
 ADAPTATION = Adaptation(
     0,
@@ -25,7 +25,7 @@ ADAPTATION = Adaptation(
 
 def test_times_and_thresholds_are_drawn() -> None:
     """Above are all times, tests by what became of them; below are the thresholds in force."""
-    above, below = feedback.threshold_over_iterations(ADAPTATION).axes
+    above, below = measuring.threshold_over_iterations(ADAPTATION).axes
     drawn = {line.get_label(): line for line in above.lines}
     assert set(drawn) == {
         "best threshold",
@@ -48,4 +48,4 @@ def test_times_and_thresholds_are_drawn() -> None:
 def test_nothing_is_not_drawn() -> None:
     """An adaptation without iterations is an error."""
     with pytest.raises(DataError, match="no iterations"):
-        feedback.threshold_over_iterations(Adaptation(0, 8, ()))
+        measuring.threshold_over_iterations(Adaptation(0, 8, ()))

@@ -1,4 +1,4 @@
-"""The paper's figure 2 of any dataset."""
+"""The paper's figures of any dataset, and what guards cost and save."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import pytest
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
-from colltune.plots.algorithm_speedups import draw, speedups
+from colltune.evaluation import ALL, LeaveNodesOut, evaluate_split
+from colltune.evaluation.guard_effect import guard_effects
+from colltune.evaluation.paper import PaperLarge, paper_datasets
+from colltune.plots.evaluations import algorithm_speedups, gain_and_harm, runtimes, speedups
+from tests.models.machines import measured
 
 BCAST, ALLGATHER = Collective.BCAST, Collective.ALLGATHER
 _SIZES = (8, 64, 512)
@@ -91,8 +95,65 @@ def test_the_picture_has_a_line_per_configuration_and_takes_names_literally() ->
     data = _dataset(
         ("bcast.default", shape, 3.0), ("bcast.$a$", shape, 1.0), ("bcast.b", shape, 2.0)
     )
-    figure = draw(speedups(data))
+    figure = algorithm_speedups(speedups(data))
     (panel,) = figure.axes
     assert [len(np.asarray(line.get_xdata())) for line in panel.lines[:2]] == [3, 3]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [r"\$a\$", "b"]
     figure.canvas.draw()
+
+
+def test_all_panels_of_figure_4_show_all_of_their_lines() -> None:
+    """The axes, which panels share, reach as far as the highest line of any of them."""
+    data = measured(nodes=(2, 4, 8, 16, 32), ppn=(1, 8), collectives=(Collective.BCAST,))
+    run = evaluate_split(data, PaperLarge(), learners=("knn",), jobs=1)
+    (dataset,) = paper_datasets([(run, run)])
+    figure = runtimes(dataset)
+    panels = [panel for panel in figure.axes if panel.axison]
+    highest = max(float(np.max(np.asarray(line.get_ydata()))) for p in panels for line in p.lines)
+    assert len(panels) == 4
+    assert {panel.get_ylim() for panel in panels} == {(0.93, 1.1 * highest)}
+    assert sum(panel.axison for panel in runtimes(dataset, 3).axes) == 3
+
+
+def test_the_same_models_decide_with_and_without_guard() -> None:
+    """Both figures are those of separate evaluations, from one fit."""
+    data = measured(nodes=(2, 3, 4, 6), ppn=(1, 2), collectives=(Collective.BCAST,))
+    (effect,) = guard_effects(data, LeaveNodesOut(), learners=("knn",), noise=0.2, seed=3)
+    for guard, found in ((True, effect.guarded), (False, effect.unguarded)):
+        run = evaluate_split(
+            data,
+            LeaveNodesOut(),
+            learners=("knn",),
+            noise=0.2,
+            seed=3,
+            guard=guard,
+            with_references=False,
+        )
+        alone = run.scores["knn"][ALL]
+        together = found[ALL]
+        assert (together.log_gain_share, together.slower_share, together.default_share) == (
+            alone.log_gain_share,
+            alone.slower_share,
+            alone.default_share,
+        )
+    assert effect.guarded[ALL].default_share > effect.unguarded[ALL].default_share
+
+
+def test_an_unknown_learner_is_refused() -> None:
+    """The message names those that there are."""
+    with pytest.raises(DataError, match="unknown learner 'nn'; known: knn"):
+        guard_effects(measured(nodes=(2, 3, 4)), LeaveNodesOut(), learners=("nn",))
+
+
+def test_points_lie_where_gain_and_harm_are() -> None:
+    """A line leads from the decisions without guard to those with it, references stand alone."""
+    data = measured(nodes=(2, 3, 4, 6), ppn=(1,), collectives=(Collective.BCAST,))
+    effects = guard_effects(data, LeaveNodesOut(), learners=("knn",), noise=0.3)
+    figure = gain_and_harm(effects, {"other": effects[0].unguarded}, "on $this$")
+    (panel,) = figure.axes
+    way, _, _, other, *_ = panel.lines
+    scores = [effects[0].unguarded[ALL], effects[0].guarded[ALL]]
+    assert np.asarray(way.get_xdata()).tolist() == [100 * s.slower_share for s in scores]
+    assert np.asarray(way.get_ydata()).tolist() == [100 * (s.log_gain_share or 0) for s in scores]
+    assert np.asarray(other.get_xdata()).tolist() == [100 * scores[0].slower_share]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["knn", "other"]

@@ -1,19 +1,27 @@
-"""Where panels lie: a block of them per collective, each block with its legend beside it."""
+"""What figures have in common: where panels lie, axes of message sizes and runtimes, and names.
+
+Figures of several collectives have a block of panels for each, with its legend beside it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from colltune.plots.lettering import plain, runtime_text, size_text
+from colltune.text import bytes_text, printable, time_text
 
+COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
+_LONGEST = 26
 _MOST_ACROSS = 4
 _LEAST_WIDTH_IN, _MOST_WIDTH_IN = 6.5, 16.9
 _LEGEND_IN, _HANDLE_IN = 2.2, 2.9
@@ -23,6 +31,44 @@ _SIGNS_PER_IN = 12
 _ALIKE = 1.5
 _MOST_NOTES = 4
 _MOST_SIZE_LABELS = 6
+_RATIOS = (1.0, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)
+_MOST_RATIOS = 6
+
+
+def plain(text: str) -> str:
+    """Return `text`, which may quote any file, such that nothing in it is taken for a formula.
+
+    What the font cannot show is written by its number, so that it stays readable.
+    """
+    shown = "".join(c if _has_glyph(c) else ascii(c)[1:-1] for c in printable(text))
+    return shown.replace("$", r"\$")
+
+
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """Return `text` as `plain` has it, in at most `longest` signs, its middle left out."""
+    if len(text) <= longest:
+        return plain(text)
+    end = longest // 3
+    return plain(f"{text[: longest - end - 1]}…{text[-end:]}")
+
+
+def size_text(msize_bytes: int) -> str:
+    """Return a message size with its unit: ``64 B``, ``4 KiB``."""
+    text = bytes_text(msize_bytes)
+    return f"{text} B" if text.isdigit() else text
+
+
+def runtime_text(time_s: float) -> str:
+    """Return a runtime with its unit: ``20 µs``, ``1.5 ms``."""
+    if 0 < time_s < 1e-6:
+        return f"{time_s / 1e-9:.3g} ns"
+    return time_text(time_s).replace("us", "µs")
+
+
+@cache
+def _has_glyph(character: str) -> bool:
+    font = get_font(findfont(FontProperties()))
+    return bool(font.get_char_index(ord(character)))
 
 
 class Block(NamedTuple):
@@ -201,3 +247,37 @@ def runtime_axis(panel: Axes) -> None:
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: runtime_text(float(value))))
     panel.yaxis.set_minor_formatter(FuncFormatter(lambda _value, _: ""))
     panel.tick_params(labelsize="small")
+
+
+def ratio_axis(panel: Axes, name: str, lowest: float, highest: float) -> None:
+    """Make the axis x or y logarithmic, of ratios from `lowest`, at most 1, to `highest`."""
+    top = max(highest, 1.04) ** 1.05
+    low = lowest / (top / lowest) ** 0.03 if lowest < 1 else top**-0.03
+    panel.set(**{f"{name}scale": "log", f"{name}lim": (low, top)})
+    axis = panel.xaxis if name == "x" else panel.yaxis
+    apart = np.log(top / min(lowest, 1.0)) / (_MOST_RATIOS + 1)
+    ticks = [1.0]
+    for ratio in _RATIOS:
+        if ratio <= top and np.log(ratio / ticks[-1]) >= apart:
+            ticks.append(ratio)
+    for ratio in _RATIOS:
+        if 1 / ratio >= low and np.log(ticks[0] * ratio) >= apart:
+            ticks.insert(0, 1 / ratio)
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:.3g}x"))
+    axis.set_minor_locator(NullLocator())
+
+
+def finish(figure: Figure, panels: Any, used: int) -> None:
+    """Label the first `used` of a figure's `panels`, hide the others, and write the legend."""
+    across = panels.shape[1]
+    for place, panel in enumerate(panels.flat):
+        if place >= used:
+            panel.set_axis_off()
+        elif place + across >= used:
+            panel.set_xlabel("message size [bytes]", fontsize="small")
+            panel.tick_params(labelbottom=True)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("time [µs]")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)

@@ -1,8 +1,9 @@
-"""Decision maps: which algorithm for which message size on how many nodes or processes."""
+"""Decision maps: what is used for which message size on how many nodes or processes, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,31 +15,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from colltune.dataset import PerformanceDataset
-from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.domain import Collective, Configuration, Shape
-from colltune.models.bundle import Bundle
-from colltune.models.guard import Guard
-from colltune.plot_data.maps import (
-    ChoiceMap,
-    Field,
-    Maps,
-    Over,
-    Row,
-    decided,
-    measured,
-    runs,
-)
-from colltune.plot_data.pick import ALL, Pick, spread
-from colltune.plots import panels as layout
-from colltune.plots.algorithm_styles import (
+from colltune.domain import Collective, Shape
+from colltune.plot_data.decisions import Why
+from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, Row, runs
+from colltune.plot_data.pick import spread
+from colltune.plots import scaffold
+from colltune.plots.styles import (
     DEFAULT,
+    GAIN_STYLES,
+    GAINS,
     OTHER,
+    REASONS,
     AlgorithmStyles,
     Style,
-    algorithm_legend,
+    legend,
 )
-from colltune.selector.argmin import ModelSelector
 
 _MOST_ROW_LABELS = 16
 _PALER = 0.62
@@ -48,57 +39,23 @@ _MEASURED = "measured fastest (grey: default)"
 _PALE = "outside what was measured (paler)"
 
 
-def of_bundle(
-    bundle: Bundle,
-    *,
-    guard: bool | Guard = True,
-    pick: Pick = ALL,
-    dataset: PerformanceDataset | None = None,
-    over: Over | None = None,
-) -> Figure:
-    """Draw what `bundle` decides on and around what it was fitted to.
+class By(Enum):
+    """What the colours of a map stand for."""
 
-    Parameters
-    ----------
-    bundle
-        Fitted models.
-    guard
-        Whether the default is kept unless the predicted gain is beyond doubt and noise.
-    pick
-        Which collectives and shapes; shapes need not have been measured.
-    dataset
-        Measurements of the same context: what was fastest there is drawn as points.
-    over
-        Nodes, one panel per ppn, or processes, all shapes in one panel; by default nodes unless
-        there are more ppn than node counts.
+    ALGORITHM = "algorithm"
+    REASON = "reason"
+    GAIN = "gain"
 
-    Raises
-    ------
-    DataError
-        If a collective is missing, or `dataset` cannot be compared.
 
-    Examples
-    --------
-    >>> of_bundle(load(Path("bundle")), pick=Pick((Collective.BCAST,)))  # doctest: +SKIP
+class _Looks(NamedTuple):
+    """How the fields of a collective look: `of` returns the name and the style of one.
+
+    Neighbours of the same `kind` are drawn as one box. `entries` are those of the legend.
     """
-    return draw(decided(ModelSelector(bundle, guard=guard), pick, dataset, over=over))
 
-
-def of_dataset(
-    dataset: PerformanceDataset,
-    *,
-    pick: Pick = ALL,
-    objective: Objective = DEFAULT_OBJECTIVE,
-    over: Over | None = None,
-) -> Figure:
-    """Draw which algorithm was measured fastest, and where the default is within the noise of it.
-
-    Raises
-    ------
-    DataError
-        If a collective is missing, or nothing was measured well.
-    """
-    return draw(measured(dataset, pick, objective=objective, over=over))
+    of: Callable[[Field], tuple[str, Style]]
+    kind: Callable[[Field], Hashable]
+    entries: list[tuple[str, Style]]
 
 
 class _Line(NamedTuple):
@@ -110,35 +67,86 @@ class _Line(NamedTuple):
 
 
 class _Panel(NamedTuple):
-    collective: Collective
     title: str
     lines: list[_Line]
 
 
-def draw(found: Maps) -> Figure:
-    """Draw maps; see `of_bundle`."""
+def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
+    """Draw maps of `colltune.plot_data.maps`, coloured `by` algorithm, reason or predicted gain.
+
+    A line goes around what was measured. Measurements of a bundle's map are points on top.
+
+    Examples
+    --------
+    >>> draw(decided(ModelSelector(bundle), Pick((Collective.BCAST,))))  # doctest: +SKIP
+    """
     points = {one.collective: one for one in found.points}
     groups = [_panels(one, points.get(one.collective), found.over) for one in found.maps]
-    styles = AlgorithmStyles(
-        {one.collective: _configurations(one, points.get(one.collective)) for one in found.maps}
-    )
+    looks = _all_looks(found, by)
     heights = [max(_height_in(len(panel.lines)) for panel in group) for group in groups]
     labels_in = 0.72 if found.over is Over.NODES else 1.25
-    figure, blocks = layout.blocks(
+    figure, blocks = scaffold.blocks(
         [len(group) for group in groups], 2.5, heights, _frame(found), labels_in
     )
-    for block, group in zip(blocks, groups, strict=True):
+    for block, one, group in zip(blocks, found.maps, groups, strict=True):
         for axes, panel in zip(block.panels, group, strict=True):
-            _draw_panel(axes, panel, styles)
+            _draw_panel(axes, panel, looks[one.collective])
         words = "nodes" if found.over is Over.NODES else "processes"
         block.panels[0].set_ylabel(words, fontsize="small")
-        algorithm_legend(block.legend, group[0].collective, styles)
+        legend(block.legend, looks[one.collective].entries)
     return figure
 
 
-def _configurations(found: ChoiceMap, points: ChoiceMap | None) -> list[Configuration]:
-    fields = [*found.fields, *(points.fields if points else ())]
-    return [field.configuration for field in fields]
+def _all_looks(found: Maps, by: By) -> dict[Collective, _Looks]:
+    if by is By.REASON:
+        return {one.collective: _by_reason(one) for one in found.maps}
+    if by is By.GAIN:
+        return {one.collective: _BY_GAIN for one in found.maps}
+    used = {one.collective: [field.configuration for field in one.fields] for one in found.maps}
+    for one in found.points:
+        used[one.collective] += [field.configuration for field in one.fields]
+    styles = AlgorithmStyles(used)
+    return {collective: _by_algorithm(collective, styles) for collective in used}
+
+
+def _by_algorithm(collective: Collective, styles: AlgorithmStyles) -> _Looks:
+    def look(field: Field) -> tuple[str, Style]:
+        style = styles.style(collective, field.configuration.algorithm)
+        return "other" if style is OTHER else field.configuration.algorithm, style
+
+    return _Looks(
+        look,
+        lambda field: (field.configuration, field.extrapolated, field.near_default),
+        styles.entries(collective),
+    )
+
+
+def _by_reason(found: ChoiceMap) -> _Looks:
+    seen = {field.why for field in found.fields}
+    return _Looks(
+        lambda field: REASONS[field.why or Why.GAIN],
+        lambda field: (field.why, field.extrapolated),
+        [REASONS[why] for why in Why if why in seen],
+    )
+
+
+def _gain_bin(field: Field) -> int:
+    """Return the bin of a field's gain in `GAINS`, -1 if the default is kept."""
+    if field.why is None or not field.why.is_replaced:
+        return -1
+    return max(0, int(np.searchsorted(GAINS, field.gain, side="right")) - 1)
+
+
+_GAIN_ENTRIES = [
+    ("default kept", Style(DEFAULT.colour)),
+    *((f"{low:g} to {high:g}", style) for (low, high), style in zip(pairwise(GAINS), GAIN_STYLES)),  # noqa: B905
+    (f"{GAINS[-1]:g} and more", GAIN_STYLES[-1]),
+]
+_BY_GAIN = _Looks(
+    lambda field: _GAIN_ENTRIES[_gain_bin(field) + 1],
+    lambda field: (_gain_bin(field), field.extrapolated),
+    _GAIN_ENTRIES,
+)
 
 
 def _panels(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Panel]:
@@ -147,12 +155,11 @@ def _panels(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Pan
     if over is Over.PROCESSES:
         rows = sorted(found.rows, key=lambda row: (row.shape.nprocs, row.shape.nodes))
         lines = [_Line(f"{r.shape.nprocs} = {r.shape}", r, on_top.get(r.shape, ())) for r in rows]
-        return [_Panel(found.collective, name, lines)]
+        return [_Panel(name, lines)]
     nodes = sorted({row.shape.nodes for row in found.rows})
     rows_of = {row.shape: row for row in found.rows}
     return [
         _Panel(
-            found.collective,
             f"{name}, {ppn} per node",
             [
                 _Line(str(n), rows_of.get(s, Row(s, False, ())), on_top.get(s, ()))
@@ -168,16 +175,16 @@ def _height_in(rows: int) -> float:
     return max(0.7, min(3.6, 0.24 * rows if rows < 10 else 1.0 + 0.14 * rows))
 
 
-def _draw_panel(axes: Axes, panel: _Panel, styles: AlgorithmStyles) -> None:
+def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> None:
     lines = panel.lines
     sizes = {f.msize_bytes for line in lines for f in (*line.row.fields, *line.points)}
-    x = layout.place_of(sizes)
-    for style, boxes in _boxes(panel.collective, lines, x, styles).items():
-        _fill(axes, *style, boxes)
+    x = scaffold.place_of(sizes)
+    for look, boxes in _boxes(lines, x, looks).items():
+        _fill(axes, *look, boxes)
     _outline(axes, lines, x)
-    _near_default(axes, lines, x)
-    _points(axes, panel.collective, lines, x, styles)
-    layout.size_axis(axes, sizes)
+    _near_default(axes, lines, x, looks)
+    _points(axes, lines, x, looks)
+    scaffold.size_axis(axes, sizes)
     edges = _edges(sorted(sizes), x)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(-0.5, len(lines) - 0.5)
@@ -197,25 +204,25 @@ Box = tuple[float, float, int]
 
 
 def _boxes(
-    collective: Collective, lines: Sequence[_Line], x: Places, styles: AlgorithmStyles
+    lines: Sequence[_Line], x: Places, looks: _Looks
 ) -> dict[tuple[str, Style, bool], list[Box]]:
     """Return the boxes of each look: name, style, and whether it is outside."""
     found: dict[tuple[str, Style, bool], list[Box]] = {}
     for at, line in enumerate(lines):
-        for left, right, run in _runs(line.row, x):
-            configuration = run[0].configuration
-            style = styles.style(collective, configuration.algorithm)
-            name = "other" if style is OTHER else configuration.algorithm
-            found.setdefault((name, style, run[0].extrapolated), []).append((left, right, at))
+        for left, right, run in _runs(line.row, x, looks.kind):
+            look = (*looks.of(run[0]), run[0].extrapolated)
+            found.setdefault(look, []).append((left, right, at))
     return found
 
 
-def _runs(row: Row, x: Places) -> Iterator[tuple[float, float, tuple[Field, ...]]]:
+def _runs(
+    row: Row, x: Places, kind: Callable[[Field], Hashable]
+) -> Iterator[tuple[float, float, tuple[Field, ...]]]:
     if not row.fields:
         return
     edges = _edges([field.msize_bytes for field in row.fields], x)
     first = 0
-    for run in runs(row):
+    for run in runs(row, kind):
         yield edges[first], edges[first + len(run)], run
         first += len(run)
 
@@ -268,16 +275,20 @@ def _outline(axes: Axes, lines: Sequence[_Line], x: Places) -> None:
 
 def _inside(row: Row, x: Places) -> tuple[float, float] | None:
     """Return the ends of what is not extrapolated in a row."""
-    spans = [(a, b) for a, b, run in _runs(row, x) if not run[0].extrapolated]
+    spans = [(a, b) for a, b, run in _runs(row, x, _is_outside) if not run[0].extrapolated]
     return (spans[0][0], spans[-1][1]) if spans else None
 
 
-def _near_default(axes: Axes, lines: Sequence[_Line], x: Places) -> None:
+def _is_outside(field: Field) -> bool:
+    return field.extrapolated
+
+
+def _near_default(axes: Axes, lines: Sequence[_Line], x: Places, looks: _Looks) -> None:
     """Draw a bar in the default's colour through what it is as fast as."""
     boxes = [
         (a, b, at)
         for at, line in enumerate(lines)
-        for a, b, run in _runs(line.row, x)
+        for a, b, run in _runs(line.row, x, looks.kind)
         if run[0].near_default
     ]
     if boxes:
@@ -286,17 +297,11 @@ def _near_default(axes: Axes, lines: Sequence[_Line], x: Places) -> None:
         axes.add_collection(bars, autolim=False)
 
 
-def _points(
-    axes: Axes,
-    collective: Collective,
-    lines: Sequence[_Line],
-    x: Places,
-    styles: AlgorithmStyles,
-) -> None:
+def _points(axes: Axes, lines: Sequence[_Line], x: Places, looks: _Looks) -> None:
     """Draw what was measured fastest, in its colour."""
     for at, line in enumerate(lines):
         for field in line.points:
-            style = styles.style(collective, field.configuration.algorithm)
+            _, style = looks.of(field)
             colour = DEFAULT.colour if field.near_default else style.colour
             axes.plot(
                 [x[field.msize_bytes]],
@@ -310,7 +315,7 @@ def _points(
             )
 
 
-def _frame(found: Maps) -> layout.Frame:
+def _frame(found: Maps) -> scaffold.Frame:
     fields = [field for one in found.maps for field in one.fields]
     handles: list[Patch | Line2D] = []
     if any(field.extrapolated for field in fields):
@@ -322,4 +327,4 @@ def _frame(found: Maps) -> layout.Frame:
         circle = Line2D([], [], marker="o", color="white", linestyle="none", label=_MEASURED)
         circle.set(markeredgecolor="black", markersize=5)
         handles.append(circle)
-    return layout.Frame(found.subject, found.notes, handles)
+    return scaffold.Frame(found.subject, found.notes, handles)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
+from colltune.plot_data.decisions import LETTERS
 from colltune.plot_data.maps import Over, decided, measured
-from colltune.plot_data.pick import Pick
-from colltune.plots import decision_map
+from colltune.plot_data.pick import ALL, Pick
+from colltune.plots import maps
+from colltune.plots.maps import By
 from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import LARGE, NODES, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, panels
@@ -19,9 +22,23 @@ from tests.plots.drawn import areas, every_line, labels, legends, panels
 BCAST = Pick((Collective.BCAST,))
 
 
+def _measured(dataset: PerformanceDataset, pick: Pick = ALL) -> Figure:
+    return maps.draw(measured(dataset, pick))
+
+
+def _decided(
+    bundle: Bundle,
+    pick: Pick = ALL,
+    dataset: PerformanceDataset | None = None,
+    over: Over | None = None,
+    by: By = By.ALGORITHM,
+) -> Figure:
+    return maps.draw(decided(ModelSelector(bundle), pick, dataset, over=over), by)
+
+
 def test_what_was_measured_fastest(dataset: PerformanceDataset) -> None:
     """A dataset's map has a row per node count and boxes of winners that meet between sizes."""
-    figure = decision_map.of_dataset(dataset, pick=BCAST)
+    figure = _measured(dataset, pick=BCAST)
     shown = panels(figure)
     assert [p.get_title() for p in shown] == ["MPI_Bcast, 1 per node", "MPI_Bcast, 4 per node"]
     boxes = areas(shown[0])
@@ -38,7 +55,7 @@ def test_what_was_measured_fastest(dataset: PerformanceDataset) -> None:
 
 def test_the_most_chosen_is_first_and_each_has_its_colour(dataset: PerformanceDataset) -> None:
     """The legend is ordered by use, and a name has the same colour in all panels of all kinds."""
-    figure = decision_map.of_dataset(dataset)
+    figure = _measured(dataset)
     assert legends(figure) == [["binomial", "chain"]] * 2
     colours = {(name, one.colour) for p in panels(figure) for name, one in areas(p).items()}
     assert len(colours) == 2
@@ -54,14 +71,14 @@ def test_the_default_within_the_noise() -> None:
     found = measured(noisy)
     fields = list(found.maps[0].fields)
     assert any(field.near_default for field in fields)
-    figure = decision_map.draw(found)
+    figure = maps.draw(found)
     assert "default as fast, within noise or 2 %" in areas(panels(figure)[0])
     assert legends(figure)[-1] == ["default as fast, within noise or 2 %"]
 
 
 def test_decisions_of_a_bundle(bundle: Bundle) -> None:
     """A bundle's map is paler outside what was measured, which a line goes around."""
-    figure = decision_map.of_bundle(bundle, pick=BCAST)
+    figure = _decided(bundle, pick=BCAST)
     boxes = areas(panels(figure)[0])
     assert {"binomial", "chain", "measured"} < set(boxes)
     outside = [name for name in boxes if name.endswith("(outside)")]
@@ -75,14 +92,14 @@ def test_decisions_of_a_bundle(bundle: Bundle) -> None:
 def test_shapes_that_were_not_measured(bundle: Bundle) -> None:
     """Shapes that are asked for are drawn whether they were measured or not."""
     pick = Pick((Collective.BCAST,), shapes=(Shape(16, 4), Shape(12, 3)))
-    figure = decision_map.of_bundle(bundle, pick=pick, over=Over.PROCESSES)
+    figure = _decided(bundle, pick=pick, over=Over.PROCESSES)
     (panel,) = panels(figure)
     assert [t.get_text() for t in panel.get_yticklabels()] == ["36 = 12x3", "64 = 16x4"]
 
 
 def test_measurements_on_top(bundle: Bundle, dataset: PerformanceDataset) -> None:
     """With a dataset each of its instances becomes a point in the colour of the fastest."""
-    figure = decision_map.of_bundle(bundle, pick=BCAST, dataset=dataset)
+    figure = _decided(bundle, pick=BCAST, dataset=dataset)
     panel = panels(figure)[0]
     points = [point for _, point in every_line(panel)]
     assert len(points) == len(NODES) * len(SIZES)
@@ -105,7 +122,7 @@ def test_14_collectives_and_50_shapes_have_room() -> None:
     shapes = [Shape(2 + n, p) for n in range(25) for p in (1, 2)]
     many = measurements(tuple(Collective), shapes, sizes=(8, 4096), launches=(1.0,))
     found = measured(many)
-    figure = decision_map.draw(found)
+    figure = maps.draw(found)
     assert len(panels(figure)) == len(Collective)
     assert all(one.left_out == 25 for one in found.maps)
     title = figure.get_suptitle()
@@ -115,7 +132,7 @@ def test_14_collectives_and_50_shapes_have_room() -> None:
 def test_one_shape() -> None:
     """One shape and one size make a map."""
     one = measurements((Collective.BCAST,), [Shape(1, 2)], sizes=(0,), launches=(1.0,))
-    (panel,) = panels(decision_map.of_dataset(one))
+    (panel,) = panels(_measured(one))
     assert [t.get_text() for t in panel.get_yticklabels()] == ["1"]
     low, high = panel.get_xlim()
     assert 0 < low < high
@@ -135,7 +152,7 @@ def test_many_algorithms_share_a_look() -> None:
         for k in range(20)
     ]
     rows = [m for part in parts for m in part.measurements()]
-    figure = decision_map.of_dataset(PerformanceDataset.of(parts[0].context, rows))
+    figure = _measured(PerformanceDataset.of(parts[0].context, rows))
     (legend,) = legends(figure)
     assert legend == [*(f"tree_{k:02}" for k in range(12)), "8 others"]
     styles = areas(panels(figure)[0])
@@ -154,7 +171,7 @@ def test_many_algorithms_share_a_look() -> None:
 def test_what_was_not_measured(dataset: PerformanceDataset, pick: Pick, told: str) -> None:
     """A collective or shape that the data lack is an error that says what they have."""
     with pytest.raises(DataError, match=told):
-        decision_map.of_dataset(dataset, pick=pick)
+        _measured(dataset, pick=pick)
 
 
 def test_shapes_exclude_node_counts() -> None:
@@ -166,6 +183,21 @@ def test_shapes_exclude_node_counts() -> None:
 def test_no_bytes_lie_left_of_all_sizes() -> None:
     """An empty message has its place on the axis, and its label runs into no other."""
     two = measurements((Collective.BCAST,), [Shape(2, 1)], sizes=(0, 1, 2**20), launches=(1.0,))
-    (panel,) = panels(decision_map.of_dataset(two))
+    (panel,) = panels(_measured(two))
     assert labels(panel, "x") == ["0", "32 B", "1 KiB", "32 KiB", "1 MiB"]
     assert areas(panel)["binomial"].every[:, 0].min() < 1
+
+
+def test_reasons_and_gains_have_the_fields_of_the_decisions(bundle: Bundle) -> None:
+    """The same map by reason and by gain has the looks of what is decided, and a legend of them."""
+    found = decided(ModelSelector(bundle), BCAST)
+    fields = list(found.maps[0].fields)
+    letters = {LETTERS[field.why] for field in fields if field.why}
+    gains = {"1 to 1.2", "1.2 to 1.5", "1.5 to 2", "2 to 4"} | {"default kept"}
+    for by, known in ((By.REASON, letters), (By.GAIN, gains)):
+        figure = maps.draw(found, by)
+        drawn = {name.split(" (")[0] for panel in panels(figure) for name in areas(panel)}
+        names = {name.split(":")[0] for name in drawn - {"measured"}}
+        assert "measured" in drawn
+        assert names == letters if by is By.REASON else {"default kept"} < names <= known
+        assert {text.split(":")[0] for text in legends(figure)[0]} >= names

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Shape
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.plot_data.pick import Pick, spread_shapes
-from colltune.plot_data.runtimes import predicted
-from colltune.plots import decision_map, runtime_curves
+from colltune.plot_data.maps import decided
+from colltune.plot_data.pick import ALL, Pick, spread_shapes
+from colltune.plot_data.runtimes import Curve, measured, predicted
+from colltune.plots import maps, runtimes
 from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, lines, panels
@@ -20,9 +22,17 @@ from tests.plots.drawn import areas, every_line, labels, legends, lines, panels
 ONE = Pick((Collective.BCAST,), shapes=(Shape(8, 4),))
 
 
+def _measured(dataset: PerformanceDataset, pick: Pick = ALL) -> Figure:
+    return runtimes.draw(measured(dataset, pick))
+
+
+def _predicted(bundle: Bundle, pick: Pick, dataset: PerformanceDataset) -> Figure:
+    return runtimes.draw(predicted(ModelSelector(bundle), pick, dataset))
+
+
 def test_measured_runtimes(dataset: PerformanceDataset) -> None:
     """Each configuration is a thin line; default and best are thick, with bands over launches."""
-    figure = runtime_curves.of_dataset(dataset, pick=ONE)
+    figure = _measured(dataset, pick=ONE)
     (panel,) = panels(figure)
     assert panel.get_title() == "MPI_Bcast, 8x4"
     assert (panel.get_xscale(), panel.get_yscale()) == ("log", "log")
@@ -54,7 +64,7 @@ def test_measured_runtimes(dataset: PerformanceDataset) -> None:
 
 def test_axes_have_units(dataset: PerformanceDataset) -> None:
     """Sizes are labelled in bytes and KiB, runtimes in µs."""
-    figure = runtime_curves.of_dataset(dataset, pick=ONE)
+    figure = _measured(dataset, pick=ONE)
     (panel,) = panels(figure)
     assert labels(panel, "x") == ["32 B", "1 KiB", "32 KiB"]
     assert "10 µs" in labels(panel, "y")
@@ -63,7 +73,7 @@ def test_axes_have_units(dataset: PerformanceDataset) -> None:
 
 def test_predicted_runtimes(bundle: Bundle, dataset: PerformanceDataset) -> None:
     """A bundle's lines are predictions in intervals, crosses are measured, grey is outside."""
-    figure = runtime_curves.of_bundle(bundle, pick=ONE, dataset=dataset)
+    figure = _predicted(bundle, pick=ONE, dataset=dataset)
     (panel,) = panels(figure)
     drawn = lines(panel)
     measured = drawn["chosen measured"]
@@ -91,7 +101,7 @@ def test_panels_are_bounded() -> None:
     """Of 50 shapes 24 are drawn, the smallest and the largest among them; the title says so."""
     shapes = [Shape(2 + n, p) for n in range(25) for p in (1, 2)]
     many = measurements((Collective.BCAST,), shapes, sizes=(8, 4096), launches=(1.0,))
-    figure = runtime_curves.of_dataset(many)
+    figure = _measured(many)
     titles = [panel.get_title() for panel in panels(figure)]
     assert len(titles) == 24
     assert (titles[0], titles[-1]) == ("MPI_Bcast, 2x1", "MPI_Bcast, 26x2")
@@ -100,7 +110,7 @@ def test_panels_are_bounded() -> None:
 
 def test_all_shapes_are_drawn_if_there_is_room(dataset: PerformanceDataset) -> None:
     """With few shapes there is a panel for each of both collectives."""
-    figure = runtime_curves.of_dataset(dataset)
+    figure = _measured(dataset)
     assert len(panels(figure)) == 2 * len(NODES) * len(PPN)
     assert "not shown" not in figure.get_suptitle()
 
@@ -109,7 +119,7 @@ def test_without_a_measured_default() -> None:
     """Data without the default have a line for it that shows nothing."""
     part = measurements((Collective.BCAST,), [Shape(4, 1)])
     without = part.where(part.frame["algorithm"] != "default")
-    (panel,) = panels(runtime_curves.of_dataset(without))
+    (panel,) = panels(_measured(without))
     assert np.isnan(lines(panel)["default"].y).all()
 
 
@@ -117,7 +127,7 @@ def test_an_empty_dataset() -> None:
     """Data without a usable time are an error."""
     part = measurements((Collective.BCAST,), [Shape(4, 1)])
     with pytest.raises(DataError, match="no measurement that is ok"):
-        runtime_curves.of_dataset(part.where(part.frame["nodes"] > 4))
+        _measured(part.where(part.frame["nodes"] > 4))
 
 
 def test_shapes_are_thinned_by_node_count_and_ppn() -> None:
@@ -140,7 +150,7 @@ def test_shapes_without_a_grid_are_thinned_as_many() -> None:
 def test_one_launch_has_no_band() -> None:
     """Without a second launch no interval is shown, nor named."""
     once = measurements((Collective.BCAST,), [Shape(4, 1)], launches=(1.0,))
-    assert "fastest to slowest launch" not in legends(runtime_curves.of_dataset(once))[-1]
+    assert "fastest to slowest launch" not in legends(_measured(once))[-1]
 
 
 def test_measured_empty_messages_lie_on_their_predictions() -> None:
@@ -148,9 +158,34 @@ def test_measured_empty_messages_lie_on_their_predictions() -> None:
     shapes = [Shape(n, 1) for n in NODES]
     fitted = fit(measurements((Collective.BCAST,), shapes, sizes=(0, 1, 64)), "knn", jobs=1)
     few = measurements((Collective.BCAST,), shapes[:1], sizes=(0, 64))
-    (panel,) = panels(runtime_curves.of_bundle(fitted, dataset=few, pick=Pick(nodes=(2,))))
+    (panel,) = panels(_predicted(fitted, dataset=few, pick=Pick(nodes=(2,))))
     drawn = lines(panel)
     assert drawn["chosen measured"].x.tolist() == [0.5, 64]
     assert drawn["chosen"].x[0] == 0.5
-    (top,) = panels(decision_map.of_bundle(fitted, dataset=few, pick=Pick(nodes=(2,))))
+    (top,) = panels(maps.draw(decided(ModelSelector(fitted), Pick(nodes=(2,)), few)))
     assert [point.x[0] for _, point in every_line(top)] == [0.5, 64]
+
+
+def test_normalised_runtimes_are_over_the_best() -> None:
+    """A panel per shape has the ratios; what is not known leaves a gap, and zero bytes a place."""
+    unknown = Configuration.default("openmpi", Collective.BCAST)
+    curve = Curve(
+        Shape(4, 2),
+        True,
+        False,
+        np.array([0, 64, 512]),
+        (unknown,) * 3,
+        np.array([2.0, np.nan, 3.0]),
+        np.array([1.0, 1.5, 1.0]),
+        np.array([1.0, 1.0, 1.0]),
+    )
+    figure = runtimes.normalised([curve] * 4)
+    panel, *others = figure.axes
+    assert len(others) == 3
+    assert panel.get_title() == "4x2, not trained on"
+    default, selected = panel.lines[:2]
+    np.testing.assert_array_equal(np.asarray(default.get_ydata()), [2, np.nan, 3])
+    assert np.asarray(selected.get_xdata()).tolist() == [32, 64, 512]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "default", "selected", "best",
+    ]  # fmt: skip

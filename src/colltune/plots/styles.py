@@ -1,8 +1,9 @@
-"""How algorithms look: colours that the colour-blind can tell, with hatches and markers.
+"""How algorithms, reasons and gains look: colours that the colour-blind can tell, with hatches.
 
-The colours are those of Okabe and Ito (*Color Universal Design*, 2008) without vermilion and black,
-which stand for the default's and the chosen runtimes. A name has one look within a picture; two
-names of one collective never share one while there are looks enough.
+The colours of algorithms are those of Okabe and Ito (*Color Universal Design*, 2008) without
+vermilion and black, which stand for the default's and the chosen runtimes; those of gains are
+viridis. A name has one look within a picture; two names of one collective never share one while
+there are looks enough.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration
-from colltune.plots.lettering import shortened
+from colltune.plot_data.decisions import LETTERS, Why
+from colltune.plots.scaffold import shortened
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442")
 _HATCHES = ("", "////", "....", "xxxx")
 _MARKERS = ("o", "s", "^", "D")
-MOST_NAMED = 12
+_MOST_NAMED = 12
 """Algorithms of a collective that are told apart; the rest share one look."""
 
 
@@ -29,8 +31,8 @@ class Style(NamedTuple):
     """The fill, hatch and marker of an algorithm, and the colour of the hatch's lines."""
 
     colour: str
-    hatch: str
-    marker: str
+    hatch: str = ""
+    marker: str = "o"
     hatch_colour: str = "white"
 
 
@@ -43,7 +45,26 @@ _STYLES = tuple(
 )
 
 
-class Legend(NamedTuple):
+_REASONS = {
+    Why.GAIN: ("predicted faster", Style("#0072b2")),
+    Why.CONFIRMED: ("measured faster", Style("#009e73")),
+    Why.NO_DEFAULT: ("default not measured", Style("#56b4e9")),
+    Why.FASTEST: ("default fastest", Style("#d9d9d9")),
+    Why.WITHDRAWN: ("withdrawn", Style("#cc79a7", "||||")),
+    Why.ERROR: ("gain too small", Style("#e69f00", "////")),
+    Why.OUTSIDE: ("gain outside, too small", Style("#f0e442", "xxxx", hatch_colour="#808080")),
+    Why.NOTHING: ("nothing else known", Style("#f2f2f2", "----", hatch_colour="#b0b0b0")),
+    Why.FAR: ("too far from all", Style("#888888", "\\\\\\\\")),
+    Why.WITHHELD: ("held out: harm", Style("#4d4d4d", "||||")),
+}
+REASONS = {why: (f"{LETTERS[why]}: {words}", style) for why, (words, style) in _REASONS.items()}
+"""Reasons of decisions in few words, each with its look."""
+GAINS = (1.0, 1.2, 1.5, 2.0, 4.0)
+"""Where the bins of predicted gains begin."""
+GAIN_STYLES = tuple(map(Style, ("#fde725", "#5ec962", "#21918c", "#3b528b", "#440154")))
+
+
+class _Legend(NamedTuple):
     """The algorithms of one collective: named ones, most used first, and how many are not."""
 
     named: tuple[str, ...]
@@ -52,22 +73,22 @@ class Legend(NamedTuple):
 
 
 class AlgorithmStyles:
-    """The looks of all algorithms of a picture.
-
-    Parameters
-    ----------
-    used
-        Per collective the configurations that are drawn, one for each time.
-    """
+    """The looks of all algorithms of a picture."""
 
     def __init__(self, used: Mapping[Collective, Iterable[Configuration]]) -> None:
         counts = {c: Counter(u.algorithm for u in uses) for c, uses in used.items()}
         self._legends = {c: _legend(count) for c, count in counts.items()}
         self._styles = _assigned([legend.named for legend in self._legends.values()], counts)
 
-    def legend(self, collective: Collective) -> Legend:
-        """Return what a legend of `collective` lists."""
-        return self._legends[collective]
+    def entries(self, collective: Collective) -> list[tuple[str, Style]]:
+        """Return what a legend of `collective` lists, the algorithms used most first."""
+        legend = self._legends[collective]
+        found = [(shortened(name), self.style(collective, name)) for name in legend.named]
+        if legend.others:
+            found.append((f"{legend.others} others", OTHER))
+        if legend.has_default:
+            found.append(("default", DEFAULT))
+        return found
 
     def style(self, collective: Collective, algorithm: str) -> Style:
         """Return the look of `algorithm` among those of `collective`."""
@@ -78,11 +99,11 @@ class AlgorithmStyles:
         return self._styles[algorithm]
 
 
-def _legend(count: Counter[str]) -> Legend:
+def _legend(count: Counter[str]) -> _Legend:
     names = sorted((n for n in count if n != DEFAULT_ALGORITHM), key=lambda n: (-count[n], n))
     # one alone needs no more room by its name than as one other
-    most = MOST_NAMED if len(names) > MOST_NAMED + 1 else len(names)
-    return Legend(tuple(names[:most]), len(names) - most, DEFAULT_ALGORITHM in count)
+    most = _MOST_NAMED if len(names) > _MOST_NAMED + 1 else len(names)
+    return _Legend(tuple(names[:most]), len(names) - most, DEFAULT_ALGORITHM in count)
 
 
 def _assigned(
@@ -102,16 +123,8 @@ def _assigned(
     return {name: _STYLES[at] for name, at in given.items()}
 
 
-def algorithm_legend(
-    place: Axes, collective: Collective, styles: AlgorithmStyles, *, markers: bool = False
-) -> None:
-    """Draw the legend of a collective into `place`, the algorithms used most first."""
-    legend = styles.legend(collective)
-    named = [(shortened(name), styles.style(collective, name)) for name in legend.named]
-    if legend.others:
-        named.append((f"{legend.others} others", OTHER))
-    if legend.has_default:
-        named.append(("default", DEFAULT))
+def legend(place: Axes, named: Iterable[tuple[str, Style]], *, markers: bool = False) -> None:
+    """Draw a legend of names and their looks into `place`."""
     place.legend(
         handles=[_marker(*one) if markers else _patch(*one) for one in named],
         loc="center left",

@@ -5,15 +5,49 @@ from __future__ import annotations
 from colltune import __version__
 from colltune.models.bundle import Bundle
 from colltune.plot_data.summaries import predicted_gain
+from colltune.report.collective import UNKNOWN, collective_section, factor, percent
+from colltune.report.evidence import general_evidence
 from colltune.report.figures import CollectiveFigures, Figures
-from colltune.report.html.calibration import percent
-from colltune.report.html.collective import collective_section
-from colltune.report.html.evidence import general_evidence
-from colltune.report.html.style import STYLE, definitions
 from colltune.report.markup import Child, Markup, element, folded, joined, table
 
-_UNKNOWN = "–"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_MOST_COLUMNS = 16
+_WORDS = ",".join(f".w{at} tr>:nth-child({at + 1})" for at in range(_MOST_COLUMNS))
+_STYLE = """
+:root{color-scheme:light dark;--paper:#fff;--ink:#1a1a1a;--soft:#5a5a5a;--line:#ccc;--band:#f4f4f4;
+--link:#0069a6;--mark:#c25400}
+@media (prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e8e8e8;--soft:#a8a8a8;--line:#444;
+--band:#22252b;--link:#5fc1ff;--mark:#ff9f4a}}
+@media print{:root{color-scheme:light;--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;
+--band:#f4f4f4;--link:#0069a6;--mark:#c25400}}
+body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif;margin:0 auto;
+padding:1rem 1.5rem 4rem;max-width:76rem}
+h1{font-size:1.7rem;margin:.4rem 0}h2{font-size:1.35rem;margin:2.6rem 0 .4rem;padding-top:.6rem;
+border-top:2px solid var(--line)}h3{font-size:1.08rem;margin:1.6rem 0 .3rem}
+p{max-width:52rem;margin:.4rem 0}a{color:var(--link)}nav a{margin-right:.9rem}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:.8rem 0}
+dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+figure{margin:.6rem 0 .4rem;overflow-x:auto}figcaption{color:var(--soft);max-width:52rem;
+margin-bottom:.4rem}
+svg{max-width:100%;height:auto;vertical-align:middle;border-radius:3px}
+svg *{stroke-linejoin:round;stroke-linecap:butt}
+.table{overflow-x:auto;margin:.5rem 0}table{border-collapse:collapse;font-size:.87rem;
+font-variant-numeric:tabular-nums}caption{text-align:left;color:var(--soft);padding-bottom:.2rem;
+max-width:52rem}th,td{padding:.12rem .6rem;border-bottom:1px solid var(--line);text-align:right;
+vertical-align:top}thead th{border-bottom:2px solid var(--line);font-weight:600}
+tbody th{font-weight:400}td,tbody th{white-space:nowrap}th:first-child{text-align:left}
+WORDS{text-align:left;white-space:normal}
+.beside{display:flex;flex-wrap:wrap;gap:0 2rem}.beside>div{max-width:100%;min-width:0}
+.beside>div+div{flex:1 1 22rem}.beside figcaption{max-width:32rem}
+tbody tr:nth-child(even){background:var(--band)}
+details{margin:.4rem 0}summary{cursor:pointer;color:var(--link)}
+.note{border-left:4px solid var(--mark);padding:.1rem .8rem;background:var(--band)}
+@media print{body{max-width:none;padding:0;font-size:9.5pt}nav,summary,a{color:inherit}
+figure,tr{break-inside:avoid}figure,.table{overflow:visible}.beside{display:block}
+table{font-size:7.5pt}th,td{padding:.08rem .3rem}section h2{break-before:page}
+h2,h3,caption{break-after:avoid}
+.note,tbody tr:nth-child(even){print-color-adjust:exact}@page{margin:14mm}}
+""".replace("WORDS", _WORDS)
 
 
 def page(found: Figures) -> str:
@@ -26,11 +60,10 @@ def page(found: Figures) -> str:
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
         Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
         element("title", title),
-        element("style", Markup(STYLE)),
+        element("style", Markup(_STYLE)),
     )
     body = element(
         "body",
-        definitions(),
         element("h1", title),
         _facts(bundle, found.guard),
         _notes(found),
@@ -125,7 +158,7 @@ def _overview_row(bundle: Bundle, found: CollectiveFigures, compared: bool) -> l
         str(int(decisions.grid.known.sum()) + decisions.grid.left_out),
         f"{decisions.replaced[decisions.inside].mean():.0%}",
         f"{gain:.2f}",
-        _UNKNOWN if bound is None else f"{bound:.2f}",
+        factor(bound),
     ]
     if compared:
         row += _measured(found)
@@ -137,10 +170,8 @@ def _measured(found: CollectiveFigures) -> list[Child]:
     if found.held_out is not None:
         comparison, errors = found.held_out.comparison, found.held_out.errors
     if comparison is None or errors is None:
-        return [_UNKNOWN] * 5
+        return [UNKNOWN] * 5
     summary = comparison.summary()
-    speedups = [
-        _UNKNOWN if s is None else f"{s:.2f}" for s in (summary.speedup, summary.oracle_speedup)
-    ]
+    speedups = map(factor, (summary.speedup, summary.oracle_speedup))
     shares = [summary.log_gain_share, summary.slower_share, errors.all().inside]
     return [*speedups, *map(percent, shares)]

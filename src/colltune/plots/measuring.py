@@ -1,0 +1,224 @@
+"""What measuring costs and finds.
+
+Schedule strategies as `colltune plan --replay` compares them; Open MPI's han tuned by its tasks,
+figures 8 and 9 of Luo et al. (CLUSTER 2020); the threshold of an alltoallv, adapted during a run,
+figure 2 of Fagg et al. (2006, sec. 6.2).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator
+
+from colltune.domain import Collective, Shape
+from colltune.errors import DataError
+from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
+from colltune.plots.scaffold import COLOURS, plain, size_text
+
+if TYPE_CHECKING:
+    from colltune.bench.strategies.curves import Curve
+    from colltune.han.comparing import Compared
+
+
+_MS = 1e3
+_MARKS = {
+    Verdict.KEPT: ("^", "tab:green", "tested and kept"),
+    Verdict.REJECTED: ("v", "crimson", "tested and rejected"),
+    Verdict.RESTARTED: ("s", "tab:purple", "workload changed: all values tried again"),
+    Verdict.NONE: (".", "tab:orange", "tested, not decided yet"),
+}
+_BARS = (
+    ("median of all setups", "mean of all setups", "picked by tasks", "best of all setups"),
+    ("tab:purple", "tab:brown", "tab:red", "tab:orange"),
+)
+"""Names and colours."""
+_WIDTH = 0.2
+
+
+def regret_over_cost(curves: Sequence[Curve], title: str = "") -> Figure:
+    """Return one panel per collective; `title` says of what campaigns.
+
+    Lines are medians over seeds, bands their extremes; the star is the exhaustive campaign.
+
+    `curves` are those of several strategies and seeds, of one dataset.
+    """
+    collectives = sorted(curves[0].reference.instances)
+    figure = Figure(figsize=(4.8 * len(collectives), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(collectives), squeeze=False)[0]
+    for panel, collective in zip(panels, collectives, strict=True):
+        _panel(panel, curves, collective)
+    panels[0].set_ylabel("regret on unseen node counts, geo. mean [%]")
+    panels[0].legend(loc="upper right", frameon=False)
+    figure.suptitle(plain(title) or "What the schedule strategies reach, by replay")
+    return figure
+
+
+def _panel(panel: Axes, curves: Sequence[Curve], collective: Collective) -> None:
+    strategies = list(dict.fromkeys(curve.strategy for curve in curves))
+    least = min(curve.points[0].cost for curve in curves if curve.points)
+    for number, strategy in enumerate(strategies):
+        mine = [curve for curve in curves if curve.strategy == strategy]
+        costs = sorted({point.cost for curve in mine for point in curve.points})
+        regrets = [[_regret(curve, cost, collective) for curve in mine] for cost in costs]
+        middle = [statistics.median(values) for values in regrets]
+        colour = COLOURS[number % len(COLOURS)]
+        name = strategy.replace("_", " ")
+        panel.step(costs, middle, where="post", color=colour, linewidth=1.8, label=name)
+        low, high = [min(v) for v in regrets], [max(v) for v in regrets]
+        panel.fill_between(costs, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
+        panel.plot(costs[-1:], middle[-1:], marker="o", markersize=4, color=colour)
+    exhaustive = _percent(curves[0], curves[0].reference.full[collective], collective)
+    panel.axhline(exhaustive, color="0.6", linewidth=0.8, linestyle=":")
+    panel.plot([1.0], [exhaustive], "k*", markersize=11, label="exhaustive", linestyle="none")
+    panel.set(
+        xscale="log",
+        xlim=(least / 1.3, 1.5),
+        xlabel="cost, of the exhaustive campaign's wall time",
+        title=collective.mpi_name,
+    )
+    panel.set_ylim(bottom=0)
+    ticks = [t for t in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0) if t >= least / 1.3]
+    panel.set_xticks(ticks, [f"{100 * tick:g} %" for tick in ticks])
+    panel.minorticks_off()
+
+
+def _regret(curve: Curve, cost: float, collective: Collective) -> float:
+    """Return the regret in per cent after spending `cost`; at first all is left to the default."""
+    gained = 0.0
+    for point in curve.points:
+        if point.cost <= cost:
+            gained = point.gained[collective]
+    return _percent(curve, gained, collective)
+
+
+def _percent(curve: Curve, gained: float, collective: Collective) -> float:
+    lost = curve.reference.possible[collective] - gained
+    return 100 * math.expm1(lost / curve.reference.instances[collective])
+
+
+def threshold_over_iterations(adaptation: Adaptation, title: str = "") -> Figure:
+    """Return time per iteration above, the threshold below, over the iterations of a run.
+
+    Grey dots are iterations with the best threshold known, timed by one process; marks are those
+    that tested another one, timed by the slowest process, by what became of it. `title` stands
+    above; if empty, it tells collective and processes.
+    """
+    if not adaptation.iterations:
+        raise DataError("the adaptation has no iterations; nothing can be drawn")
+    figure = Figure(figsize=(8.0, 5.2), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    _draw_times(above, adaptation.iterations)
+    _draw_thresholds(below, adaptation.iterations)
+    figure.suptitle(
+        plain(title) or f"MPI_Alltoallv on {adaptation.nprocs} processes, threshold adapted"
+    )
+    return figure
+
+
+def _draw_times(panel: Axes, iterations: Sequence[Iteration]) -> None:
+    usual = [i for i in iterations if i.kind is not Kind.TEST]
+    panel.plot(
+        [i.number for i in usual],
+        [i.time_s * _MS for i in usual],
+        ".",
+        color="0.55",
+        markersize=3,
+        label="best threshold",
+    )
+    for verdict, (mark, colour, label) in _MARKS.items():
+        these = [i for i in iterations if i.verdict is verdict and _is_marked(i)]
+        if these:
+            times = [i.time_s * _MS for i in these]
+            panel.plot(
+                [i.number for i in these], times, mark, color=colour, ms=6, ls="none", label=label
+            )
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    panel.minorticks_off()
+    panel.set_ylabel("time per iteration [ms]")
+    panel.grid(color="0.92", linewidth=0.6)
+    panel.legend(frameon=False, fontsize="small", loc="best")
+
+
+def _is_marked(iteration: Iteration) -> bool:
+    return iteration.kind is Kind.TEST or iteration.verdict is Verdict.RESTARTED
+
+
+def _draw_thresholds(panel: Axes, iterations: Sequence[Iteration]) -> None:
+    usual = [i for i in iterations if i.kind is not Kind.TEST]
+    numbers, values = [i.number for i in usual], [i.threshold_bytes for i in usual]
+    panel.step(numbers, values, where="post", color="black", linewidth=1.4, label="in force")
+    tested = [i for i in iterations if i.kind is Kind.TEST]
+    panel.plot(
+        [i.number for i in tested],
+        [i.threshold_bytes for i in tested],
+        ".",
+        color="tab:orange",
+        markersize=5,
+        label="tested",
+    )
+    smallest = min((i.threshold_bytes for i in iterations if i.threshold_bytes), default=1)
+    panel.set_yscale("symlog", base=2, linthresh=smallest, linscale=0.5)
+    panel.set_ylim(bottom=0)
+    seen = sorted({i.threshold_bytes for i in iterations})
+    panel.set_yticks(seen, [size_text(value) if value else "0 (pairwise)" for value in seen])
+    panel.minorticks_off()
+    panel.set(xlabel="iteration", ylabel="threshold")
+    panel.grid(color="0.92", linewidth=0.6)
+    panel.legend(frameon=False, fontsize="small", loc="best")
+
+
+def tuning_time(seconds: Mapping[str, float]) -> Figure:
+    """Return figure 8: the seconds that each way of tuning took, as bars.
+
+    `seconds` are by the way's name, the exhaustive search first: the others' shares of it are told.
+    """
+    if len(seconds) < 2 or min(seconds.values()) <= 0:
+        raise DataError("figure 8 needs the times of two ways of tuning or more")
+    figure = Figure(figsize=(6.5, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    first = next(iter(seconds.values()))
+    bars = axes.bar(list(seconds), list(seconds.values()), color="tab:orange", width=0.6)
+    axes.bar_label(bars, [f"{value / first:.1%}" for value in seconds.values()])
+    axes.set_ylabel("seconds of tuning")
+    axes.margins(y=0.15)
+    return figure
+
+
+def picks(compared: Sequence[Compared]) -> Figure:
+    """Return figure 9: measured runtimes of the picks beside all setups', by message size.
+
+    One panel for each collective and shape.
+    """
+    panels: dict[tuple[Collective, Shape], list[Compared]] = {}
+    for one in compared:
+        panels.setdefault((one.instance.collective, one.instance.shape), []).append(one)
+    if not panels:
+        raise DataError("figure 9 needs picks that were measured")
+    figure = Figure(figsize=(6.5, 0.4 + 2.8 * len(panels)), layout="constrained")
+    all_axes = figure.subplots(len(panels), squeeze=False)[:, 0]
+    for axes, ((collective, shape), found) in zip(all_axes, sorted(panels.items()), strict=True):
+        series = (
+            [one.median_s for one in found],
+            [one.mean_s for one in found],
+            [one.picked_s for one in found],
+            [one.best_s for one in found],
+        )
+        for place, (name, colour, values) in enumerate(zip(*_BARS, series, strict=True)):
+            at = [i + (place - 1.5) * _WIDTH for i in range(len(found))]
+            axes.bar(at, [1e3 * v for v in values], width=_WIDTH, color=colour, label=name)
+        sizes = [size_text(one.instance.msize_bytes) for one in found]
+        axes.set_xticks(range(len(found)), sizes)
+        axes.set_yscale("log")
+        axes.set_ylabel("milliseconds")
+        axes.set_title(f"{collective.mpi_name} on {shape}")
+    all_axes[0].legend(fontsize="small")
+    all_axes[-1].set_xlabel("message size")
+    return figure
