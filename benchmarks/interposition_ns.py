@@ -12,7 +12,7 @@ from benchmarks.figure import Figure
 from colltune.bench import build
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import installation
-from colltune.mpi.libcolltune.table.content import (
+from colltune.mpi.libcolltune.table.text import (
     LIBRARY_CHOICE,
     Content,
     Entry,

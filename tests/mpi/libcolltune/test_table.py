@@ -11,7 +11,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.libcolltune.table.content import checksum
+from colltune.mpi.libcolltune.table.text import checksum
 from tests.mpi.linting import lint
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "interposed"

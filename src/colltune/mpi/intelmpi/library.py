@@ -105,7 +105,7 @@ class IntelMpi(MpiLibrary):
     formats: Mapping[str, str] = {
         "intelmpi-json": "colltune.mpi.intelmpi.tuning:TuningFormat",
         "intelmpi-adjust": "colltune.mpi.intelmpi.adjust:AdjustFormat",
-        "intelmpi-table": "colltune.mpi.libcolltune.table.format:IntelMpiTable",
+        "intelmpi-table": "colltune.mpi.libcolltune.table:IntelMpiTable",
     }
     preferred = ("intelmpi-json",)
     space = PresetSpace

@@ -184,7 +184,7 @@ class Mpich(MpiLibrary):
     formats: Mapping[str, str] = {
         "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",
         "mpich-cvars": "colltune.mpi.mpich.variables_format:MpichVariables",
-        "mpich-table": "colltune.mpi.libcolltune.table.format:MpichTable",
+        "mpich-table": "colltune.mpi.libcolltune.table:MpichTable",
     }
     preferred = ("mpich-json",)
     space = MpichSpace

@@ -168,7 +168,7 @@ class OpenMpi(MpiLibrary):
         "openmpi-json": "colltune.mpi.openmpi.json_rules:OpenMpiJson",
         "openmpi-han": "colltune.mpi.openmpi.han:OpenMpiHan",
         "openmpi-parameters": "colltune.mpi.openmpi.parameters:OpenMpiParameters",
-        "openmpi-table": "colltune.mpi.libcolltune.table.format:OpenMpiTable",
+        "openmpi-table": "colltune.mpi.libcolltune.table:OpenMpiTable",
     }
     current = "5.0.11"
     preferred = ("openmpi-json", "openmpi-classic")

@@ -10,9 +10,10 @@ from pathlib import PurePath
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
-from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD, TABLE, WithLibcolltune
+from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD, TABLE
 from colltune.mpi.libcolltune.space import FORCE
-from colltune.mpi.libcolltune.table.content import Content, RuleBlock
+from colltune.mpi.libcolltune.table.text import Content, RuleBlock
+from colltune.mpi.library import Release
 from colltune.mpi.user_overrides import UserPatterns
 
 
@@ -20,13 +21,16 @@ from colltune.mpi.user_overrides import UserPatterns
 class ParsedTable:
     """See `file_format.ParsedFile`; ``content`` is empty where the table is ``dropped``."""
 
-    mpi: WithLibcolltune
+    bound: Release
     format: str
-    release: str
     source: str
     content: Content
     dropped: str = ""
     form_findings: tuple[Finding, ...] = ()
+
+    @property
+    def release(self) -> str:
+        return self.bound.name
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -42,7 +46,7 @@ class ParsedTable:
         )
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        own = Configuration.default(self.mpi.name, call.collective)
+        own = Configuration.default(self.bound.mpi.name, call.collective)
         off = self.dropped or (self._why_off(environment) if environment is not None else "")
         if off:
             return Outcome(own, None, (f"The library decides: {off}.",), own)
@@ -79,7 +83,7 @@ class ParsedTable:
     def table(self) -> DecisionTable:
         rules = {b.key: self._intervals(b) for b in self.content.blocks}
         return DecisionTable(
-            self.mpi.name,
+            self.bound.mpi.name,
             self.content.shape,
             {(c, size): i for (c, size), i in rules.items() if isinstance(size, int)},
             {(c, shape): i for (c, shape), i in rules.items() if isinstance(shape, Shape)},
@@ -95,7 +99,7 @@ class ParsedTable:
     def _chosen(self, block: RuleBlock, number: int) -> Configuration:
         entry = self.content.entries.get(number)
         if entry is None:
-            return Configuration.default(self.mpi.name, block.collective)
+            return Configuration.default(self.bound.mpi.name, block.collective)
         return entry.configuration
 
     @cached_property
@@ -113,7 +117,7 @@ class ParsedTable:
     def _why_not(self, chosen: Configuration, call: Call) -> str:
         if chosen.is_default:
             return ""
-        return self.mpi.at(self.release).why_not(
+        return self.bound.why_not(
             chosen, call.comm_size, call.msize_bytes, element_bytes=call.element_bytes
         )
 

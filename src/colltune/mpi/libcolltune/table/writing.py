@@ -8,15 +8,16 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.libcolltune.library import DECIDING, WithLibcolltune
+from colltune.mpi.libcolltune.library import DECIDING
 from colltune.mpi.libcolltune.space import is_libcolltune
-from colltune.mpi.libcolltune.table.content import (
+from colltune.mpi.libcolltune.table.text import (
     LIBRARY_CHOICE,
     Content,
     Entry,
     RuleBlock,
     Step,
 )
+from colltune.mpi.library import Release
 from colltune.mpi.tables import check_intervals, span
 
 ELEMENT_BYTES = 8
@@ -26,12 +27,9 @@ ELEMENT_BYTES = 8
 class TableWriter:
     """Makes the content of one table; ``notes`` tell what is left to the library and why."""
 
-    def __init__(
-        self, mpi: WithLibcolltune, release: str, *, builtin_operations_only: bool
-    ) -> None:
-        self.mpi, self.release = mpi, release
+    def __init__(self, bound: Release, *, builtin_operations_only: bool) -> None:
+        self.bound, self.mpi = bound, bound.mpi
         self.builtin_operations_only = builtin_operations_only
-        self.bound = mpi.at(release)
         self.entries: dict[Configuration, Entry] = {}
         self.notes: list[str] = []
 
@@ -57,7 +55,7 @@ class TableWriter:
         ours = self.bound.base_environment()
         return Content(
             table.library,
-            self.release,
+            self.bound.name,
             table.shape,
             unless=tuple(p for p in patterns.deciding if p not in DECIDING),
             but=tuple(dict.fromkeys((*patterns.harmless, *ours))),
@@ -115,7 +113,7 @@ class TableWriter:
             spelled = self.bound.canonical(interval.configuration)
         except LibraryError as error:
             return str(error), 0
-        why = why_not_told(self.mpi, self.release, spelled)
+        why = why_not_told(self.bound, spelled)
         if not why and layout:
             why = self.bound.why_not_on(spelled, layout)
         if why:
@@ -144,11 +142,11 @@ class TableWriter:
         return self.entries[configuration].number
 
 
-def why_not_told(mpi: WithLibcolltune, release: str, configuration: Configuration) -> str:
+def why_not_told(bound: Release, configuration: Configuration) -> str:
     """Return why libcolltune cannot choose a configuration; empty if it can."""
-    if configuration.is_default or mpi.at(release).settable_at_runtime(configuration):
+    if configuration.is_default or bound.settable_at_runtime(configuration):
         return ""
-    return f"{mpi.title} {release} cannot be told {configuration.id} while a program runs"
+    return f"{bound.mpi.title} {bound.name} cannot be told {configuration.id} while a program runs"
 
 
 def _numbered(

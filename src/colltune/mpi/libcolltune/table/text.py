@@ -1,22 +1,104 @@
-"""Reads the text of a decision table as libcolltune does: as a whole or not at all."""
+"""What a decision table of libcolltune holds, how it is spelled and read: as a whole or not.
+
+docs/reference/formats.md tells the grammar; ``native/table.c`` is the reader that counts.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError, LibraryError
-from colltune.mpi.libcolltune.table.content import (
-    HEAD,
-    LIBRARY_CHOICE,
-    VERSION,
-    Content,
-    Entry,
-    RuleBlock,
-    Step,
-    checksum,
-)
+
+VERSION = 1
+HEAD = "colltune-table"
+LIBRARY_CHOICE = 0
+AGAIN = "select again from the bundle"
+_FNV_OFFSET = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
+_64_BITS = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A configuration of a table: its number, and the control variables if it is steered."""
+
+    number: int
+    configuration: Configuration
+    settings: tuple[tuple[str, str], ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """From ``first_bytes`` on, the configuration of that number; 0 is the library's own choice."""
+
+    first_bytes: int
+    number: int
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class RuleBlock:
+    """The steps for communicators of ``comm_size`` processes, or only for those in a ``layout``."""
+
+    collective: Collective
+    comm_size: int
+    steps: tuple[Step, ...]
+    layout: Shape | None = None
+    line: int = 0
+
+    @property
+    def where(self) -> str:
+        """Which communicators, as the table spells it."""
+        return f"layout {self.layout}" if self.layout else f"size {self.comm_size}"
+
+    @property
+    def key(self) -> tuple[Collective, int | Shape]:
+        """Collective and communicator, of which a table has one block at most."""
+        return self.collective, self.layout or self.comm_size
+
+
+@dataclass(frozen=True)
+class Content:
+    library: str
+    release: str
+    shape: Shape
+    unless: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+    entries: Mapping[int, Entry] = field(default_factory=dict)
+    blocks: tuple[RuleBlock, ...] = ()
+
+
+def rendered(content: Content) -> str:
+    """Return the text of a table, with its checksum."""
+    body = "".join(f"{line}\n" for line in _lines(content))
+    return f"{body}end {checksum(body.encode()):016x}\n"
+
+
+def _lines(content: Content) -> Iterator[str]:
+    yield f"{HEAD} {VERSION}"
+    yield f"library {content.library} {content.release}"
+    yield f"shape {content.shape}"
+    yield from (f"unless {pattern}" for pattern in content.unless)
+    yield from (f"but {pattern}" for pattern in content.but)
+    for entry in content.entries.values():
+        settings = "".join(f" {name}={value}" for name, value in entry.settings)
+        yield f"configuration {entry.number} {entry.configuration.id}{settings}"
+    for block in content.blocks:
+        yield f"rules {block.collective} {block.where}"
+        yield from (f"{step.first_bytes} {step.number}" for step in block.steps)
+
+
+def checksum(content: bytes) -> int:
+    """Return the FNV-1a hash of `content`, 64 bits."""
+    found = _FNV_OFFSET
+    for byte in content:
+        found = (found ^ byte) * _FNV_PRIME & _64_BITS
+    return found
+
 
 LARGEST_BYTES = 2**63 - 1
 MOST_PROCESSES = 2**31 - 1
@@ -127,7 +209,7 @@ class _Reader:
     def _shape(self, number: int, rest: str) -> None:
         if self.shape is not None:
             raise Broken(number, "a second shape")
-        self.shape = _shape(number, rest)
+        self.shape = _layout(number, rest)
 
     def _bundle(self, number: int, rest: str) -> None:
         if not _BUNDLE.fullmatch(rest):
@@ -167,7 +249,7 @@ class _Reader:
             collective = Collective(words[0])
         except ValueError:
             raise Broken(number, f"{_shown(words[0])} is no collective") from None
-        layout = _shape(number, words[2]) if words[1] == "layout" else None
+        layout = _layout(number, words[2]) if words[1] == "layout" else None
         size = layout.nprocs if layout else _whole(number, words[2], MOST_PROCESSES)
         block = RuleBlock(collective, size, (), layout, number)
         if any(block.key == other.key for other in self.blocks):
@@ -201,7 +283,7 @@ def _whole(number: int, word: str, most: int = MOST_PROCESSES) -> int:
     return int(word)
 
 
-def _shape(number: int, text: str) -> Shape:
+def _layout(number: int, text: str) -> Shape:
     match = _SHAPE.fullmatch(text)
     if match is None or int(match[1]) * int(match[2]) > MOST_PROCESSES:
         raise Broken(number, f"{_shown(text)} is no layout such as 4x2")
