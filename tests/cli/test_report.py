@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.console import bytes_text
 from colltune.dataset import write_csv
 from colltune.domain import Collective, Context, Instance, Shape
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
+from colltune.text import bytes_text
 from tests.cli.conftest import Verb
 from tests.cli.report_html import Page
 from tests.models.machines import FORMULAS, measured

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import progress, show, show_json
+from colltune.cli.console import show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
@@ -15,7 +16,7 @@ from colltune.errors import BundleError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from colltune.cli.console import Progress
+    from colltune.cli.console.live import Progress
     from colltune.domain import Collective, Shape
     from colltune.models.bundle import Bundle
     from colltune.registry import Event, Registry
@@ -61,15 +62,12 @@ def list_(registry: RegistryAt, quiet: Quiet = False, json: Json = False) -> Non
 
     Example: colltune site bundles list --registry /shared/colltune
     """
-    from colltune.cli.bundles_report import listing, listing_json
+    from colltune.cli.bundles_text import listing, listing_json
 
     with progress("reading", quiet=quiet or json):
         opened = _opened(registry)
         found = listing_json(opened) if json else listing(opened)
-    if isinstance(found, str):
-        show(found)
-    else:
-        show_json(found)
+    _print(found)
 
 
 @bundles.command("show")
@@ -80,16 +78,13 @@ def show_(bundle: Which, registry: RegistryAt, quiet: Quiet = False, json: Json 
 
     Example: colltune site bundles show openmpi-4.1.4
     """
-    from colltune.cli.bundles_report import facts_json, facts_text
+    from colltune.cli.bundles_text import facts_json, facts_text
 
     with progress("reading", quiet=quiet or json):
         opened = _opened(registry)
         loaded = opened.load(_id(opened, bundle))
         found = facts_json(opened, loaded) if json else facts_text(opened, loaded)
-    if isinstance(found, str):
-        show(found)
-    else:
-        show_json(found)
+    _print(found)
 
 
 @bundles.command("diff")
@@ -127,7 +122,7 @@ def diff_(
 
     colltune site bundles diff 1f0c 93ab --shape 16x32 --collective bcast
     """
-    from colltune.cli.bundles_diff import as_json, text
+    from colltune.cli.bundles_text import diff_json, diff_text
     from colltune.selector.bundle_diff import diff
 
     shapes, collectives = _shapes(shape), _collectives(collective)
@@ -135,10 +130,7 @@ def diff_(
         before, after = _pair(_opened(registry), old, new)
         shown.phase("comparing")
         found = diff(before, after, shapes, collectives)
-    if json:
-        show_json(as_json(found))
-    else:
-        show(text(found, before, after))
+    _print(diff_json(found) if json else diff_text(found, before, after))
 
 
 @bundles.command("add")
@@ -243,7 +235,7 @@ def gc(
     Example: colltune site bundles gc --older-than 90d --yes
     """
     from colltune.bench.durations import seconds
-    from colltune.cli.bundles_report import collection, collection_json
+    from colltune.cli.bundles_text import collection, collection_json
     from colltune.registry.garbage import Collection
 
     min_age_s = seconds(older_than)
@@ -253,10 +245,8 @@ def gc(
         plan = work.plan()
         removed = work.remove(_counted(plan.doomed, told)) if yes else None
         repointed = opened.repoint() if yes else ()
-    if json:
-        show_json(collection_json(plan, removed, repointed))
-    else:
-        show(collection(plan, removed, repointed))
+    shown = collection_json if json else collection
+    _print(shown(plan, removed, repointed))
 
 
 def _counted(items: Sequence[Item], shown: Progress) -> Iterator[Item]:
@@ -280,13 +270,18 @@ def history(
     """
     from dataclasses import asdict
 
-    from colltune.cli.bundles_report import history_text
+    from colltune.cli.bundles_text import history_text
 
     events = _opened(registry).history(slot)
-    if json:
-        show_json({"version": 1, "events": [asdict(event) for event in events]})
+    as_json = {"version": 1, "events": [asdict(event) for event in events]}
+    _print(as_json if json else history_text(events))
+
+
+def _print(found: str | dict[str, Any]) -> None:
+    if isinstance(found, str):
+        show(found)
     else:
-        show(history_text(events))
+        show_json(found)
 
 
 def _opened(registry: str) -> Registry:
@@ -356,9 +351,6 @@ def _me() -> str:
 
 
 def _show_event(event: Event, *, json: bool) -> None:
-    from colltune.cli.bundles_report import event_json, event_text
+    from colltune.cli.bundles_text import event_json, event_text
 
-    if json:
-        show_json(event_json(event))
-    else:
-        show(event_text(event))
+    _print(event_json(event) if json else event_text(event))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import printable, show, show_activation, show_json, warn
+from colltune.cli.console import show, show_activation, show_json, warn
 from colltune.cli.options import FormatName, Json, writable_file
 from colltune.errors import LibraryError
+from colltune.text import printable
 
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Format, Written

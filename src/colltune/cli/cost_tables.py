@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import time_text
 from colltune.cli.options import parse_pairs
 from colltune.decisions import Prediction
 from colltune.domain import Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError
+from colltune.text import time_text
 
 if TYPE_CHECKING:
     from colltune.decisions import Selection

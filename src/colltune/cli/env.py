@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import printable, warn
+from colltune.cli.console import warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Mpi
 from colltune.errors import ColltuneError
+from colltune.text import printable
 
 _DEFAULT_LIMIT_S = 1.0
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, printable, progress, show, show_json
+from colltune.cli.console import columns, show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import (
     Data,
     Jobs,
@@ -21,6 +22,7 @@ from colltune.cli.options import (
     writable_place,
 )
 from colltune.errors import DataError
+from colltune.text import printable
 
 if TYPE_CHECKING:
     from colltune.evaluation import Evaluation

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import bytes_text, printable, progress, show, show_json
+from colltune.cli.console import show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import (
     Environment,
     FormatName,
@@ -21,6 +22,7 @@ from colltune.cli.options import (
 )
 from colltune.domain import Collective, Configuration, Shape, parse_collective
 from colltune.errors import LibraryError
+from colltune.text import bytes_text, printable
 
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Call, Outcome, ParsedFile

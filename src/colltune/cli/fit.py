@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import progress, show, show_json, warn
+from colltune.cli.console import show, show_json, warn
+from colltune.cli.console.live import progress
 from colltune.cli.options import Backend, Jobs, Json, OwnData, Quiet, Scheduler, Where, parse_pairs
 from colltune.errors import BundleError
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, progress, show, show_json
+from colltune.cli.console import columns, show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import Json, Mpi, Quiet, parse_shape, parse_size, writable_folder
 from colltune.domain import Context, Instance, parse_collective
 from colltune.errors import UNFINISHED, DataError

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, painted, printable, show, show_activation, show_json
+from colltune.cli.console import Mark, painted, show, show_activation, show_json
 from colltune.cli.options import Environment, FormatName, Json, Parameters, Release
 from colltune.errors import LibraryError
+from colltune.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import progress, show, show_json, warn
+from colltune.cli.console import show, show_json, warn
+from colltune.cli.console.live import progress
 from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, writable_folder
 from colltune.errors import UNFINISHED
 

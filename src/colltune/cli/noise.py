@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import bytes_text, columns, progress, show, show_json
+from colltune.cli.console import columns, show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs
+from colltune.text import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

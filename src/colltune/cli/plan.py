@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, progress, show, show_json
+from colltune.cli.console import columns, show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import (
     Interposed,
     Json,

@@ -13,7 +13,7 @@ from colltune.cli.options import Jobs, Json, Quiet, Where, writable_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from colltune.cli.console import Progress
+    from colltune.cli.console.live import Progress
     from colltune.cli.plot_source import Asked
     from colltune.models.guard import Guard
     from colltune.plot_data.maps import Maps
@@ -116,7 +116,7 @@ def map_(
 
     colltune plot map measurements.csv.gz --collective bcast --out map.png
     """
-    from colltune.cli.console import progress
+    from colltune.cli.console.live import progress
     from colltune.cli.plot_source import asked
     from colltune.plot_data import maps
     from colltune.plots.maps import draw
@@ -173,7 +173,7 @@ def curves_(
 
     colltune plot curves measurements.csv.gz --collective bcast --out curves.png
     """
-    from colltune.cli.console import progress
+    from colltune.cli.console.live import progress
     from colltune.cli.plot_source import asked
     from colltune.plot_data import runtimes
     from colltune.plots.runtimes import draw
@@ -234,7 +234,7 @@ def regret_(
 
     colltune plot regret bundle --data new.csv.gz --out regret.svg
     """
-    from colltune.cli.console import progress
+    from colltune.cli.console.live import progress
     from colltune.cli.plot_source import asked
     from colltune.plots.regret import draw
 
@@ -301,7 +301,8 @@ def _saved(figure: Figure, out: Path) -> int:
 
 
 def _tell(found: Maps | Runtimes | Regrets, panels: int, out: Path, *, json: bool) -> None:
-    from colltune.cli.console import printable, show, show_json
+    from colltune.cli.console import show, show_json
+    from colltune.text import printable
 
     if json:
         show_json({**found.as_json(), "out": str(out)})

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import (
-    bytes_text,
-    columns,
-    printable,
-    progress,
-    range_text,
-    show,
-    show_json,
-    time_text,
-)
+from colltune.cli.console import columns, range_text, show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.options import Caution, Json, Quiet
+from colltune.text import bytes_text, printable, time_text
 
 if TYPE_CHECKING:
     from colltune.dataset.profile import Job, Profile, Use

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, progress, range_text, show, show_json, time_text, warn
+from colltune.cli.console import columns, range_text, show, show_json, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.errors import DataError
+from colltune.text import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from colltune.cli.console import Progress
+    from colltune.cli.console.live import Progress
     from colltune.decisions import Selection
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
@@ -76,6 +77,8 @@ def select(
 
     limits = Guard(caution=caution) if guard else False
     if instances is not None:
+        from colltune.cli.console.live import progress
+
         with progress("reading", quiet=quiet or json) as shown:
             selections, modelled = _many(bundle, instances, _needed(out, "--out"), limits, shown)
         _show_many(selections, modelled, out, json)

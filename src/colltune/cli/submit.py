@@ -17,7 +17,6 @@ from colltune.errors import CampaignError
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
     from colltune.bench.slurm import BatchJob
-    from colltune.domain import Shape
 
 
 def submit(

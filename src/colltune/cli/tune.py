@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli import started_s
-from colltune.cli.console import Mark, columns, marked, progress, range_text, show, show_json, warn
+from colltune.cli.console import Mark, columns, marked, range_text, show, show_json, warn
+from colltune.cli.console.live import progress
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
@@ -22,7 +23,7 @@ from colltune.cli.options import (
 
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
-    from colltune.cli.console import Progress
+    from colltune.cli.console.live import Progress
     from colltune.models.confirmations import Confirmation
     from colltune.tune.job import Row
     from colltune.tune.pipeline import Tell, TuneResult

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import (
-    Mark,
-    bytes_text,
-    columns,
-    marked,
-    painted,
-    printable,
-    progress,
-    show,
-    show_json,
-    warn,
-)
+from colltune.cli.console import Mark, columns, marked, painted, show, show_json, warn
+from colltune.cli.console.live import progress
 from colltune.cli.options import Json, Mpi, Quiet
+from colltune.text import bytes_text, printable
 
 if TYPE_CHECKING:
     from colltune.registry import Registry

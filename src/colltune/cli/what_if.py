@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import bytes_text, progress, show, show_json, time_text
+from colltune.cli.console import show, show_json
+from colltune.cli.console.live import progress
 from colltune.cli.cost_tables import (
     GENERIC,
     costs_of,
@@ -20,12 +21,13 @@ from colltune.cli.cost_tables import (
 )
 from colltune.cli.options import Json, Quiet, Where, parse_size
 from colltune.domain import Instance, Shape, parse_collective
+from colltune.text import bytes_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from colltune.decisions import Prediction
-    from colltune.domain import Collective, Instance
+    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.costs.network import Rails
     from colltune.selector.what_if import Answer, Situation, WhatIf

@@ -7,8 +7,15 @@ import sys
 
 import pytest
 
-from colltune.cli.console import Mark, columns, marked, painted
-from colltune.cli.console.terminal import can_redraw, takes_colours, takes_unicode
+from colltune.cli.console import (
+    Mark,
+    can_redraw,
+    columns,
+    marked,
+    painted,
+    takes_colours,
+    takes_unicode,
+)
 
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
 _TABLE = [["bcast", marked("yes", Mark.GOOD), "12"], ["scan", marked("withdrawn", None), "7"]]

@@ -1,51 +1,131 @@
-"""What verbs print: results, and meanwhile progress."""
+"""What verbs print, JSON for machines and aligned columns for people, and where.
+
+NO_COLOR (no-color.org) wins over FORCE_COLOR (force-color.org) and CLICOLOR_FORCE
+(bixense.com/clicolors), these over what the stream is.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TextIO
 
-from colltune.cli.console.printing import (
-    Mark,
-    bytes_text,
-    columns,
-    marked,
-    painted,
-    printable,
-    range_text,
-    show,
-    show_activation,
-    show_json,
-    time_text,
-    warn,
-)
+from colltune.text import bytes_text, printable
 
-if TYPE_CHECKING:
-    from colltune.cli.console.live import Progress
-
-__all__ = [
-    "Mark",
-    "Progress",
-    "bytes_text",
-    "columns",
-    "marked",
-    "painted",
-    "printable",
-    "progress",
-    "range_text",
-    "show",
-    "show_activation",
-    "show_json",
-    "time_text",
-    "warn",
-]
+_NO_TERMINAL = ("", "dumb", "unknown")
+_FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
 
 
-def progress(
-    title: str, *, quiet: bool, interrupted: str = "nothing was written"
-) -> AbstractContextManager[Progress]:
-    """Show the progress that is told to what this yields; see `console.live.progress`."""
-    # cold starts of verbs that show none are to stay quick
-    from colltune.cli.console import live
+class Mark(StrEnum):
+    """What a status means to its reader; on terminals it has a colour (ANSI escape code)."""
 
-    return live.progress(title, quiet=quiet, interrupted=interrupted)
+    GOOD = "32"
+    DOUBTFUL = "33"
+    BAD = "31"
+    REMARK = "36"
+
+
+class _Marked(str):
+    """Text with a mark."""
+
+    __slots__ = ("mark",)
+    mark: Mark
+
+
+def show_json(value: object) -> None:
+    """Print `value` as one JSON document."""
+    sys.stdout.write(json.dumps(value, indent=1, sort_keys=False, allow_nan=False) + "\n")
+
+
+def show(text: str = "") -> None:
+    """Print a line."""
+    sys.stdout.write(text + "\n")
+
+
+def warn(text: str) -> None:
+    """Print a line on standard error."""
+    sys.stderr.write(f"colltune: {text}\n")
+
+
+def show_activation(variables: Mapping[str, str]) -> None:
+    """Print the lines of a job that put a configuration file into effect, if any."""
+    if variables:
+        show("to put it into effect, add to the job:")
+    for name, value in variables.items():
+        show(printable(f"  export {name}={shlex.quote(value)}"))
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in plain text, columns aligned (numbers to the right)."""
+    table = [list(header), *map(list, rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    lines = [
+        "  ".join(_aligned(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _aligned(cell: str, width: int) -> str:
+    text = cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+    return painted(text, cell.mark) if isinstance(cell, _Marked) else text
+
+
+def marked(text: str, mark: Mark | None) -> str:
+    """Return `text` as a cell for `columns` that has a colour on terminals."""
+    if mark is None:
+        return text
+    found = _Marked(text)
+    found.mark = mark
+    return found
+
+
+def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:
+    """Return `text` in the colour of `mark` if `stream` takes colours, else as it is.
+
+    `stream` is standard output by default.
+    """
+    words = text.rstrip()
+    if mark is None or not words or not takes_colours(stream or sys.stdout):
+        return text
+    return f"\x1b[{mark}m{words}\x1b[0m{text[len(words) :]}"
+
+
+def range_text(first_bytes: int, last_bytes: int | None) -> str:
+    """Return a message-size range for people: ``0 .. 4095``, ``from 1 MiB``."""
+    if last_bytes is None:
+        return f"from {bytes_text(first_bytes)}"
+    return f"{bytes_text(first_bytes)} .. {bytes_text(last_bytes)}"
+
+
+def can_redraw(stream: TextIO) -> bool:
+    """Tell whether `stream` is a terminal on which lines can be replaced by others."""
+    return stream.isatty() and os.environ.get("TERM", "") not in _NO_TERMINAL
+
+
+def takes_colours(stream: TextIO) -> bool:
+    """Tell whether text on `stream` is to be coloured."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    forced = [os.environ[name] for name in _FORCING if os.environ.get(name)]
+    if forced:
+        return any(value != "0" for value in forced)
+    return os.environ.get("CLICOLOR") != "0" and can_redraw(stream)
+
+
+def takes_unicode(stream: TextIO) -> bool:
+    """Tell whether `stream` takes characters beyond ASCII."""
+    encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "")
+    return encoding.startswith("utf")
+
+
+def in_background(stream: TextIO) -> bool:
+    """Tell whether the shell has given `stream`'s terminal to another job meanwhile."""
+    try:
+        return os.tcgetpgrp(stream.fileno()) != os.getpgrp()
+    except (OSError, ValueError):
+        return False

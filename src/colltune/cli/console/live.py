@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
-from colltune.cli.console import terminal
+from colltune.cli.console import can_redraw, in_background, takes_colours, takes_unicode
 from colltune.cli.console.drawing import ASCII, UNICODE, View, drawn
 from colltune.errors import Interrupted
 from colltune.text import printable
@@ -91,7 +91,7 @@ def progress(
     """
     told = Progress(title)
     try:
-        if quiet or not terminal.can_redraw(sys.stderr):
+        if quiet or not can_redraw(sys.stderr):
             yield told
             return
         drawing = _Drawing(told, sys.stderr)
@@ -140,13 +140,13 @@ class _Drawing(threading.Thread):
         )
         with live:
             while not self._ended.wait(_PERIOD_S):
-                if not terminal.in_background(self._stream):
+                if not in_background(self._stream):
                     live.refresh()
 
     def _text(self, console: Console) -> Text:
         from rich.text import Text
 
-        charset = UNICODE if terminal.takes_unicode(self._stream) else ASCII
+        charset = UNICODE if takes_unicode(self._stream) else ASCII
         lines = drawn(self._told.view, time.monotonic(), datetime.now(), console.width, charset)
         pieces = [Text.assemble(*((text, style.value) for text, style in line)) for line in lines]
         # the cursor waits on a line of its own: the terminal's echo of Ctrl-C must not break one
@@ -162,7 +162,7 @@ def _console(stream: TextIO) -> Console:
         def show_cursor(self, show: bool = True) -> bool:
             return False
 
-    colours = terminal.takes_colours(stream)
+    colours = takes_colours(stream)
     return Shown(
         file=stream,
         force_terminal=True,

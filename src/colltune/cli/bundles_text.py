@@ -1,18 +1,22 @@
-"""What `colltune site bundles` prints of a registry: tables, or JSON."""
+"""What `colltune site bundles` prints: tables for people, or JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import Mark, columns, marked, printable
+from colltune.cli.console import Mark, columns, marked, range_text
 from colltune.errors import BundleError
+from colltune.text import printable, time_text
 
 if TYPE_CHECKING:
+    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.registry import Entry, Event, Registry
     from colltune.registry.garbage import Item, Plan
+    from colltune.selector.bundle_diff import BundleDiff, Change, Extent, Judged
 
 _DIGITS = 12
 
@@ -105,7 +109,7 @@ def facts_text(registry: Registry, bundle: Bundle) -> str:
         for m in bundle.models
     ]
     events = [e for e in registry.history() if bundle.id in (e.bundle_id, e.previous_id)]
-    return printable_lines([*lines, *(["", history_text(events)] if events else [])])
+    return _printable([*lines, *(["", history_text(events)] if events else [])])
 
 
 def history_text(events: Sequence[Event]) -> str:
@@ -126,7 +130,7 @@ def history_text(events: Sequence[Event]) -> str:
         for e in events
     ]
     head = ("event", "time", "slot", "action", "bundle", "instead of", "by", "note")
-    return printable_lines([columns(head, rows)])
+    return _printable([columns(head, rows)])
 
 
 def event_text(event: Event) -> str:
@@ -156,7 +160,7 @@ def collection(plan: Plan, removed: Sequence[Item] | None, repointed: Sequence[s
         else f"{len(gone)} removed, {freed}"
     )
     lines += [f"current/{slot} points to what is in force again" for slot in repointed]
-    return printable_lines(lines)
+    return _printable(lines)
 
 
 def collection_json(
@@ -172,14 +176,9 @@ def collection_json(
     }
 
 
-def printable_lines(lines: Sequence[str]) -> str:
+def _printable(lines: Iterable[str]) -> str:
     """Return lines, which may quote any file, such that no terminal does anything but show them."""
-    return "\n".join(_printable(lines))
-
-
-def _printable(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        yield from map(printable, line.split("\n"))
+    return "\n".join(printable(part) for line in lines for part in line.split("\n"))
 
 
 def _item(item: Item) -> list[str]:
@@ -196,3 +195,102 @@ def _size(n_bytes: int) -> str:
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"
     return f"{n_bytes} B"
+
+
+_HEAD = ("collective", "shape", "bytes", "old", "new", "old takes", "new takes", "faster", "before")
+
+
+def diff_text(found: BundleDiff, old: Bundle, new: Bundle) -> str:
+    return _printable(_lines(found, old, new))
+
+
+def _lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str]:
+    yield f"old {old.id[:12]} of {old.context}, fitted {old.created_utc}"
+    yield f"new {new.id[:12]} of {new.context}, fitted {new.created_utc}"
+    yield ""
+    if not found.changes:
+        yield f"no decision changes on {len(found.shapes)} shapes"
+        return
+    yield columns(_HEAD, [_row(change) for change in found.changes])
+    yield ""
+    for collective, extent in found.extents.items():
+        yield _summary(collective, extent, [c for c in found.changes if c.collective is collective])
+    yield ""
+    yield (
+        "times and 'faster' are predicted by the new bundle in the middle of the range; 'before' is"
+        " what the old bundle says of the same change"
+    )
+
+
+def _row(change: Change) -> list[str]:
+    return [
+        change.collective.value,
+        str(change.shape),
+        range_text(change.first_bytes, change.last_bytes),
+        change.old.short,
+        change.new.short,
+        _time(change.by_new.old_s),
+        _time(change.by_new.new_s),
+        _ratio(change.by_new),
+        _ratio(change.by_old),
+    ]
+
+
+def _summary(collective: Collective, extent: Extent, changes: Sequence[Change]) -> str:
+    line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"
+    ratio = mean_ratio(changes)
+    if ratio is not None:
+        line += f", where they are {ratio:.2f}x faster in the geometric mean"
+    return line
+
+
+def mean_ratio(changes: Sequence[Change]) -> float | None:
+    """Return by which factor the new choices are faster, the geometric mean of what is known."""
+    ratios = [change.by_new.ratio for change in changes]
+    logs = [math.log(ratio) for ratio in ratios if ratio is not None and ratio > 0]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def diff_json(found: BundleDiff) -> dict[str, Any]:
+    """Return the same for machines; times that are not known are null."""
+    return {
+        "version": 1,
+        "old": found.old,
+        "new": found.new,
+        "shapes": [str(shape) for shape in found.shapes],
+        "collectives": {
+            collective.value: {
+                "changed_share": extent.share,
+                "mean_ratio": mean_ratio([c for c in found.changes if c.collective is collective]),
+            }
+            for collective, extent in found.extents.items()
+        },
+        "changes": [_change_json(change) for change in found.changes],
+    }
+
+
+def _change_json(change: Change) -> dict[str, Any]:
+    return {
+        "collective": change.collective.value,
+        "nodes": change.shape.nodes,
+        "ppn": change.shape.ppn,
+        "first_bytes": change.first_bytes,
+        "last_bytes": change.last_bytes,
+        "old": change.old.id,
+        "new": change.new.id,
+        "at_bytes": change.at_bytes,
+        "by_new": _judged_json(change.by_new),
+        "by_old": _judged_json(change.by_old),
+    }
+
+
+def _judged_json(judged: Judged) -> dict[str, float | None]:
+    return {"old_s": judged.old_s, "new_s": judged.new_s, "ratio": judged.ratio}
+
+
+def _time(seconds: float | None) -> str:
+    return "not known" if seconds is None else time_text(seconds)
+
+
+def _ratio(judged: Judged) -> str:
+    return "not known" if judged.ratio is None else f"{judged.ratio:.2f}x"
