@@ -98,21 +98,10 @@ _TASK_NAME = re.compile(r"\d+_\d+")
 class BatchJob:
     """A job array of `tasks` tasks, each of which runs ``measure --task I/N``.
 
-    Attributes
-    ----------
-    name
-        Name of the job in Slurm's lists.
-    shape
-        Nodes and processes per node that each task is granted.
-    task_s
-        Measuring time of a task in seconds; ``time_s`` is the job's time limit, which may be less:
-        the task is then started again until it is done.
-    measure
-        The command line that measures, without ``--task``.
-    dataset
-        The dataset's folder, absolute.
-    options
-        The user's own options of sbatch; they win over ours.
+    Each task is granted ``shape`` and measures for ``task_s`` seconds by the command line
+    ``measure``; ``time_s`` is the job's time limit, which may be less: the task is then started
+    again until it is done. ``dataset`` is absolute; ``options`` are the user's own of sbatch, which
+    win over ours.
     """
 
     name: str
@@ -246,18 +235,9 @@ def _check_one_line(word: str) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a job array.
+    """A task of a job array, ``17_1``, with Slurm's state of it, or ``ENDED``.
 
-    Attributes
-    ----------
-    name
-        Slurm's name of it, ``17_1``.
-    state
-        Slurm's state of it, ``RUNNING``; ``ENDED`` when it is not in the queue any more.
-    left
-        Wall time that is left of it, as Slurm writes it; empty when it has ended.
-    said
-        Why it waits, or the last that it said of itself.
+    ``left`` is its wall time as Slurm writes it, ``said`` why it waits, or its own last word.
     """
 
     name: str

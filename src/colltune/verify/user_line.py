@@ -26,15 +26,8 @@ _MEND = "write the launcher with its options behind --, as in: -- mpirun -np 8"
 class UserLine:
     """A launcher with its options, without a program; fulfils the Protocol of a launcher.
 
-    Parameters
-    ----------
-    words
-        As the user gave them.
-    user
-        His environment; what he has set is never overridden.
-    left_out
-        Settings of his that are left out: those that put the file under test into effect already,
-        where a launch without it is wanted.
+    What ``user``, his environment, sets is never overridden. ``left_out`` are settings of his that
+    put the file under test into effect already, where a launch without it is wanted.
     """
 
     words: tuple[str, ...]

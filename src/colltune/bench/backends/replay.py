@@ -62,15 +62,9 @@ class ReplayBackend:
     """Replays recorded measurements; time passes as if they were measured again.
 
     A launch may hold cells of any shape up to its own, as a launch on real nodes can.
-
-    Parameters
-    ----------
-    dataset
-        What was recorded. Of several launches of a cell the first is replayed.
-    launch_s
-        Seconds that each launch costs beside its timed loops.
-    noise
-        How repetitions scatter; without it they are the recorded ones, or their median.
+    Of several launches of a cell the first is replayed. ``launch_s`` are the seconds that each
+    launch costs beside its timed loops. Without noise the repetitions are the recorded ones, or
+    their median.
     """
 
     measures_subshapes = True
@@ -79,7 +73,7 @@ class ReplayBackend:
         self, dataset: PerformanceDataset, launch_s: float = 2.0, noise: Noise | None = None
     ) -> None:
         self._dataset = dataset
-        self._launch_s = launch_s
+        self.launch_s = launch_s
         self._noise = noise
         self._recorded: dict[Cell, Measurement] = {}
         for measurement in dataset.measurements():
@@ -91,10 +85,6 @@ class ReplayBackend:
         if means.recorded is None:
             raise CampaignError("backend replay needs --replay DATASET")
         return cls(read([means.recorded]))
-
-    @property
-    def launch_s(self) -> float:
-        return self._launch_s
 
     def context(self, machine: str) -> Context:
         return self._dataset.context
@@ -122,7 +112,7 @@ class ReplayBackend:
         timed_s, ending = 0.0, Ending.PLAN
         for step in plan.steps:
             recorded = self._recorded[plan.cells[step.cell]]
-            left_s = plan.budget_s - self._launch_s - timed_s
+            left_s = plan.budget_s - self.launch_s - timed_s
             if left_s <= 0:
                 ending = Ending.BUDGET
                 break
@@ -133,11 +123,11 @@ class ReplayBackend:
             count = min(step.max_reps, max(1, fitting))
             known += again.times_s(step.cell, recorded, len(known), count)
             timed_s += sum(known[-count:])
-        progress(self._launch_s + timed_s)
+        progress(self.launch_s + timed_s)
         measured = tuple(
             self._measurement(plan.cells[index], launch, times[index]) for index in sorted(times)
         )
-        return LaunchResult(measured, ending, timed_s, self._launch_s + timed_s)
+        return LaunchResult(measured, ending, timed_s, self.launch_s + timed_s)
 
     def answers(self, shape: Shape, within_s: float) -> bool:
         return True

@@ -44,17 +44,11 @@ class SmpiBackend:
     """Simulates SimGrid's algorithms on a platform; one repetition tells all.
 
     A launch holds every configuration on one shape: a start of smpirun for each. What is known
-    already is not simulated again.
-
-    Parameters
-    ----------
-    simulation
-        The cluster.
-    installed
-        SimGrid; None: the campaign is only planned.
+    already is not simulated again. Without an installed SimGrid the campaign is only planned.
     """
 
     measures_subshapes = False
+    launch_s = _LAUNCH_S
 
     def __init__(self, simulation: Simulation, installed: SimGrid | None) -> None:
         self._simulation = simulation
@@ -67,10 +61,6 @@ class SmpiBackend:
         simulation = campaign.smpi or Simulation()
         simulation.hosts(max(campaign.nodes))
         return cls(simulation, None if means.imagined else SimGrid.find())
-
-    @property
-    def launch_s(self) -> float:
-        return _LAUNCH_S
 
     def context(self, machine: str) -> Context:
         release = simgrid.TESTED if self._installed is None else self._installed.release

@@ -52,42 +52,31 @@ _XML = """\
 class Simulation:
     """What a campaign's table ``[smpi]`` says.
 
-    Attributes
-    ----------
-    platform
-        SimGrid's description of the cluster, an XML file; None: one is made from what follows.
-    topology, parameters
-        One of `TOPOLOGIES`, and SimGrid's numbers for it (``topo_parameters``); ``flat``, every
-        host at one switch, has none, and as many hosts as the campaign asks for.
-    cores, speed_gflops
-        Of a host. Arithmetic of reductions costs one operation a byte.
-    latency_us, rate_mbit
-        Of a link.
-    memory_latency_us, memory_rate_mbit
-        Of messages within a host.
-    overhead_us, overhead_ns_per_byte
-        Time of a processor for each message, in which it does nothing else, at both ends.
-    eager_bytes
-        Messages below are sent without waiting for the receiver.
-    checked_bytes
-        Results are checked where the buffers of all processes take no more than that.
-    limit_s
-        Wall time that one configuration may take on one shape.
+    ``platform`` is SimGrid's description of the cluster, an XML file; None: one is made from the
+    rest. ``topology`` is one of `TOPOLOGIES`, ``parameters`` SimGrid's numbers for it; ``flat``,
+    every host at one switch, has none, and as many hosts as the campaign asks for.
     """
 
     platform: str | None = None
     topology: str = FLAT
     parameters: str = ""
+    # of a host; arithmetic of reductions costs one operation a byte
     cores: int = 32
     speed_gflops: float = 10.0
+    # of a link
     latency_us: float = 0.5
     rate_mbit: float = 100_000.0
+    # of messages within a host
     memory_latency_us: float = 0.15
     memory_rate_mbit: float = 64_000.0
+    # of a processor for each message, in which it does nothing else, at both ends
     overhead_us: float = 0.4
     overhead_ns_per_byte: float = 0.03
+    # messages below are sent without waiting for the receiver
     eager_bytes: int = 65536
+    # results are checked where the buffers of all processes take no more
     checked_bytes: int = 256 << 20
+    # wall time of one configuration on one shape
     limit_s: float = 60.0
 
     def __post_init__(self) -> None:
