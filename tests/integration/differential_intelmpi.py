@@ -20,8 +20,9 @@ from pathlib import Path
 from colltune import process
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, ParsedFile
-from colltune.mpi.intelmpi import adjust, presets, tuning
+from colltune.mpi.intelmpi import adjust, tuning
 from colltune.mpi.intelmpi.grid import CommPart, PpnPart, SizePart
+from colltune.mpi.intelmpi.library import variable
 from tests.integration.real_intelmpi import RealIntelMpi, prepare
 
 SOURCE = Path(__file__).with_name("timed_calls.c")
@@ -105,7 +106,7 @@ def _scenarios(
         yield Scenario(f"I_MPI_TUNING file {number}", parsed, environment)
         path = folder / f"{number}.sh"
         values = {c: adjust.value_of(_sizes(c, calls, chance)) for c in PAIRS}
-        lines = [f"export {presets.variable(c)}='{value}'\n" for c, value in values.items()]
+        lines = [f"export {variable(c)}='{value}'\n" for c, value in values.items()]
         path.write_text("".join(lines), encoding="utf-8")
         listed = adjust_format.parse(path.read_text(encoding="utf-8"), str(path), release)
         environment = adjust_format.activation(release, {"": str(path)})
@@ -179,8 +180,8 @@ def _measured(
     real: RealIntelMpi, scenario: Scenario, calls: Sequence[Call], often: int
 ) -> dict[Call, tuple[float, ...]]:
     """Return the calls' times in seconds: with the quick preset, as configured, with the slow."""
-    quick_forced = {presets.variable(c): str(pair.quick) for c, pair in PAIRS.items()}
-    slow_forced = {presets.variable(c): str(pair.slow) for c, pair in PAIRS.items()}
+    quick_forced = {variable(c): str(pair.quick) for c, pair in PAIRS.items()}
+    slow_forced = {variable(c): str(pair.slow) for c, pair in PAIRS.items()}
     environments = (quick_forced, scenario.environment, slow_forced)
     launches = [_times(real, calls, environment, often) for environment in environments]
     return {call: tuple(launch[call] for launch in launches) for call in calls}

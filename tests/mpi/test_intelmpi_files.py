@@ -13,8 +13,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call
-from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.adjust import EVERYWHERE, AdjustFormat
+from colltune.mpi.intelmpi.library import INTEL_MPI
 from colltune.mpi.intelmpi.tuning import OTHER_SIZES, TuningFormat
 from colltune.mpi.tables import normal, table_of
 
@@ -76,7 +76,7 @@ def tables(draw: st.DrawFn, release: str) -> DecisionTable:
     for collective in draw(st.lists(st.sampled_from(list(C)), max_size=3, unique=True)):
         offered = library("intelmpi").at(release).portfolio(collective).configurations[1:]
         for size in draw(st.lists(st.integers(2, job.nprocs), max_size=3, unique=True)):
-            runs = [c for c in offered if not presets.running(release, c, size)[1]]
+            runs = [c for c in offered if not INTEL_MPI.presets(release).running(c, size)[1]]
             if not runs:
                 continue
             ends = draw(st.lists(st.integers(0, 1 << 20), max_size=3, unique=True))

@@ -22,17 +22,18 @@ from colltune.mpi.file_format import (
     Written,
     absolute_path,
 )
-from colltune.mpi.intelmpi import adjust_value, choices, lint, presets
+from colltune.mpi.intelmpi import adjust_value, choices, lint
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.choices import Choice, Sizes
-from colltune.mpi.intelmpi.grid import CommPart, Grid, Laid, Leaf, PpnPart, converted
+from colltune.mpi.intelmpi.grid import CommPart, Grid, Laid, Leaf, PpnPart, converted, shown
+from colltune.mpi.intelmpi.library import INTEL_MPI, variable
 from colltune.mpi.intelmpi.releases import LIBRARY, catalogue_of
 
 NAME = "intelmpi-adjust"
 PREFIX = "I_MPI_ADJUST_"
 _LINE = re.compile(r"\s*(?P<export>export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
 _QUOTED = re.compile(r"(?P<mark>['\"])(?P<value>.*?)(?P=mark)\s*+;?+\s*+(?:#.*)?")
-_COLLECTIVES = {presets.variable(c): c for c in Collective}
+_COLLECTIVES = {variable(c): c for c in Collective}
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class AdjustFile(Laid):
     def _rules(self) -> dict[Collective, tuple[Rule, ...]]:
         return {
             c: tuple(
-                Rule(s.line, e.text, c, presets.configuration_of(self.release, c, e.number))
+                Rule(s.line, e.text, c, INTEL_MPI.presets(self.release).preset(c, e.number))
                 for e in s.value.entries
             )
             for c, s in self.listing.settings.items()
@@ -122,16 +123,20 @@ class AdjustFile(Laid):
         own = Configuration.default(LIBRARY, call.collective)
         leaf = self.leaf(call.collective, 1, call.comm_size, call.msize_bytes)
         setting = self.listing.settings.get(call.collective)
-        said = own if leaf is None else presets.chosen(self.release, call.collective, leaf.number)
-        given = (environment or {}).get(presets.variable(call.collective))
+        said = (
+            own
+            if leaf is None
+            else INTEL_MPI.presets(self.release).chosen(call.collective, leaf.number)
+        )
+        given = (environment or {}).get(variable(call.collective))
         if given is not None and (setting is None or given != setting.value.text):
             value = adjust_value.parse(given, call.collective, self.release)
             if not value.rejected:
                 return adjust_value.outcome(value, call, None, chosen=said)
-            why = f"the library ignores {presets.shown(given)}: {value.rejected}"
+            why = f"the library ignores {shown(given)}: {value.rejected}"
             return Outcome(own, None, (why,), said)
         if setting is None:
-            why = f"{presets.variable(call.collective)} is not set: the tuning of the library holds"
+            why = f"{variable(call.collective)} is not set: the tuning of the library holds"
             return Outcome(own, None, (why,), own)
         if leaf is None:
             why = f"line {setting.line}: the library ignores the value: {setting.value.rejected}"
@@ -147,7 +152,7 @@ class AdjustFile(Laid):
 def _read_line(listing: Listing, number: int, line: str, release: str) -> None:
     match = _LINE.fullmatch(line)
     if match is None:
-        what = f"{presets.shown(line.strip())} sets no variable"
+        what = f"{shown(line.strip())} sets no variable"
         finding = Finding(number, Fault.MALFORMED, what, "write export NAME='value', or remove it")
         listing.findings.append(finding)
         return
@@ -161,7 +166,7 @@ def _read_line(listing: Listing, number: int, line: str, release: str) -> None:
         return
     before = listing.settings.get(collective)
     if before is not None:
-        what = f"{presets.variable(collective)} is set again on line {number}, which holds"
+        what = f"{variable(collective)} is set again on line {number}, which holds"
         finding = Finding(before.line, Fault.DEAD_RULE, what, "remove one line")
         listing.findings.append(finding)
     parsed = adjust_value.parse(value, collective, release)
@@ -261,7 +266,7 @@ class AdjustFormat(Format):
             catalogue_of(release)
             return {}
         settings = self.parse(text, str(path), release).listing.settings
-        return {presets.variable(c): s.value.text for c, s in settings.items()}
+        return {variable(c): s.value.text for c, s in settings.items()}
 
 
 def _whole_job(table: DecisionTable) -> DecisionTable:
@@ -285,7 +290,7 @@ def _everywhere(choice: Choice) -> tuple[PpnPart, ...]:
 
 def _written(grid: Grid, release: str, notes: tuple[str, ...]) -> Written:
     lines = [
-        f"export {presets.variable(collective)}='{value_of(parts[0].comms[0].sizes)}'\n"
+        f"export {variable(collective)}='{value_of(parts[0].comms[0].sizes)}'\n"
         for collective, parts in sorted(grid.items())
     ]
     return Written(NAME, release, {"": _HEADER + "".join(lines)}, notes)

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call, Outcome, Rule
-from colltune.mpi.intelmpi import presets
-from colltune.mpi.intelmpi.grid import Leaf
+from colltune.mpi.intelmpi.grid import Leaf, as_word, shown
+from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, INTEL_MPI, variable
 from colltune.mpi.intelmpi.releases import LIBRARY
 
 _LEADING = re.compile(r"\s*([+-]?[0-9]+)")
@@ -114,13 +114,13 @@ def parse(text: str, collective: Collective, release: str) -> Value:
     if len(parts) > 1 and not parts[-1].strip():
         parts.pop()
     if not text.strip():
-        return Value(text, collective, release, (Entry(text, presets.BUILT_IN, ()),))
+        return Value(text, collective, release, (Entry(text, BUILT_IN, ()),))
     entries: list[Entry] = []
     for part in parts:
         entry = _entry(part)
         if isinstance(entry, str) and all(before.conditions for before in entries):
             return Value(text, collective, release, (), entry)
-        unread = Entry(part.strip(), presets.BUILT_IN, ())
+        unread = Entry(part.strip(), BUILT_IN, ())
         entries.append(unread if isinstance(entry, str) else entry)
     return Value(text, collective, release, tuple(entries))
 
@@ -130,7 +130,7 @@ def _entry(text: str) -> Entry | str:
     number, colon, conditions = text.partition(":")
     preset = _integer(number)
     if preset is None or preset < 0:
-        return f"{presets.shown(text)} does not begin with the number of a preset"
+        return f"{shown(text)} does not begin with the number of a preset"
     found = []
     for condition in conditions.split(",") if colon and conditions.strip() else ():
         read = _condition(condition)
@@ -145,7 +145,7 @@ def _condition(text: str) -> Condition | str:
     size = (0, None) if at and not sizes.strip() else _ends(sizes)
     process = _ends(processes) if at else (0, None)
     if size is None or process is None:
-        return f"{presets.shown(text)} is no range of numbers from 0 to 2147483647"
+        return f"{shown(text)} is no range of numbers from 0 to 2147483647"
     return Condition(text.strip(), size[0], size[1], process[1], bool(at))
 
 
@@ -165,7 +165,7 @@ def _ends(text: str) -> tuple[int, int | None] | None:
 
 def _integer(text: str) -> int | None:
     match = _LEADING.match(text)
-    return presets.as_word(match[1]) if match else None
+    return as_word(match[1]) if match else None
 
 
 def size_ends(value: Value) -> tuple[int, ...]:
@@ -190,14 +190,14 @@ def outcome(
     it is another one.
     """
     entry = entry_at(value, call.comm_size, call.msize_bytes)
-    variable = presets.variable(call.collective)
-    named = presets.configuration_of(value.release, call.collective, entry.number)
+    name = variable(call.collective)
+    named = INTEL_MPI.presets(value.release).preset(call.collective, entry.number)
     stands = rule or Rule(0, entry.text, call.collective, named)
     first = (
-        f"the entry {presets.shown(entry.text)} of {variable} holds for {call.comm_size} processes"
+        f"the entry {shown(entry.text)} of {name} holds for {call.comm_size} processes"
         f" and {call.msize_bytes} bytes"
     )
-    reasons = (first,) if rule else (f"{variable} goes before the file", first)
+    reasons = (first,) if rule else (f"{name} goes before the file", first)
     found = ran(value.release, call, Leaf(stands, entry.number), reasons)
     if rule is None:
         own = Configuration.default(LIBRARY, call.collective)
@@ -207,13 +207,14 @@ def outcome(
 
 def ran(release: str, call: Call, leaf: Leaf, reasons: tuple[str, ...]) -> Outcome:
     """Return what runs where `leaf` holds."""
-    chosen = presets.chosen(release, call.collective, leaf.number)
-    running, fallen = presets.running(release, chosen, call.comm_size)
+    presets = INTEL_MPI.presets(release)
+    chosen = presets.chosen(call.collective, leaf.number)
+    running, fallen = presets.running(chosen, call.comm_size)
     said = [*reasons]
-    if leaf.number == presets.BUILT_IN:
-        said.append(presets.BUILT_IN_LOGIC)
-    elif presets.as_read(release, call.collective, leaf.number) != leaf.number:
-        top = presets.highest(release, call.collective)
+    if leaf.number == BUILT_IN:
+        said.append(BUILT_IN_LOGIC)
+    elif presets.as_read(call.collective, leaf.number) != leaf.number:
+        top = presets.highest(call.collective)
         said.append(f"there is no preset {leaf.number}, only 1 to {top}: preset 1 runs instead")
     if fallen:
         said.append(fallen)

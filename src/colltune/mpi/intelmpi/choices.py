@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.grid import SizePart, merged
+from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.tables import check_intervals, span
 
@@ -78,7 +78,7 @@ def _choice(
                 choice.refused |= not interval.configuration.is_default
             parts.append(SizePart(interval.last_bytes, preset))
         sizes = _readable(where, merged(parts), choice.notes)
-        if all(part.preset == presets.BUILT_IN for part in sizes):
+        if all(part.preset == BUILT_IN for part in sizes):
             continue
         if shape is None:
             choice.everywhere[comm_size] = sizes
@@ -103,20 +103,19 @@ def _preset(
     """Return the interval's preset, or 0 and why it is to be, or has to be, the library's."""
     configuration = interval.configuration
     if configuration.is_default:
-        return presets.BUILT_IN, "is the library's own decision"
+        return BUILT_IN, "is the library's own decision"
     try:
-        preset = presets.preset_of(release, configuration)
+        preset = INTEL_MPI.presets(release).preset_of(configuration)
     except LibraryError as error:
-        return presets.BUILT_IN, str(error)
-    why = presets.why_unsafe(
-        release,
+        return BUILT_IN, str(error)
+    why = INTEL_MPI.presets(release).why_unsafe(
         configuration,
         builtin_operations_only=builtin_operations_only,
         nprocs=comm_size,
     )
-    runs = presets.running_range(release, configuration, comm_size)
+    runs = INTEL_MPI.presets(release).running_range(configuration, comm_size, 1)
     if why or runs.first_bytes is None:
-        return presets.BUILT_IN, why or runs.reason
+        return BUILT_IN, why or runs.reason
     return preset, ""
 
 
@@ -131,4 +130,4 @@ def _readable(where: str, sizes: Sizes, notes: list[str]) -> Sizes:
     )
     if not kept or kept[-1].last != LARGEST_BYTES:
         kept.append(SizePart(LARGEST_BYTES, sizes[len(kept)].preset))
-    return (*kept, SizePart(None, presets.BUILT_IN))
+    return (*kept, SizePart(None, BUILT_IN))

@@ -18,8 +18,23 @@ from typing import TypeVar
 from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import ParsedFile, Rule
-from colltune.mpi.intelmpi import presets
+from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI
 from colltune.mpi.intelmpi.releases import TITLE, catalogue_of
+
+_WORD = 1 << 32
+
+
+def shown(text: str) -> str:
+    """Return words of a file as messages show them: quoted, and not too long."""
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+
+def as_word(digits: str) -> int:
+    """Return what the library makes of a number: limited to 64 bits, it keeps 32 of them."""
+    # more digits than any number that is limited has
+    number = int(digits[:40])
+    limited = max(-(1 << 63), min((1 << 63) - 1, number))
+    return (limited + _WORD // 2) % _WORD - _WORD // 2
 
 
 @dataclass(frozen=True)
@@ -180,28 +195,28 @@ def converted(parsed: ParsedFile, release: str) -> tuple[Grid, list[str]]:
 
 def why_not_same(collective: Collective, preset: int, source: str, target: str) -> str:
     """Return why a preset of one release cannot be kept for another; empty if it can."""
-    if preset == presets.BUILT_IN:
+    if preset == BUILT_IN:
         return ""
     old, new = _numbers(source), _numbers(target)
-    if presets.configuration_of(target, collective, preset) is None:
+    if INTEL_MPI.presets(target).preset(collective, preset) is None:
         return f"Intel MPI {target} has no preset {preset}"
     if old[0] != new[0]:
         return f"the presets of {old[0]} and {new[0]} are not the same"
     anew = _NUMBERED_ANEW.get(collective)
     if anew is not None and (old < anew) != (new < anew):
         return f"its presets were numbered anew in {anew[0]}.{anew[1]}"
-    configuration = presets.chosen(target, collective, preset)
-    return presets.why_unsafe(target, configuration, builtin_operations_only=False)
+    configuration = INTEL_MPI.presets(target).chosen(collective, preset)
+    return INTEL_MPI.presets(target).why_unsafe(configuration, builtin_operations_only=False)
 
 
 def _translator(source: str, target: str, refusal: _Refusal) -> Callable[[Leaf], int]:
     def translated(leaf: Leaf) -> int:
         collective = leaf.rule.collective
-        preset = presets.as_read(source, collective, leaf.number)
+        preset = INTEL_MPI.presets(source).as_read(collective, leaf.number)
         why = why_not_same(collective, preset, source, target)
         if why and not refusal.why:
-            refusal.line, refusal.why = leaf.rule.line, f"{presets.shown(leaf.rule.text)}: {why}"
-        return presets.BUILT_IN if why else preset
+            refusal.line, refusal.why = leaf.rule.line, f"{shown(leaf.rule.text)}: {why}"
+        return BUILT_IN if why else preset
 
     return translated
 

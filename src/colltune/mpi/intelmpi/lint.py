@@ -7,9 +7,10 @@ from difflib import get_close_matches
 
 from colltune.domain import Collective
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.intelmpi import presets, tuning_tree
+from colltune.mpi.intelmpi import tuning_tree
 from colltune.mpi.intelmpi.adjust_value import Condition, Entry, Value
-from colltune.mpi.intelmpi.presets import shown, variable
+from colltune.mpi.intelmpi.grid import shown
+from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, INTEL_MPI, variable
 from colltune.mpi.intelmpi.releases import entry_of
 from colltune.mpi.intelmpi.tuning_reader import Document
 from colltune.mpi.intelmpi.tuning_tree import COMM_ID, MSG_SIZE, Branch, Preset, Step
@@ -19,12 +20,12 @@ def _of_preset(
     line: int, text: str, collective: Collective, number: int, release: str
 ) -> Iterator[Finding]:
     """Yield what is wrong with `number`, which stands in `text` on `line`."""
-    if number == presets.BUILT_IN:
-        message = f"{shown(text)}: {presets.BUILT_IN_LOGIC}"
+    if number == BUILT_IN:
+        message = f"{shown(text)}: {BUILT_IN_LOGIC}"
         yield Finding(line, Fault.REMARK, message, "none needed if that is meant")
         return
-    if presets.as_read(release, collective, number) != number:
-        top = presets.highest(release, collective)
+    if INTEL_MPI.presets(release).as_read(collective, number) != number:
+        top = INTEL_MPI.presets(release).highest(collective)
         message = (
             f"{shown(text)}: Intel MPI {release} has presets 1 to {top} for {collective}; after a"
             " message it runs preset 1"
@@ -45,7 +46,7 @@ def _once(found: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings of one collective, that of the built-in logic where it is first only."""
     told = False
     for finding in found:
-        is_built_in = presets.BUILT_IN_LOGIC in finding.message
+        is_built_in = BUILT_IN_LOGIC in finding.message
         if not (is_built_in and told):
             yield finding
         told = told or is_built_in

@@ -24,7 +24,6 @@ from colltune.mpi.intelmpi import (
     adjust_value,
     choices,
     lint,
-    presets,
     tuning_reader,
     tuning_tree,
 )
@@ -38,7 +37,9 @@ from colltune.mpi.intelmpi.grid import (
     SizePart,
     converted,
     merged,
+    shown,
 )
+from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, variable
 from colltune.mpi.intelmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.intelmpi.tuning_reader import Document
 from colltune.mpi.intelmpi.tuning_tree import COMM_SIZE, MSG_SIZE, PPN, Branch, Point, Preset
@@ -93,8 +94,8 @@ class TuningFile(Laid):
         return found
 
     def _rule(self, collective: Collective, leaf: Preset) -> Rule:
-        number = presets.BUILT_IN if leaf.number is None else leaf.number
-        named = presets.configuration_of(self.release, collective, number)
+        number = BUILT_IN if leaf.number is None else leaf.number
+        named = INTEL_MPI.presets(self.release).preset(collective, number)
         return Rule(leaf.line, leaf.text, collective, named)
 
     def leaf(self, collective: Collective, ppn: int, comm_size: int, msize: int) -> Leaf | None:
@@ -104,11 +105,11 @@ class TuningFile(Laid):
         point = Point({PPN: ppn, COMM_SIZE: comm_size, MSG_SIZE: msize})
         found, way = tuning_tree.leaf_at(tree.root, point)
         if found is not None:
-            number = presets.BUILT_IN if found.number is None else found.number
+            number = BUILT_IN if found.number is None else found.number
             return Leaf(self._rules[id(found)], number)
         line, text = (way[-1].line, way[-1].text) if way else (tree.line, f"coll={collective}")
         own = Configuration.default(LIBRARY, collective)
-        return Leaf(Rule(line, text, collective, own), presets.BUILT_IN)
+        return Leaf(Rule(line, text, collective, own), BUILT_IN)
 
     def ppn_ends(self, collective: Collective) -> tuple[int, ...]:
         return self._ends(collective, PPN, {})
@@ -133,11 +134,11 @@ class TuningFile(Laid):
         if in_effect and self.ends_program:
             why = self.ends_program
             return Outcome(own, None, (why,), own, ends_program=why)
-        variable = presets.variable(call.collective)
-        if variable in given:
-            value = adjust_value.parse(given[variable], call.collective, self.release)
-            if in_effect and not given[variable].strip():
-                why = f"{variable} is empty, which crashes a program that has {TUNING}, too"
+        name = variable(call.collective)
+        if name in given:
+            value = adjust_value.parse(given[name], call.collective, self.release)
+            if in_effect and not given[name].strip():
+                why = f"{name} is empty, which crashes a program that has {TUNING}, too"
                 return Outcome(own, None, (why,), own, ends_program=why)
             if not value.rejected:
                 chosen = self.leaf_chosen(call) if in_effect else own
@@ -157,7 +158,7 @@ class TuningFile(Laid):
         found = self.leaf(call.collective, ppn_of(call), call.comm_size, call.msize_bytes)
         if found is None:
             return Configuration.default(LIBRARY, call.collective)
-        return presets.chosen(self.release, call.collective, found.number)
+        return INTEL_MPI.presets(self.release).chosen(call.collective, found.number)
 
     def _decided(self, call: Call) -> Outcome:
         found = self.leaf(call.collective, ppn_of(call), call.comm_size, call.msize_bytes)
@@ -166,7 +167,7 @@ class TuningFile(Laid):
             why = f"the file does not name {call.collective}: the tuning of the library holds"
             return Outcome(own, None, (why,), own)
         first = (
-            f"line {found.rule.line} ({presets.shown(found.rule.text)}) holds for"
+            f"line {found.rule.line} ({shown(found.rule.text)}) holds for"
             f" {call.comm_size} processes, {ppn_of(call)} on a node, and {call.msize_bytes} bytes"
         )
         return adjust_value.ran(self.release, call, found, (first,))
@@ -190,7 +191,7 @@ OTHER_SIZES = (
 )
 _KEY = re.compile(r"""["'](?:coll=[A-Za-z_]+|(?:ppn|comm_size|comm_id|msg_size)=-?\d+)["']\s*:""")
 _EMPTY = re.compile(r"\s*\{\s*\}\s*")
-_BUILT_IN: Sizes = (SizePart(None, presets.BUILT_IN),)
+_BUILT_IN: Sizes = (SizePart(None, BUILT_IN),)
 
 
 class TuningFormat(Format):

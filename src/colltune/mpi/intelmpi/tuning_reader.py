@@ -14,7 +14,7 @@ from colltune.domain import Collective
 from colltune.mpi import located_json
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.intelmpi import tuning_tree
-from colltune.mpi.intelmpi.presets import shown
+from colltune.mpi.intelmpi.grid import shown
 from colltune.mpi.intelmpi.tuning_tree import Branch, Preset, Step, Tree
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from colltune.domain import Collective
-from colltune.mpi.intelmpi.presets import as_word
+from colltune.mpi.intelmpi.grid import as_word
 from colltune.mpi.located_json import Member, Node
 
 PPN, COMM_SIZE, COMM_ID, MSG_SIZE = "ppn", "comm_size", "comm_id", "msg_size"
