@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,12 +29,27 @@ from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
 SLOT = "openmpi-4.1.4"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Return a site's folder with three launches."""
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of two sites with three launches: one is ``new``, one is ``retrained``."""
+    folder = tmp_path_factory.mktemp("sites")
     for k in range(3):
-        launch(tmp_path / "data", f"launch {k}", seed=k)
-    return tmp_path
+        launch(folder / "new" / "data", f"launch {k}", seed=k)
+    shutil.copytree(folder / "new", folder / "retrained")
+    retrain(site_of(folder / "retrained"))
+    return folder
+
+
+@pytest.fixture
+def root(sites: Path, tmp_path: Path) -> Path:
+    """Return a site's folder with three launches."""
+    return shutil.copytree(sites / "new", tmp_path / "site")
+
+
+@pytest.fixture
+def retrained(sites: Path, tmp_path: Path) -> Path:
+    """Return such a folder after a first night."""
+    return shutil.copytree(sites / "retrained", tmp_path / "site", symlinks=True)
 
 
 def _in_force(root: Path) -> str | None:
@@ -97,35 +113,33 @@ def test_few_new_measurements_are_waited_for_until_there_are_enough(root: Path) 
     assert night.outcomes == (Outcome.PROMOTED,)
 
 
-def test_a_worse_candidate_is_kept_back(root: Path) -> None:
+def test_a_worse_candidate_is_kept_back(retrained: Path) -> None:
     """Measurements that mislead make a candidate that loses: it is kept, but not in force."""
-    retrain(site_of(root))
-    before = _in_force(root)
+    before = _in_force(retrained)
     for k in range(4):
         name, seed = f"bad {k}", 10 + k
         shapes = [Shape(3 + 2 * k, 3)]
-        launch(root / "data", name, seed=seed, shapes=shapes, factor=_misleading)
-    site = site_of(root, '[evaluate]\nheld_out = "shapes"\n[drift]\nratio = 100\n')
+        launch(retrained / "data", name, seed=seed, shapes=shapes, factor=_misleading)
+    site = site_of(retrained, '[evaluate]\nheld_out = "shapes"\n[drift]\nratio = 100\n')
     night = retrain(site)
     result = night.results[0]
     assert (night.outcomes, night.exit_status) == ((Outcome.KEPT,), errors.KEPT)
     assert "worse by" in result.reason or "slower than the default" in result.reason
-    assert _in_force(root) == before
-    assert result.candidate in Registry(root / "registry").ids()
+    assert _in_force(retrained) == before
+    assert result.candidate in Registry(retrained / "registry").ids()
     again = retrain(site)
     assert again.exit_status == errors.NOTHING_NEW
 
 
-def test_in_shadow_nothing_is_promoted(root: Path) -> None:
+def test_in_shadow_nothing_is_promoted(retrained: Path) -> None:
     """A shadow night adds the candidate and tells what would change, with figures of both."""
-    retrain(site_of(root))
-    before = _in_force(root)
-    launch(root / "data", "launch 3", seed=3)
-    night = retrain(site_of(root, "[promote]\nshadow = true\n"))
+    before = _in_force(retrained)
+    launch(retrained / "data", "launch 3", seed=3)
+    night = retrain(site_of(retrained, "[promote]\nshadow = true\n"))
     result = night.results[0]
     assert (night.outcomes, night.exit_status) == ((Outcome.SHADOW,), 0)
-    assert _in_force(root) == before
-    assert result.candidate in Registry(root / "registry").ids()
+    assert _in_force(retrained) == before
+    assert result.candidate in Registry(retrained / "registry").ids()
     assert result.candidate != before
     assert "compared only; it would be promoted" in result.reason
     assert result.contest is not None
@@ -151,11 +165,10 @@ def test_each_release_has_its_own_bundle(root: Path) -> None:
 
 
 def test_a_collective_that_cannot_be_fitted_keeps_the_old_bundle(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    retrained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a learner makes nothing of one collective, the whole old bundle stays, and why."""
-    retrain(site_of(root))
-    before = _in_force(root)
+    before = _in_force(retrained)
     fit_one = NearestNeighbours.fit
 
     def picky(self: NearestNeighbours, X: object, y: np.ndarray) -> NearestNeighbours:  # noqa: N803
@@ -164,28 +177,29 @@ def test_a_collective_that_cannot_be_fitted_keeps_the_old_bundle(
         return fit_one(self, X, y)  # type: ignore[arg-type]
 
     monkeypatch.setattr(NearestNeighbours, "fit", picky)
-    launch(root / "data", "one cell", seed=9, collectives=[Collective.SCAN], shapes=[Shape(2, 1)])
-    night = retrain(site_of(root))
+    launch(
+        retrained / "data", "one cell", seed=9, collectives=[Collective.SCAN], shapes=[Shape(2, 1)]
+    )
+    night = retrain(site_of(retrained))
     assert night.outcomes == (Outcome.FAILED,)
     assert night.exit_status == DataError.exit_status
     assert night.results[0].reason == "openmpi.scan.binomial: too few cells"
-    assert _in_force(root) == before
+    assert _in_force(retrained) == before
 
 
-def test_a_bundle_that_was_rolled_back_is_not_brought_back(root: Path) -> None:
+def test_a_bundle_that_was_rolled_back_is_not_brought_back(retrained: Path) -> None:
     """What somebody took out of force stays out, until new measurements make another bundle."""
-    retrain(site_of(root))
-    launch(root / "data", "launch 3", seed=3)
-    retrain(site_of(root))
-    registry = Registry(root / "registry")
+    launch(retrained / "data", "launch 3", seed=3)
+    retrain(site_of(retrained))
+    registry = Registry(retrained / "registry")
     registry.rollback(SLOT, by="root", note="jobs were slow")
-    before = _in_force(root)
-    night = retrain(site_of(root))
+    before = _in_force(retrained)
+    night = retrain(site_of(retrained))
     assert night.exit_status == errors.KEPT
     assert "root rolled this very bundle back" in night.results[0].reason
-    assert _in_force(root) == before
-    launch(root / "data", "launch 4", seed=4)
-    assert retrain(site_of(root)).outcomes == (Outcome.PROMOTED,)
+    assert _in_force(retrained) == before
+    launch(retrained / "data", "launch 4", seed=4)
+    assert retrain(site_of(retrained)).outcomes == (Outcome.PROMOTED,)
 
 
 def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
@@ -202,19 +216,18 @@ def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
     assert night.results[0].contest.how == "fitted again to the measurements on its own shapes"
 
 
-def test_a_tampered_bundle_in_force_is_left_to_people(root: Path) -> None:
+def test_a_tampered_bundle_in_force_is_left_to_people(retrained: Path) -> None:
     """If what is in force does not fit its hashes, nothing is promoted over it, as is told."""
-    retrain(site_of(root))
-    before = _in_force(root)
-    arrays = root / "registry" / "bundles" / str(before) / "bcast.arrays"
+    before = _in_force(retrained)
+    arrays = retrained / "registry" / "bundles" / str(before) / "bcast.arrays"
     arrays.write_bytes(arrays.read_bytes()[:-1] + b"x")
     for new in ([], ["launch 3"]):
         for name in new:
-            launch(root / "data", name, seed=3)
-        night = retrain(site_of(root))
+            launch(retrained / "data", name, seed=3)
+        night = retrain(site_of(retrained))
         assert (night.outcomes, night.exit_status) == ((Outcome.FAILED,), BundleError.exit_status)
         assert "bcast.arrays: cut short or damaged" in night.results[0].reason
-        assert _in_force(root) == before
+        assert _in_force(retrained) == before
 
 
 def test_data_of_another_machine_is_left_out(root: Path) -> None:
@@ -287,12 +300,13 @@ def test_a_change_of_the_machine_is_told_whatever_is_promoted(root: Path) -> Non
     assert 1.3 < report["slots"][SLOT]["ratio"] < 1.7
 
 
-def test_somebody_who_promotes_meanwhile_wins(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_who_promotes_meanwhile_wins(
+    retrained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A bundle that came into force while the candidate was judged is not replaced unjudged."""
-    retrain(site_of(root))
-    launch(root / "data", "launch 3", seed=3)
-    registry = Registry(root / "registry")
-    other = registry.add(fit(read_parquet(root / "data"), "knn"))
+    launch(retrained / "data", "launch 3", seed=3)
+    registry = Registry(retrained / "registry")
+    other = registry.add(fit(read_parquet(retrained / "data"), "knn"))
     add = Registry.add
 
     def promote_another(self: Registry, bundle: object) -> str:
@@ -300,24 +314,25 @@ def test_somebody_who_promotes_meanwhile_wins(root: Path, monkeypatch: pytest.Mo
         return add(self, bundle)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Registry, "add", promote_another)
-    night = retrain(site_of(root))
+    night = retrain(site_of(retrained))
     assert night.outcomes == (Outcome.KEPT,)
     assert "expected to be in force" in night.results[0].reason
-    assert _in_force(root) == other
+    assert _in_force(retrained) == other
 
 
-def test_a_full_disk_leaves_the_old_bundle(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_bundle(
+    retrained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the candidate cannot be written the run ends with that, and the next one mends it."""
-    retrain(site_of(root))
-    before = _in_force(root)
-    launch(root / "data", "launch 3", seed=3)
+    before = _in_force(retrained)
+    launch(retrained / "data", "launch 3", seed=3)
     with monkeypatch.context() as full:
         full.setattr("colltune.registry.folder_store._write_synced", _no_space)
         with pytest.raises(OutputError, match="No space left"):
-            retrain(site_of(root))
-    assert _in_force(root) == before
-    assert retrain(site_of(root)).outcomes == (Outcome.PROMOTED,)
-    actions = [event.action for event in Registry(root / "registry").history()]
+            retrain(site_of(retrained))
+    assert _in_force(retrained) == before
+    assert retrain(site_of(retrained)).outcomes == (Outcome.PROMOTED,)
+    actions = [event.action for event in Registry(retrained / "registry").history()]
     assert actions == [Action.PROMOTE, Action.PROMOTE]
 
 
@@ -347,10 +362,9 @@ def test_a_site_in_an_object_store_is_retrained_like_any_other(
     assert retrain(site).exit_status == errors.NOTHING_NEW
 
 
-def test_what_was_confirmed_stays_so_unless_new_measurements_contradict(root: Path) -> None:
+def test_what_was_confirmed_stays_so_unless_new_measurements_contradict(retrained: Path) -> None:
     """A refit carries records over; one that the machine disagrees with by now is dropped."""
-    retrain(site_of(root))
-    registry = Registry(root / "registry")
+    registry = Registry(retrained / "registry")
     shape = Shape(8, 4)
     chosen = Configuration("openmpi", Collective.BCAST, "scatter_allgather")
     won = Confirmation(
@@ -358,11 +372,11 @@ def test_what_was_confirmed_stays_so_unless_new_measurements_contradict(root: Pa
         1.5, 1.4, 1.6, 2, "2026-11-22",
     )  # fmt: skip
     wrong = replace(won, first_bytes=0, last_bytes=199999)
-    bundle = registry.load(str(_in_force(root))).with_confirmations([won, wrong])
+    bundle = registry.load(str(_in_force(retrained))).with_confirmations([won, wrong])
     registry.add(bundle)
     registry.promote(bundle.id, by="ann", note="confirmed")
-    launch(root / "data", "launch 3", seed=3)
-    (result,) = retrain(site_of(root)).results
+    launch(retrained / "data", "launch 3", seed=3)
+    (result,) = retrain(site_of(retrained)).results
     assert result.candidate is not None
     assert registry.load(result.candidate).confirmations == (won,)
 

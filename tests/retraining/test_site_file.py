@@ -73,9 +73,9 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert site.backfill.budget_s == 5400.0
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
+def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) -> None:
+    """Every mistake names file, line and key, and what would be right."""
+    for text, error in (
         ("[site", "s.toml: not valid TOML"),
         ("[sight]\n", r"line 1, key sight: unknown table \(did you mean site\?\)"),
         (
@@ -120,13 +120,11 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
             f"{_LEAST}[hooks]\nwebhook = 3\n",
             r"key hooks.webhook: must be a table: write \[hooks.webhook\]",
         ),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_place(text: str, error: str) -> None:
-    """Every mistake names file, line and key, and what would be right."""
-    with pytest.raises(SiteError, match=error) as raised:
-        parse(text, "s.toml", Path("/etc"))
-    assert str(raised.value).startswith("s.toml")
+    ):
+        with subtests.test(text=text, error=error):
+            with pytest.raises(SiteError, match=error) as raised:
+                parse(text, "s.toml", Path("/etc"))
+            assert str(raised.value).startswith("s.toml")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def insist(headers: object, policy: str) -> None:
         assert [v for k, v in found if k == name] == [value]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "policy"),
-    [
+def test_every_answer_is_protected(client: TestClient, subtests: pytest.Subtests) -> None:
+    """Errors, too; and what is answered a second time, from what is kept."""
+    for method, path, status, policy in (
         ("GET", "/", 200, PAGE_POLICY),
         ("GET", "/page/app.js", 200, PAGE_POLICY),
         ("GET", "/docs", 200, DOCUMENT_POLICY),
@@ -46,30 +46,26 @@ def insist(headers: object, policy: str) -> None:
         ("GET", "/" + "a" * 2000, 414, NOTHING),
         ("GET", "/v1/select?nodes=x", 422, NOTHING),
         ("POST", "/v1/measurements", 403, NOTHING),
-    ],
-)
-def test_every_answer_is_protected(
-    client: TestClient, method: str, path: str, status: int, policy: str
-) -> None:
-    """Errors, too; and what is answered a second time, from what is kept."""
-    for _ in range(2):
-        answer = client.request(method, path)
-        assert answer.status_code == status, answer.text
-        insist(answer.headers, policy)
+    ):
+        with subtests.test(method=method, path=path, status=status, policy=policy):
+            for _ in range(2):
+                answer = client.request(method, path)
+                assert answer.status_code == status, answer.text
+                insist(answer.headers, policy)
 
 
-@pytest.mark.parametrize("path", ["/", "/page/app.js", JOB, SELECT, "/v1/view", "report"])
-def test_what_is_not_modified_is_protected(client: TestClient, path: str) -> None:
+def test_what_is_not_modified_is_protected(client: TestClient, subtests: pytest.Subtests) -> None:
     """A browser may take the headers of a 304 for those of what it has."""
-    if path == "report":
-        path = f"/v1/bundles/{client.get('/v1/bundles').json()['bundles'][0]['id']}/report"
-    first = client.get(path)
-    again = client.get(path, headers={"If-None-Match": first.headers["etag"]})
-    assert again.status_code == 304
-    assert again.headers[POLICY] == first.headers[POLICY]
-    insist(again.headers, first.headers[POLICY])
-    if path.endswith("report"):
-        assert first.headers[POLICY] == DOCUMENT_POLICY
+    report = f"/v1/bundles/{client.get('/v1/bundles').json()['bundles'][0]['id']}/report"
+    for path in ("/", "/page/app.js", JOB, SELECT, "/v1/view", report):
+        with subtests.test(path=path):
+            first = client.get(path)
+            again = client.get(path, headers={"If-None-Match": first.headers["etag"]})
+            assert again.status_code == 304
+            assert again.headers[POLICY] == first.headers[POLICY]
+            insist(again.headers, first.headers[POLICY])
+            if path.endswith("report"):
+                assert first.headers[POLICY] == DOCUMENT_POLICY
 
 
 def test_unforeseen_errors_are_protected(bundle_path: Path) -> None:
@@ -100,21 +96,23 @@ BAD = (
 )
 
 
-@pytest.mark.parametrize("host", GOOD)
-def test_addresses_and_local_names_are_good(host: bytes) -> None:
+def test_addresses_and_local_names_are_good(subtests: pytest.Subtests) -> None:
     """Nobody else can have them, so that probes by address and names of a site work."""
-    assert Hosts(()).allow(asked(host))
+    for host in GOOD:
+        with subtests.test(host=host):
+            assert Hosts(()).allow(asked(host))
 
 
-@pytest.mark.parametrize("host", BAD)
-def test_names_that_anybody_can_have_are_not(host: bytes) -> None:
+def test_names_that_anybody_can_have_are_not(subtests: pytest.Subtests) -> None:
     """Over TCP; over a unix socket, which no browser reaches, only if names are configured."""
-    hosts = Hosts(())
-    assert not hosts.allow(asked(host))
-    assert not hosts.allow(asked(host))
-    for unix in (None, ("/run/socket", None)):
-        assert hosts.allow(asked(host, unix))
-        assert not Hosts(["tuning.example.org"]).allow(asked(host, unix))
+    for host in BAD:
+        with subtests.test(host=host):
+            hosts = Hosts(())
+            assert not hosts.allow(asked(host))
+            assert not hosts.allow(asked(host))
+            for unix in (None, ("/run/socket", None)):
+                assert hosts.allow(asked(host, unix))
+                assert not Hosts(["tuning.example.org"]).allow(asked(host, unix))
 
 
 def test_configured_names_are_good() -> None:
@@ -140,14 +138,15 @@ def test_a_request_names_one_host_or_none() -> None:
     assert not Hosts(()).allow({"headers": 2 * [(b"host", b"127.0.0.1")], "server": ("a", 1)})
 
 
-@pytest.mark.parametrize("path", [SELECT, "/", "/health/live", "/metrics"])
-def test_another_name_gets_nothing(client: TestClient, path: str) -> None:
+def test_another_name_gets_nothing(client: TestClient, subtests: pytest.Subtests) -> None:
     """A page that gave its own name this address reads nothing, also of what is kept ready."""
-    assert client.get(path).status_code == 200
-    refused = client.get(path, headers={"Host": "evil.example:8765"})
-    assert refused.status_code == 421
-    assert "--allowed-hosts" in refused.json()["detail"]
-    insist(refused.headers, NOTHING)
+    for path in (SELECT, "/", "/health/live", "/metrics"):
+        with subtests.test(path=path):
+            assert client.get(path).status_code == 200
+            refused = client.get(path, headers={"Host": "evil.example:8765"})
+            assert refused.status_code == 421
+            assert "--allowed-hosts" in refused.json()["detail"]
+            insist(refused.headers, NOTHING)
 
 
 def test_names_come_from_the_command_line(bundle_path: Path) -> None:

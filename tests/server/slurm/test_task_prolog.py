@@ -99,9 +99,9 @@ def test_a_batch_job_is_told_the_rules_of_its_shape(job: Site, shell: str) -> No
     }
 
 
-@pytest.mark.parametrize(
-    ("tasks_per_node", "nodes", "shape"),
-    [
+def test_only_the_exact_shape_counts(job: Site, subtests: pytest.Subtests) -> None:
+    """Any other layout, and whatever cannot be understood, keeps the default."""
+    for tasks_per_node, nodes, shape in (
         ("8(x4)", "4", "4x8"),
         ("4(x4)", "4", "4x4"),
         ("1(x4)", "4", "4x1"),
@@ -117,63 +117,56 @@ def test_a_batch_job_is_told_the_rules_of_its_shape(job: Site, shell: str) -> No
         ("99999999999999999999(x4)", "4", ""),
         ("8(x4)", "4;id", ""),
         ("8(x4)", "0", ""),
-    ],
-)
-def test_only_the_exact_shape_counts(
-    job: Site, tasks_per_node: str, nodes: str, shape: str
-) -> None:
-    """Any other layout, and whatever cannot be understood, keeps the default."""
-    environment = BATCH | {"SLURM_TASKS_PER_NODE": tasks_per_node, "SLURM_JOB_NUM_NODES": nodes}
-    assert section(told(job, environment)) == shape
+    ):
+        with subtests.test(tasks_per_node=tasks_per_node, nodes=nodes, shape=shape):
+            environment = BATCH | {
+                "SLURM_TASKS_PER_NODE": tasks_per_node,
+                "SLURM_JOB_NUM_NODES": nodes,
+            }
+            assert section(told(job, environment)) == shape
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize(
-    ("user", "shape"),
-    [
-        ({"COLLTUNE": "off"}, ""),
-        ({"COLLTUNE_BUNDLE": "abab"}, "4x8"),
-        ({"COLLTUNE_BUNDLE": "cd"}, ""),
-        ({"COLLTUNE_BUNDLE": "/home/me/bundle"}, ""),
-        ({"OMPI_MCA_coll": "^tuned"}, ""),
-        ({"OMPI_MCA_coll_tuned_bcast_algorithm": "3"}, ""),
-        ({USE: "1"}, "4x8"),
-        ({"OMPI_MCA_coll_tuned_verbose": "3", "OMPI_MCA_coll_base_verbose": "1"}, "4x8"),
-        ({"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp"}, "4x8"),
-        ({"TEXT": "a\nexport OMPI_MCA_pml='x'\n"}, "4x8"),
-        ({"TEXT": "$(touch x) `id` \"'\\ *"}, "4x8"),
-        ({"SLURM_HET_SIZE": "2"}, ""),
-        ({"nodes": "9", "ppn": "9", "where": "/", "folder": "/", "IFS": "4"}, "4x8"),
-        ({"LC_ALL": "C.UTF-8", "NAME": "ä"}, "4x8"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, dict) else value,
-)
-def test_what_users_say_wins(job: Site, user: dict[str, str], shape: str, shell: str) -> None:
+def test_what_users_say_wins(job: Site, subtests: pytest.Subtests) -> None:
     """Their own settings of algorithms, and what they say of colltune; nothing else matters."""
-    assert section(told(job, BATCH | user, shell)) == shape
+    for shell in SHELLS:
+        for user, shape in (
+            ({"COLLTUNE": "off"}, ""),
+            ({"COLLTUNE_BUNDLE": "abab"}, "4x8"),
+            ({"COLLTUNE_BUNDLE": "cd"}, ""),
+            ({"COLLTUNE_BUNDLE": "/home/me/bundle"}, ""),
+            ({"OMPI_MCA_coll": "^tuned"}, ""),
+            ({"OMPI_MCA_coll_tuned_bcast_algorithm": "3"}, ""),
+            ({USE: "1"}, "4x8"),
+            ({"OMPI_MCA_coll_tuned_verbose": "3", "OMPI_MCA_coll_base_verbose": "1"}, "4x8"),
+            ({"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp"}, "4x8"),
+            ({"TEXT": "a\nexport OMPI_MCA_pml='x'\n"}, "4x8"),
+            ({"TEXT": "$(touch x) `id` \"'\\ *"}, "4x8"),
+            ({"SLURM_HET_SIZE": "2"}, ""),
+            ({"nodes": "9", "ppn": "9", "where": "/", "folder": "/", "IFS": "4"}, "4x8"),
+            ({"LC_ALL": "C.UTF-8", "NAME": "ä"}, "4x8"),
+        ):
+            with subtests.test(shell=shell, user=user, shape=shape):
+                assert section(told(job, BATCH | user, shell)) == shape
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize(
-    ("step_of", "shape"),
-    [
-        (step("8(x4)", 4, 32), "4x8"),
-        (step("4(x4)", 4, 16), "4x4"),
-        (step("8(x2)", 2, 16), "4x8"),
-        (step("1(x4)", 4, 4), "4x8"),
-        (step("1(x3)", 3, 3), "4x8"),
-        (step("8(x3),7", 4, 31), "4x8"),
-        (step("16(x2)", 2, 32), ""),
-        (step("10,8(x2),6", 4, 32), ""),
-        (step("8(x4)", 4, 32) | {"COLLTUNE": "off"}, ""),
-        (step("8(x4)", 4, 32) | {"OMPI_MCA_coll_han_priority": "0"}, ""),
-    ],
-    ids=lambda v: v if isinstance(v, str) else f"{v['SLURM_TASKS_PER_NODE']}{'u' * (len(v) > 5)}",
-)
-def test_a_step_follows_its_job(job: Site, step_of: dict[str, str], shape: str, shell: str) -> None:
+def test_a_step_follows_its_job(job: Site, subtests: pytest.Subtests) -> None:
     """With the job's rules or a section of its own; daemons of a launcher are left alone."""
-    inherited = told(job, BATCH, shell)
-    assert section(told(job, inherited | step_of, shell)) == shape
+    for shell in SHELLS:
+        for step_of, shape in (
+            (step("8(x4)", 4, 32), "4x8"),
+            (step("4(x4)", 4, 16), "4x4"),
+            (step("8(x2)", 2, 16), "4x8"),
+            (step("1(x4)", 4, 4), "4x8"),
+            (step("1(x3)", 3, 3), "4x8"),
+            (step("8(x3),7", 4, 31), "4x8"),
+            (step("16(x2)", 2, 32), ""),
+            (step("10,8(x2),6", 4, 32), ""),
+            (step("8(x4)", 4, 32) | {"COLLTUNE": "off"}, ""),
+            (step("8(x4)", 4, 32) | {"OMPI_MCA_coll_han_priority": "0"}, ""),
+        ):
+            with subtests.test(shell=shell, step_of=step_of, shape=shape):
+                inherited = told(job, BATCH, shell)
+                assert section(told(job, inherited | step_of, shell)) == shape
 
 
 def test_what_was_changed_in_between_is_the_users(job: Site) -> None:
@@ -219,20 +212,16 @@ def test_variables_of_another_job_are_taken_back(job: Site) -> None:
     assert told(job, inherited)[RULES] == f"{job.jobs}/18/openmpi-4.1.4/4x8/rules"
 
 
-@pytest.mark.parametrize(
-    ("environment", "shape"),
-    [
+def test_tasks_of_no_batch_job_decide_by_themselves(job: Site, subtests: pytest.Subtests) -> None:
+    """One task per node is taken for a daemon, unless it has all processors of its node."""
+    for environment, shape in (
         (step("8(x4)", 4, 32), "4x8"),
         (step("1(x4)", 4, 4), ""),
         (step("1(x4)", 4, 4) | {"SLURM_CPUS_PER_TASK": "8"}, "4x1"),
         (step("1(x4)", 4, 4) | {"SLURM_CPUS_PER_TASK": "2"}, ""),
-    ],
-)
-def test_tasks_of_no_batch_job_decide_by_themselves(
-    job: Site, environment: dict[str, str], shape: str
-) -> None:
-    """One task per node is taken for a daemon, unless it has all processors of its node."""
-    assert section(told(job, JOB | environment)) == shape
+    ):
+        with subtests.test(environment=environment, shape=shape):
+            assert section(told(job, JOB | environment)) == shape
 
 
 LOADED = [
@@ -261,20 +250,21 @@ LOADED = [
 ]
 
 
-@pytest.mark.parametrize(("modules", "name"), LOADED, ids=[" ".join(m.values()) for m, _ in LOADED])
-def test_the_loaded_mpi_counts(site: Site, modules: dict[str, str], name: str) -> None:
+def test_the_loaded_mpi_counts(site: Site, subtests: pytest.Subtests) -> None:
     """The release that is loaded, exactly; the site's default where modules do not tell."""
-    prepared = ("openmpi/4.1.4", "openmpi/5.0.11", "mpich/4.0.2", "intelmpi/2021.6")
-    prepare(site.jobs / "17", *prepared)
-    found = told(site, BATCH | modules)
-    names = [value for key, value in found.items() if key in VARIABLE.values()]
-    assert [Path(value).parts[-3] for value in names] == ([name] if name else [])
-    told_here = loaded(modules)
-    if "COLLTUNE_LIBRARY" not in modules and told_here is not None:
-        library_name, release = told_here
-        assert (library_name == UNKNOWN or not name) or name.startswith(library_name)
-        exact = f"{library_name}-{release}" if release else name
-        assert not name or exact.removesuffix(".0") == name
+    for modules, name in LOADED:
+        with subtests.test(modules=modules, name=name):
+            prepared = ("openmpi/4.1.4", "openmpi/5.0.11", "mpich/4.0.2", "intelmpi/2021.6")
+            prepare(site.jobs / "17", *prepared)
+            found = told(site, BATCH | modules)
+            names = [value for key, value in found.items() if key in VARIABLE.values()]
+            assert [Path(value).parts[-3] for value in names] == ([name] if name else [])
+            told_here = loaded(modules)
+            if "COLLTUNE_LIBRARY" not in modules and told_here is not None:
+                library_name, release = told_here
+                assert (library_name == UNKNOWN or not name) or name.startswith(library_name)
+                exact = f"{library_name}-{release}" if release else name
+                assert not name or exact.removesuffix(".0") == name
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -299,15 +289,19 @@ def test_a_folder_that_colltune_env_wrote(site: Site, tmp_path: Path) -> None:
     assert section(told(site, BATCH)) == ""
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["LD_PRELOAD=/tmp/x\n", f"{RULES}=/a/../b\n", "export A=b\n", "\n", f"{RULES}=/a\nPATH=/x\n"],
-)
-def test_a_damaged_folder_is_no_obstacle(job: Site, text: str) -> None:
+def test_a_damaged_folder_is_no_obstacle(job: Site, subtests: pytest.Subtests) -> None:
     """Only settings of algorithms are handed on; with anything else in a file, nothing of it."""
-    (job.jobs / "17/openmpi-4.1.4/4x8/exports").write_text(text)
-    found = told(job, BATCH)
-    assert found.keys() - BATCH.keys() == {"COLLTUNE_JOB"}
+    for text in (
+        "LD_PRELOAD=/tmp/x\n",
+        f"{RULES}=/a/../b\n",
+        "export A=b\n",
+        "\n",
+        f"{RULES}=/a\nPATH=/x\n",
+    ):
+        with subtests.test(text=text):
+            (job.jobs / "17/openmpi-4.1.4/4x8/exports").write_text(text)
+            found = told(job, BATCH)
+            assert found.keys() - BATCH.keys() == {"COLLTUNE_JOB"}
 
 
 def test_it_says_why_when_asked(job: Site) -> None:
