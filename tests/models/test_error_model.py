@@ -1,11 +1,12 @@
-"""The error of predictions."""
+"""The error of predictions, and what launches do to times."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from colltune.models.error_model import ErrorModel
+from colltune.models.error_model import UNKNOWN, ErrorModel, LaunchNoise, launch_noise
 
 RNG = np.random.default_rng(5)
 
@@ -44,3 +45,57 @@ def test_nothing_known_is_a_wide_interval() -> None:
     np.testing.assert_allclose(got, [0.5, 2.0])
     two = ErrorModel.of(np.ones((3, 2)), np.full((3, 2), np.nan), 0)
     np.testing.assert_allclose(np.exp(two.shortfall), [1.0, 1.2])
+
+
+def measured(common: float, own: float, launches: int = 6) -> pd.DataFrame:
+    """Return times of 20 instances and 5 configurations with the given noise."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for msize in 2 ** np.arange(20):
+        for launch in range(launches):
+            luck = rng.normal(0, common)
+            for algorithm in "abcde":
+                time_s = 1e-6 * msize * np.exp(luck + rng.normal(0, own))
+                rows.append(("bcast", 4, 1, msize, algorithm, "", str(launch), time_s, time_s, 1))
+    names = ["collective", "nodes", "ppn", "msize_bytes", "algorithm", "parameters", "launch"]
+    names += ["time_s", "time_p90_s", "n_reps"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def test_the_two_kinds_of_noise_are_told_apart() -> None:
+    """What launches do to all configurations is not taken for what they do to one."""
+    noise = launch_noise(measured(0.3, 0.05))
+    assert noise.common == pytest.approx(0.3, rel=0.3)
+    assert noise.own == pytest.approx(0.05, rel=0.15)
+    assert noise.detectable == pytest.approx(1.96 * noise.own / np.sqrt(3))
+    assert noise.launches == 6
+
+
+def test_one_launch_tells_nothing() -> None:
+    """Without a cell measured twice, or without cells, no noise is claimed."""
+    assert launch_noise(measured(0.3, 0.05, launches=1)) == UNKNOWN
+    assert launch_noise(measured(0.3, 0.05).iloc[:0]) == UNKNOWN
+
+
+def test_repetitions_tell_the_least_that_noise_is() -> None:
+    """A 90th percentile 1.2816 standard deviations above the median of 100 repetitions."""
+    once = measured(0.3, 0.05, launches=1)
+    once = once.assign(time_p90_s=once["time_s"] * np.exp(1.2816 * 0.2), n_reps=100)
+    assert launch_noise(once).own == pytest.approx(0.2 * np.sqrt(np.pi / 200))
+
+
+def test_what_other_collectives_tell_counts_where_nothing_was_repeated() -> None:
+    """A collective of one launch has the launches' noise of the others."""
+    others = LaunchNoise(0.2, 0.04, 3.0)
+    assert launch_noise(measured(0.3, 0.05, launches=1), others) == LaunchNoise(0.2, 0.04, 1.0)
+
+
+def test_intervals_are_widened_by_what_the_median_hides() -> None:
+    """The interval of one more launch is wider than the errors of medians over launches."""
+    errors = np.random.default_rng(0).normal(0, 0.1, (200, 2))
+    narrow = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0)
+    wide = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0, LaunchNoise(0.2, 0.03, 4.0))
+    assert (wide.upper > 1.5 * narrow.upper).all()
+    assert (wide.lower < 1.5 * narrow.lower).all()
+    assert narrow.detectable == 0.0
+    assert wide.detectable == pytest.approx(1.96 * 0.03 / np.sqrt(2))

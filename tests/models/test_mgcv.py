@@ -10,7 +10,6 @@ import pytest
 
 from colltune import process
 from colltune.errors import ProgramError
-from colltune.models import mgcv
 from colltune.models.gam import GammaAdditiveModel
 from colltune.models.mgcv import ReferenceAdditiveModel
 
@@ -95,34 +94,25 @@ def test_without_r_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
         ReferenceAdditiveModel().fit(*_sample())
 
 
-def test_without_the_package_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Where R has no mgcv, the message says so."""
-    _program(monkeypatch, tmp_path, "exit 3")
-    with pytest.raises(ProgramError, match=r"R has no package mgcv; install R"):
-        ReferenceAdditiveModel().fit(*_sample())
-
-
-def test_a_failure_of_r_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What R printed before it failed is in the message."""
-    _program(monkeypatch, tmp_path, "echo 'cannot allocate vector' >&2; exit 1")
-    with pytest.raises(ProgramError, match=r"(?s)fitting with mgcv failed.*cannot allocate vector"):
-        ReferenceAdditiveModel().fit(*_sample())
-
-
-def test_a_configuration_that_cannot_be_fitted_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """R's reason is told with the number of the configuration."""
-    _program(monkeypatch, tmp_path, 'printf "output,message\\n1,no luck\\n" > "$3/errors.csv"')
-    with pytest.raises(ValueError, match="mgcv cannot fit configuration 0: no luck"):
-        ReferenceAdditiveModel().fit(*_sample())
-
-
-def test_the_script_is_installed_with_the_package() -> None:
-    """The R script lies beside its module."""
-    assert mgcv.SCRIPT.read_text().startswith("# Fits one generalised additive model")
+def test_failures_of_r_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A missing package, what R printed, and the configuration that cannot be fitted are named."""
+    cases: list[tuple[str, type[Exception], str]] = [
+        ("exit 3", ProgramError, r"R has no package mgcv; install R"),
+        (
+            "echo 'cannot allocate vector' >&2; exit 1",
+            ProgramError,
+            r"(?s)fitting with mgcv failed.*cannot allocate vector",
+        ),
+        (
+            'printf "output,message\\n1,no luck\\n" > "$3/errors.csv"',
+            ValueError,
+            "mgcv cannot fit configuration 0: no luck",
+        ),
+    ]
+    for body, error, told in cases:
+        _program(monkeypatch, tmp_path, body)
+        with pytest.raises(error, match=told):
+            ReferenceAdditiveModel().fit(*_sample())
 
 
 def _program(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:

@@ -35,15 +35,14 @@ def _cells() -> CellMatrix:
     return CellMatrix(BCAST, CONFIGURATIONS, nodes, np.ones_like(nodes), msize_bytes, time_s, slow)
 
 
-@pytest.mark.parametrize("learner", ["knn", "gam", "cost_model", "regret_trees"])
-def test_what_was_learned_is_predicted_near_what_was_measured(learner: str) -> None:
+def test_what_was_learned_is_predicted_near_what_was_measured() -> None:
     """Joint learners and those of single configurations alike, in the order of the cells."""
     cells = _cells()
-    fit = PlainFit.of(cells, learner)
-    ratio = fit.time_s(cells.nodes, cells.ppn, cells.msize_bytes) / cells.time_s
-    assert fit.configurations == CONFIGURATIONS
-    assert 0.5 < np.nanmedian(ratio[:, 0]) < 2
-    assert 0.5 < np.nanmedian(ratio[:, 1]) < 2
+    for learner in ("knn", "gam", "cost_model", "regret_trees"):
+        fit = PlainFit.of(cells, learner)
+        ratio = fit.time_s(cells.nodes, cells.ppn, cells.msize_bytes) / cells.time_s
+        assert fit.configurations == CONFIGURATIONS
+        assert ((np.nanmedian(ratio, axis=0) > 0.5) & (np.nanmedian(ratio, axis=0) < 2)).all()
 
 
 def test_compared_has_a_row_for_each_learner_and_measured_cell() -> None:
@@ -95,12 +94,6 @@ def test_an_unmeasured_shape_has_no_curves() -> None:
     """There is nothing to compare the learners with."""
     with pytest.raises(DataError, match="nothing of bcast was measured on 3x1"):
         curves([], _cells(), Shape(3, 1))
-
-
-def test_an_unknown_learner_is_named() -> None:
-    """The message lists those that there are."""
-    with pytest.raises(DataError, match="unknown learner 'oracle'"):
-        PlainFit.of(_cells(), "oracle")
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs Rscript (R)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from colltune.domain import Collective
 from colltune.models.cells import CellMatrix, cell_matrices
@@ -16,14 +15,14 @@ def cells(nodes: tuple[int, ...], **changes: object) -> CellMatrix:
     return cell_matrices(measured(nodes=nodes, **changes))[Collective.BCAST]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_predicts_every_configuration_of_what_is_asked(name: str) -> None:
+def test_predicts_every_configuration_of_what_is_asked() -> None:
     """Each learner gives a positive time for every configuration, in the order asked for."""
     asked = cells((3, 6))
-    time_s, failures = predicted_s(name, cells((2, 4, 8, 16)), asked)
-    assert failures == []
-    assert time_s.shape == asked.time_s.shape
-    assert (time_s > 0).all()
+    for name in PUBLISHED:
+        time_s, failures = predicted_s(name, cells((2, 4, 8, 16)), asked)
+        assert failures == []
+        assert time_s.shape == asked.time_s.shape
+        assert (time_s > 0).all()
 
 
 def test_knn_is_the_arithmetic_mean_of_five_on_scaled_inputs() -> None:

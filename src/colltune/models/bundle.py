@@ -10,7 +10,7 @@ Format history
 2. adds ``objective``, the statistic of the runtime that was learned, and ``evidence``, the figures
    of held-out decisions. Bundles of version 1 learned the median of medians;
 3. adds where configurations ran, what noise makes of a gain, and ``confirmations``, what was
-   measured again beside the default, see `colltune.models.confirmations`. Of older bundles
+   measured again against the default, see `colltune.models.confirmations`. Of older bundles
    everything counts as running everywhere.
 """
 
@@ -151,7 +151,7 @@ class Bundle:
     def held_out(self, collective: Collective) -> Mapping[str, Any]:
         """Return the figures of held-out decisions, empty for bundles that have none.
 
-        See `colltune.models.cross_validation.HeldOut.figures`.
+        See `colltune.models.fitting.HeldOut.figures`.
         """
         learners: Mapping[str, Any] = self.evidence.get("learners", {}).get(collective.value, {})
         figures: Mapping[str, Any] = learners.get(self.model(collective).learner, {})

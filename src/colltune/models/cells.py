@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.models.launch_noise import UNKNOWN, LaunchNoise, launch_noise
+from colltune.models.error_model import UNKNOWN, LaunchNoise, launch_noise
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""What of a bundle's decisions was measured again beside the default, and what came of it.
+"""What of a bundle's decisions was measured again against the default, and what came of it.
 
 A confirmation holds for one shape and one range of message sizes. It is a measurement, so that it
 goes before what models predict there.

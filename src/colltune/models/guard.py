@@ -66,7 +66,7 @@ class Guard(NamedTuple):
     def withholds(self, held_out: Mapping[str, Any]) -> bool:
         """Tell whether a collective is left to the library for its held-out decisions.
 
-        `held_out` is as `colltune.models.cross_validation.HeldOut.figures` has it. Decisions that
+        `held_out` is as `colltune.models.fitting.HeldOut.figures` has it. Decisions that
         reached half of what was to be gained are followed for all their harm; fewer than 20 tell
         nothing.
         """

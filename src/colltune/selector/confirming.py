@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.confirmations import Confirmation
-from colltune.models.error_model import ErrorModel
-from colltune.models.launch_noise import Z95
+from colltune.models.error_model import Z95, ErrorModel
 from colltune.selector.argmin import ModelSelector
 
 ROUNDS = 6

@@ -104,7 +104,7 @@ class Setup(NamedTuple):
     segsize_bytes: int
 
 
-class Choice(NamedTuple):
+class BestSetup(NamedTuple):
     """The setup that is fastest for a message, with its runtime in seconds."""
 
     setup: Setup
@@ -124,7 +124,7 @@ def runtimes_s(table: Mapping[Setup, Tasks], msize_bytes: int) -> dict[Setup, fl
     }
 
 
-def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> Choice:
+def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> BestSetup:
     """Return the fastest of the measured setups for one message (sec. III-C)."""
     times = runtimes_s(table, msize_bytes)
     if not times:
@@ -133,4 +133,4 @@ def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> Choice:
             f" {AllreduceTasks.least_segments} segments or more; measure smaller segments"
         )
     setup = min(times, key=lambda s: (times[s], s))
-    return Choice(setup, times[setup])
+    return BestSetup(setup, times[setup])
