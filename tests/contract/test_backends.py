@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import BACKENDS, Backend, KnownBackend, Means
+from colltune.bench.backends import BACKENDS, Backend, Means
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Mpirun
 from colltune.bench.schedule import Cell
@@ -25,7 +25,7 @@ CAMPAIGN = Campaign((Collective.BCAST,), (64, 4096), nodes=(1,), ppn=(2, 4))
 BINOMIAL = "openmpi.bcast.binomial:segsize=0"
 
 
-def made(name: str) -> KnownBackend:
+def made(name: str) -> Backend:
     """Return a backend made for planning: none of its programs is there."""
     nowhere = Path("mpirun")
     imagined = Installation("openmpi", "5.0.11", nowhere, nowhere, nowhere, "")

@@ -4,7 +4,6 @@ from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import (
     Backend,
     Ending,
-    KnownBackend,
     LaunchPlan,
     LaunchResult,
     Means,
@@ -13,7 +12,7 @@ from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.backends.smpi import SmpiBackend
 
-BACKENDS: dict[str, type[KnownBackend]] = {
+BACKENDS: dict[str, type[Backend]] = {
     "native": NativeBackend,
     "replay": ReplayBackend,
     "reprompi": ReproMpiBackend,
@@ -24,7 +23,6 @@ __all__ = [
     "BACKENDS",
     "Backend",
     "Ending",
-    "KnownBackend",
     "LaunchPlan",
     "LaunchResult",
     "Means",

@@ -96,6 +96,17 @@ class Backend(Protocol):
 
     measures_subshapes: bool
 
+    @classmethod
+    def made_for(cls, campaign: Campaign, means: Means) -> Self:
+        """Return the backend that measures `campaign`.
+
+        Raises
+        ------
+        CampaignError, DataError, ProgramError
+            If something that it needs is not there.
+        """
+        ...
+
     @property
     def launch_s(self) -> float:
         """Seconds that a launch costs beside its steps."""
@@ -145,19 +156,4 @@ class Backend(Protocol):
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         """Return what a killed launch left in `folder`."""
-        ...
-
-
-class KnownBackend(Backend, Protocol):
-    """A backend of the registry: one that can be made for a campaign."""
-
-    @classmethod
-    def made_for(cls, campaign: Campaign, means: Means) -> Self:
-        """Return the backend that measures `campaign`.
-
-        Raises
-        ------
-        CampaignError, DataError, ProgramError
-            If something that it needs is not there.
-        """
         ...
