@@ -119,49 +119,32 @@ def _without(environment: Mapping[str, str], name: str, settings: JobSettings) -
     return rest
 
 
-class BesideHanRules:
-    """A file for coll/tuned together with one for coll/han; see `file_format.ParsedFile`.
+@dataclass(frozen=True)
+class _WithHanRules:
+    """A file for coll/tuned with one for coll/han, put into effect by `activation`."""
 
-    `activation` are the variables that put both into effect.
-    """
-
-    def __init__(self, tuned: ParsedFile, han: ParsedFile, activation: Mapping[str, str]) -> None:
-        self._tuned, self._han, self._activation = tuned, han, activation
-
-    @property
-    def format(self) -> str:
-        return self._tuned.format
-
-    @property
-    def release(self) -> str:
-        return self._tuned.release
-
-    @property
-    def source(self) -> str:
-        return self._tuned.source
-
-    @property
-    def dropped(self) -> str:
-        return self._tuned.dropped
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return self._tuned.rules
+    format: str
+    release: str
+    source: str
+    dropped: str
+    rules: tuple[Rule, ...]
+    tuned: ParsedFile
+    han: ParsedFile
+    activation: Mapping[str, str]
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """Return what the release runs for `call` with both files."""
-        variables = self._activation if environment is None else environment
-        tuned, han = cast(TunedRules, self._tuned), cast(HanRules, self._han)
+        variables = self.activation if environment is None else environment
+        tuned, han = cast(TunedRules, self.tuned), cast(HanRules, self.han)
         return setup.decide(self.release, call, variables, tuned, han)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        return self._tuned.comm_sizes(collective)
+        return self.tuned.comm_sizes(collective)
 
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        ours = self._tuned.switch_points(collective, comm_size, nodes)
-        return tuple(sorted({*ours, *self._han.switch_points(collective, comm_size, nodes)}))
+        ours = self.tuned.switch_points(collective, comm_size, nodes)
+        return tuple(sorted({*ours, *self.han.switch_points(collective, comm_size, nodes)}))
 
 
 def with_others(
@@ -179,4 +162,7 @@ def with_others(
         han = formats.FORMATS[_HAN].parse(text, named, parsed.release)
     except LibraryError:
         return parsed
-    return parsed if han.dropped else BesideHanRules(parsed, han, activation)
+    if han.dropped:
+        return parsed
+    facts = parsed.format, parsed.release, parsed.source, parsed.dropped, parsed.rules
+    return _WithHanRules(*facts, parsed, han, activation)
