@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.cli.conftest import Verb
+from tests.cli.conftest import Answer, Verb
 
 _HEADER = "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes,time_s"
 _GOOD = "hydra,openmpi,4.1.4,bcast,default,{nodes},{ppn},{msize},{time}"
@@ -21,72 +19,44 @@ def _csv(path: Path, **changes: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("changes", "column"),
-    [
-        ({"time": "nan"}, "time_s"),
-        ({"time": "0"}, "time_s"),
-        ({"time": "-1e-6"}, "time_s"),
-        ({"time": "inf"}, "time_s"),
-        ({"time": "soon"}, "time_s"),
-        ({"time": ""}, "time_s"),
-        ({"nodes": 0}, "nodes"),
-        ({"nodes": -3}, "nodes"),
-        ({"nodes": "2.5"}, "nodes"),
-        ({"ppn": 0}, "ppn"),
-        ({"nodes": "1e30"}, "nodes"),
-        ({"msize": "9223372036854775808"}, "msize_bytes"),
-        ({"msize": -1}, "msize_bytes"),
-    ],
-)
-def test_fit_names_line_and_column(
-    changes: dict[str, object], column: str, colltune: Verb, tmp_path: Path
-) -> None:
+def test_fit_names_line_and_column(colltune: Verb, tmp_path: Path) -> None:
     """A row that no measurement can have is refused with the file's line and the column."""
-    data = _csv(tmp_path / "data.csv", **changes)
-    answer = colltune("fit", data, "--out", tmp_path / "bundle")
-    assert answer.status != 0
-    assert f"data.csv, line 4, column {column}: " in answer.err
-    assert not (tmp_path / "bundle").exists()
+    wrong: tuple[tuple[str, str, object], ...] = (
+        *(("time_s", "time", text) for text in ("nan", "0", "-1e-6", "inf", "soon", "")),
+        *(("nodes", "nodes", number) for number in (0, -3, "2.5", "1e30")),
+        ("ppn", "ppn", 0),
+        *(("msize_bytes", "msize", number) for number in ("9223372036854775808", -1)),
+    )
+    for column, field, value in wrong:
+        data = _csv(tmp_path / "data.csv", **{field: value})
+        answer = colltune("fit", data, "--out", tmp_path / "bundle")
+        assert answer.status != 0, (column, value)
+        assert f"data.csv, line 4, column {column}: " in answer.err, value
+        assert not (tmp_path / "bundle").exists()
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        ("--nodes", 8, "--ppn", 10**6, "--msize", 64),
-        ("--nodes", 8, "--ppn", 4, "--msize", 2**40),
-        ("--nodes", 10**6, "--ppn", 4, "--msize", 64),
-        ("--nodes", 8, "--ppn", 4, "--msize", 2**63 - 1),
-    ],
-)
-def test_select_keeps_the_default_far_from_the_data(
-    question: tuple[object, ...], colltune: Verb, bundle_path: Path
-) -> None:
+def test_select_keeps_the_default_far_from_the_data(colltune: Verb, bundle_path: Path) -> None:
     """Asked for what nobody measured anything near to, it answers with the default and says why."""
-    words = ("select", "--bundle", bundle_path, "--collective", "bcast", *question)
-    found = colltune(*words, "--json").json
-    assert found["configuration"] == "openmpi.bcast.default"
-    assert "far from what was measured" in found["reason"]
+    for nodes, ppn, msize in ((8, 10**6, 64), (8, 4, 2**40), (10**6, 4, 64), (8, 4, 2**63 - 1)):
+        found = _asked(colltune, bundle_path, nodes, ppn, msize, "--json").json
+        assert found["configuration"] == "openmpi.bcast.default", (nodes, ppn, msize)
+        assert "far from what was measured" in found["reason"]
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        ("--nodes", 0, "--ppn", 4, "--msize", 64),
-        ("--nodes", 8, "--ppn", 0, "--msize", 64),
-        ("--nodes", 8, "--ppn", 4, "--msize", -1),
-        ("--nodes", 10**30, "--ppn", 4, "--msize", 64),
-        ("--nodes", 8, "--ppn", 4, "--msize", 2**63),
-        ("--nodes", 2**40, "--ppn", 2**40, "--msize", 64),
-    ],
-)
-def test_select_refuses_what_no_job_can_have(
-    question: tuple[object, ...], colltune: Verb, bundle_path: Path
-) -> None:
+def _asked(colltune: Verb, bundle: Path, nodes: int, ppn: int, msize: int, *more: str) -> Answer:
+    question = ("--nodes", nodes, "--ppn", ppn, "--msize", msize)
+    return colltune("select", "--bundle", bundle, "--collective", "bcast", *question, *more)
+
+
+def test_select_refuses_what_no_job_can_have(colltune: Verb, bundle_path: Path) -> None:
     """Zero or negative counts, and numbers beyond 64 bits, are an error with a message."""
-    answer = colltune("select", "--bundle", bundle_path, "--collective", "bcast", *question)
-    assert answer.status != 0
-    assert answer.err
+    for nodes, ppn, msize in (
+        *((0, 4, 64), (8, 0, 64), (8, 4, -1)),
+        *((10**30, 4, 64), (8, 4, 2**63), (2**40, 2**40, 64)),
+    ):
+        answer = _asked(colltune, bundle_path, nodes, ppn, msize)
+        assert answer.status != 0, (nodes, ppn, msize)
+        assert answer.err
 
 
 def test_select_names_the_collectives_that_were_measured(colltune: Verb, bundle_path: Path) -> None:

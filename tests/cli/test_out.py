@@ -5,29 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from colltune.errors import OutputError
 from tests.cli.conftest import Verb
 from tests.cli.verb_examples import commands, has
 
 # they write at once, or where a batch job will
-AT_ONCE = {"slurm hooks", "submit"}
+AT_ONCE = {"site slurm hooks", "submit"}
 VERBS = sorted(name for name, command in commands() if has(command, "--out"))
 
 
-@pytest.mark.parametrize("verb", sorted({*VERBS} - AT_ONCE))
 def test_a_place_that_cannot_be_written_ends_a_verb_before_its_work(
-    colltune: Verb, tmp_path: Path, verb: str
+    colltune: Verb, tmp_path: Path
 ) -> None:
     """It is refused before inputs are even read: none of those that are named is there."""
     file = tmp_path / "file"
     file.write_text("")
     out = file / "below" / "out.png"
-    inputs = () if verb in {"tune", "interpose"} else ("NO-SUCH-INPUT",)
-    answer = colltune(*verb.split(), "--out", out, *inputs)
-    assert re.search(f"cannot write .*{out}.*Not a directory; name a", answer.err), answer.err
-    assert answer.status == OutputError.exit_status
+    for verb in sorted({*VERBS} - AT_ONCE):
+        inputs = () if verb in {"tune", "app interpose"} else ("NO-SUCH-INPUT",)
+        answer = colltune(*verb.split(), "--out", out, *inputs)
+        assert re.search(f"cannot write .*{out}.*Not a directory; name a", answer.err), verb
+        assert answer.status == OutputError.exit_status, verb
 
 
 def test_a_folder_of_something_else_is_refused_before_a_fit(colltune: Verb, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_statuses_have_colours_on_a_terminal_only(tmp_path: Path) -> None:
     """A warning is yellow for who looks at it; in a pipe the same text has no colour."""
     path = tmp_path / "rules"
     path.write_text("1\n7\n1\n4 2\n8192 3 0 0\n4096 9 0 0\n")
-    words = (*QUICK, "lint", path, "--release", "5.0.8")
+    words = (*QUICK, "rules", "lint", path, "--release", "5.0.8")
     with Session(words, TERMINAL, columns=500) as session:
         assert session.end() == 1
     piped = process.run([*map(str, words)], timeout_s=60)

@@ -50,7 +50,9 @@ def formats(_context: click.Context, _begun: str) -> list[str]:
 
 def libraries(_context: click.Context, _begun: str) -> list[str]:
     """Return the MPI libraries for which files are written."""
-    return keys("mpi/__init__.py", "LIBRARIES")
+    from colltune.mpi import LIBRARIES
+
+    return list(LIBRARIES)
 
 
 def libraries_and_formats(context: click.Context, begun: str) -> list[str]:
@@ -237,8 +239,9 @@ def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             if node.value is not None:
                 yield node.target.id, node.value
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id, node.value
+        elif isinstance(node, ast.Assign):
+            named = (target.id for target in node.targets if isinstance(target, ast.Name))
+            yield from ((name, node.value) for name in named)
 
 
 def _text(node: ast.expr | None, constants: dict[str, ast.expr]) -> str:

@@ -32,31 +32,29 @@ class _Stream(io.StringIO):
         return self.terminal
 
 
-@pytest.mark.parametrize(
-    ("variables", "on_terminal", "in_pipe"),
-    [
-        ({"TERM": "xterm"}, True, False),
-        ({"TERM": "dumb"}, False, False),
-        ({}, False, False),
-        ({"TERM": "xterm", "NO_COLOR": "1"}, False, False),
-        ({"TERM": "xterm", "NO_COLOR": ""}, True, False),
-        ({"TERM": "xterm", "CLICOLOR": "0"}, False, False),
-        ({"TERM": "xterm", "FORCE_COLOR": "1"}, True, True),
-        ({"TERM": "dumb", "CLICOLOR_FORCE": "1"}, True, True),
-        ({"TERM": "xterm", "FORCE_COLOR": "0"}, False, False),
-        ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
-    ],
+CASES: tuple[tuple[dict[str, str], bool, bool], ...] = (
+    ({"TERM": "xterm"}, True, False),
+    ({"TERM": "dumb"}, False, False),
+    ({}, False, False),
+    ({"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+    ({"TERM": "xterm", "NO_COLOR": ""}, True, False),
+    ({"TERM": "xterm", "CLICOLOR": "0"}, False, False),
+    ({"TERM": "xterm", "FORCE_COLOR": "1"}, True, True),
+    ({"TERM": "dumb", "CLICOLOR_FORCE": "1"}, True, True),
+    ({"TERM": "xterm", "FORCE_COLOR": "0"}, False, False),
+    ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
 )
-def test_colours_follow_the_conventions(
-    variables: dict[str, str], on_terminal: bool, in_pipe: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+
+def test_colours_follow_the_conventions(monkeypatch: pytest.MonkeyPatch) -> None:
     """NO_COLOR wins over what forces colours, and that over what the stream is."""
-    for name in _NAMES:
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert takes_colours(_Stream(terminal=True)) == on_terminal
-    assert takes_colours(_Stream(terminal=False)) == in_pipe
+    for variables, on_terminal, in_pipe in CASES:
+        for name in _NAMES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        found = takes_colours(_Stream(terminal=True)), takes_colours(_Stream(terminal=False))
+        assert found == (on_terminal, in_pipe), variables
 
 
 def test_no_force_makes_a_pipe_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
