@@ -71,7 +71,7 @@ def _backends() -> Rows:
 
 def _launchers() -> Rows:
     for name, launcher in LAUNCHERS.items():
-        started = (library for library, mpi in LIBRARIES.items() if launcher.starts(mpi.vendor))
+        started = (library for library, mpi in LIBRARIES.items() if launcher.starts(mpi.toolchain))
         libraries = ", ".join(map(code, sorted(started)))
         yield code(name), libraries, _first_line(launcher.__doc__)
 

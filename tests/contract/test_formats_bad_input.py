@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.effect import effect_findings
+from colltune.mpi.activation_check import effect_findings
 from colltune.mpi.file_format import Call, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, readers
 from tests.contract.format_tables import CASES, UNSHRUNK, candidates

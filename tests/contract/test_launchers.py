@@ -17,7 +17,7 @@ PAIRS = [
     (name, library)
     for name, launcher in LAUNCHERS.items()
     for library, mpi in LIBRARIES.items()
-    if launcher.starts(mpi.vendor)
+    if launcher.starts(mpi.toolchain)
 ]
 SHAPES = [Shape(1, 1), Shape(1, 8), Shape(3, 2), Shape(36, 32)]
 
@@ -109,7 +109,7 @@ def test_nothing_is_remembered(name: str, library: str) -> None:
 def test_every_library_has_a_launcher_of_its_own(library: str) -> None:
     """Without a name the library's own launcher is taken, which is never Slurm's."""
     launcher = launcher_of(installation(library))
-    assert launcher.starts(LIBRARIES[library].vendor)
+    assert launcher.starts(LIBRARIES[library].toolchain)
     assert launcher != built("srun", library)
 
 

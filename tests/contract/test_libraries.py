@@ -53,14 +53,14 @@ def test_every_library_can_be_written(name: str) -> None:
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_every_library_can_be_found(name: str) -> None:
     """It is told from the other libraries by its programs and modules, and can be started."""
-    vendor = library(name).vendor
-    assert LAUNCHERS[vendor.launcher].starts(vendor)
-    others = [mpi.vendor for other, mpi in LIBRARIES.items() if other != name]
+    toolchain = library(name).toolchain
+    assert LAUNCHERS[toolchain.launcher].starts(toolchain)
+    others = [mpi.toolchain for other, mpi in LIBRARIES.items() if other != name]
     for told in ("easybuild", "root_variable", "suffix"):
-        assert getattr(vendor, told) not in {getattr(other, told) for other in others}
-    for ask in (vendor.launcher_release, vendor.compiler_release, vendor.program_release):
+        assert getattr(toolchain, told) not in {getattr(other, told) for other in others}
+    for ask in (toolchain.launcher_release, toolchain.compiler_release, toolchain.program_release):
         assert ask("nompi 1.2.3") is None
-    assert not vendor.modules.match("nompi/1.2.3")
+    assert not toolchain.modules.match("nompi/1.2.3")
 
 
 def test_an_unknown_library_is_refused() -> None:

@@ -88,23 +88,20 @@ def test_from_measurements_to_its_own_file(measured: Path, tmp_path: Path) -> No
 
 
 def test_its_catalogue_and_what_is_wrong_in_a_file_are_told(tmp_path: Path) -> None:
-    """The catalogue replaces what documentation told; the lint names line, fault and mend."""
+    """The catalogue tells all that it has; the lint names line, fault and mend."""
     conf = tmp_path / "mvapich2.conf"
     conf.write_text("MV2_INTER_BCAST_TUNING = 8:0-99,9:500-+\nMV2_ALLTOALL_TUNING = 17\nnonsense\n")
-    every, release, one, relative, linted = verbs(
+    every, release, one, linted = verbs(
         [LINE],
         ["catalog"],
         ["catalog", "mvapich2@2.3.7"],
         ["catalog", "mvapich2", "bcast"],
-        ["catalog", "mvapich"],
         ["lint", conf, "--release", "mvapich2@2.3.7"],
     )
     assert every.out.count("mvapich2") == 1
-    assert "for reading only" not in next(x for x in every.out.splitlines() if "mvapich2" in x)
     assert "reduce_scatter" in release.out
     assert "MV2_INTER_BCAST_TUNING" in one.out
     assert "knomial" in one.out
-    assert "nothing of it was run" in relative.out
     assert linted.status == 1
     for line, words in ((1, "from 100 bytes on"), (2, "no algorithm 17"), (3, "the job ends")):
         assert any(f":{line}: " in t and words in t for t in linted.out.splitlines()), words

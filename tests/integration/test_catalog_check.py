@@ -11,9 +11,9 @@ import os
 import pytest
 
 from colltune.errors import ProgramError
-from colltune.mpi import LIBRARIES, installed
+from colltune.mpi import LIBRARIES, installation_facts
 from colltune.mpi.installation import find_launcher
-from colltune.mpi.installed import Kind
+from colltune.mpi.installation_facts import Kind
 from tests.cli.conftest import Verb, colltune  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.mpi
@@ -54,10 +54,10 @@ def test_another_series_differs(colltune: Verb, library: str) -> None:  # noqa: 
 
 def test_every_name_has_the_number_that_the_library_gives_it() -> None:
     """MPICH is asked for the number of each name, and tells one for every catalogued algorithm."""
-    found = installed.check(named("mpich"), "mpich")
+    found = installation_facts.check(named("mpich"), "mpich")
     known = LIBRARIES["mpich"].catalogue_of(found.release)
     for collective, entry in known.collectives.items():
-        told = found.told.algorithms[collective]
+        told = found.facts.algorithms[collective]
         assert {a.number: a.value or a.name for a in entry.algorithms} == told
 
 
@@ -65,6 +65,6 @@ def test_a_priority_set_in_the_environment_is_told(monkeypatch: pytest.MonkeyPat
     """What the user or the site has set is a difference, told with who set it."""
     mpirun = named("openmpi")
     monkeypatch.setenv("OMPI_MCA_coll_tuned_priority", "77")
-    (difference,) = installed.check(mpirun, "openmpi").differences
+    (difference,) = installation_facts.check(mpirun, "openmpi").differences
     assert difference.kind is Kind.OTHER_PRIORITY
     assert difference.here == "priority 77 (set: environment)"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import ProgramError
-from colltune.mpi import installation, library, vendors
+from colltune.mpi import installation, library, toolchain
 from colltune.mpi.installation import Installation
 
 MPICC = """case "$1" in
@@ -208,9 +208,9 @@ def test_a_wheel_of_intel_mpi_is_given_its_environment(
         "FI_PROVIDER_PATH": f"{fabric}/prov",
     }
     mpirun = tmp_path / "bin/mpirun"
-    assert library("intelmpi").vendor.variables(mpirun, os.environ) == wanted
+    assert library("intelmpi").toolchain.variables(mpirun, os.environ) == wanted
     monkeypatch.setenv("I_MPI_ROOT", str(tmp_path))
-    assert library("intelmpi").vendor.variables(mpirun, os.environ) == {}
+    assert library("intelmpi").toolchain.variables(mpirun, os.environ) == {}
 
 
 @pytest.mark.parametrize("name", ["orterun", "mpirun.openmpi", "mpiexec.openmpi", "run"])
@@ -256,8 +256,8 @@ def test_a_link_to_intel_mpis_script_finds_its_own_hydra(tmp_path: Path) -> None
 
 def test_only_root_needs_an_allowance() -> None:
     """Open MPI refuses root unless both variables are set."""
-    assert vendors.root_allowance(1000) == {}
-    assert vendors.root_allowance(0) == {
+    assert toolchain.root_allowance(1000) == {}
+    assert toolchain.root_allowance(0) == {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
@@ -269,7 +269,7 @@ def test_what_is_set_for_root_is_told(
 ) -> None:
     """Open MPI's launcher is allowed to serve root, which is said; other launchers need nothing."""
     monkeypatch.setattr(os, "geteuid", lambda: euid)
-    for name in vendors.root_allowance(0):
+    for name in toolchain.root_allowance(0):
         monkeypatch.delenv(name, raising=False)
     nowhere = Path("/nowhere/bin/mpirun")
     openmpi = Installation("openmpi", "5.0.11", nowhere, nowhere, nowhere, "")
@@ -282,7 +282,7 @@ def test_what_is_set_for_root_is_told(
 def test_what_root_has_set_himself_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """His own values stay, and there is nothing to say."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    for name in vendors.root_allowance(0):
+    for name in toolchain.root_allowance(0):
         monkeypatch.setenv(name, "1")
     nowhere = Path("/nowhere/bin/mpirun")
     openmpi = Installation("openmpi", "5.0.11", nowhere, nowhere, nowhere, "")

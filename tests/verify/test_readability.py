@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import build
-from colltune.mpi import vendors
+from colltune.mpi import toolchain
 from colltune.mpi.installation import Installation
 from colltune.verify import readability
 from colltune.verify.readability import Request, canary_of
@@ -21,7 +21,7 @@ def test_the_users_launcher_serves_root_as_all_of_ours_do(
     monkeypatch: pytest.MonkeyPatch, euid: int, value: str | None
 ) -> None:
     """As root the line gets what Open MPI wants to see, and nothing else that the user lacks."""
-    for name in vendors.root_allowance(0):
+    for name in toolchain.root_allowance(0):
         monkeypatch.delenv(name, raising=False)
     found = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")
     monkeypatch.setattr(os, "geteuid", lambda: euid)
@@ -30,5 +30,5 @@ def test_the_users_launcher_serves_root_as_all_of_ours_do(
     request = Request(NOWHERE, ("true",), None, None, None, NOWHERE, 60.0, 60.0, measure=False)
     canary, _ = canary_of(request)
     assert canary.line.user.get("OMPI_ALLOW_RUN_AS_ROOT") == value
-    own = {n: v for n, v in canary.line.user.items() if n not in vendors.root_allowance(0)}
+    own = {n: v for n, v in canary.line.user.items() if n not in toolchain.root_allowance(0)}
     assert own == dict(os.environ)

@@ -15,7 +15,7 @@ from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
-from colltune.mpi.vendors import Vendor
+from colltune.mpi.toolchain import Toolchain
 
 # under a batch system Intel MPI would take the job's processes per node in place of ours
 _PLACEMENT = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"}
@@ -72,8 +72,8 @@ class KnownLauncher(Launcher, Protocol):
     """A launcher of the registry."""
 
     @classmethod
-    def starts(cls, vendor: Vendor) -> bool:
-        """Tell whether it can start programs of the MPI libraries of `vendor`."""
+    def starts(cls, toolchain: Toolchain) -> bool:
+        """Tell whether it can start programs of the MPI libraries of `toolchain`."""
         ...
 
     @classmethod
@@ -96,9 +96,9 @@ class _OwnLauncher:
     key: ClassVar[str]
 
     @classmethod
-    def starts(cls, vendor: Vendor) -> bool:
+    def starts(cls, toolchain: Toolchain) -> bool:
         """Tell whether it is the library's own launcher."""
-        return vendor.launcher == cls.key
+        return toolchain.launcher == cls.key
 
     @classmethod
     def of(cls, installation: Installation) -> Self:
@@ -184,15 +184,15 @@ class Srun:
     mpi_type: str
 
     @classmethod
-    def starts(cls, vendor: Vendor) -> bool:
+    def starts(cls, toolchain: Toolchain) -> bool:
         """Tell whether a plugin is known that the library talks to."""
-        return bool(vendor.slurm_mpi_type)
+        return bool(toolchain.slurm_mpi_type)
 
     @classmethod
     def of(cls, installation: Installation) -> Self:
         """Return the srun on PATH, with the plugin that the installation's library talks to."""
-        vendor = LIBRARIES[installation.library].vendor
-        return cls(process.find("srun", _SRUN_MEND), vendor.slurm_mpi_type)
+        toolchain = LIBRARIES[installation.library].toolchain
+        return cls(process.find("srun", _SRUN_MEND), toolchain.slurm_mpi_type)
 
     def command(self, start: Start) -> tuple[str, ...]:
         """Return the command line.
@@ -262,12 +262,12 @@ def launcher_of(installation: Installation, name: str | None = None) -> KnownLau
         If its program is missing.
     """
     library = installation.library
-    vendor = LIBRARIES[library].vendor
-    name = vendor.launcher if name is None else name
+    toolchain = LIBRARIES[library].toolchain
+    name = toolchain.launcher if name is None else name
     if name not in LAUNCHERS:
         raise CampaignError(f"unknown launcher {name!r}; known: {', '.join(LAUNCHERS)}")
-    if not LAUNCHERS[name].starts(vendor):
-        able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(vendor)]
+    if not LAUNCHERS[name].starts(toolchain):
+        able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(toolchain)]
         raise CampaignError(
             f"launcher {name!r} cannot start programs of {library}; name {' or '.join(able)}"
         )

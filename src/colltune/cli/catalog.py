@@ -18,7 +18,7 @@ from colltune.errors import LibraryError
 if TYPE_CHECKING:
     from colltune.mpi import MpiLibrary, Release
     from colltune.mpi.catalogue import Catalogue
-    from colltune.mpi.installed import Check
+    from colltune.mpi.installation_facts import Check
     from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts
 
 
@@ -92,8 +92,7 @@ def _show(library: str | None, collective: str | None, as_json: bool) -> None:
 
 def _named(library: str) -> tuple[MpiLibrary, str | None]:
     """Return the library and release of ``openmpi@5.0.8``."""
-    from colltune.mpi import LIBRARIES
-    from colltune.mpi.derivatives import check_no_derivative
+    from colltune.mpi import LIBRARIES, check_no_derivative
     from colltune.mpi.reference import similar
 
     name, at, release = library.partition("@")
@@ -110,12 +109,12 @@ def _named(library: str) -> tuple[MpiLibrary, str | None]:
 
 
 def _checked(library: str | None, collective: str | None, mpi: str | None) -> Check:
-    from colltune.mpi import installed
+    from colltune.mpi import installation_facts
 
     if collective is not None:
         raise typer.BadParameter("--check compares all collectives; leave COLLECTIVE out")
     known, release = _named(library) if library else (None, None)
-    return installed.check(mpi, None if known is None else known.name, release)
+    return installation_facts.check(mpi, None if known is None else known.name, release)
 
 
 def _show_check(found: Check, as_json: bool) -> int:
@@ -245,7 +244,7 @@ def _check(found: Check) -> str:
     launcher = found.launcher
     title = LIBRARIES[launcher.library].title
     here = f"{title} {launcher.release} ({launcher.mpirun}, asked through"
-    heading = f"{here} {found.told.asked})"
+    heading = f"{here} {found.facts.asked})"
     if not found.differences:
         return f"{heading} agrees with the catalogue of {title} {found.release}"
     rows = [
@@ -270,7 +269,7 @@ def _check_json(found: Check) -> dict[str, Any]:
         "library": found.launcher.library,
         "release": found.launcher.release,
         "mpirun": str(found.launcher.mpirun),
-        "asked": found.told.asked,
+        "asked": found.facts.asked,
         "catalogue": found.release,
         "differences": [asdict(each) for each in found.differences],
     }

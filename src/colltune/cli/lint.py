@@ -88,7 +88,7 @@ def _effect(
     """
     import os
 
-    from colltune.mpi.effect import effect_findings, named_variables, outranked_findings
+    from colltune.mpi.activation_check import effect_findings, named_variables, outranked_findings
 
     if not opened.paths or parsed.dropped:
         return {}, opened.format.lint(parsed), False

@@ -11,7 +11,6 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 
 from colltune.errors import LibraryError
-from colltune.mpi.derivatives import check_no_derivative
 from colltune.mpi.library import MpiLibrary, Release
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns
 
@@ -53,8 +52,35 @@ LIBRARIES: MutableMapping[str, MpiLibrary] = _Libraries(
 )
 
 
+_DERIVATIVES = {"cray-mpich": "HPE Cray MPICH", "mvapich": "MVAPICH", "mvapich2": "MVAPICH2"}
+
+
+def check_no_derivative(name: str) -> None:
+    """Refuse a derivative of a library; docs/reference/derivatives.md tells what is known.
+
+    `name` is one that a user gave and that no library has.
+
+    Raises
+    ------
+    LibraryError
+        If it is a derivative's.
+    """
+    if name in _DERIVATIVES:
+        raise LibraryError(
+            f"{_DERIVATIVES[name]} is known from documentation and sources alone, so that colltune"
+            " neither measures with it nor writes files for it; the reference page on derivatives"
+            " tells what is known"
+        )
+
+
 def library(name: str) -> MpiLibrary:
-    """Return the MPI library called `name`; `LibraryError` if colltune has no catalogue of it."""
+    """Return the MPI library called `name`.
+
+    Raises
+    ------
+    LibraryError
+        If colltune has no catalogue of it.
+    """
     try:
         return LIBRARIES[name]
     except KeyError:

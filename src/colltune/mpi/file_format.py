@@ -431,7 +431,7 @@ def refuse_dropped(parsed: ParsedFile, ends_program: str = "") -> None:
 
 
 def absolute_path(path: str, what: str) -> str:
-    """Return the path of `what` (a rules file), which the ranks have to find from anywhere.
+    """Return `path`, that of `what` (a rules file), which the ranks have to find from anywhere.
 
     Raises
     ------

@@ -7,20 +7,31 @@ library; the contract tests then run for it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.files.reading import opened
-from colltune.mpi import LIBRARIES
-from colltune.mpi.derivatives import check_no_derivative
+from colltune.mpi import LIBRARIES, check_no_derivative
 from colltune.mpi.file_format import Format
-from colltune.mpi.of_libraries import OfLibraries
 
 
-def _locations() -> dict[str, str]:
-    return {name: known for mpi in LIBRARIES.values() for name, known in mpi.formats.items()}
+class _Formats(Mapping[str, Format]):
+    """The formats of the libraries that are registered, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Format:
+        # a format's name begins with its library's, so that no other library is imported
+        for library in sorted(LIBRARIES, key=lambda one: not name.startswith(f"{one}-")):
+            if location := LIBRARIES[library].formats.get(name):
+                return _loaded(location)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for mpi in LIBRARIES.values() for name in mpi.formats)
+
+    def __len__(self) -> int:
+        return sum(len(mpi.formats) for mpi in LIBRARIES.values())
 
 
 @cache
@@ -30,8 +41,8 @@ def _loaded(location: str) -> Format:
     return known
 
 
-FORMATS: Mapping[str, Format] = OfLibraries(_locations, _loaded)
-"""The formats of all libraries by name; each is imported when it is asked for."""
+FORMATS: Mapping[str, Format] = _Formats()
+"""The formats of all libraries by name."""
 LARGEST_BYTES = 32 << 20
 
 
@@ -71,9 +82,9 @@ def format_for(name: str, release: str) -> Format:
     LibraryError
         If there is no such format, or no format of the library can be written yet.
     """
-    if name in FORMATS:
-        return FORMATS[name]
     if name not in LIBRARIES:
+        if name in FORMATS:
+            return FORMATS[name]
         check_no_derivative(name)
         known = ", ".join((*LIBRARIES, *FORMATS))
         raise LibraryError(f"no library or format {name!r}; known: {known}")

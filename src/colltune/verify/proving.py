@@ -64,7 +64,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
 def identified(text: str) -> tuple[str, str]:
     """Return library and release of what MPI_Get_library_version says."""
     for mpi in reversed(tuple(LIBRARIES.values())):
-        if release := mpi.vendor.program_release(text):
+        if release := mpi.toolchain.program_release(text):
             return mpi.name, release
     first = text.strip().partition("\n")[0]
     raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")

@@ -32,8 +32,8 @@ from colltune.mpi.file_format import (
     Written,
 )
 from colltune.mpi.library import MpiLibrary
+from colltune.mpi.toolchain import Toolchain
 from colltune.mpi.user_overrides import UserPatterns
-from colltune.mpi.vendors import Vendor
 
 NAME = "mvapich2"
 USER_FILE, IGNORE_FILE = "MV2_USER_CONFIG", "MV2_IGNORE_USER_CONFIG"
@@ -59,7 +59,7 @@ _BUFSIZ = 8192
 _LARGEST_INT = 2**31 - 1
 
 
-class _Programs(Vendor):
+class _Programs(Toolchain):
     """Its mpiexec is Hydra, and says no more; ``mpiname`` tells the release."""
 
     suffix = ".mvapich2"
@@ -67,7 +67,7 @@ class _Programs(Vendor):
     root_variable = "EBROOTMVAPICH2"
     development = "Spack: mvapich2; EasyBuild: MVAPICH2"
     mend = "load its module"
-    teller = ("mpiname", "-a")
+    version_program = ("mpiname", "-a")
     modules = re.compile(r"(?:.*/)?(?i:mvapich2)/")
     easybuild = "EBVERSIONMVAPICH2"
 
@@ -110,7 +110,7 @@ class Mvapich2(MpiLibrary):
     name = NAME
     title = "MVAPICH2"
     releases = ("2.3.3", "2.3.7")
-    vendor = _Programs()
+    toolchain = _Programs()
     formats: Mapping[str, str] = {"mvapich2-conf": f"{__name__}:Mvapich2Conf"}
     catalogues = Path(__file__).parent
     space = _Algorithms

@@ -11,16 +11,18 @@ the one that a program without any file gets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.toolchain import Toolchain, before, module_named
 from colltune.mpi.user_overrides import UserPatterns
-from colltune.mpi.vendors import IntelMpiVendor
 
 BUILT_IN = 0
 BUILT_IN_LOGIC = (
@@ -28,6 +30,13 @@ BUILT_IN_LOGIC = (
 )
 _TOO_HIGH = 1
 """What runs in place of a number that the release does not have."""
+
+
+_LAUNCHER = re.compile(
+    r"Intel\(R\) MPI Library for Linux\* OS, Version (\d+(?:\.\d+)*)(?: Update (\d+))?"
+)
+_COMPILER = re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))? for Linux")
+_PROGRAM = re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))?")
 
 
 def variable(collective: Collective) -> str:
@@ -95,12 +104,68 @@ class PresetSpace(CatalogueSpace):
         return {variable(configuration.collective): str(preset)} if preset != BUILT_IN else {}
 
 
+class IntelMpiToolchain(Toolchain):
+    """Intel MPI, whose programs need their own environment."""
+
+    suffix = ".intelmpi"
+    compiler_variable = "I_MPI_CC"
+    root_variable = "I_MPI_ROOT"
+    development = "PyPI: impi-devel; oneAPI: intel-oneapi-mpi-devel"
+    mend = "load its environment (setvars.sh or module load), or install it (PyPI: impi-devel)"
+    modules = module_named(r"(?:^|/)(?:impi|intel-mpi|intelmpi|intel-oneapi-mpi)/|^mpi/20(?:19|21)")
+    easybuild = "EBVERSIONIMPI"
+
+    def launcher_release(self, answer: str) -> str | None:
+        """Return the year, and the number of the release or update."""
+        return _intel_release(_LAUNCHER.search(answer))
+
+    def compiler_release(self, answer: str) -> str | None:
+        """Return the year, and the number of the release or update."""
+        return _intel_release(_COMPILER.search(answer))
+
+    def program_release(self, answer: str) -> str | None:
+        """Return the year, and the number of the release or update."""
+        return _intel_release(_PROGRAM.search(answer))
+
+    def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
+        """Return nothing where the user has loaded it, else what its setvars.sh would set."""
+        prefix = mpirun.resolve().parent.parent
+        root = prefix.parent if prefix.name == "intel64" else prefix
+        loaded = user.get(self.root_variable)
+        if loaded and Path(loaded).resolve() == root.resolve():
+            return {}
+        fabrics = (prefix / "lib/libfabric", prefix / "libfabric/lib", root / "libfabric/lib")
+        folders = [
+            *fabrics,
+            prefix / "opt/mpi/libfabric/lib",
+            prefix / "lib/release",
+            prefix / "lib",
+        ]
+        libraries = [str(folder) for folder in folders if folder.is_dir()]
+        found = {
+            self.root_variable: str(root),
+            "LD_LIBRARY_PATH": before(libraries, user.get("LD_LIBRARY_PATH")),
+            "PATH": before([str(mpirun.resolve().parent)], user.get("PATH")),
+        }
+        for folder in folders:
+            if (folder / "prov").is_dir():
+                found["FI_PROVIDER_PATH"] = str(folder / "prov")
+        return found
+
+
+def _intel_release(match: re.Match[str] | None) -> str | None:
+    """Return ``2021.6``, and ``2019.9`` for "2019 Update 9"."""
+    if match is None:
+        return None
+    return f"{match[1]}.{match[2]}" if match[2] else match[1]
+
+
 class IntelMpi(MpiLibrary):
     """Intel MPI; see `colltune.mpi.library.MpiLibrary`."""
 
     name = LIBRARY
     title = TITLE
-    vendor = IntelMpiVendor()
+    toolchain = IntelMpiToolchain()
     releases = ("2019.9", "2021.6", "2021.11", "2021.15", "2021.18.1")
     formats: Mapping[str, str] = {
         "intelmpi-json": "colltune.mpi.intelmpi.tuning:TuningFormat",

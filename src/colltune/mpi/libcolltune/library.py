@@ -29,7 +29,7 @@ class WithLibcolltune(MpiLibrary):
 
     def __init__(self, mpi: MpiLibrary) -> None:
         self.mpi = mpi
-        self.name, self.title, self.vendor = mpi.name, mpi.title, mpi.vendor
+        self.name, self.title, self.toolchain = mpi.name, mpi.title, mpi.toolchain
         self.releases, self.catalogues = mpi.releases, mpi.catalogues
         users = mpi.user_patterns
         self.user_patterns = UserPatterns((*users.deciding, *DECIDING), users.harmless)
@@ -59,7 +59,7 @@ class WithLibcolltune(MpiLibrary):
     def start_line(self, parameter_path: Path) -> str:
         """Return what a user types, with what makes the launcher hand the variables on."""
         start = f". {shlex.quote(str(parameter_path))} && "
-        if self.vendor.launcher == "mpirun":
+        if self.toolchain.launcher == "mpirun":
             return f"{start}mpirun -x {PRELOAD} -x {TABLE} …"
         return f"{start}mpiexec …"
 

@@ -15,8 +15,8 @@ from colltune.mpi.catalogue import Catalogue, Limit
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.library import MpiLibrary
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.toolchain import Toolchain, module_named
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
-from colltune.mpi.vendors import MpichVendor
 
 _LEAST_RADIX = 2
 _FALLBACK = "MPIR_CVAR_COLLECTIVE_FALLBACK"
@@ -26,6 +26,9 @@ _AUTO = 0
 _CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
 _PREFIX = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
 _PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
+_LAUNCHER = re.compile(r"HYDRA build details:\s*Version:\s*(\d+\.\d+\S*)")
+_COMPILER = re.compile(r"^mpi\w+ for MPICH version (\d+\.\d+\S*)")
+_PROGRAM = re.compile(r"MPICH Version:\s*(\d+\.\d+[a-z0-9.]*)")
 _OF_ONE_COLLECTIVE = (
     "?*_ALGORITHM",
     "COMPOSITION",
@@ -174,12 +177,39 @@ class MpichSpace(CatalogueSpace):
         return found | {self.variable(collective, name): value for name, value in settings}
 
 
+class MpichToolchain(Toolchain):
+    """MPICH, with Hydra as its launcher."""
+
+    suffix = ".mpich"
+    compiler_variable = "MPICH_CC"
+    root_variable = "MPICH_DIR"
+    development = "Debian: libmpich-dev"
+    mend = "install it (Debian: mpich and libmpich-dev; PyPI: mpich)"
+    modules = module_named(r"(?i:mpich)")
+    easybuild = "EBVERSIONMPICH"
+
+    def launcher_release(self, answer: str) -> str | None:
+        """Return Hydra's version, which is MPICH's."""
+        match = _LAUNCHER.search(answer)
+        return match and match[1]
+
+    def compiler_release(self, answer: str) -> str | None:
+        """Return None for its derivatives, whose mpiexec says the same as MPICH's."""
+        match = _COMPILER.match(answer)
+        return match and match[1]
+
+    def program_release(self, answer: str) -> str | None:
+        """Return what stands behind its name."""
+        match = _PROGRAM.search(answer)
+        return match and match[1]
+
+
 class Mpich(MpiLibrary):
     """MPICH; see `colltune.mpi.library.MpiLibrary`."""
 
     name = LIBRARY
     title = TITLE
-    vendor = MpichVendor()
+    toolchain = MpichToolchain()
     releases = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
     formats: Mapping[str, str] = {
         "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",

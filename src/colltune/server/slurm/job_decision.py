@@ -260,7 +260,7 @@ def _uniform(text: str, nodes: int) -> int:
 
 def release_of(request: JobRequest, environment: Mapping[str, str]) -> tuple[str, str]:
     """Return the MPI library and its release, by the options, modules, or mpirun."""
-    from colltune.mpi.loaded import UNKNOWN, loaded
+    from colltune.mpi.environment_modules import UNKNOWN, loaded
 
     if request.library and request.release:
         return request.library, request.release

@@ -11,7 +11,7 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installed.told import DEFAULT, Told, Variable
+from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable
 
 _TIMEOUT_S = 60.0
 _QUESTION = ("--param", "coll", "all", "--level", "9")
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"\d{1,9}")
 _OWN_DECISION = 0
 
 
-def ask(launcher: Launcher, _known: Catalogue) -> Told:
+def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
     """Return what ``ompi_info`` beside the launcher tells.
 
     Raises
@@ -53,7 +53,7 @@ def ask(launcher: Launcher, _known: Catalogue) -> Told:
     )
 
 
-def parse(text: str, release: str, asked: str) -> Told:
+def parse(text: str, release: str, asked: str) -> InstallationFacts:
     """Return what ``ompi_info`` printed, with or without ``--parsable``."""
     fields: dict[str, dict[str, str]] = {}
     items: dict[str, dict[int, str]] = {}
@@ -64,7 +64,7 @@ def parse(text: str, release: str, asked: str) -> Told:
                 items.setdefault(name, {})[int(number)] = item
         else:
             fields.setdefault(name, {})[key] = value
-    return Told(
+    return InstallationFacts(
         library="openmpi",
         release=release,
         asked=asked,

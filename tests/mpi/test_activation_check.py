@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.effect import effect_findings, missing, named_variables, outranked_findings
+from colltune.mpi.activation_check import (
+    effect_findings,
+    missing,
+    named_variables,
+    outranked_findings,
+)
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Severity
 from colltune.mpi.formats import FORMATS
 from tests.mpi.linting import lint

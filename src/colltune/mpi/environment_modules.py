@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from colltune.mpi import LIBRARIES
-from colltune.mpi.vendors import DERIVATIVES
+from colltune.mpi.toolchain import DERIVATIVES
 
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
 _OTHERS = re.compile(DERIVATIVES, re.IGNORECASE)
@@ -29,11 +29,11 @@ def loaded(environment: Mapping[str, str]) -> Loaded | None:
     """
     latest_first = tuple(reversed([*LIBRARIES.values()]))
     for mpi in latest_first:
-        if release := environment.get(mpi.vendor.easybuild):
+        if release := environment.get(mpi.toolchain.easybuild):
             return Loaded(mpi.name, _release(release))
     found = None
     for module in environment.get("LOADEDMODULES", "").split(":"):
-        ours = next((mpi for mpi in latest_first if mpi.vendor.modules.match(module)), None)
+        ours = next((mpi for mpi in latest_first if mpi.toolchain.modules.match(module)), None)
         if ours is not None:
             found = Loaded(ours.name, _release(module.rpartition("/")[2]))
         elif _OTHERS.search(module):

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.installed import Difference, Kind, Told, Variable, compare
-from colltune.mpi.installed.cvars import Cvar, parse_listing, parse_mpivars
-from colltune.mpi.installed.intelmpi import highest_preset
-from colltune.mpi.installed.mpich import Described, described
-from colltune.mpi.installed.openmpi import parse
+from colltune.mpi.installation_facts import Difference, InstallationFacts, Kind, Variable, compare
+from colltune.mpi.installation_facts.cvars import Cvar, parse_listing, parse_mpivars
+from colltune.mpi.installation_facts.intelmpi import highest_preset
+from colltune.mpi.installation_facts.mpich import Described, described
+from colltune.mpi.installation_facts.openmpi import parse
 from colltune.mpi.reference import facts
 
 RECORDED = Path(__file__).parent.parent / "golden" / "installed"
@@ -73,7 +73,7 @@ def test_who_set_a_variable_is_told() -> None:
     assert parse(text, "5.0.11", "").variables["coll_han_priority"] == Variable("0", "environment")
 
 
-def whole(release: str) -> Told:
+def whole(release: str) -> InstallationFacts:
     """Return what an Open MPI tells that agrees with the catalogue of `release`."""
     known = OPENMPI.catalogue_of(release)
     variables = {f"coll_{name}_priority": Variable(str(n)) for name, n in known.priorities}
@@ -90,7 +90,7 @@ def whole(release: str) -> Told:
         collective: {a.number: a.value or a.name for a in entry.algorithms}
         for collective, entry in known.collectives.items()
     }
-    return Told("openmpi", release, "ompi_info", algorithms, {}, variables)
+    return InstallationFacts("openmpi", release, "ompi_info", algorithms, {}, variables)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -235,7 +235,9 @@ def test_presets_are_compared_by_their_number() -> None:
         for collective, entry in INTELMPI.catalogue_of("2021.6").collectives.items()
     }
     variables = {f"I_MPI_ADJUST_{c.upper()}": Variable("", writable=False) for c in presets}
-    told = Told("intelmpi", "2021.6", "impi_info", presets=presets, variables=variables)
+    told = InstallationFacts(
+        "intelmpi", "2021.6", "impi_info", presets=presets, variables=variables
+    )
     assert compare(INTELMPI.at("2021.6"), told) == ()
     told = replace(told, presets=presets | {BCAST: 22})
     assert compare(INTELMPI.at("2021.6"), told) == (

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
-from colltune.mpi.installed.told import DEFAULT, Told, Variable
+from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable
 from colltune.mpi.library import Release
 from colltune.mpi.reference import CollectiveFacts, facts
 
@@ -52,7 +52,7 @@ class Difference:
     here: str
 
 
-def compare(release: Release, told: Told) -> tuple[Difference, ...]:
+def compare(release: Release, told: InstallationFacts) -> tuple[Difference, ...]:
     """Return all differences to the catalogue of `release`, in the order of its collectives."""
     known = release.catalogue
     found: list[Difference] = []
@@ -99,7 +99,7 @@ def _algorithms(entry: CollectiveEntry, here: Mapping[int, str]) -> Iterator[Dif
             yield Difference(Kind.NOT_HERE, entry.collective, _named(number, name), "")
 
 
-def _han(entry: CollectiveEntry, told: Told) -> Iterator[Difference]:
+def _han(entry: CollectiveEntry, told: InstallationFacts) -> Iterator[Difference]:
     """Yield where coll/han has other algorithms, where both of them tell any."""
     here = told.han.get(entry.collective, {})
     if here and entry.han and dict(enumerate(entry.han)) != here:
@@ -114,7 +114,7 @@ def _named(number: int, name: str) -> str:
     return f"{name} ({number})"
 
 
-def _choosing(known: CollectiveFacts, told: Told) -> Iterator[Difference]:
+def _choosing(known: CollectiveFacts, told: InstallationFacts) -> Iterator[Difference]:
     """Yield what differs in the variable by which an algorithm is chosen."""
     chosen = told.variables.get(known.variable)
     if chosen is None:
@@ -127,7 +127,7 @@ def _choosing(known: CollectiveFacts, told: Told) -> Iterator[Difference]:
         yield Difference(Kind.RUN_TIME, known.collective, *said)
 
 
-def _parameters(known: CollectiveFacts, told: Told) -> Iterator[Difference]:
+def _parameters(known: CollectiveFacts, told: InstallationFacts) -> Iterator[Difference]:
     """Yield what differs in the variables by which parameters are set."""
     defaults = {
         parameter.variable: str(parameter.default)
@@ -145,7 +145,7 @@ def _parameters(known: CollectiveFacts, told: Told) -> Iterator[Difference]:
             )
 
 
-def _components(known: Catalogue, told: Told) -> Iterator[Difference]:
+def _components(known: Catalogue, told: InstallationFacts) -> Iterator[Difference]:
     """Yield components of another priority, and those here that outrank the known ones."""
     if not known.priorities:
         return
@@ -171,7 +171,7 @@ def _components(known: Catalogue, told: Told) -> Iterator[Difference]:
         yield from _of_han(known, told)
 
 
-def _of_han(known: Catalogue, told: Told) -> Iterator[Difference]:
+def _of_han(known: Catalogue, told: InstallationFacts) -> Iterator[Difference]:
     here = {match[1] for name in told.variables if (match := _OF_HAN.fullmatch(name))}
     for collective in sorted(known.han_collectives - here):
         yield Difference(Kind.NOT_HERE, "coll/han", collective, "")

@@ -1,7 +1,7 @@
 """What an installed MPI says of itself, and how that differs from the catalogue.
 
-A library without a line in `ASKING` cannot be asked; all else works without. To add one: a module
-with a function that asks an installation of it, and the line.
+A library without a line in `INSPECTORS` cannot be asked; all else works without. To add one: a
+module with a function that asks an installation of it, and the line.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher, find_launcher
-from colltune.mpi.installed import intelmpi, mpich, openmpi
-from colltune.mpi.installed.differences import Difference, Kind, compare
-from colltune.mpi.installed.told import Told, Variable
+from colltune.mpi.installation_facts import intelmpi, mpich, openmpi
+from colltune.mpi.installation_facts.differences import Difference, Kind, compare
+from colltune.mpi.installation_facts.facts import InstallationFacts, Variable
 from colltune.mpi.reference import release_of
 
-ASKING: dict[str, Callable[[Launcher, Catalogue], Told]] = {
-    "openmpi": openmpi.ask,
-    "mpich": mpich.ask,
-    "intelmpi": intelmpi.ask,
+INSPECTORS: dict[str, Callable[[Launcher, Catalogue], InstallationFacts]] = {
+    "openmpi": openmpi.inspect,
+    "mpich": mpich.inspect,
+    "intelmpi": intelmpi.inspect,
 }
 
 
@@ -31,7 +31,7 @@ class Check:
 
     launcher: Launcher
     release: str
-    told: Told
+    facts: InstallationFacts
     differences: tuple[Difference, ...]
 
 
@@ -49,14 +49,23 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
         If there is no catalogue of the release, or the library cannot be asked.
     """
     launcher = find_launcher(named, library)
-    if launcher.library not in ASKING:
+    if launcher.library not in INSPECTORS:
         raise LibraryError(
             f"{launcher.mpirun} is of {LIBRARIES[launcher.library].title}, which cannot be asked"
-            f" what it has; those that can: {', '.join(ASKING)}"
+            f" what it has; those that can: {', '.join(INSPECTORS)}"
         )
     compared = release_of(LIBRARIES[launcher.library], release or launcher.release)
-    told = ASKING[launcher.library](launcher, compared.catalogue)
-    return Check(launcher, compared.name, told, compare(compared, told))
+    found = INSPECTORS[launcher.library](launcher, compared.catalogue)
+    return Check(launcher, compared.name, found, compare(compared, found))
 
 
-__all__ = ["ASKING", "Check", "Difference", "Kind", "Told", "Variable", "check", "compare"]
+__all__ = [
+    "INSPECTORS",
+    "Check",
+    "Difference",
+    "InstallationFacts",
+    "Kind",
+    "Variable",
+    "check",
+    "compare",
+]

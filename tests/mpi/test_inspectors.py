@@ -10,7 +10,7 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installed import ASKING, Difference, Kind, Variable, compare
+from colltune.mpi.installation_facts import INSPECTORS, Difference, Kind, Variable, compare
 
 RECORDED = Path(__file__).parent.parent / "golden" / "installed"
 BCAST = Collective.BCAST
@@ -50,12 +50,12 @@ def test_what_is_set_in_the_environment_is_told(
     mpich = mpich_like(tmp_path, "exit 1")
     (tmp_path / "mpicc").unlink()
     (tmp_path / "mpivars").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    told = ASKING["mpich"](mpich, MPICH.catalogue_of("5.0.2"))
+    told = INSPECTORS["mpich"](mpich, MPICH.catalogue_of("5.0.2"))
     assert told.variables["MPIR_CVAR_BCAST_TREE_KVAL"] == Variable("3", "environment")
     assert told.variables["MPIR_CVAR_BARRIER_DISSEM_KVAL"] == Variable("2")
     monkeypatch.setenv("I_MPI_ADJUST_BCAST", "3")
     intel = launcher(tmp_path, "intelmpi", "2021.15", "impi_info", 'echo "range: 0-5"')
-    told = ASKING["intelmpi"](intel, INTELMPI.catalogue_of("2021.15"))
+    told = INSPECTORS["intelmpi"](intel, INTELMPI.catalogue_of("2021.15"))
     assert told.variables["I_MPI_ADJUST_BCAST"] == Variable("3", "environment", writable=False)
     found = compare(INTELMPI.at("2021.15"), told)
     assert (
@@ -81,7 +81,7 @@ def test_programs_that_are_missing_or_answer_nonsense_are_named(
     """A missing, failing or strange program ends with one error that names it."""
     found = launcher(tmp_path, library, release, program, script)
     with pytest.raises(ProgramError, match=complaint):
-        ASKING[library](found, LIBRARIES[library].catalogue_of(release))
+        INSPECTORS[library](found, LIBRARIES[library].catalogue_of(release))
 
 
 def test_a_control_variable_without_a_number_is_named(tmp_path: Path) -> None:
@@ -92,13 +92,13 @@ def test_a_control_variable_without_a_number_is_named(tmp_path: Path) -> None:
     (tmp_path / "mpirun").chmod(0o755)
     found = launcher(tmp_path, "mpich", "5.0.2", "mpivars", f'cat "{tmp_path}/listing"')
     with pytest.raises(ProgramError, match="MPIR_CVAR_BCAST_INTRA_ALGORITHM has the value 'none'"):
-        ASKING["mpich"](found, MPICH.catalogue_of("5.0.2"))
+        INSPECTORS["mpich"](found, MPICH.catalogue_of("5.0.2"))
 
 
 def test_without_a_compiler_mpivars_is_asked(tmp_path: Path) -> None:
     """An installation whose mpicc calls no compiler is asked through mpivars."""
     said = 'case "$1" in -v) echo mpicc for MPICH version 5.0.2 ;; *) echo no-such-cc ;; esac'
-    told = ASKING["mpich"](mpich_like(tmp_path, said), MPICH.catalogue_of("5.0.2"))
+    told = INSPECTORS["mpich"](mpich_like(tmp_path, said), MPICH.catalogue_of("5.0.2"))
     assert told.asked == str(tmp_path / "mpivars")
     assert set(told.algorithms) == {BCAST, Collective.BARRIER}
 
@@ -107,13 +107,13 @@ def test_a_derivative_of_mpich_is_not_taken_for_it(tmp_path: Path) -> None:
     """MVAPICH's launcher says the same as MPICH's; its mpicc tells them apart."""
     derivative = mpich_like(tmp_path, "echo mpicc for MVAPICH version 4.0")
     with pytest.raises(ProgramError, match="mpicc for MVAPICH version"):
-        ASKING["mpich"](derivative, MPICH.catalogue_of("5.0.2"))
+        INSPECTORS["mpich"](derivative, MPICH.catalogue_of("5.0.2"))
 
 
 def test_a_program_of_recorded_outputs_is_asked(tmp_path: Path) -> None:
     """Where --parsable tells no algorithms the readable answer is taken."""
     script = f'case "$*" in *parsable) ;; *) cat "{RECORDED}/ompi_info-4.1.8.txt" ;; esac'
     found = launcher(tmp_path, "openmpi", "4.1.8", "ompi_info", script)
-    told = ASKING["openmpi"](found, OPENMPI.catalogue_of("4.1.8"))
+    told = INSPECTORS["openmpi"](found, OPENMPI.catalogue_of("4.1.8"))
     assert told.algorithms[BCAST][9] == "scatter_allgather_ring"
     assert told.asked == str(tmp_path / "ompi_info")

@@ -11,7 +11,7 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installed.told import Told, Variable, set_by_user
+from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, set_by_user
 
 _TIMEOUT_S = 60.0
 _MEND = "it comes with Intel MPI; name a complete one with --mpi"
@@ -19,7 +19,7 @@ _RANGE = re.compile(r"\brange:\s*0-(\d{1,6})\b")
 _UNKNOWN = "Didn't find"
 
 
-def ask(launcher: Launcher, _known: Catalogue) -> Told:
+def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
     """Return what ``impi_info`` beside the launcher tells of the variables I_MPI_ADJUST_*.
 
     Raises
@@ -37,7 +37,9 @@ def ask(launcher: Launcher, _known: Catalogue) -> Told:
             variables[name] = set_by_user(Variable("", writable=False), name)
     if not presets:
         raise ProgramError(f"{program} -v I_MPI_ADJUST_BCAST tells no range of presets; {_MEND}")
-    return Told("intelmpi", launcher.release, str(program), presets=presets, variables=variables)
+    return InstallationFacts(
+        "intelmpi", launcher.release, str(program), presets=presets, variables=variables
+    )
 
 
 def highest_preset(text: str) -> int | None:

@@ -15,9 +15,9 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installed import cvars
-from colltune.mpi.installed.cvars import Cvar
-from colltune.mpi.installed.told import Told, Variable, set_by_user
+from colltune.mpi.installation_facts import cvars
+from colltune.mpi.installation_facts.cvars import Cvar
+from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, set_by_user
 
 PREFIX = "MPIR_CVAR_"
 _ALIASES = (PREFIX, "MPIR_PARAM_", "MPICH_")
@@ -35,7 +35,7 @@ class Described(NamedTuple):
     certain: bool
 
 
-def ask(launcher: Launcher, known: Catalogue) -> Told:
+def inspect(launcher: Launcher, known: Catalogue) -> InstallationFacts:
     """Return the algorithms and control variables; one start per algorithm of a collective.
 
     `known` helps to tell names apart in descriptions that run together.
@@ -53,7 +53,7 @@ def ask(launcher: Launcher, known: Catalogue) -> Told:
             if (cvar := variables.get(variable(collective))) is not None
         }
         algorithms = _numbered(names, listed)
-    return Told(
+    return InstallationFacts(
         library=launcher.library,
         release=launcher.release,
         asked=asked,

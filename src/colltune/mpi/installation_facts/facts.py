@@ -30,7 +30,7 @@ def set_by_user(variable: Variable, *names: str) -> Variable:
 
 
 @dataclass(frozen=True)
-class Told:
+class InstallationFacts:
     """What one installation told.
 
     Parameters
