@@ -10,8 +10,9 @@ from colltune.decisions import DecisionTable, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, SizeUnit
+from colltune.mpi.choosing import Chosen, Steps
 from colltune.mpi.file_format import ParsedFile, Written
-from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, Steps, why_not_kept
+from colltune.mpi.openmpi.choosing import Choice, TunedChooser, why_not_kept
 from colltune.mpi.openmpi.classic.parsed import NAME
 from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.library import OPENMPI
@@ -126,7 +127,7 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
     the notes tell the latter. `builtin_operations_only` says that the program never reduces with an
     operation that does not commute.
     """
-    chooser = Chooser(
+    chooser = TunedChooser(
         release,
         builtin_operations_only=builtin_operations_only,
         requests=reads_version_header(release),

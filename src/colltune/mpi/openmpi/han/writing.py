@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi.choosing import Chosen
 from colltune.mpi.openmpi import han_setups
-from colltune.mpi.openmpi.choosing import Chosen, check_library
+from colltune.mpi.openmpi.choosing import check_library
 from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
 from colltune.mpi.openmpi.han import lint
 from colltune.mpi.openmpi.han.rules import (

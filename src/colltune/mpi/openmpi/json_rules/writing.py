@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, SizeUnit
+from colltune.mpi.choosing import Chosen, Steps, chooses
 from colltune.mpi.layouts import even_layouts
-from colltune.mpi.openmpi.choosing import Choice, Chooser, Chosen, LayoutChoice, Steps, why_not_kept
+from colltune.mpi.openmpi.choosing import Choice, LayoutChoice, TunedChooser, why_not_kept
 from colltune.mpi.openmpi.forced import library_name
 from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.json_rules import lint
@@ -102,7 +103,7 @@ def write(
     table: DecisionTable, release: str, *, builtin_operations_only: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
-    chooser = Chooser(release, builtin_operations_only=builtin_operations_only)
+    chooser = TunedChooser(release, builtin_operations_only=builtin_operations_only)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     collectives = chooser.catalogue.collectives
     blocks = [_block_of(collectives[entry.collective], entry) for entry in planner.entries()]
@@ -146,7 +147,7 @@ class _Planner:
             ):
                 if size != self.job.nprocs and found.get(shape, general) != general:
                     yield _Entry(collective, size, distribution, found[shape])
-            if _chooses(general):
+            if chooses(general):
                 yield _Entry(collective, size, Distribution.ANY, general)
 
     def spanning(self) -> Choice:
@@ -156,7 +157,7 @@ class _Planner:
             layouts = self._layouts(collective, size)
             spans = [steps for shape, steps in layouts.items() if shape.nodes > 1]
             wanted = list(dict.fromkeys(spans or [self._of_size(collective, size)]))
-            if self.job.nodes < 2 or not any(_chooses(steps) for steps in wanted):
+            if self.job.nodes < 2 or not any(chooses(steps) for steps in wanted):
                 continue
             if len(wanted) > 1:
                 self.notes.append(
@@ -201,10 +202,6 @@ class _Planner:
 
 def _left(collective: Collective) -> Chosen:
     return Chosen(0, Configuration.default(LIBRARY, collective))
-
-
-def _chooses(steps: Steps) -> bool:
-    return any(not step.configuration.is_default for step in steps)
 
 
 def _union(collective: Collective, wanted: list[Steps]) -> Steps:

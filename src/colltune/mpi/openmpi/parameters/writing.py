@@ -10,7 +10,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, Limit
 from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
 from colltune.mpi.openmpi import forced, han_setups, setup
-from colltune.mpi.openmpi.choosing import Chooser, why_not_kept
+from colltune.mpi.openmpi.choosing import TunedChooser, why_not_kept
 from colltune.mpi.openmpi.components import han_serves
 from colltune.mpi.openmpi.han_parts import COMPONENTS
 from colltune.mpi.openmpi.library import OPENMPI
@@ -35,7 +35,7 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
     One per collective holds for all its calls. Where the table has several, or says something of
     other communicators only, the collective is left to the library; the notes tell.
     """
-    chooser = Chooser(release, builtin_operations_only=builtin_operations_only, setups=True)
+    chooser = TunedChooser(release, builtin_operations_only=builtin_operations_only, setups=True)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
     for (collective, comm_size), steps in chosen.items():

@@ -1,0 +1,113 @@
+"""What of a decision table may be written for a release: feasible, safe, and for which sizes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from colltune.decisions import Interval, Status
+from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi.library import Release
+from colltune.mpi.tables import check_intervals, span
+
+ELEMENT_BYTES = 8
+"""Largest element for which a written algorithm is sure to run as itself: a double."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A canonical configuration from a message size on, in our ``msize_bytes``.
+
+    ``status`` is told where it holds for all messages up to the next step.
+    """
+
+    first_bytes: int
+    configuration: Configuration
+    status: Status = Status.PREDICTED
+
+
+Steps = tuple[Chosen, ...]
+
+
+def chooses(steps: Steps) -> bool:
+    """Tell whether anything but the library's own decision is among the steps."""
+    return any(not step.configuration.is_default for step in steps)
+
+
+class Chooser(ABC):
+    """Decides what of a table may be written, and notes what may not.
+
+    ``written`` are the configurations that may, in the order in which they were met.
+    `why_one_rule` tells why some collectives have one rule for all message sizes at most.
+    """
+
+    def __init__(self, bound: Release, why_one_rule: str) -> None:
+        self.bound, self.why_one_rule = bound, why_one_rule
+        self.notes: list[str] = []
+        self.written: dict[Configuration, None] = {}
+
+    @abstractmethod
+    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
+        """Return why the configuration may not be written, else from which size on it may."""
+
+    def spelled(self, configuration: Configuration) -> Configuration:
+        return self.bound.canonical(configuration)
+
+    def steps(
+        self,
+        collective: Collective,
+        comm_size: int,
+        layout: Shape | None,
+        intervals: Sequence[Interval],
+    ) -> Steps:
+        """Return what may be written of the intervals for one size of communicators."""
+        where = f"{collective} on {layout or comm_size} processes"
+        nothing = (Chosen(0, self._default(collective)),)
+        check_intervals(where, collective, intervals)
+        if comm_size < 2:
+            self.notes.append(f"{where}: needs no algorithm")
+            return nothing
+        found = [s for i in intervals for s in self._allowed(where, comm_size, layout, i)]
+        steps = _merged(found)
+        if collective in self.bound.one_rule and len(steps) > 1:
+            self.notes.append(
+                f"{where}: left to the library{self.why_one_rule} and the table has"
+                f" {len(steps)} ranges"
+            )
+            return nothing
+        return steps
+
+    def _allowed(
+        self, where: str, comm_size: int, layout: Shape | None, interval: Interval
+    ) -> list[Chosen]:
+        """Return the interval's choice, after a step left to the library where that is needed."""
+        left = Chosen(interval.first_bytes, self._default(interval.configuration.collective))
+        if interval.configuration.is_default:
+            return [replace(left, status=interval.status)]
+        why, first_bytes = self.refusal(comm_size, layout, interval)
+        if why:
+            self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
+            return [left]
+        spelled = self.spelled(interval.configuration)
+        self.written[spelled] = None
+        if first_bytes <= interval.first_bytes:
+            return [Chosen(interval.first_bytes, spelled, interval.status)]
+        self.notes.append(
+            f"{where}, {span(interval)}: left to the library below {first_bytes} bytes:"
+            f" {spelled.algorithm} may fall back to another algorithm there"
+        )
+        return [left, Chosen(first_bytes, spelled, interval.status)]
+
+    def _default(self, collective: Collective) -> Configuration:
+        return Configuration.default(self.bound.space.library, collective)
+
+
+def _merged(steps: Sequence[Chosen]) -> Steps:
+    kept: list[Chosen] = []
+    for step in steps:
+        if not kept or step.configuration != kept[-1].configuration:
+            kept.append(step)
+        elif step.status is not kept[-1].status:
+            kept[-1] = replace(kept[-1], status=Status.PREDICTED)
+    return tuple(kept)
