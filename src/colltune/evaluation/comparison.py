@@ -10,7 +10,7 @@ import numpy as np
 
 from colltune.errors import DataError
 from colltune.evaluation import bootstrap
-from colltune.evaluation.evaluation import ALL, Decided, Evaluation, Instances, slowed
+from colltune.evaluation.evaluation import ALL, Decided, Evaluation, Instances, plain, slowed
 from colltune.models.guard import HARM
 
 Ends = tuple[float, float] | None
@@ -40,7 +40,7 @@ class Difference:
     worse: float
 
     def as_dict(self) -> dict[str, Any]:
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
+        return plain(self)
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,7 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "split": self.split,
-            "first": self.first,
-            "second": self.second,
-            "differences": [d.as_dict() for d in self.differences],
-        }
+        return plain(self) | {"differences": [d.as_dict() for d in self.differences]}
 
 
 def differences(

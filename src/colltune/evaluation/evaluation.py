@@ -94,6 +94,12 @@ _NOISE_SDS = 2.0
 Ends = tuple[float, float] | None
 
 
+def plain(found: object) -> dict[str, Any]:
+    """Return the fields of a dataclass, tuples as lists."""
+    fields = vars(found).items()
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
+
+
 @dataclass(frozen=True)
 class Score:
     """Figures of one selector on one collective, or on all together.
@@ -152,10 +158,7 @@ class Score:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self.__dict__.items()
-        }
+        return plain(self)
 
 
 def scores(tested: Instances, decided: Decided, seed: int) -> dict[str, Score]:

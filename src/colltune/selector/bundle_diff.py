@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltune.decisions import Interval
 from colltune.domain import Collective, Configuration, Shape
@@ -90,16 +91,8 @@ def diff(
     """Compare the decisions of two bundles for the communicators of whole jobs.
 
     Decisions are those that would be written for the release that a bundle was measured with, where
-    colltune knows it. A collective that a bundle lacks is left to the library by it.
-
-    Parameters
-    ----------
-    old, new
-        Bundles, wholly loaded.
-    shapes
-        The jobs' shapes; by default those that either bundle was trained on.
-    collectives
-        Which; by default all of either bundle.
+    colltune knows it. A collective that a bundle lacks is left to the library by it. By default all
+    shapes that either bundle was trained on and all collectives of either are compared.
     """
     libraries = [bundle.context.library for bundle in (old, new)]
     if libraries[0] != libraries[1]:
@@ -141,15 +134,11 @@ class _Side:
     def decisions(self, collective: Collective, shapes: Sequence[Shape]) -> list[Intervals]:
         if collective not in self.bundle.collectives:
             return [(Interval(0, None, self.selector.default(collective)),)] * len(shapes)
-        tables = (
+        return [
             decision_table(
                 self.selector, shape, [collective], comm_sizes=[shape.nprocs], describe=False
-            )
+            ).rules[collective, shape.nprocs]
             for shape in shapes
-        )
-        return [
-            table.rules[collective, shape.nprocs]
-            for shape, table in zip(shapes, tables, strict=True)
         ]
 
     def bound(self, collective: Collective) -> int:
@@ -170,8 +159,9 @@ class _Side:
         return [dict(zip(model.configurations, row, strict=True)) for row in rows]
 
 
-@dataclass(frozen=True)
-class _Difference:
+class _Difference(NamedTuple):
+    """A range that two bundles decide differently."""
+
     shape: Shape
     first_bytes: int
     last_bytes: int | None
@@ -182,25 +172,19 @@ class _Difference:
         last = bound if self.last_bytes is None else min(self.last_bytes, bound)
         return max(0.0, math.log2(last + 1) - math.log2(max(self.first_bytes, 1)))
 
-    def middle_bytes(self, bound: int) -> int:
-        return Interval(self.first_bytes, self.last_bytes, self.new).middle(bound)
 
-
-def _differences(shape: Shape, before: Intervals, after: Intervals) -> Iterator[_Difference]:
-    """Yield the ranges in which two rows of adjacent intervals differ, as long as they can be."""
+def _differences(shape: Shape, before: Intervals, after: Intervals) -> list[_Difference]:
+    """Return the ranges in which two rows of adjacent intervals differ, as long as they can be."""
     starts = sorted({i.first_bytes for i in (*before, *after)})
     ends: list[int | None] = [start - 1 for start in starts[1:]]
-    open_: _Difference | None = None
+    found: list[_Difference] = []
     for first, last in zip(starts, [*ends, None], strict=True):
         old, new = (_at(row, first) for row in (before, after))
-        if open_ is not None and (open_.old, open_.new) == (old, new):
-            open_ = _Difference(shape, open_.first_bytes, last, old, new)
-            continue
-        if open_ is not None:
-            yield open_
-        open_ = None if old == new else _Difference(shape, first, last, old, new)
-    if open_ is not None:
-        yield open_
+        if found and found[-1][3:] == (old, new) and found[-1].last_bytes == first - 1:
+            found[-1] = found[-1]._replace(last_bytes=last)
+        elif old != new:
+            found.append(_Difference(shape, first, last, old, new))
+    return found
 
 
 def _at(row: Intervals, msize_bytes: int) -> Configuration:
@@ -211,17 +195,8 @@ def _judged(
     sides: tuple[_Side, _Side], collective: Collective, found: Sequence[_Difference]
 ) -> Iterator[Change]:
     bound = max(side.bound(collective) for side in sides)
-    middles = [d.middle_bytes(bound) for d in found]
+    middles = [Interval(d.first_bytes, d.last_bytes, d.new).middle(bound) for d in found]
     old_rows, new_rows = (side.times_s(collective, found, middles) for side in sides)
     for d, middle, by_old, by_new in zip(found, middles, old_rows, new_rows, strict=True):
-        yield Change(
-            collective,
-            d.shape,
-            d.first_bytes,
-            d.last_bytes,
-            d.old,
-            d.new,
-            middle,
-            Judged(by_new.get(d.old), by_new.get(d.new)),
-            Judged(by_old.get(d.old), by_old.get(d.new)),
-        )
+        judged = (Judged(times_s.get(d.old), times_s.get(d.new)) for times_s in (by_new, by_old))
+        yield Change(collective, *d, middle, *judged)
