@@ -21,6 +21,7 @@ from colltune.server.app import create_app
 from colltune.server.docs_page import sample
 from colltune.server.settings import Settings
 from tests.cli.report_html import Page
+from tests.server.test_protection import NOTHING, insist
 
 
 def test_every_operation_has_an_example(client: TestClient) -> None:
@@ -137,22 +138,20 @@ def test_an_error_of_the_service_shows_nothing_of_itself(bundle_path: Path) -> N
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert "inner life" not in answer.text
+    insist(answer.headers, NOTHING)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests) -> None:
+    """Neither source, both, or numbers out of range are no settings."""
+    for given in (
         {},
         {"registry": "/a", "bundle": "/b"},
         {"bundle": "/b", "threads": 0},
         {"bundle": "/b", "caution": float("nan")},
         {"bundle": "/b", "poll_s": -1},
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(given: dict[str, object]) -> None:
-    """Neither source, both, or numbers out of range are no settings."""
-    with pytest.raises(ValidationError):
-        Settings(**given)  # type: ignore[arg-type]
+    ):
+        with subtests.test(given=given), pytest.raises(ValidationError):
+            Settings(**given)
 
 
 def test_workers_get_the_settings_by_variables(

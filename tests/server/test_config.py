@@ -86,9 +86,11 @@ def test_the_parameter_file_names_the_rules(client: TestClient) -> None:
     assert "coll_tuned_dynamic_rules_filename /shared/job-1/8x4/rules" in text
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "told"),
-    [
+def test_what_cannot_be_answered_is_one_clear_problem(
+    client: TestClient, subtests: pytest.Subtests
+) -> None:
+    """An unknown or malformed part is named in a problem of the right status."""
+    for path, status, told in (
         ("/v1/config/openmpi/3.1.6", 404, "openmpi-4.1.4"),
         ("/v1/config/mpich/4.1.4", 404, "openmpi-4.1.4"),
         ("/v1/config/nompi/1", 404, "openmpi-4.1.4"),
@@ -112,17 +114,13 @@ def test_the_parameter_file_names_the_rules(client: TestClient) -> None:
         ("/v1/job/openmpi/4.1.4?folder=/a%0a", 422, "folder"),
         ("/v1/job/openmpi/4.1.4?folder=/a%20b", 422, "folder"),
         ("/v1/job/openmpi/4.1.4?folder=/%24(x)", 422, "folder"),
-    ],
-)
-def test_what_cannot_be_answered_is_one_clear_problem(
-    client: TestClient, path: str, status: int, told: str
-) -> None:
-    """An unknown or malformed part is named in a problem of the right status."""
-    joint = "&" if "?" in path else "?"
-    answer = client.get(f"{path}{joint}nodes=8&ppn=4")
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert told in answer.json()["detail"]
+    ):
+        with subtests.test(path=path, status=status, told=told):
+            joint = "&" if "?" in path else "?"
+            answer = client.get(f"{path}{joint}nodes=8&ppn=4")
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert told in answer.json()["detail"]
 
 
 def test_the_job_file_is_whole(client: TestClient, rules: str) -> None:

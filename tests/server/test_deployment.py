@@ -50,21 +50,6 @@ def container() -> dict[str, Any]:
     return dict(found)
 
 
-def test_every_file_is_an_example() -> None:
-    """There is no file that cannot be printed."""
-    folder = ROOT / "src/colltune/server/deploy"
-    assert sorted(EXAMPLES.values()) == sorted(file.name for file in folder.iterdir())
-
-
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_an_example_is_shipped_but_for_the_place_of_the_program(name: str) -> None:
-    """Only where this installation's program is gets put in."""
-    shipped = (ROOT / "src/colltune/server/deploy" / EXAMPLES[name]).read_text()
-    program = str(Path(sys.prefix, "bin", "colltune"))
-    assert example(name) == shipped.replace("/opt/colltune/bin/colltune", program)
-    assert ("bin/colltune" in shipped) == (name == "systemd")
-
-
 def test_the_examples_know_the_settings() -> None:
     """Variables that they name are ones that the service reads."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}

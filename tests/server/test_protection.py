@@ -8,9 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from colltune.server import protection
-from colltune.server.app import create_app
 from colltune.server.protection import ALWAYS, CLOSED, DOCUMENT_POLICY, PAGE_POLICY, Hosts
-from colltune.server.settings import Settings
 from tests.server.serving_process import Server
 
 JOB = "/v1/config/openmpi/4.1.4?nodes=4&ppn=4"
@@ -66,19 +64,6 @@ def test_what_is_not_modified_is_protected(client: TestClient, subtests: pytest.
             insist(again.headers, first.headers[POLICY])
             if path.endswith("report"):
                 assert first.headers[POLICY] == DOCUMENT_POLICY
-
-
-def test_unforeseen_errors_are_protected(bundle_path: Path) -> None:
-    """They are answered outside of all other layers."""
-    app = create_app(Settings(bundle=bundle_path))
-
-    @app.get("/fails")
-    def fails() -> None:
-        raise RuntimeError
-
-    answer = TestClient(app, raise_server_exceptions=False).get("/fails")
-    assert answer.status_code == 500
-    insist(answer.headers, NOTHING)
 
 
 def asked(host: bytes | None, over: object = ("10.0.0.1", 80)) -> dict[str, object]:

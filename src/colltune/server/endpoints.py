@@ -25,7 +25,6 @@ from colltune.server.protection import CONTENT_POLICY, DOCUMENT_POLICY, PAGE_POL
 from colltune.server.queries import BundlePath, LibraryPath, ReleasePath
 from colltune.server.schemas import Bundles, Decision, EventOf, Liveness, Readiness, Stored, Table
 from colltune.server.serving import OnceEach, answered, computed, service_of, written
-from colltune.server.writing import Why
 
 Described = dict[int | str, dict[str, Any]]
 
@@ -218,7 +217,7 @@ async def store(
             ),
         )
     response.status_code = 201 if stored.new else 200
-    return Stored(**asdict(stored))
+    return stored
 
 
 @changes.post("/v1/bundles/{bundle_id}/promote")
@@ -233,8 +232,9 @@ async def promote(
     With `expected` only if that bundle is in force now (`none`: if none is), so that of two who
     decide at the same time one is told. Promoting what is in force changes nothing.
     """
-    why = Why(query.note, query.expected)
-    event = await written(request, lambda writing: writing.promote(bundle_id, why, writer))
+    event = await written(
+        request, lambda writing: writing.promote(bundle_id, writer, query.note, query.expected)
+    )
     return EventOf(**asdict(event))
 
 
@@ -246,8 +246,7 @@ async def rollback(
     query: Annotated[queries.RollbackQuery, Query()],
 ) -> EventOf:
     """Take a bundle that is in force back: what was in force before it is so again."""
-    why = Why(query.note)
-    event = await written(request, lambda writing: writing.rollback(bundle_id, why, writer))
+    event = await written(request, lambda writing: writing.rollback(bundle_id, writer, query.note))
     return EventOf(**asdict(event))
 
 

@@ -1,7 +1,4 @@
-"""How much one client may ask: requests per second, and bytes of a request's body.
-
-A plain ASGI middleware, since every answer passes through it.
-"""
+"""How much one client may ask: requests per second, and bytes of a request's body."""
 
 from __future__ import annotations
 
@@ -16,13 +13,14 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, ClassVar, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from colltune.errors import OutputError
 from colltune.server.errors import BusyError, ServiceError, problem
@@ -39,6 +37,10 @@ _TYPES = (
     # what curl says of --data-binary
     "application/x-www-form-urlencoded",
 )
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_MOST_CLIENTS = 10_000
+_IPV6_SITE_BITS = 64
+_MOST_DIGITS = 20
 Result = TypeVar("Result")
 
 
@@ -106,13 +108,10 @@ class Uploads:
             digest.update(chunk)
             piece += chunk
             if len(piece) >= _PIECE_BYTES:
-                await self._write(stream, bytes(piece))
+                await self._run(partial(_append, stream, bytes(piece)))
                 piece.clear()
-        await self._write(stream, bytes(piece))
+        await self._run(partial(_append, stream, bytes(piece)))
         return digest.hexdigest()
-
-    async def _write(self, stream: BinaryIO, piece: bytes) -> None:
-        await self._run(lambda: _appended(stream, piece))
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -155,7 +154,7 @@ def _opened(folder: Path) -> BinaryIO:
         raise _unwritable(error) from error
 
 
-def _appended(stream: BinaryIO, piece: bytes) -> None:
+def _append(stream: BinaryIO, piece: bytes) -> None:
     try:
         rest = memoryview(piece)
         while rest:
@@ -166,12 +165,6 @@ def _appended(stream: BinaryIO, piece: bytes) -> None:
 
 def _unwritable(error: OSError) -> OutputError:
     return OutputError(f"the service cannot write its dataset now: {error.strerror or error}")
-
-
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
-_MOST_CLIENTS = 10_000
-_IPV6_SITE_BITS = 64
-_MOST_DIGITS = 20
 
 
 class RateLimit:
@@ -210,7 +203,10 @@ class RateLimit:
 
 
 class Limits:
-    """The middleware."""
+    """A middleware that answers for the application what is beyond the limits.
+
+    Bodies that do not tell their length are cut off where they are read, by `chunks`.
+    """
 
     def __init__(self, app: ASGIApp, max_body_bytes: int, writes: RateLimit) -> None:
         self._app = app
@@ -218,16 +214,10 @@ class Limits:
         self._writes = writes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer for the application what is beyond the limits."""
         if scope["type"] != "http" or scope["method"] in _READING:
-            # what such a request carries nobody reads, and the connection gives it up
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is None:
-            await self._app(scope, self._counted(receive), send)
-        else:
-            await refusal(scope, receive, send)
+        await (self._refusal(scope) or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
         if _declared_bytes(scope) > self._max_body_bytes:
@@ -238,20 +228,6 @@ class Limits:
             return None
         detail = f"too many requests of this client; try again in {wait_s} s"
         return problem(429, detail, {"Retry-After": str(wait_s)})
-
-    def _counted(self, receive: Receive) -> Receive:
-        """Return `receive` with an end: a body in chunks does not tell its length."""
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._max_body_bytes:
-                raise TooLargeError(too_large(self._max_body_bytes))
-            return message
-
-        return counted
 
 
 def _declared_bytes(scope: Scope) -> int:

@@ -7,41 +7,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 import structlog
 
-from colltune.domain import Context
 from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.registry.events import Event
 from colltune.registry.registry import NOTHING, Registry
 from colltune.server.auth.gate import Principal
 from colltune.server.errors import ClashError, ForbiddenError, NotThereError, RefusedError
+from colltune.server.schemas import ContextOf, Stored
 from colltune.server.settings import Settings
 
 _NONE = "none"
-
-
-@dataclass(frozen=True)
-class Why:
-    """What somebody says about a change: `note`, and the bundle that he believes to be in force."""
-
-    note: str = ""
-    expected: str | None = None
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """Measurements that were sent; not ``new`` where the same were there already."""
-
-    new: bool
-    rows: int
-    file: str
-    sha256: str
-    context: Context
 
 
 class Writing:
@@ -64,7 +45,7 @@ class Writing:
 
     def store(
         self, stream: BinaryIO, path: Path, sha256: str, launch: str, by: Principal
-    ) -> StoredFile:
+    ) -> Stored:
         """Add measurements to the dataset, unless the same were sent before."""
         # pandas and Arrow take a lot of memory, which a service that only answers does not need
         from colltune.dataset.received import add_once, read_received  # noqa: PLC0415
@@ -87,23 +68,22 @@ class Writing:
             )
         rows = len(received.dataset)
         self._log.info("measurements", who=str(by), rows=rows, file=file.name, new=is_new)
-        return StoredFile(is_new, rows, file.name, sha256, received.dataset.context)
+        context = ContextOf(**asdict(received.dataset.context))
+        return Stored(new=is_new, rows=rows, file=file.name, sha256=sha256, context=context)
 
-    def promote(self, prefix: str, why: Why, by: Principal) -> Event:
+    def promote(self, prefix: str, by: Principal, note: str, expected: str | None) -> Event:
         """Bring the bundle whose id begins with `prefix` into force."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
         try:
-            event = registry.promote(
-                bundle_id, by=str(by), note=why.note, expected=_expected(why.expected)
-            )
+            event = registry.promote(bundle_id, by=str(by), note=note, expected=_expected(expected))
         except RegistryConflict:
             raise
         except BundleError as error:
             raise RefusedError(self._without_root(error)) from error
         return self._done(event, by)
 
-    def rollback(self, prefix: str, why: Why, by: Principal) -> Event:
+    def rollback(self, prefix: str, by: Principal, note: str) -> Event:
         """Bring back what was in force before the bundle whose id begins with `prefix`."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
@@ -113,7 +93,7 @@ class Writing:
                 f"the bundle {bundle_id[:12]} is not in force, so there is nothing to take back"
             )
         try:
-            event = registry.rollback(slots[0], by=str(by), note=why.note, expected=bundle_id)
+            event = registry.rollback(slots[0], by=str(by), note=note, expected=bundle_id)
         except RegistryConflict:
             raise
         except BundleError as error:

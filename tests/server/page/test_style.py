@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 
@@ -22,35 +22,39 @@ WORDS = [
 ] + [("accent-ink", "accent"), ("bad", "paper"), ("kept-ink", "kept")]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("deficiency", DEFICIENCIES)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_fields_of_a_map_look_different_to_everybody(
-    theme: str, deficiency: str, family: str
-) -> None:
+def test_fields_of_a_map_look_different_to_everybody() -> None:
     """No two colours of a map come near each other, in whichever way one sees colours."""
-    known = fields(theme)
-    for one, other in combinations(FAMILIES[family], 2):
-        assert distance(known[one][0], known[other][0], deficiency) > APART, (one, other)
+    for theme, deficiency, names in product(("light", "dark"), DEFICIENCIES, FAMILIES.values()):
+        known = fields(theme)
+        for one, other in combinations(names, 2):
+            apart = distance(known[one][0], known[other][0], deficiency)
+            assert apart > APART, (theme, deficiency, one, other)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_codes_can_be_read_on_their_fields(theme: str) -> None:
+def test_codes_can_be_read_on_their_fields(subtests: pytest.Subtests) -> None:
     """The code in every kind of field contrasts with its colour as WCAG AA asks of text."""
-    known = fields(theme)
-    assert {name for family in FAMILIES.values() for name in family} <= known.keys()
-    weak = {name: contrast(*pair) for name, pair in known.items() if contrast(*pair) < TEXT}
-    assert not weak
+    for theme in ("light", "dark"):
+        with subtests.test(theme=theme):
+            known = fields(theme)
+            assert {name for family in FAMILIES.values() for name in family} <= known.keys()
+            weak = {name: contrast(*pair) for name, pair in known.items() if contrast(*pair) < TEXT}
+            assert not weak
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_words_can_be_read(theme: str) -> None:
+def test_words_can_be_read(subtests: pytest.Subtests) -> None:
     """Text contrasts with every background it stands on as WCAG AA asks."""
-    colours = themes()[theme]
-    weak = {pair for pair in WORDS if contrast(colours[pair[0]], colours[pair[1]]) < TEXT}
-    assert not weak
-    rings = (("focus", "paper"), ("accent", "paper"), ("soft", "paper"), ("warn", "warn-back"))
-    assert not {p for p in rings if contrast(colours[p[0]], colours[p[1]]) < LARGE}
+    for theme in ("light", "dark"):
+        with subtests.test(theme=theme):
+            colours = themes()[theme]
+            weak = {pair for pair in WORDS if contrast(colours[pair[0]], colours[pair[1]]) < TEXT}
+            assert not weak
+            rings = (
+                ("focus", "paper"),
+                ("accent", "paper"),
+                ("soft", "paper"),
+                ("warn", "warn-back"),
+            )
+            assert not {p for p in rings if contrast(colours[p[0]], colours[p[1]]) < LARGE}
 
 
 def test_the_simulation_knows_what_colour_blindness_hides() -> None:
