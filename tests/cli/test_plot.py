@@ -34,13 +34,13 @@ def strange_csv(measurements_csv: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_help_has_an_example(colltune: Verb, kind: str) -> None:
+def test_help_has_an_example(colltune: Verb) -> None:
     """The help of each kind of picture shows how to draw one of a bundle and of measurements."""
-    text = colltune("plot", kind, "--help").out
-    assert f"colltune plot {kind} bundle" in text
-    assert f"colltune plot {kind} measurements.csv.gz" in text
-    assert ".png, .svg or .pdf" in text
+    for kind in KINDS:
+        text = colltune("plot", kind, "--help").out
+        assert f"colltune plot {kind} bundle" in text
+        assert f"colltune plot {kind} measurements.csv.gz" in text
+        assert ".png, .svg or .pdf" in text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,63 +109,45 @@ def test_a_pdf_of_one_shape(colltune: Verb, bundle_path: Path, tmp_path: Path) -
     assert picture.read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize(
-    ("kind", "words", "status", "message"),
-    [
-        ("map", ("--collective", "scan"), 7, "no models of scan, only of bcast"),
-        ("map", ("--shape", "12"), 3, "not a shape"),
-        ("map", ("--nodes", "0"), 3, "list of counts"),
-        ("map", ("--nodes", "4", "--shape", "2x1"), 3, "exclude each other"),
-        ("map", ("--over", "ranks"), 2, "ranks"),
-        ("curves", ("--objective", "median"), 3, "--objective is for measurements"),
-        ("curves", ("--no-guard", "--caution", "2"), 3, "drop one of them"),
-        ("curves", ("--where", "machine=x"), 3, "give --data"),
-        ("regret", (), 3, "give --data"),
-        ("regret", ("--learner", "knn"), 3, "--learner is for measurements"),
-    ],
+BAD_REQUESTS_OF_A_BUNDLE = (
+    ("map --collective scan", 7, "no models of scan, only of bcast"),
+    ("map --shape 12", 3, "not a shape"),
+    ("map --nodes 0", 3, "list of counts"),
+    ("map --nodes 4 --shape 2x1", 3, "exclude each other"),
+    ("map --over ranks", 2, "ranks"),
+    ("curves --objective median", 3, "--objective is for measurements"),
+    ("curves --no-guard --caution 2", 3, "drop one of them"),
+    ("curves --where machine=x", 3, "give --data"),
+    ("regret", 3, "give --data"),
+    ("regret --learner knn", 3, "--learner is for measurements"),
 )
-def test_bad_requests_of_a_bundle(
-    colltune: Verb,
-    bundle_path: Path,
-    tmp_path: Path,
-    kind: str,
-    words: tuple[str, ...],
-    status: int,
-    message: str,
+BAD_REQUESTS_OF_MEASUREMENTS = (
+    ("map --collective scan", 3, "there is no scan here, only bcast"),
+    ("map --ppn 3", 3, "bcast was measured on 2, 4, 8, 16 nodes with ppn 1, 2, 4"),
+    ("map --caution 2", 3, "--caution is for a bundle"),
+    ("map --no-guard", 3, "--no-guard is for a bundle"),
+    ("curves --objective best", 3, "unknown objective"),
+    ("curves --data other.csv", 3, "--data is for a bundle"),
+    ("curves --where machine=x", 3, "no row has machine = 'x'"),
+    ("regret --split half", 3, "known: leave-nodes-out"),
+    ("regret --learner oracle", 3, "oracle"),
+)
+
+
+def test_bad_requests(
+    colltune: Verb, bundle_path: Path, measurements_csv: Path, tmp_path: Path
 ) -> None:
     """Each mistake has its exit status and a message; nothing is drawn."""
-    answer = colltune("plot", kind, bundle_path, *words, "--out", tmp_path / "p.png")
-    assert (answer.status, answer.out) == (status, "")
-    assert message in answer.err
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("kind", "words", "message"),
-    [
-        ("map", ("--collective", "scan"), "there is no scan here, only bcast"),
-        ("map", ("--ppn", "3"), "bcast was measured on 2, 4, 8, 16 nodes with ppn 1, 2, 4"),
-        ("map", ("--caution", "2"), "--caution is for a bundle"),
-        ("map", ("--no-guard",), "--no-guard is for a bundle"),
-        ("curves", ("--objective", "best"), "unknown objective"),
-        ("curves", ("--data", "other.csv"), "--data is for a bundle"),
-        ("curves", ("--where", "machine=x"), "no row has machine = 'x'"),
-        ("regret", ("--split", "half"), "known: leave-nodes-out"),
-        ("regret", ("--learner", "oracle"), "oracle"),
-    ],
-)
-def test_bad_requests_of_measurements(
-    colltune: Verb,
-    measurements_csv: Path,
-    tmp_path: Path,
-    kind: str,
-    words: tuple[str, ...],
-    message: str,
-) -> None:
-    """What the measurements cannot show is an error of data that says what they have."""
-    answer = colltune("plot", kind, measurements_csv, *words, "--out", tmp_path / "p.png")
-    assert (answer.status, answer.out) == (3, "")
-    assert message in answer.err
+    for source, cases in (
+        (bundle_path, BAD_REQUESTS_OF_A_BUNDLE),
+        (measurements_csv, BAD_REQUESTS_OF_MEASUREMENTS),
+    ):
+        for words, status, message in cases:
+            kind, *options = words.split()
+            answer = colltune("plot", kind, source, *options, "--out", tmp_path / "p.png")
+            assert (answer.status, answer.out) == (status, ""), words
+            assert message in answer.err, words
+            assert not list(tmp_path.iterdir()), words
 
 
 def test_bad_sources(
@@ -199,22 +181,19 @@ def test_an_unwritable_place(colltune: Verb, measurements_csv: Path) -> None:
     assert "writable place" in answer.err
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(("plot", kind, "nothing", "--out") for kind in KINDS),
-        ("noise", "nothing", "--picture"),
-        ("what-if", "nothing", "--collective", "bcast", "--msize", "8", "--plot"),
-        ("plan", "nothing.toml", "--replay", "nothing.csv", "--picture"),
-    ],
-)
-def test_the_kind_of_picture_is_checked_first(colltune: Verb, words: tuple[str, ...]) -> None:
+def test_the_kind_of_picture_is_checked_first(colltune: Verb) -> None:
     """A name that ends like no picture is refused before anything is read or measured."""
-    for name in ("picture.gif", "picture", "png"):
-        answer = colltune(*words, name)
-        assert (answer.status, answer.out) == (9, "")
-        assert f"{name}: no kind of picture" in answer.err
-        assert ".png, .svg, .pdf" in answer.err
+    for words in (
+        *(f"plot {kind} nothing --out" for kind in KINDS),
+        "data noise nothing --picture",
+        "what-if nothing --collective bcast --msize 8 --plot",
+        "plan nothing.toml --replay nothing.csv --picture",
+    ):
+        for name in ("picture.gif", "picture", "png"):
+            answer = colltune(*words.split(), name)
+            assert (answer.status, answer.out) == (9, ""), words
+            assert f"{name}: no kind of picture" in answer.err, words
+            assert ".png, .svg, .pdf" in answer.err, words
 
 
 def test_another_verb_draws_other_formats(

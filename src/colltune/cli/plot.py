@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from colltune.cli.options import Jobs, Json, Quiet, Where, writable_file
+from colltune.cli.options import (
+    Jobs,
+    Json,
+    Quiet,
+    Where,
+    parse_counts,
+    parse_pairs,
+    parse_shape,
+    writable_file,
+)
+from colltune.domain import parse_collective
+from colltune.errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from colltune.cli.console.live import Progress
-    from colltune.cli.plot_source import Asked
+    from colltune.dataset import PerformanceDataset
+    from colltune.dataset.objective import Objective
+    from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
     from colltune.plot_data.maps import Maps
+    from colltune.plot_data.pick import Pick
     from colltune.plot_data.regrets import Regrets
     from colltune.plot_data.runtimes import Runtimes
     from colltune.selector.argmin import ModelSelector
+
+_BUNDLE_ONLY = "is for a bundle; drop it, or draw a bundle that `colltune fit` wrote"
+_DATA_ONLY = "is for measurements; drop it, or draw a dataset"
 
 plot = typer.Typer(
     help="Draw decision maps, runtime curves and regrets of bundles or measurements.",
@@ -117,17 +134,16 @@ def map_(
     colltune plot map measurements.csv.gz --collective bcast --out map.png
     """
     from colltune.cli.console.live import progress
-    from colltune.cli.plot_source import asked
     from colltune.plot_data import maps
     from colltune.plots.maps import draw
 
     upwards = maps.Over(over.value) if over else None
     found: maps.Maps
     with progress("reading", quiet=quiet or json) as shown:
-        part = asked(source, out, (collective, nodes, ppn, shape), data, where)
+        part = _source(source, out, (collective, nodes, ppn, shape), data, where)
         shown.phase("deciding")
         if part.bundle is None:
-            statistic = part.objective(objective, guard=guard, caution=caution)
+            statistic = _objective(objective, guard=guard, caution=caution)
             found = maps.measured(
                 part.measured,
                 part.pick,
@@ -136,7 +152,7 @@ def map_(
                 over=upwards,
             )
         else:
-            chooser = part.selector({"--objective": objective}, guard=guard, caution=caution)
+            chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
             found = maps.decided(
                 chooser, part.pick, part.dataset, allocation_of=part.allocation_of, over=upwards
             )
@@ -174,18 +190,17 @@ def curves_(
     colltune plot curves measurements.csv.gz --collective bcast --out curves.png
     """
     from colltune.cli.console.live import progress
-    from colltune.cli.plot_source import asked
     from colltune.plot_data import runtimes
     from colltune.plots.runtimes import draw
 
     with progress("reading", quiet=quiet or json) as shown:
-        part = asked(source, out, (collective, nodes, ppn, shape), data, where)
+        part = _source(source, out, (collective, nodes, ppn, shape), data, where)
         shown.phase("predicting" if part.bundle else "comparing")
         if part.bundle is None:
-            statistic = part.objective(objective, guard=guard, caution=caution)
+            statistic = _objective(objective, guard=guard, caution=caution)
             found = runtimes.measured(part.measured, part.pick, objective=statistic)
         else:
-            chooser = part.selector({"--objective": objective}, guard=guard, caution=caution)
+            chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
             found = runtimes.predicted(chooser, part.pick, part.dataset)
         shown.phase("drawing")
         panels = _saved(draw(found), out)
@@ -235,61 +250,143 @@ def regret_(
     colltune plot regret bundle --data new.csv.gz --out regret.svg
     """
     from colltune.cli.console.live import progress
-    from colltune.cli.plot_source import asked
+    from colltune.plot_data.regrets import held_out, of_bundle
     from colltune.plots.regret import draw
 
     with progress("reading", quiet=quiet or json) as shown:
-        part = asked(source, out, (collective, nodes, ppn, shape), data, where)
+        part = _source(source, out, (collective, nodes, ppn, shape), data, where)
         if part.bundle is not None:
             flags = {"--objective": objective, "--learner": learner, "--split": split}
-            chooser = part.selector({**flags, "--jobs": jobs}, guard=guard, caution=caution)
-            found = _judged(part, chooser)
+            chooser = _selector(part.bundle, {**flags, "--jobs": jobs}, guard, caution)
+            if part.dataset is None:
+                raise DataError("regret is measured, and a bundle has no measurements: give --data")
+            found = of_bundle(chooser, part.dataset, part.pick)
         else:
             shown.phase("evaluating", "folds")
-            found = _held_out(
-                part,
-                learner,
-                split,
-                objective,
-                part.guard(guard=guard, caution=caution),
-                jobs,
-                shown,
+            found = held_out(
+                part.measured,
+                part.pick,
+                learners=learner or ["auto"],
+                split=split,
+                guard=_guard(guard, caution),
+                objective=_objective(objective),
+                jobs=jobs,
+                progress=shown.count,
             )
         shown.phase("drawing")
         panels = _saved(draw(found), out)
     _tell(found, panels, out, json=json)
 
 
-def _judged(part: Asked, chooser: ModelSelector) -> Regrets:
-    from colltune.errors import DataError
-    from colltune.plot_data.regrets import of_bundle
+class _Source(NamedTuple):
+    """A part of a bundle, with measurements if there are any, or of measurements alone.
 
-    if part.dataset is None:
-        raise DataError("regret is measured, and a bundle has no measurements: give --data")
-    return of_bundle(chooser, part.dataset, part.pick)
+    ``allocation_of`` is the allocation of each launch, as far as the data tell.
+    """
+
+    pick: Pick
+    bundle: Bundle | None
+    dataset: PerformanceDataset | None
+    allocation_of: Mapping[str, str] | None
+
+    @property
+    def measured(self) -> PerformanceDataset:
+        """The measurements, which there are wherever there is no bundle."""
+        assert self.dataset is not None
+        return self.dataset
 
 
-def _held_out(
-    part: Asked,
-    learner: list[str] | None,
-    split: str | None,
-    objective: str | None,
-    guard: bool | Guard,
-    jobs: int | None,
-    shown: Progress,
-) -> Regrets:
-    from colltune.plot_data.regrets import held_out
+def _source(
+    paths: Sequence[Path],
+    out: Path,
+    picked: tuple[Sequence[str] | None, str | None, str | None, Sequence[str] | None],
+    data: Sequence[Path] | None,
+    where: Sequence[str] | None,
+) -> _Source:
+    """Read what is to be drawn, after a look at the options that can be wrong at once."""
+    from colltune.plot_data.pick import Pick
+    from colltune.plots.saving import picture_format
 
-    return held_out(
-        part.measured,
-        part.pick,
-        learners=learner or ["auto"],
-        split=split,
-        guard=guard,
-        objective=part.objective(objective),
-        jobs=jobs,
-        progress=shown.count,
+    picture_format(out)
+    collectives, nodes, ppn, shapes = picked
+    pick = Pick(
+        tuple(dict.fromkeys(parse_collective(name) for name in collectives or ())),
+        parse_counts(nodes, "--nodes") or (),
+        parse_counts(ppn, "--ppn") or (),
+        tuple(parse_shape(text) for text in shapes or ()),
     )
+    return _opened(pick, paths, data, parse_pairs(where or [], "--where"))
+
+
+def _opened(
+    pick: Pick, paths: Sequence[Path], data: Sequence[Path] | None, where: Mapping[str, str]
+) -> _Source:
+    """Read the one bundle, with `data` if there are any, or the datasets at `paths`."""
+    if not any(map(_is_bundle, paths)):
+        if data:
+            raise DataError(f"--data {_BUNDLE_ONLY}; datasets to draw together are named as SOURCE")
+        return _Source(pick, None, *_read(paths, where))
+    if len(paths) > 1:
+        raise DataError("a bundle is drawn alone; name measurements to draw beside it with --data")
+    if where and not data:
+        raise DataError("--where keeps rows of measurements, and a bundle has none: give --data")
+    from colltune.models.bundle import load
+
+    bundle = load(paths[0], pick.collectives or None)
+    return _Source(pick, bundle, *(_read(data, where) if data else (None, None)))
+
+
+def _is_bundle(path: Path) -> bool:
+    """Tell whether `path` is a bundle, maybe a damaged one."""
+    from colltune.files.remote import url_of
+
+    if url_of(path) is not None or not path.is_dir():
+        return False
+    return (path / "manifest.json").exists() or any(path.glob("*.arrays"))
+
+
+def _read(
+    paths: Sequence[Path], where: Mapping[str, str]
+) -> tuple[PerformanceDataset, Mapping[str, str]]:
+    from colltune.dataset import read
+    from colltune.dataset.noise import allocations_of
+    from colltune.dataset.reading import read_launch_provenances
+
+    dataset = read(paths, where)
+    launches = dataset.frame["launch"].astype(str)
+    return dataset, allocations_of(launches, read_launch_provenances(paths), None).by_launch
+
+
+def _guard(guard: bool, caution: float | None) -> bool | Guard:
+    from colltune.models.guard import Guard
+
+    if not guard and caution is not None:
+        raise DataError("--caution is the guard's, and --no-guard drops it: drop one of them")
+    return guard if caution is None else Guard(caution=caution)
+
+
+def _selector(
+    bundle: Bundle, others: Mapping[str, object], guard: bool, caution: float | None
+) -> ModelSelector:
+    """Return the selector over `bundle`; `others` are options that it has no use for."""
+    from colltune.selector.argmin import ModelSelector
+
+    _refuse(others, _DATA_ONLY)
+    return ModelSelector(bundle, guard=_guard(guard, caution))
+
+
+def _objective(text: str | None, *, guard: bool = True, caution: float | None = None) -> Objective:
+    """Return the statistic called `text`; the others are of no use without a bundle."""
+    from colltune.dataset.objective import DEFAULT_OBJECTIVE, parse_objective
+
+    _refuse({"--no-guard": not guard, "--caution": caution}, _BUNDLE_ONLY)
+    return DEFAULT_OBJECTIVE if text is None else parse_objective(text)
+
+
+def _refuse(given: Mapping[str, object], why: str) -> None:
+    for flag, value in given.items():
+        if value is not None and value is not False:
+            raise DataError(f"{flag} {why}")
 
 
 def _saved(figure: Figure, out: Path) -> int:

@@ -37,7 +37,7 @@ from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.plot_data.pick import spread
 from colltune.plots import scaffold
 from colltune.plots.saving import saved
-from colltune.plots.scaffold import COLOURS, plain
+from colltune.plots.scaffold import COLOURS, finish, plain
 from colltune.text import bytes_text
 
 _MARKERS = "x+1*2d3"
@@ -99,26 +99,14 @@ def runtimes(dataset: PaperDataset, most_panels: int = _MOST_PANELS) -> Figure:
     panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     for panel, shape in zip(panels.flat, shown, strict=False):
         _runtime_panel(panel, run, rows & _is_shape(run, shape), shape)
-    for place, panel in enumerate(panels.flat):
-        if place >= len(shown):
-            panel.set_axis_off()
-        elif place + across >= len(shown):
-            panel.set_xlabel("message size [bytes]", fontsize="small")
-            panel.tick_params(labelbottom=True)
-    _finish_runtimes(figure, panels, dataset, len(shapes) - len(shown))
-    return figure
-
-
-def _finish_runtimes(figure: Figure, panels: Any, dataset: PaperDataset, hidden: int) -> None:
-    for panel in panels[:, 0]:
-        panel.set_ylabel("time / best")
+    finish(figure, panels, len(shown), "time / best")
     # shared by all panels, so that the highest line of any decides
     highest = max(float(max(line.get_ydata())) for panel in panels.flat for line in panel.lines)
     panels[0, 0].set_ylim(0.93, 1.1 * highest)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    hidden = len(shapes) - len(shown)
     note = f" ({hidden} more shapes not shown)" if hidden else ""
     figure.suptitle(_title(dataset, "Algorithm selection strategies") + note)
+    return figure
 
 
 def _is_shape(run: Evaluation, shape: Pair) -> Flags:

@@ -268,7 +268,7 @@ def ratio_axis(panel: Axes, name: str, lowest: float, highest: float) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def finish(figure: Figure, panels: Any, used: int) -> None:
+def finish(figure: Figure, panels: Any, used: int, upwards: str = "time [µs]") -> None:
     """Label the first `used` of a figure's `panels`, hide the others, and write the legend."""
     across = panels.shape[1]
     for place, panel in enumerate(panels.flat):
@@ -278,6 +278,6 @@ def finish(figure: Figure, panels: Any, used: int) -> None:
             panel.set_xlabel("message size [bytes]", fontsize="small")
             panel.tick_params(labelbottom=True)
     for panel in panels[:, 0]:
-        panel.set_ylabel("time [µs]")
+        panel.set_ylabel(upwards)
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
