@@ -25,7 +25,7 @@ from colltune.models.costs import breakdown
 from colltune.models.costs.families import configuration_amounts
 from colltune.models.costs.han import Setup
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
-from colltune.models.costs.multi_hca import Adapters, Memory, MultiAdapterAllgather
+from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.costs.network import Instances, Link, NetworkParameters, total_seconds
 from colltune.models.plain_fit import PlainFit
 from colltune.plots import costs
@@ -87,8 +87,8 @@ def test_groups_shows_every_divisor_and_marks_the_best() -> None:
 
 def test_offload_has_its_star_at_equation_1() -> None:
     """The star is the least of the whole line, at the d of eq. 1."""
-    memory = Memory(Link(1e-6, 1e-10), Link(0.0, 1e-10))
-    gather = MultiAdapterAllgather(1, 8, 1 << 20, Adapters(NETWORK.inter, 4), memory)
+    memory, copy = Link(1e-6, 1e-10), Link(0.0, 1e-10)
+    gather = MultiAdapterAllgather(1, 8, 1 << 20, NETWORK.inter, 4, memory, copy)
     (panel,) = costs.offload({"4 adapters": gather}).axes
     (x,), (y,) = _line(panel, "4 adapters")
     assert x == pytest.approx(gather.optimal_offload().continuous)

@@ -9,7 +9,7 @@ import pytest
 from colltune.domain import Collective, Instance, Shape
 from colltune.models.costs.designs import designs
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
-from colltune.models.costs.multi_hca import Adapters, Exchange, Memory, MultiAdapterAllgather
+from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
 from colltune.models.costs.network import Link, NetworkParameters, Rails, RailUse
 
 NETWORK = NetworkParameters(
@@ -53,8 +53,8 @@ def test_broadcast_within_a_node() -> None:
 
 def test_allgathers_through_all_adapters() -> None:
     """Ring and doubling between nodes, doubling for powers of two only; one node has MHA-intra."""
-    memory, adapters = Memory.of(NETWORK), Adapters.of(NETWORK)
-    gather = MultiAdapterAllgather(4, 4, 131072, adapters, memory)
+    copy = Link(0.0, NETWORK.copy_s_per_byte)
+    gather = MultiAdapterAllgather(4, 4, 131072, NETWORK.inter, 2, NETWORK.intra, copy)
     found = designs(at(Collective.ALLGATHER, 4, 4), NETWORK)
     assert [d.name for d in found] == ["MHA-inter ring", "MHA-inter recursive-doubling"]
     assert [d.time_s for d in found] == [gather.inter_s(e) for e in Exchange]

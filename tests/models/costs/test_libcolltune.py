@@ -9,9 +9,7 @@ from colltune.domain import Configuration
 from colltune.models.costs.families import configuration_amounts, family_of
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
 from colltune.models.costs.multi_hca import (
-    Adapters,
     Exchange,
-    Memory,
     MultiAdapterAllgather,
 )
 from colltune.models.costs.network import Instances, Link, NetworkParameters, total_seconds
@@ -62,8 +60,8 @@ def test_the_allgathers_exchange_is_tran_et_als(exchange: Exchange) -> None:
     """Eq. 3 and 4: what leaders pay between nodes, when nothing else costs."""
     only_network = NetworkParameters(Link(0.0, 0.0), LINK)
     text = f"colltune.allgather.hierarchical:exchange={exchange},leaders=1"
-    memory = Memory(Link(0.0, 0.0), Link(0.0, 0.0))
-    printed = MultiAdapterAllgather(8, 4, 1000, Adapters(LINK), memory)
+    free = Link(0.0, 0.0)
+    printed = MultiAdapterAllgather(8, 4, 1000, LINK, 1, free, free)
     assert _time_s(text, only_network, 8, 4, 1000) == pytest.approx(printed.exchange_s(exchange))
 
 

@@ -6,50 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from colltune.models.costs.multi_hca import (
-    Adapters,
-    Exchange,
-    Memory,
-    MultiAdapterAllgather,
-)
-from colltune.models.costs.network import Link, NetworkParameters, Rails
+from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
+from colltune.models.costs.network import Link
 
-NETWORK = Adapters(Link(2e-6, 8e-11), adapters=2)
-MEMORY = Memory(Link(1e-6, 1e-10), Link(5e-7, 5e-11))
 M = 10**6
 T_C, T_H, T_L = 1.01e-4, 4.2e-5, 5.05e-5
 
 
 def allgather(nodes: int = 8, ppn: int = 4, msize_bytes: int = M) -> MultiAdapterAllgather:
     """Return the allgather on a machine of two 12.5 GB/s adapters per node."""
-    return MultiAdapterAllgather(nodes, ppn, msize_bytes, NETWORK, MEMORY)
+    network, memory, copy = Link(2e-6, 8e-11), Link(1e-6, 1e-10), Link(5e-7, 5e-11)
+    return MultiAdapterAllgather(nodes, ppn, msize_bytes, network, 2, memory, copy)
 
 
 def test_transfers() -> None:
-    """T_H, T_C and T_L of a megabyte, by hand."""
-    assert NETWORK.shared_s(M) == pytest.approx(T_H, rel=1e-12)
-    assert MEMORY.transfer_s(M) == pytest.approx(T_C, rel=1e-12)
-    assert MEMORY.broadcast_s(M, 1) == 0.0
-    assert MEMORY.broadcast_s(M, 5) == pytest.approx(5 * T_L, rel=1e-12)
-    assert MEMORY.copy_s(M) == pytest.approx(T_L, rel=1e-12)
-
-
-def test_sharing() -> None:
-    """Sec. 2.2: sharing halves the bytes' time, with contention too, and leaves latency."""
-    assert NETWORK.shared_s(M) == pytest.approx(2e-6 + 4e-5, rel=1e-12)
-    crowded = replace(NETWORK, contention=4.0)
-    assert crowded.shared_s(M) == pytest.approx(2e-6 + 1.6e-4, rel=1e-12)
-    assert crowded.shared_s(0) == 2e-6
-
-
-def test_from_fitted_parameters() -> None:
-    """Adapters and memory read off a fitted network are the ones written down by hand."""
-    network = NetworkParameters(
-        Link(1e-6, 1e-10), Link(2e-6, 8e-11), 0.0, 5e-11, contention=0.5, rails=Rails(2)
-    )
-    assert Adapters.of(network) == NETWORK
-    assert Adapters.of(network, senders=7).contention == 4.0
-    assert Memory.of(network) == replace(MEMORY, copy=Link(0.0, 5e-11))
+    """T_H and the broadcast in a node of a megabyte, by hand; adapters do not touch latency."""
+    assert allgather().network_s(M) == pytest.approx(T_H, rel=1e-12)
+    assert allgather().network_s(0) == 2e-6
+    assert allgather(ppn=6).broadcast_s(M) == pytest.approx(6 * T_L, rel=1e-12)
+    assert allgather(ppn=1).broadcast_s(M) == 0.0
 
 
 def test_best_offload() -> None:
@@ -81,7 +56,7 @@ def test_best_whole_offload() -> None:
 def test_a_network_for_nothing_takes_all_transfers() -> None:
     """Rounding never offloads more transfers than a process has, whatever a copy costs."""
     for size in range(1, 4000, 7):
-        gather = MultiAdapterAllgather(1, 8, size, Adapters(Link(0.0, 0.0)), MEMORY)
+        gather = replace(allgather(1, 8, size), link=Link(0.0, 0.0))
         assert gather.optimal_offload().transfers == 7
 
 
@@ -103,8 +78,7 @@ def test_exchange_between_nodes() -> None:
 
 def test_network_bound_allgather() -> None:
     """Eq. 6 and 7, first case: the network hides all broadcasts within the node but the last."""
-    memory = replace(MEMORY, copy=Link(1e-9, 1e-12))
-    gather = replace(allgather(), memory=memory)
+    gather = replace(allgather(), copy=Link(1e-9, 1e-12))
     first_s = gather.optimal_offload().time_s
     for exchange, last in ((Exchange.RING, 4 * M), (Exchange.RECURSIVE_DOUBLING, 16 * M)):
         last_s = (1e-9 + last * 1e-12) * (1 + 3)
@@ -115,8 +89,7 @@ def test_network_bound_allgather() -> None:
 
 def test_memory_bound_allgather() -> None:
     """Eq. 6 and 7, second case: one transfer, then N - 1 broadcasts one after another."""
-    memory = replace(MEMORY, copy=Link(5e-7, 1e-9))
-    gather = replace(allgather(), memory=memory)
+    gather = replace(allgather(), copy=Link(5e-7, 1e-9))
     block_s = 2e-6 + 4 * M * 4e-11
     copy_s = 5e-7 + 4 * M * 1e-9
     expected_s = gather.optimal_offload().time_s + block_s + 7 * copy_s * (1 + 3)
@@ -126,12 +99,9 @@ def test_memory_bound_allgather() -> None:
 
 def test_cases_of_the_ring_meet() -> None:
     """Where broadcast and transfer take equally long, both cases of eq. 7 tell the same time."""
-    block_s = NETWORK.shared_s(4 * M)
+    block_s = allgather().network_s(4 * M)
     below, above = (
-        replace(
-            allgather(),
-            memory=replace(MEMORY, copy=Link(block_s / 4 * f, 0.0)),
-        ).inter_s(Exchange.RING)
+        replace(allgather(), copy=Link(block_s / 4 * f, 0.0)).inter_s(Exchange.RING)
         for f in (1 - 1e-9, 1 + 1e-9)
     )
     assert below == pytest.approx(above, rel=1e-7)
@@ -146,8 +116,5 @@ def test_one_node_has_the_first_phase_only() -> None:
 
 def test_more_adapters_are_never_slower() -> None:
     """Times fall with adapters, and for large blocks towards the limit of the memory."""
-    times = [
-        replace(allgather(), network=replace(NETWORK, adapters=h)).inter_s(Exchange.RING)
-        for h in (1, 2, 4, 8)
-    ]
+    times = [replace(allgather(), adapters=h).inter_s(Exchange.RING) for h in (1, 2, 4, 8)]
     assert times == sorted(times, reverse=True)

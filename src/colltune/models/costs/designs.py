@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from colltune.domain import Collective, Instance
 from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
-from colltune.models.costs.multi_hca import Adapters, Exchange, Memory, MultiAdapterAllgather
+from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
 from colltune.models.costs.network import Link, NetworkParameters, RailUse
 
 SEGSIZE_BYTES = 65536
@@ -61,11 +61,15 @@ def _between(network: NetworkParameters) -> Link:
 
 def _allgathers(instance: Instance, network: NetworkParameters) -> Iterator[Design]:
     shape = instance.shape
-    memory = Memory.of(network)
-    if network.copy_s_per_byte == 0:
-        memory = Memory(network.intra, Link(0.0, network.intra.s_per_byte))
     gather = MultiAdapterAllgather(
-        shape.nodes, shape.ppn, instance.msize_bytes, Adapters.of(network), memory
+        shape.nodes,
+        shape.ppn,
+        instance.msize_bytes,
+        network.inter,
+        network.rails.adapters,
+        memory=network.intra,
+        # the fit knows no startup of a local copy
+        copy=Link(0.0, network.copy_s_per_byte or network.intra.s_per_byte),
     )
     offload = gather.optimal_offload()
     optimum = f"{offload.transfers} of {shape.ppn - 1} transfers offloaded"

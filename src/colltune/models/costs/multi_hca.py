@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from colltune.models.costs.network import Link, NetworkParameters
+from colltune.models.costs.network import Link
 
 
 class Exchange(StrEnum):
@@ -23,69 +23,6 @@ class Exchange(StrEnum):
 
     RING = "ring"
     RECURSIVE_DOUBLING = "recursive_doubling"
-
-
-@dataclass(frozen=True)
-class Adapters:
-    """The network of one node: H adapters that a message is striped over.
-
-    ``link`` has the startup of a transfer (alpha_H) and the time per byte of one adapter
-    (1 / BW_H); ``contention`` (C_H) multiplies the bytes when more processes send at a time
-    than the adapters serve at full speed, 1 for one sender (table 3).
-    """
-
-    link: Link
-    adapters: int = 1
-    contention: float = 1.0
-
-    @classmethod
-    def of(cls, network: NetworkParameters, senders: int = 1) -> Self:
-        """Return the adapters of `network` while so many processes of a node send."""
-        contention = 1.0 + network.contention * (senders - 1)
-        return cls(network.inter, network.rails.adapters, contention)
-
-    def shared_s(self, msize_bytes: float) -> float:
-        """Return T_H(M) with every message striped over all adapters: rail sharing.
-
-        Sec. 2.2: alpha_H + C_H M / (BW_H H). Only the bandwidth term gains from adapters.
-        """
-        bytes_s = msize_bytes * self.link.s_per_byte
-        return self.link.latency_s + bytes_s * self.contention / self.adapters
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Copies within one node.
-
-    ``link`` has startup and time per byte of a transfer to another process (alpha_C, 1 / BW_C);
-    ``copy`` is the same of a plain local copy (alpha_L, 1 / BW_L).
-    """
-
-    link: Link
-    copy: Link
-
-    @classmethod
-    def of(cls, network: NetworkParameters) -> Self:
-        """Return the copies of `network`, whose fit knows no startup of a local copy."""
-        return cls(network.intra, Link(0.0, network.copy_s_per_byte))
-
-    def transfer_s(self, msize_bytes: float) -> float:
-        """Return T_C(M) = alpha_C + M / BW_C (sec. 4.1), without its slow-down b."""
-        return self.link.latency_s + msize_bytes * self.link.s_per_byte
-
-    def copy_s(self, msize_bytes: float) -> float:
-        """Return T_L(M) = alpha_L + M / BW_L (table 3)."""
-        return self.copy.latency_s + msize_bytes * self.copy.s_per_byte
-
-    def broadcast_s(self, msize_bytes: float, ppn: int) -> float:
-        """Return the broadcast through shared memory of eq. 5; nothing without other processes.
-
-        Its congestion cg is that of readers that cannot copy at the same time at all (sec. 4.2).
-        """
-        if ppn == 1:
-            return 0.0
-        copy_s = self.copy_s(msize_bytes)
-        return copy_s + copy_s * float(ppn - 1)
 
 
 class Offload(NamedTuple):
@@ -103,28 +40,51 @@ class Offload(NamedTuple):
 
 @dataclass(frozen=True)
 class MultiAdapterAllgather:
-    """The runtime of the paper's allgather of blocks of ``msize_bytes``."""
+    """The runtime of the paper's allgather of blocks of ``msize_bytes``.
+
+    ``link`` has the startup of a transfer over the network (alpha_H) and the time per byte of one
+    of the ``adapters`` (1 / BW_H), which every message is striped over; ``memory`` startup and time
+    per byte of a transfer to another process of the node (alpha_C, 1 / BW_C), ``copy`` those of a
+    plain local copy (alpha_L, 1 / BW_L).
+    """
 
     nodes: int
     ppn: int
     msize_bytes: int
-    network: Adapters
-    memory: Memory
+    link: Link
+    adapters: int
+    memory: Link
+    copy: Link
+
+    def network_s(self, msize_bytes: float) -> float:
+        """Return T_H(M) with every message striped over all adapters: rail sharing.
+
+        Sec. 2.2: alpha_H + M / (BW_H H). Only the bandwidth term gains from adapters.
+        """
+        return self.link.latency_s + msize_bytes * self.link.s_per_byte / self.adapters
+
+    def broadcast_s(self, msize_bytes: float) -> float:
+        """Return the broadcast through shared memory of eq. 5; nothing without other processes.
+
+        Its congestion cg is that of readers that cannot copy at the same time at all (sec. 4.2).
+        """
+        copy_s = _message_s(self.copy, msize_bytes)
+        return copy_s + copy_s * float(self.ppn - 1) if self.ppn > 1 else 0.0
 
     def intra_s(self, offloaded: float) -> float:
         """Return T_MHA-intra (eq. 2) with `offloaded` transfers (d) per process, in seconds.
 
         T_L(M) + max((P - 1 - d) T_C(M), P d T_H(M)); the first term prints as T_P.
         """
-        copy_s = self.memory.copy_s(self.msize_bytes)
-        by_cpu_s = (self.ppn - 1 - offloaded) * self.memory.transfer_s(self.msize_bytes)
-        by_network_s = self.ppn * offloaded * self.network.shared_s(self.msize_bytes)
+        copy_s = _message_s(self.copy, self.msize_bytes)
+        by_cpu_s = (self.ppn - 1 - offloaded) * _message_s(self.memory, self.msize_bytes)
+        by_network_s = self.ppn * offloaded * self.network_s(self.msize_bytes)
         return copy_s + max(by_cpu_s, by_network_s)
 
     def optimal_offload(self) -> Offload:
         """Return the best d: eq. 1, T_C (P - 1) / (T_H P + T_C), and its best whole neighbour."""
-        cpu_s = self.memory.transfer_s(self.msize_bytes)
-        network_s = self.network.shared_s(self.msize_bytes)
+        cpu_s = _message_s(self.memory, self.msize_bytes)
+        network_s = self.network_s(self.msize_bytes)
         both_s = network_s * self.ppn + cpu_s
         # the share first: it is at most 1 whatever is rounded, and so d no more than there are
         continuous = cpu_s / both_s * (self.ppn - 1) if both_s > 0 else 0.0
@@ -143,18 +103,22 @@ class MultiAdapterAllgather:
         if self.nodes == 1:
             return first_s
         block = float(self.msize_bytes * self.ppn)
-        broadcast_s = self.memory.broadcast_s(block, self.ppn)
+        broadcast_s = self.broadcast_s(block)
         step = block if exchange is Exchange.RING else 2 * block
-        if broadcast_s > self.network.shared_s(step):
-            return first_s + self.network.shared_s(block) + (self.nodes - 1) * broadcast_s
+        if broadcast_s > self.network_s(step):
+            return first_s + self.network_s(block) + (self.nodes - 1) * broadcast_s
         last = block if exchange is Exchange.RING else block * self.nodes / 2
-        return first_s + self.exchange_s(exchange) + self.memory.broadcast_s(last, self.ppn)
+        return first_s + self.exchange_s(exchange) + self.broadcast_s(last)
 
     def exchange_s(self, exchange: Exchange) -> float:
         """Return phase 2 alone: eq. 3 for recursive doubling, eq. 4 for the ring, in seconds."""
         doubling = exchange is Exchange.RECURSIVE_DOUBLING
         steps = self.nodes.bit_length() - 1 if doubling else self.nodes - 1
-        network = self.network
-        startups_s = network.link.latency_s * steps
-        block_s = network.shared_s(self.msize_bytes * self.ppn) - network.link.latency_s
+        startups_s = self.link.latency_s * steps
+        block_s = self.network_s(self.msize_bytes * self.ppn) - self.link.latency_s
         return startups_s + (self.nodes - 1) * block_s
+
+
+def _message_s(link: Link, msize_bytes: float) -> float:
+    """Return T_C(M) of sec. 4.1, without its slow-down b, or T_L(M) of table 3."""
+    return link.latency_s + msize_bytes * link.s_per_byte
