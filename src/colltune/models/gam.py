@@ -19,6 +19,11 @@ from colltune.models.regressor import RuntimeRegressor, validated
 
 Numbers = NDArray[np.float64]
 _STIFFER = (1.0, 10.0, 100.0, 1000.0)
+_MOST_SPLINES = 10
+"""Per feature; no more than it has distinct values, and at least 4."""
+_PENALTY = 0.6
+"""Weight of the penalty on wiggliness, pygam's ``lam``."""
+_MOST_ITERATIONS = 100
 
 
 class GammaAdditiveModel(RuntimeRegressor):
@@ -27,58 +32,45 @@ class GammaAdditiveModel(RuntimeRegressor):
     Times are divided by their geometric mean before pygam sees them: with a logarithmic link that
     moves only the intercept, and the iteration starts near its end. A feature that never varies in
     the data has no effect.
-
-    Parameters
-    ----------
-    n_splines
-        Splines per feature at most; no more than it has distinct values (and at least 4).
-    penalty
-        Weight of the penalty on wiggliness, pygam's ``lam``.
-    max_iter
-        Iterations of pygam's solver at most.
     """
-
-    def __init__(self, n_splines: int = 10, penalty: float = 0.6, max_iter: int = 100) -> None:
-        self.n_splines = n_splines
-        self.penalty = penalty
-        self.max_iter = max_iter
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to features `X` (n, k) and positive times `y` (n)."""
         features, times = validated(self, X, y)
         unit = float(np.exp(np.log(times).mean()))
-        sizes = self._sizes(features)
-        self.gam_ = self._fitted(features, times / unit, sizes) if sizes.any() else None
-        self.n_iter_ = max(1, len(self.gam_.logs_["diffs"])) if self.gam_ is not None else 1
+        sizes = _sizes(features)
+        self.gam_ = _fitted(features, times / unit, sizes) if sizes.any() else None
         self.predictor_ = _exported(self.gam_, sizes, unit, float(times.mean()))
         return self
 
-    def _sizes(self, X: Numbers) -> NDArray[np.int64]:
-        distinct = np.array([len(np.unique(column)) for column in X.T])
-        sizes = np.clip(np.minimum(distinct, self.n_splines), ORDER + 1, None)
-        return np.where(distinct > 1, sizes, 0)
 
-    def _fitted(self, X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> Any:
-        """Fit, with a stiffer penalty each time that pygam's iteration does not end or breaks."""
-        problem = ""
-        for stiffer in _STIFFER:
-            terms = [
-                s(int(f), n_splines=int(sizes[f]), spline_order=ORDER, lam=self.penalty * stiffer)
-                for f in np.flatnonzero(sizes)
-            ]
-            gam = GammaGAM(reduce(add, terms), max_iter=self.max_iter)
-            try:
-                # pygam prints to standard output when it does not converge.
-                with warnings.catch_warnings(), redirect_stdout(StringIO()):
-                    warnings.simplefilter("ignore")
-                    gam.fit(X, y)
-            except (np.linalg.LinAlgError, OptimizationError, ValueError) as error:
-                problem = str(error)
-                continue
-            if gam.logs_["diffs"][-1] < gam.tol:
-                return gam
-            problem = f"no convergence in {self.max_iter} iterations"
-        raise ValueError(f"pygam cannot fit these {len(y)} times: {problem}; try another learner")
+def _sizes(X: Numbers) -> NDArray[np.int64]:
+    distinct = np.array([len(np.unique(column)) for column in X.T])
+    sizes = np.clip(np.minimum(distinct, _MOST_SPLINES), ORDER + 1, None)
+    return np.where(distinct > 1, sizes, 0)
+
+
+def _fitted(X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> Any:
+    """Fit, with a stiffer penalty each time that pygam's iteration does not end or breaks."""
+    problem = ""
+    for stiffer in _STIFFER:
+        terms = [
+            s(int(f), n_splines=int(sizes[f]), spline_order=ORDER, lam=_PENALTY * stiffer)
+            for f in np.flatnonzero(sizes)
+        ]
+        gam = GammaGAM(reduce(add, terms), max_iter=_MOST_ITERATIONS)
+        try:
+            # pygam prints to standard output when it does not converge.
+            with warnings.catch_warnings(), redirect_stdout(StringIO()):
+                warnings.simplefilter("ignore")
+                gam.fit(X, y)
+        except (np.linalg.LinAlgError, OptimizationError, ValueError) as error:
+            problem = str(error)
+            continue
+        if gam.logs_["diffs"][-1] < gam.tol:
+            return gam
+        problem = f"no convergence in {_MOST_ITERATIONS} iterations"
+    raise ValueError(f"pygam cannot fit these {len(y)} times: {problem}; try another learner")
 
 
 def _exported(gam: Any, sizes: NDArray[Any], unit: float, mean: float) -> Splines:

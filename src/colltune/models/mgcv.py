@@ -30,6 +30,9 @@ _INSTALL = "install R with its recommended package mgcv (on Debian: r-base-core 
 _NO_MGCV = 3
 _START_S, _FIT_S = 120.0, 30.0
 _LINEAR = 2
+_MOST_SPLINES = 10
+"""Per feature, mgcv's ``k``: no more than it has distinct values, and fewer if there are fewer
+measurements than coefficients."""
 _AGREEMENT = 1e-6
 _FLAT = 1e-9
 _INTERCEPT = -1
@@ -40,20 +43,11 @@ class ReferenceAdditiveModel(JointRegressor):
 
     Thin plate splines chosen by generalised cross-validation, mgcv's defaults. Times are divided by
     their geometric mean, which moves only the intercept. What was left out because it is slow
-    enters with a guess, see `slow_guessed`.
-
-    Parameters
-    ----------
-    most_splines
-        mgcv's ``k``, 10 by default: splines per feature at most, no more than it has distinct
-        values, and fewer if there are fewer measurements than coefficients. A feature of two
-        values is linear, one that never varies has no effect.
+    enters with a guess, see `slow_guessed`. A feature of two values is linear, one that never
+    varies has no effect.
     """
 
     predictor_: NaturalSplines
-
-    def __init__(self, most_splines: int = 10) -> None:
-        self.most_splines = most_splines
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n)."""
@@ -85,7 +79,7 @@ class ReferenceAdditiveModel(JointRegressor):
     def _sizes(self, X: Numbers) -> NDArray[np.int64]:
         """Return the splines of each feature, 0 for none."""
         distinct = np.array([len(np.unique(column)) for column in X.T])
-        sizes = np.where(distinct > 1, np.minimum(distinct, self.most_splines), 0)
+        sizes = np.where(distinct > 1, np.minimum(distinct, _MOST_SPLINES), 0)
         while sizes.any() and 1 + (sizes[sizes > 0] - 1).sum() > max(1, len(X) - 1):
             largest = int(sizes.argmax())
             sizes[largest] = sizes[largest] - 1 if sizes[largest] > _LINEAR else 0

@@ -11,6 +11,7 @@ from colltune.models.predictors.trees import Trees
 from colltune.models.regressor import RuntimeRegressor, validated
 
 _UNIT_S = 1e-6
+_ROUNDS = 200
 
 
 class TweedieTrees(RuntimeRegressor):
@@ -18,15 +19,7 @@ class TweedieTrees(RuntimeRegressor):
 
     Times are given to XGBoost in microseconds. The Tweedie loss is not free of units there: the
     curvature of times in seconds is so small that ``min_child_weight`` would forbid every split.
-
-    Parameters
-    ----------
-    n_rounds
-        Number of trees.
     """
-
-    def __init__(self, n_rounds: int = 200) -> None:
-        self.n_rounds = n_rounds
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to features `X` (n, k) and positive times `y` (n)."""
@@ -35,7 +28,7 @@ class TweedieTrees(RuntimeRegressor):
         parameters = {"objective": "reg:tweedie", "nthread": 1, "verbosity": 0}
         # what xgboost.train does, without its callbacks, which take as long again on small data
         self.booster_ = xgboost.Booster(parameters, [data])
-        for round_number in range(self.n_rounds):
+        for round_number in range(_ROUNDS):
             self.booster_.update(data, round_number)
         self.predictor_ = Trees.from_json(self.booster_.save_raw("json"), _UNIT_S)
         return self
