@@ -213,7 +213,6 @@ _PAPER_NAMES = {
     "published_xgboost": "XGBoost",
     "virtual_best": "best possible",
     "single_best": "single best",
-    "loglog_interpolation": "log-log interpolation",
 }
 
 

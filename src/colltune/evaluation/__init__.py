@@ -1,12 +1,11 @@
 """How good decisions are on what was not trained on.
 
-A split parts a dataset into cells to learn from and instances to decide (`splits`,
-`other_splits`). Tested is every instance whose default and at least one other configuration were
-measured. A choice that was not measured there counts as the default's time, and how many there were
-is told; the oracle chooses among what was measured. Beside the learners stand the library's
-default, the single best configuration, the oracle, the paper's learners as published, and log-log
-interpolation (`recipes`).
-Figures are means over instances (`figures`), with intervals over shapes (`bootstrap`).
+A split parts a dataset into cells to learn from and instances to decide (`splits`). Tested is every
+instance whose default and at least one other configuration were measured. A choice that was not
+measured there counts as the default's time, and how many there were is told; the oracle chooses
+among what was measured. Beside the learners stand the library's default, the single best
+configuration, the oracle, and the paper's learners as published (`recipes`). Figures are means over
+instances (`evaluation`), with intervals over shapes (`bootstrap`).
 """
 
 from colltune.evaluation.evaluation import ALL, Evaluation, Score, Setup

@@ -87,8 +87,7 @@ def evaluate_split(  # noqa: PLR0913
     allocation_of
         The allocation of each launch, by default one of its own.
     with_references
-        Whether the paper's learners and interpolation are shown beside default, single best and
-        virtual best.
+        Whether the paper's learners are shown beside default, single best and virtual best.
     jobs
         Processes at most, by default one per usable core. Results do not depend on it.
     profile
