@@ -62,11 +62,6 @@ def cut_short(within_s: float) -> Iterator[None]:
 
     Only the main thread can be cut short; in another one the block takes its time. Nothing should
     be imported in it: what is imported by half cannot be imported again.
-
-    Raises
-    ------
-    TimeoutError
-        If the block was left.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -78,13 +78,7 @@ def latest() -> float:
 
 
 def find(program: str, mend: str) -> Path:
-    """Return the absolute path of `program` (a path, or a name on PATH).
-
-    Raises
-    ------
-    ProgramError
-        If it is not there or not executable; the message ends with `mend`.
-    """
+    """Return the absolute path of `program`, a path or a name on PATH; errors end with `mend`."""
     found = shutil.which(program)
     if found is None:
         raise ProgramError(f"program {program!r} not found; {mend}")
@@ -111,10 +105,7 @@ def run(
     `watch` is called several times a second meanwhile; when it returns False the program is stopped
     as if its time were up.
 
-    Raises
-    ------
-    ProgramError
-        If the program cannot be started. A bad status or a timeout is left to the caller.
+    A program that cannot be started is a `ProgramError`; a bad status is left to the caller.
     """
     words = tuple(str(word) for word in command)
     started = time.monotonic()
@@ -162,13 +153,7 @@ def _started(
 
 
 def check(outcome: Outcome, what: str) -> Outcome:
-    """Return `outcome` if it is ok.
-
-    Raises
-    ------
-    ProgramError
-        Otherwise, with `what` was attempted, the command, its status and its outputs.
-    """
+    """Return `outcome` if it is ok; otherwise the error tells `what` was attempted."""
     if not outcome.ok:
         raise ProgramError(f"{what} failed\n{outcome.explain()}")
     return outcome

@@ -19,11 +19,6 @@ def whole(path: Path) -> Iterator[Path]:
 
     The content is forced to disk before it is renamed, so that nobody ever reads a part of it, and
     two writers at once leave one whole file. Folders are made as needed.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written; nothing is left behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -46,14 +41,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def insist_writable(path: Path, *, folder: bool | None = None) -> None:
-    """Insist that `path` can be written, before long work is done for it; nothing is left behind.
+    """Insist that `path` can be written, before long work is done for it.
 
     `folder` tells whether it is to be a folder or a file, None that it can be either.
-
-    Raises
-    ------
-    OutputError
-        If it is of the other kind, or no file can be made there.
     """
     try:
         is_folder = path.is_dir()
@@ -76,11 +66,6 @@ def locked(path: Path) -> Iterator[None]:
 
     The system releases it when the process ends in whatever way. A file system without locks gives
     none. Folders are made as needed.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be made.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

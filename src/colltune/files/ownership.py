@@ -24,13 +24,6 @@ def danger(path: Path, trusted: int = 0) -> str:
     All folders above it count, and those that symbolic links lead through. Below a folder of ours
     that nobody else can enter, modes do not matter. A sticky folder, such as ``/tmp``, keeps what
     is in it from others.
-
-    Parameters
-    ----------
-    path
-        A file or folder.
-    trusted
-        A further user who may own it.
     """
     names, at, sealed = [*reversed(path.absolute().parts)], Path("/"), False
     try:
@@ -65,26 +58,14 @@ def _why(status: os.stat_result, owners: set[int], *, through: bool, sealed: boo
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder `path`, and those above it that are missing, for this user only.
-
-    Raises
-    ------
-    OSError
-        If one cannot be made.
-    """
+    """Make the folder `path`, and those above it that are missing, for this user only."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
 
 
 def own_folder(path: Path) -> Path:
-    """Return the folder `path`, made if need be, for what will be run or loaded.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be made, or others could change what lies there.
-    """
+    """Return the folder `path`, made if need be, for what will be run or loaded."""
     with _writing(path):
         make_folder(path)
     if why := danger(path):
@@ -99,13 +80,8 @@ def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
     """Return the program or library `name` in `folder`, made at first use.
 
     What is there is taken only if nobody else can have put it there. `make` gets a folder that
-    only this user can enter, and returns the file that it made in it; that gets its name when it
-    is whole, so that two first uses at once do no harm.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written, or others could change what lies there.
+    only this user can enter; what it made gets its name when it is whole, so that two first uses at
+    once do no harm.
     """
     target = own_folder(folder) / name
     if target.is_file() and not danger(target):

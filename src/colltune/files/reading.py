@@ -25,13 +25,7 @@ _DEEPEST, _MOST_BITS = 100, 1000
 
 
 def opened(path: Path) -> BufferedReader:
-    """Return the file or pipe at `path`, open.
-
-    Raises
-    ------
-    OSError
-        If it is a folder or a device, a pipe that nobody writes into, or cannot be read.
-    """
+    """Return the file or pipe at `path`, open; devices and silent pipes are an OSError."""
     try:
         # without this, opening a pipe waits for ever
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,13 +48,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a file.
-
-    Raises
-    ------
-    OSError
-        As `opened`, or if it is larger than `most_bytes`.
-    """
+    """Return the content of a file."""
     with opened(path) as stream:
         content = stream.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -69,13 +57,7 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
-    """Return the content of a file.
-
-    Raises
-    ------
-    ColltuneError
-        Of the kind `failed`, naming the file, why it cannot be read, and the `mend`.
-    """
+    """Return the content of a file."""
     try:
         return read_bytes(path)
     except OSError as error:
@@ -83,13 +65,7 @@ def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
 
 
 def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
-    """Return the text of a file in UTF-8.
-
-    Raises
-    ------
-    ColltuneError
-        Of the kind `failed`, as `content_of`, also if it is no text.
-    """
+    """Return the text of a file in UTF-8."""
     content = content_of(path, failed, mend)
     try:
         text = content.decode("utf-8")
@@ -103,24 +79,12 @@ def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
 
 
 def json_of(content: str | bytes | bytearray) -> Any:
-    """Return what a text in JSON says.
-
-    Raises
-    ------
-    ValueError
-        If it is none, nested too deeply, or has integers that no float can hold.
-    """
+    """Return what a text in JSON says."""
     return _checked(json.loads, content)
 
 
 def toml_of(text: str) -> dict[str, Any]:
-    """Return what a text in TOML says.
-
-    Raises
-    ------
-    ValueError
-        If it is none, nested too deeply, or has integers that no float can hold.
-    """
+    """Return what a text in TOML says."""
     import tomllib  # noqa: PLC0415 (a cold `select` reads none)
 
     found: dict[str, Any] = _checked(tomllib.loads, text)
@@ -128,13 +92,7 @@ def toml_of(text: str) -> dict[str, Any]:
 
 
 def _checked(parse: Callable[[Any], Any], content: object) -> Any:
-    """Return what `parse` says, if it is nothing at which later work would stumble.
-
-    Raises
-    ------
-    ValueError
-        If it is.
-    """
+    """Return what `parse` says, if it is nothing at which later work would stumble."""
     try:
         found = parse(content)
     except RecursionError:

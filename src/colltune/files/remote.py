@@ -57,15 +57,7 @@ class Remote:
 
     @contextmanager
     def reading(self, key: str) -> Iterator[None]:
-        """Turn what the store's client raises into one error, except for absent files.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ColltuneError
-            If the store cannot be read.
-        """
+        """Turn what the store's client raises into one error, except for absent files."""
         try:
             yield
         except (FileNotFoundError, ColltuneError):
@@ -75,15 +67,7 @@ class Remote:
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
-        """Turn whatever the store's client raises into an `OutputError`.
-
-        Raises
-        ------
-        OutputError
-            If the store cannot be written.
-        ColltuneError
-            As it came.
-        """
+        """Turn whatever the store's client raises into an `OutputError`."""
         try:
             yield
         except ColltuneError:
@@ -96,13 +80,7 @@ class Remote:
 
 
 def opened(url: str, failed: Callable[[str], ColltuneError]) -> Remote:
-    """Return the folder at `url`; nothing is asked of the store yet.
-
-    Raises
-    ------
-    ColltuneError
-        Of the kind `failed`, if the URL holds credentials, or nothing is installed that reads it.
-    """
+    """Return the folder at `url`; nothing is asked of the store yet."""
     kind, _, rest = url.partition("://")
     if "@" in rest.partition("/")[0] or "?" in rest:
         raise failed(

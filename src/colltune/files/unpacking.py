@@ -21,13 +21,7 @@ _MOST_UNPACKED_BYTES, _MOST_RATIO = 64 << 20, 100
 
 
 def _member(raw: BinaryIO) -> IO[bytes]:
-    """Return the only file of an archive.
-
-    Raises
-    ------
-    OSError
-        If it has several.
-    """
+    """Return the only file of an archive."""
     archive = zipfile.ZipFile(raw)
     names = archive.namelist()
     if len(names) != 1:
@@ -94,13 +88,9 @@ def _damage_told() -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Yield a file as it is, and what it holds, unpacked if its first bytes say that it is packed.
+    """Yield a file as it is, and what it holds, unpacked if its first bytes say so.
 
-    Raises
-    ------
-    OSError
-        As `opened`; when it is read, also if it is damaged, or unpacks to much more than any table
-        of numbers.
+    Damage, and what unpacks to much more than any table of numbers, is an `OSError`.
     """
     with opened(path) as raw:
         head = raw.peek(8)

@@ -31,13 +31,6 @@ def collect(extra: Mapping[str, str] | None = None, root: Path = _ROOT) -> dict[
     ``running_tasks`` at this moment; ``job_system``, ``job_id``, ``job_array``, ``job_array_task``,
     ``job_restart`` and ``allocation`` (see `job.allocation`); ``env.NAME`` for each relevant
     environment variable. Secrets and user names are left out.
-
-    Parameters
-    ----------
-    extra
-        What only the caller knows, such as its backend and the MPI library's build.
-    root
-        Folder that holds ``proc`` and ``sys``.
     """
     now = datetime.now(UTC)
     facts = {

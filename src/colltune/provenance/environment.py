@@ -63,10 +63,9 @@ _URL_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 
 
 def facts(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """Return ``env.NAME`` for each relevant variable.
+    """Return ``env.NAME`` for each relevant variable; `home` is written as ``~``.
 
-    Left out is what looks like a secret, by its name or in its value, and what tells who ran it;
-    `home` is written as ``~``.
+    Left out is what looks like a secret, by its name or in its value, and what tells who ran it.
     """
     return {
         f"env.{name}": _without_home(value, home)
