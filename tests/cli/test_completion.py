@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
@@ -106,15 +106,15 @@ def test_values_are_offered(complete: Complete) -> None:
         assert complete(line) == offered, line
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_the_same(complete: Complete, shell: str) -> None:
+def test_other_shells_get_the_same(complete: Complete) -> None:
     """Zsh and fish put the words elsewhere; they get verbs, each with what it does, and values."""
-    verbs = " ".join(complete("colltune f", shell))
-    assert "fit" in verbs
-    assert "Fit runtime models" in verbs
-    assert [re.sub(r"\W", "", one) for one in complete("colltune fit --learner kn", shell)][
-        -1
-    ] == "knn"
+    for shell in ("zsh", "fish"):
+        verbs = " ".join(complete("colltune f", shell))
+        assert "fit" in verbs, shell
+        assert "Fit runtime models" in verbs, shell
+        assert [re.sub(r"\W", "", one) for one in complete("colltune fit --learner kn", shell)][
+            -1
+        ] == "knn", shell
 
 
 def test_words_that_bash_breaks_are_put_together() -> None:
@@ -133,9 +133,9 @@ def test_words_that_bash_breaks_are_put_together() -> None:
         assert int(corrected["COMP_CWORD"]) == len(joined.split()) - 1
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
+def test_nothing_is_said_in_the_middle_of_a_line() -> None:
+    """Whatever the shell hands over, no message and no traceback gets into the user's line."""
+    for broken in (
         {},
         {"COMP_WORDS": ""},
         {"COMP_WORDS": "colltune", "COMP_CWORD": "7"},
@@ -143,35 +143,29 @@ def test_words_that_bash_breaks_are_put_together() -> None:
         {"COMP_WORDS": 'colltune\nfit\n"', "COMP_CWORD": "2"},
         {"COMP_WORDS": "colltune\nfit\n--learner\n'é", "COMP_CWORD": "3"},
         {"COMP_WORDS": "colltune\nbundles\nshow\n--registry\n/no/such\n", "COMP_CWORD": "5"},
-    ],
-)
-def test_nothing_is_said_in_the_middle_of_a_line(broken: Mapping[str, str]) -> None:
-    """Whatever the shell hands over, no message and no traceback gets into the user's line."""
-    told = {"_COLLTUNE_COMPLETE": "complete_bash", **broken}
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("COMP_")} | told
-    outcome = process.run([sys.executable, "-c", SHOWN], env=environment, timeout_s=60)
-    assert outcome.stderr == ""
+    ):
+        told = {"_COLLTUNE_COMPLETE": "complete_bash", **broken}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COMP_")} | told
+        outcome = process.run([sys.executable, "-c", SHOWN], env=environment, timeout_s=60)
+        assert outcome.stderr == "", broken
 
 
-@pytest.mark.parametrize(
-    ("shell", "line"),
-    [
+def test_nothing_heavy_is_imported() -> None:
+    """An answer needs no numpy, nothing that learns or draws, and no web framework."""
+    for shell, line in (
         ("bash", "colltune "),
         ("bash", "colltune fit --learner "),
         ("zsh", "colltune evaluate --split "),
         ("fish", "colltune rules catalog openmpi@"),
-    ],
-)
-def test_nothing_heavy_is_imported(shell: str, line: str) -> None:
-    """An answer needs no numpy, nothing that learns or draws, and no web framework."""
-    environment = {**os.environ, **variables(shell, line)}
-    outcome = process.run([sys.executable, "-c", RUN], env=environment, timeout_s=60)
-    assert outcome.stdout.strip()
-    loaded = json.loads(outcome.stderr)
-    assert "colltune.cli.app" in loaded
-    assert not [name for name in HEAVY if name in loaded]
-    if "fit" in line:
-        assert "colltune.cli.evaluate" not in loaded
+    ):
+        environment = {**os.environ, **variables(shell, line)}
+        outcome = process.run([sys.executable, "-c", RUN], env=environment, timeout_s=60)
+        assert outcome.stdout.strip(), shell
+        loaded = json.loads(outcome.stderr)
+        assert "colltune.cli.app" in loaded, shell
+        assert not [name for name in HEAVY if name in loaded], shell
+        if "fit" in line:
+            assert "colltune.cli.evaluate" not in loaded, shell
 
 
 def test_every_entry_is_of_an_option() -> None:

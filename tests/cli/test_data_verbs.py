@@ -34,25 +34,20 @@ def test_importing_twice_is_refused(colltune: Verb, measurements_csv: Path, tmp_
     assert len(read([tmp_path / "d"])) == 240
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_bad_csv_is_a_data_error(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """Whatever is wrong with a CSV ends with status 3 and says where."""
+    for change, message in (
         (("time_s", "seconds"), "missing column time_s"),
         (("bcast", "bkast"), "line 2, column collective"),
         (("hydra", "hydra,"), "not a readable CSV"),
-    ],
-)
-def test_bad_csv_is_a_data_error(
-    colltune: Verb, measurements_csv: Path, tmp_path: Path, change: tuple[str, str], message: str
-) -> None:
-    """Whatever is wrong with a CSV ends with status 3 and says where."""
-    bad = tmp_path / "bad.csv"
-    bad.write_text(measurements_csv.read_text().replace(*change))
-    for verb in (["import", bad], ["fit", bad]):
-        answer = colltune(*verb, "--out", tmp_path / "out")
-        assert answer.status == 3
-        assert message in answer.err
-        assert "bad.csv" in answer.err
+    ):
+        bad = tmp_path / "bad.csv"
+        bad.write_text(measurements_csv.read_text().replace(*change))
+        for verb in (["import", bad], ["fit", bad]):
+            answer = colltune(*verb, "--out", tmp_path / "out")
+            assert answer.status == 3, change
+            assert message in answer.err, change
+            assert "bad.csv" in answer.err, change
 
 
 def test_fit_tells_what_it_made(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
@@ -141,9 +136,11 @@ def test_fit_takes_measurements_and_priors(
     assert facts["priors"][0]["context"]["machine"] == "lernaea"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_fit_refuses_what_does_not_fit_together(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Options that contradict each other end with status 3 and the mend."""
+    for options, message in (
         (["--for", "machine=x"], "name DATA, or for a machine that was never measured both"),
         (["DATA", "--for", "machine=x"], "leave out it or DATA"),
         (["DATA", "--prior", "DATA"], "give it as data"),
@@ -153,14 +150,9 @@ def test_fit_takes_measurements_and_priors(
         (["--prior", "DATA", "--for", "machine=x,library=mpich"], "only with --any-library"),
         (["--prior", "DATA", "--for", "machine=x,machine=y"], "each once"),
         (["--prior", "nowhere.csv", "--for", "machine=x"], "no such file"),
-    ],
-)
-def test_fit_refuses_what_does_not_fit_together(
-    colltune: Verb, measurements_csv: Path, tmp_path: Path, options: list[str], message: str
-) -> None:
-    """Options that contradict each other end with status 3 and the mend."""
-    words = [str(measurements_csv) if word == "DATA" else word for word in options]
-    answer = colltune("fit", *words, "--learner", "knn", "--out", tmp_path / "b")
-    assert answer.status == 3
-    assert message in answer.err
-    assert not (tmp_path / "b").exists()
+    ):
+        words = [str(measurements_csv) if word == "DATA" else word for word in options]
+        answer = colltune("fit", *words, "--learner", "knn", "--out", tmp_path / "b")
+        assert answer.status == 3, options
+        assert message in answer.err, options
+        assert not (tmp_path / "b").exists(), options

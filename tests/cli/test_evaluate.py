@@ -29,26 +29,21 @@ def test_a_split_is_run_and_its_decisions_written(
     assert run["scores"]["knn"]["all"]["instances"] == 60
 
 
-@pytest.mark.parametrize(
-    ("split", "instances"),
-    [
+def test_splits_and_their_options(colltune: Verb, measurements_csv: Path) -> None:
+    """Each split tests what it says."""
+    for split, instances in (
         (("leave-ppn-out",), 60),
         (("leave-ppn-out", "--ppn", "2"), 20),
         (("extrapolation",), 15),
         (("extrapolation", "--largest", "2"), 30),
         (("extrapolation", "--above", "4"), 30),
         (("message-sizes",), 60),
-    ],
-)
-def test_splits_and_their_options(
-    colltune: Verb, measurements_csv: Path, split: tuple[str, ...], instances: int
-) -> None:
-    """Each split tests what it says."""
-    answer = colltune("evaluate", measurements_csv, "--split", *split, *LEARNER, "--json")
-    assert answer.status == 0
-    assert answer.json["split"] == split[0]
-    assert answer.json["selectors"]["knn"]["all"]["instances"] == instances
-    assert "published_knn" in answer.json["differences"]["knn"]
+    ):
+        answer = colltune("evaluate", measurements_csv, "--split", *split, *LEARNER, "--json")
+        assert answer.status == 0, split
+        assert answer.json["split"] == split[0], split
+        assert answer.json["selectors"]["knn"]["all"]["instances"] == instances, split
+        assert "published_knn" in answer.json["differences"]["knn"], split
 
 
 def test_transfer_between_two_files(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
@@ -147,9 +142,9 @@ def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_pa
     assert "b.json: cut short" in damaged.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_bad_requests_name_the_option_and_the_mend(colltune: Verb, measurements_csv: Path) -> None:
+    """Every request that makes no sense ends with one clear error."""
+    for words, message in (
         ((), "say what to test: --split"),
         (("--split", "leave-one-out"), "unknown --split 'leave-one-out'; known: leave-nodes-out"),
         (("--suite", "papers"), "unknown --suite 'papers'; known: paper, all"),
@@ -170,15 +165,10 @@ def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_pa
         ((*LEAVE, "--seed", "-1"), "seed -1 must not be negative"),
         ((*LEAVE, "--max-nprocs", "1"), "leaves nothing to evaluate"),
         (("--suite", "paper", "--confirm"), "drop --confirm"),
-    ],
-)
-def test_bad_requests_name_the_option_and_the_mend(
-    colltune: Verb, measurements_csv: Path, words: tuple[str, ...], message: str
-) -> None:
-    """Every request that makes no sense ends with one clear error."""
-    answer = colltune("evaluate", measurements_csv, *words)
-    assert answer.status == 3
-    assert message in answer.err
+    ):
+        answer = colltune("evaluate", measurements_csv, *words)
+        assert answer.status == 3, words
+        assert message in answer.err, words
 
 
 def test_results_that_cannot_be_written_are_an_error(

@@ -5,28 +5,27 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from colltune.models.bundle import load
 from tests.cli.conftest import Verb
 
 
-@pytest.mark.parametrize(
-    ("words", "objective"),
-    [((), "trimmed-mean"), (("--objective", "median"), "median"), (("--objective", "P90"), "p90")],
-)
 def test_the_objective_is_stated_from_fit_to_select(
-    words: tuple[str, ...], objective: str, colltune: Verb, measurements_csv: Path, tmp_path: Path
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
 ) -> None:
     """Manifest, fit and select all name the statistic that was learned."""
-    out = tmp_path / "bundle"
-    answer = colltune("fit", measurements_csv, "--out", out, "--learner", "knn", *words)
-    assert f"{objective} times" in answer.out
-    assert json.loads((out / "manifest.json").read_text())["objective"] == objective
-    assert load(out).objective == objective
-    shape = ("--bundle", out, "--nodes", 8, "--ppn", 4)
-    assert f"{objective} times" in colltune("select", *shape).out
-    assert colltune("select", *shape, "--json").json["objective"] == objective
+    for words, objective in (
+        ((), "trimmed-mean"),
+        (("--objective", "median"), "median"),
+        (("--objective", "P90"), "p90"),
+    ):
+        out = tmp_path / "bundle"
+        answer = colltune("fit", measurements_csv, "--out", out, "--learner", "knn", *words)
+        assert f"{objective} times" in answer.out, words
+        assert json.loads((out / "manifest.json").read_text())["objective"] == objective, words
+        assert load(out).objective == objective, words
+        shape = ("--bundle", out, "--nodes", 8, "--ppn", 4)
+        assert f"{objective} times" in colltune("select", *shape).out, words
+        assert colltune("select", *shape, "--json").json["objective"] == objective, words
 
 
 def test_bundles_of_different_objectives_differ(

@@ -70,25 +70,17 @@ def test_measuring_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert output == f"1 series of tasks, 1 launches, 1.0 s -> {tmp_path / 'tasks.jsonl'}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "error", "message"),
-    [
+def test_senseless_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is started for a shape without nodes, or a module that does not exist."""
+    for words, error, message in (
         (("measure", "t", "--shape", "1x4"), CampaignError, "lies on one node"),
         (("measure", "t"), CampaignError, "at least one of each"),
         (("measure", "t", "--shape", "2x2", "--up", "x"), CampaignError, "'x' is not one of"),
         (("select", "no", "--shape", "2x2"), DataError, "no: cannot be read"),
-    ],
-)
-def test_senseless_requests_are_refused(
-    words: tuple[str, ...],
-    error: type[Exception],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing is started for a shape without nodes, or a module that does not exist."""
-    replace_measuring(monkeypatch)
-    with pytest.raises(error, match=message):
-        _run(*words)
+    ):
+        replace_measuring(monkeypatch)
+        with pytest.raises(error, match=message):
+            _run(*words)
 
 
 def test_a_dataset_without_setups_is_refused(tmp_path: Path) -> None:

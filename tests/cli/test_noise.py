@@ -91,18 +91,13 @@ def test_single_times_are_said_to_tell_nothing(colltune: Verb, measurements_csv:
     assert "measure again in another job" in answer.out
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
+def test_bad_requests_are_named(colltune: Verb, folder: Path) -> None:
+    """Each kind of mistake has its exit status and a message with the mend."""
+    for words, status, message in (
         (("--allocation", "(["), 3, "regular expression"),
         (("--picture", "/proc/nowhere/n.png"), 9, "writable place"),
         (("--where", "nodes"), 3, "NAME=VALUE"),
-    ],
-)
-def test_bad_requests_are_named(
-    colltune: Verb, folder: Path, words: tuple[str, ...], status: int, message: str
-) -> None:
-    """Each kind of mistake has its exit status and a message with the mend."""
-    answer = colltune("data", "noise", folder, *words)
-    assert (answer.status, answer.out) == (status, "")
-    assert message in answer.err
+    ):
+        answer = colltune("data", "noise", folder, *words)
+        assert (answer.status, answer.out) == (status, ""), words
+        assert message in answer.err, words

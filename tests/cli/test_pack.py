@@ -6,8 +6,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from colltune.mpi.formats import format_for
 from tests.cli.conftest import Verb
 from tests.cli.test_profile import ROWS, profiles
@@ -72,26 +70,15 @@ def test_another_shape_and_nothing_to_gain_are_told(
     assert json.loads((out / "manifest.json").read_text())["chosen"] == []
 
 
-@pytest.mark.parametrize(
-    ("head", "words", "status", "message"),
-    [
+def test_what_does_not_fit_is_refused(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
+    """Profile, bundle and format must be of one library; nothing is written otherwise."""
+    for head, words, status, message in (
         ({"library": "mpich 4.0.2"}, (), 8, "measured with openmpi"),
         ({}, ("--format", "mpich", "--release", "4.0.2"), 3, "ran with openmpi"),
         ({}, ("--program", "other"), 3, "no profile of other"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    colltune: Verb,
-    bundle_path: Path,
-    tmp_path: Path,
-    head: dict[str, str],
-    words: tuple[str, ...],
-    status: int,
-    message: str,
-) -> None:
-    """Profile, bundle and format must be of one library; nothing is written otherwise."""
-    (tmp_path / "one.profile").write_bytes(profile_text(ROWS, **head))
-    given = ("--profile", tmp_path, "--bundle", bundle_path, *JOB, "--out", tmp_path / "packed")
-    answer = colltune("app", "pack", *given, *words)
-    assert (answer.status, message in answer.err) == (status, True), answer.err
-    assert not (tmp_path / "packed").exists()
+    ):
+        (tmp_path / "one.profile").write_bytes(profile_text(ROWS, **head))
+        given = ("--profile", tmp_path, "--bundle", bundle_path, *JOB, "--out", tmp_path / "packed")
+        answer = colltune("app", "pack", *given, *words)
+        assert (answer.status, message in answer.err) == (status, True), answer.err
+        assert not (tmp_path / "packed").exists(), head

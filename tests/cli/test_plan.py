@@ -98,23 +98,18 @@ def test_recorded_runtimes_replace_the_guess(
     assert "predicted from" in facts["runtimes"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_nonsense_is_refused(colltune: Verb, campaign: Path) -> None:
+    """A wrong option is an error that names it and what there is."""
+    for words, message in (
         (("--budget", "soon"), "'soon' is no wall time"),
         (("--strategy", "greedy"), "unknown strategy 'greedy'; known: "),
         (("--backend", "mpptest"), "unknown backend 'mpptest'"),
         (("--task", "3/2"), "part 3/2"),
         (("--only", "*.quick"), "space.only: '*.quick' matches no configuration"),
-    ],
-)
-def test_nonsense_is_refused(
-    colltune: Verb, campaign: Path, words: tuple[str, ...], message: str
-) -> None:
-    """A wrong option is an error that names it and what there is."""
-    answer = colltune("plan", campaign, *words)
-    assert answer.status == 4
-    assert message in answer.err
+    ):
+        answer = colltune("plan", campaign, *words)
+        assert answer.status == 4, words
+        assert message in answer.err, words
 
 
 def test_strategies_are_compared_on_a_record(

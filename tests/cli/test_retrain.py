@@ -59,21 +59,16 @@ def test_another_one_at_it_is_no_error_but_told(colltune: Verb, config: Path) ->
     assert "let it end" in answer.err
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "error"),
-    [
+def test_what_is_asked_for_must_make_sense(colltune: Verb) -> None:
+    """Without a site file, or with one that is not there, usage is explained."""
+    for words, status, error in (
         ((), 2, "name the site file with --config"),
         (("--config", "none.toml"), 2, "none.toml: cannot be read"),
         (("--print-unit", "cron"), 2, "no unit 'cron'"),
-    ],
-)
-def test_what_is_asked_for_must_make_sense(
-    colltune: Verb, words: tuple[str, ...], status: int, error: str
-) -> None:
-    """Without a site file, or with one that is not there, usage is explained."""
-    answer = colltune("site", "retrain", *words)
-    assert answer.status == status
-    assert error in answer.err
+    ):
+        answer = colltune("site", "retrain", *words)
+        assert answer.status == status, words
+        assert error in answer.err, words
 
 
 def test_the_command_line_goes_before_the_site_file(colltune: Verb, config: Path) -> None:

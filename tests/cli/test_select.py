@@ -75,25 +75,20 @@ def test_instances_without_models_keep_the_default(
     assert colltune(*words, "--json").json["without_models"] == {"alltoall": 1, "gather": 2}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_bad_instances_name_their_line(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
+    """A malformed list of instances is refused with line and column; nothing is written."""
+    for text, message in (
         ("collective,nodes,ppn\nbcast,8,4\n", "missing column msize_bytes"),
         ("collective,nodes,ppn,msize_bytes\nbcast,0,4,8\n", "line 2, column nodes"),
         ("collective,nodes,ppn,msize_bytes\nbcast,8,4,x\n", "line 2, column msize_bytes"),
         ("collective,nodes,ppn,msize_bytes\nbkast,8,4,8\n", "line 2, column collective"),
-    ],
-)
-def test_bad_instances_name_their_line(
-    colltune: Verb, bundle_path: Path, tmp_path: Path, text: str, message: str
-) -> None:
-    """A malformed list of instances is refused with line and column; nothing is written."""
-    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text(text)
-    answer = colltune("select", "--bundle", bundle_path, "--instances", source, "--out", out)
-    assert answer.status == 3
-    assert message in answer.err
-    assert not out.exists()
+    ):
+        source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_text(text)
+        answer = colltune("select", "--bundle", bundle_path, "--instances", source, "--out", out)
+        assert answer.status == 3, text
+        assert message in answer.err, text
+        assert not out.exists(), text
 
 
 def test_configuration_for_open_mpi(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
@@ -127,27 +122,21 @@ def test_unsafe_algorithms_need_the_switch(
     assert ": ring" in (tmp_path / "all").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
+def test_what_cannot_be_answered_says_why(
+    colltune: Verb, bundle_path: Path, tmp_path: Path
+) -> None:
+    """An unknown library, release or collective ends with its own status and is named."""
+    for words, status, message in (
         (("--format", "openmpi", "--release", "3.1.6"), 8, "3.1.6"),
         (("--format", "nompi"), 8, "nompi"),
         (("--collective", "bkast"), 3, "bkast"),
         (("--collective", "gather"), 7, "gather"),
-    ],
-)
-def test_what_cannot_be_answered_says_why(
-    colltune: Verb,
-    bundle_path: Path,
-    tmp_path: Path,
-    words: tuple[str, ...],
-    status: int,
-    message: str,
-) -> None:
-    """An unknown library, release or collective ends with its own status and is named."""
-    answer = colltune("select", "--bundle", bundle_path, *SHAPE, *words, "--out", tmp_path / "o")
-    assert answer.status == status
-    assert message in answer.err
+    ):
+        answer = colltune(
+            "select", "--bundle", bundle_path, *SHAPE, *words, "--out", tmp_path / "o"
+        )
+        assert answer.status == status, words
+        assert message in answer.err, words
 
 
 def test_missing_options_are_usage_errors(colltune: Verb, bundle_path: Path) -> None:

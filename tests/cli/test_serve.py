@@ -25,9 +25,9 @@ def test_help_has_an_example(colltune: Verb) -> None:
     assert "colltune serve --registry" in text
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
+def test_what_makes_no_sense_is_refused(colltune: Verb) -> None:
+    """Wrong options end with status 2 before anything listens, and are named."""
+    for words, told in (
         ((), "either a registry or a bundle"),
         (("--bundle", "b", "--registry", "r"), "either a registry or a bundle"),
         (("--bundle", "b", "--caution", "nan"), "--caution"),
@@ -38,27 +38,22 @@ def test_help_has_an_example(colltune: Verb) -> None:
         (("--bundle", "b", "--ssl-keyfile", "k"), "--ssl-certfile"),
         (("--bundle", "b", "--ssl-certfile", "/no/such/file"), "PEM"),
         (("--bundle", "b", "--log-level", "LOUD"), "LOUD"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    colltune: Verb, words: tuple[object, ...], told: str
-) -> None:
-    """Wrong options end with status 2 before anything listens, and are named."""
-    answer = colltune("serve", *words)
-    assert answer.status == 2
-    assert told in " ".join(answer.err.replace("│", " ").split())
+    ):
+        answer = colltune("serve", *words)
+        assert answer.status == 2, words
+        assert told in " ".join(answer.err.replace("│", " ").split()), words
 
 
-@pytest.mark.parametrize("kind", ["registry", "bundle"])
-def test_what_is_not_there_is_not_waited_for(colltune: Verb, tmp_path: Path, kind: str) -> None:
+def test_what_is_not_there_is_not_waited_for(colltune: Verb, tmp_path: Path) -> None:
     """A folder that is missing, or a file, is named, with the mend; nothing listens."""
-    (tmp_path / "file").touch()
-    socket = tmp_path / "socket"
-    for folder in (tmp_path / "nowhere", tmp_path / "file"):
-        answer = colltune("serve", f"--{kind}", folder, "--uds", socket)
-        assert answer.status == 7
-        assert f"{folder}: no such {kind}; make one with `colltune " in answer.err
-        assert not socket.exists()
+    for kind in ("registry", "bundle"):
+        (tmp_path / "file").touch()
+        socket = tmp_path / "socket"
+        for folder in (tmp_path / "nowhere", tmp_path / "file"):
+            answer = colltune("serve", f"--{kind}", folder, "--uds", socket)
+            assert answer.status == 7, kind
+            assert f"{folder}: no such {kind}; make one with `colltune " in answer.err, kind
+            assert not socket.exists(), kind
 
 
 def test_a_variable_that_makes_no_sense_is_named(

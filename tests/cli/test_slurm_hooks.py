@@ -40,33 +40,28 @@ def test_the_sites_own_file_is_kept(colltune: Verb, tmp_path: Path) -> None:
     assert (tmp_path / "prolog.sh").read_text().startswith("#!/bin/sh\n")
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
+def test_values_that_a_shell_could_misread_are_refused(colltune: Verb, tmp_path: Path) -> None:
+    """They would stand in a file that every hook reads."""
+    for option in (
         ("--url", 'http://x"; rm -rf /; "'),
         ("--folder", "relative"),
         ("--folder", "/a b"),
         ("--library", "openmpi"),
         ("--library", "openmpi/4.1.4;id"),
-    ],
-)
-def test_values_that_a_shell_could_misread_are_refused(
-    colltune: Verb, tmp_path: Path, option: tuple[str, str]
-) -> None:
-    """They would stand in a file that every hook reads."""
-    answer = colltune("site", "slurm", "hooks", "--out", tmp_path / "new", *option)
-    assert answer.status == 2
-    assert not (tmp_path / "new").exists()
+    ):
+        answer = colltune("site", "slurm", "hooks", "--out", tmp_path / "new", *option)
+        assert answer.status == 2, option
+        assert not (tmp_path / "new").exists(), option
 
 
-@pytest.mark.parametrize("name", ["prolog.sh", "task_prolog.sh", "epilog.sh", "site.sh"])
-def test_every_shell_can_read_the_scripts(colltune: Verb, tmp_path: Path, name: str) -> None:
+def test_every_shell_can_read_the_scripts(colltune: Verb, tmp_path: Path) -> None:
     """The scripts are plain POSIX sh."""
-    colltune("site", "slurm", "hooks", "--out", tmp_path)
-    for shell in filter(shutil.which, ("dash", "bash", "busybox")):
-        words = [shell, *{"bash": ["--posix"], "busybox": ["sh"]}.get(shell, [])]
-        outcome = process.run([*words, "-n", tmp_path / name], timeout_s=10)
-        assert outcome.ok, outcome.explain()
+    for name in ("prolog.sh", "task_prolog.sh", "epilog.sh", "site.sh"):
+        colltune("site", "slurm", "hooks", "--out", tmp_path)
+        for shell in filter(shutil.which, ("dash", "bash", "busybox")):
+            words = [shell, *{"bash": ["--posix"], "busybox": ["sh"]}.get(shell, [])]
+            outcome = process.run([*words, "-n", tmp_path / name], timeout_s=10)
+            assert outcome.ok, outcome.explain()
 
 
 def test_the_module_names_the_program(colltune: Verb, tmp_path: Path) -> None:

@@ -123,48 +123,35 @@ def test_submitting_tells_machines_as_json(colltune: Verb, campaign: Path, tmp_p
     }
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
+def test_what_makes_no_sense_is_refused(
+    colltune: Verb, campaign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is submitted, with the option that is wrong."""
+    for words, status, message in (
         (("--tasks", 7), 4, "only 6 shapes"),
         (("--nodes", 4), 4, "--nodes 4 is less than the 8 of space.nodes"),
         (("--time", "1h"), 4, "--time '1h' is no time limit"),
         (("--time", "2"), 4, "at least 5 minutes"),
         (("--budget", "soon"), 4, "'soon' is no wall time"),
         ((), 5, "'sbatch' not found"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    words: tuple[object, ...],
-    status: int,
-    message: str,
-    colltune: Verb,
-    campaign: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Before anything is submitted, with the option that is wrong."""
-    monkeypatch.setenv("PATH", "/nonexistent")
-    answer = colltune("submit", campaign, *words)
-    assert (answer.status, answer.out) == (status, "")
-    assert message in answer.err
+    ):
+        monkeypatch.setenv("PATH", "/nonexistent")
+        answer = colltune("submit", campaign, *words)
+        assert (answer.status, answer.out) == (status, ""), words
+        assert message in answer.err, words
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
+def test_what_differs_between_nodes_must_be_given(colltune: Verb, campaign: Path) -> None:
+    """A name taken from each node would tear the dataset apart."""
+    for line, key in (
         ('name = "hydra"', "machine.name"),
         ("nodes = [2, 8, 4]", "space.nodes"),
         ("ppn = [1, 16]", "space.ppn"),
-    ],
-)
-def test_what_differs_between_nodes_must_be_given(
-    line: str, key: str, colltune: Verb, campaign: Path
-) -> None:
-    """A name taken from each node would tear the dataset apart."""
-    campaign.write_text(CAMPAIGN.replace(line, ""))
-    answer = colltune("submit", campaign, "--print")
-    assert (answer.status, answer.out) == (4, "")
-    assert f"key {key} is missing; add it" in answer.err
+    ):
+        campaign.write_text(CAMPAIGN.replace(line, ""))
+        answer = colltune("submit", campaign, "--print")
+        assert (answer.status, answer.out) == (4, ""), line
+        assert f"key {key} is missing; add it" in answer.err, line
 
 
 def test_the_status_of_all_tasks(

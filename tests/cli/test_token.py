@@ -6,8 +6,6 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from colltune.cli import token as verb
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
@@ -60,9 +58,9 @@ def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
     assert "until" in colltune("site", "token", "list", "--tokens", tmp_path / "tokens").out
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "why"),
-    [
+def test_bad_wishes_change_nothing(colltune: Verb, tmp_path: Path) -> None:
+    """The message says what is wrong, and the file stays as it was."""
+    for words, status, why in (
         (("ci", "--scope", "promote"), 15, "has a token ci already"),
         (("a b", "--scope", "promote"), 15, "cannot name a token"),
         (("x", "--scope", "everything"), 2, "known: measurements, promote"),
@@ -70,18 +68,13 @@ def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
         (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "that is over"),
         (("x", "--scope", "promote", "--expires", "soon"), 2, "neither days"),
         (("x", "--scope", "promote", "--expires", "9" * 30 + "d"), 2, "neither days"),
-    ],
-)
-def test_bad_wishes_change_nothing(
-    colltune: Verb, tmp_path: Path, words: tuple[str, ...], status: int, why: str
-) -> None:
-    """The message says what is wrong, and the file stays as it was."""
-    path = tmp_path / "tokens"
-    _add(colltune, path, "ci")
-    before = path.read_bytes()
-    answer = colltune("site", "token", "add", *words, "--tokens", path)
-    assert (answer.status, why in answer.err) == (status, True)
-    assert path.read_bytes() == before
+    ):
+        path = tmp_path / "tokens"
+        _add(colltune, path, "ci")
+        before = path.read_bytes()
+        answer = colltune("site", "token", "add", *words, "--tokens", path)
+        assert (answer.status, why in answer.err) == (status, True), words
+        assert path.read_bytes() == before, words
 
 
 def test_a_damaged_file_is_not_overwritten(colltune: Verb, tmp_path: Path) -> None:

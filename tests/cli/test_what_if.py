@@ -113,21 +113,21 @@ def test_a_library_without_cost_formulas(
     assert (answer.status, "nothing is known of 2 rails" in answer.err) == (3, True)
 
 
-@pytest.mark.parametrize("rails", [(), ("--rails", 3)])
-def test_picture(colltune: Verb, cost_bundle: Path, tmp_path: Path, rails: tuple[object]) -> None:
+def test_picture(colltune: Verb, cost_bundle: Path, tmp_path: Path) -> None:
     """--plot writes a PNG over nodes, wider with a second panel over rails."""
-    path = tmp_path / "picture.png"
-    assert colltune("what-if", cost_bundle, *ASKED, *rails, "--plot", path).status == 0
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG")
-    assert int.from_bytes(content[16:20], "big") == (1352 if rails else 676)
-    wrong = colltune("what-if", cost_bundle, *ASKED, "--plot", path / "picture.png")
-    assert wrong.status == 9
+    for rails in ((), ("--rails", 3)):
+        path = tmp_path / "picture.png"
+        assert colltune("what-if", cost_bundle, *ASKED, *rails, "--plot", path).status == 0, rails
+        content = path.read_bytes()
+        assert content.startswith(b"\x89PNG"), rails
+        assert int.from_bytes(content[16:20], "big") == (1352 if rails else 676), rails
+        wrong = colltune("what-if", cost_bundle, *ASKED, "--plot", path / "picture.png")
+        assert wrong.status == 9, rails
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "told"),
-    [
+def test_wrong_questions(colltune: Verb, cost_bundle: Path) -> None:
+    """Numbers that cannot be are one clear error."""
+    for words, status, told in (
         (("--nodes", 0, "--ppn", 1, "--msize", 1), 2, "--nodes"),
         (("--nodes", 2, "--ppn", 1, "--msize", 1, "--rails", 0), 2, "--rails"),
         (("--nodes", 2, "--msize", 1), 2, "--now"),
@@ -140,15 +140,10 @@ def test_picture(colltune: Verb, cost_bundle: Path, tmp_path: Path, rails: tuple
         (("--nodes", 2, "--ppn", 1, "--msize", 1, "--rails", 65), 3, "a node has 1 to 64"),
         (("--nodes", 2, "--ppn", 1, "--msize", 1, "--now-rails", 2**70), 3, "1 to 64"),
         (("--nodes", 2, "--ppn", 1, "--msize", 1, "--where", "a=b"), 2, "needs --data"),
-    ],
-)
-def test_wrong_questions(
-    colltune: Verb, cost_bundle: Path, words: tuple[object, ...], status: int, told: str
-) -> None:
-    """Numbers that cannot be are one clear error."""
-    answer = colltune("what-if", cost_bundle, "--collective", "bcast", *words)
-    assert answer.status == status
-    assert told in answer.err
+    ):
+        answer = colltune("what-if", cost_bundle, "--collective", "bcast", *words)
+        assert answer.status == status, words
+        assert told in answer.err, words
 
 
 def test_far_away_and_unknown(colltune: Verb, cost_bundle: Path, tmp_path: Path) -> None:

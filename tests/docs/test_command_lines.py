@@ -144,18 +144,15 @@ def test_the_calls_of_a_page_are_found() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_calls_that_are_not_taken_are_seen() -> None:
+    """A wrong verb, option, value or argument does not pass for a right one."""
+    for words in (
         "fit data --outt bundle",
         "fitt data",
         "site bundles ad bundle",
         "select --nodes many",
         "tune here",
         "rules lint f --release",
-    ],
-)
-def test_calls_that_are_not_taken_are_seen(words: str) -> None:
-    """A wrong verb, option, value or argument does not pass for a right one."""
-    with pytest.raises(click.UsageError):
-        parse(words.split())
+    ):
+        with pytest.raises(click.UsageError):
+            parse(words.split())
