@@ -23,7 +23,7 @@ from colltune.models.costs.hierarchical import BroadcastCost
 from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.costs.network import ONE_RAIL, Instances
 from colltune.models.plain_fit import PlainFit
-from colltune.plots.scaffold import COLOURS, finish, plain, shortened
+from colltune.plots.scaffold import COLOURS, finish, plain, shortened, small_log_panel
 
 _ACROSS = 5
 _US = 1e6
@@ -153,11 +153,7 @@ def _fitted_panel(
         finer = np.unique(np.geomspace(sizes.min(), sizes.max(), _FINER).round())
         line = cost.time_s(Instances.of(shape.nodes, shape.ppn, finer), ONE_RAIL) * _US
         panel.plot(finer, line, color=colour, lw=1.2, label=str(shape))
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    panel.minorticks_off()
-    panel.tick_params(labelsize="x-small")
-    panel.grid(color="0.93")
+    small_log_panel(panel)
 
 
 def _median_error(cells: CellMatrix, column: int, costs: Costs) -> float:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from colltune.domain import Instance, Shape
 from colltune.models.plain_fit import MEASURED
-from colltune.plots.scaffold import finish, plain, shortened
+from colltune.plots.scaffold import finish, plain, shortened, small_log_panel
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
@@ -53,11 +53,7 @@ def _curve_panel(panel: Axes, rows: pd.DataFrame, learners: list[str]) -> None:
         panel.plot(x, mine["time_s"] * 1e6, color=colour, label=plain(learner), lw=1.3)
     x = np.maximum(measured["msize_bytes"], 1)
     panel.plot(x, measured["time_s"] * 1e6, "k.", ms=6, label=MEASURED)
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    panel.minorticks_off()
-    panel.tick_params(labelsize="x-small")
-    panel.grid(color="0.93")
+    small_log_panel(panel)
 
 
 def errors(table: pd.DataFrame) -> Figure:

@@ -105,7 +105,7 @@ def blocks(
     lines = _packed(widths, heights_in)
     figure_in = max(_LEAST_WIDTH_IN, *(sum(widths[k] for k in line) for line in lines))
     title = _title(frame, figure_in)
-    above_in = 0.15 + 0.2 * (title.count("\n") + 1)
+    above_in = 0.15 + 0.2 * (title.count("\n") + 1) if title else 0.0
     columns = max(1, min(len(frame.handles), int(figure_in / _HANDLE_IN)))
     below_in = 0.1 + 0.25 * math.ceil(len(frame.handles) / columns)
     rows = [_rows(line, counts, heights_in) for line in lines]
@@ -119,7 +119,8 @@ def blocks(
             found.append(_block(figure, counts[k], (left_in, top_in), cell, down))
             left_in += widths[k]
         top_in -= down * (panel_in + _AROUND_IN)
-    figure.suptitle(title, fontsize="medium", y=1 - 0.1 / height_in, va="top")
+    if title:
+        figure.suptitle(title, fontsize="medium", y=1 - 0.1 / height_in, va="top")
     if frame.handles:
         figure.legend(
             handles=frame.handles,
@@ -266,6 +267,15 @@ def ratio_axis(panel: Axes, name: str, lowest: float, highest: float) -> None:
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:.3g}x"))
     axis.set_minor_locator(NullLocator())
+
+
+def small_log_panel(panel: Axes) -> None:
+    """Make both axes of a small panel logarithmic: message sizes and times."""
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("log")
+    panel.minorticks_off()
+    panel.tick_params(labelsize="x-small")
+    panel.grid(color="0.93")
 
 
 def finish(figure: Figure, panels: Any, used: int, upwards: str = "time [µs]") -> None:
