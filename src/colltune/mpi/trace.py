@@ -113,16 +113,7 @@ def unavailable() -> str:
 
 
 def build(installation: Installation, folder: Path) -> Path:
-    """Return the tracer's shared library for `installation`, compiled in `folder` on first use.
-
-    Raises
-    ------
-    ProgramError
-        If this machine is no x86-64 Linux, nm or compiler are missing or fail, or the library hides
-        its functions.
-    OutputError
-        If `folder` cannot be written, or others can write it.
-    """
+    """Return the tracer's shared library for `installation`, compiled in `folder` on first use."""
     reason = unavailable()
     if reason:
         raise ProgramError(f"unavailable: {reason}")

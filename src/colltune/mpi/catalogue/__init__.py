@@ -142,25 +142,13 @@ def all_series(library: str, folder: Path = FOLDER) -> tuple[str, ...]:
 
 @cache
 def load(library: str, series: str, folder: Path = FOLDER) -> Catalogue:
-    """Return the catalogue ``<library>-<series>.toml`` in `folder`.
-
-    Raises
-    ------
-    LibraryError
-        If the file says something this colltune does not understand.
-    """
+    """Return the catalogue ``<library>-<series>.toml`` in `folder`."""
     file = folder / f"{library}-{series}.toml"
     return parse(file.read_text(encoding="utf-8"), file.name)
 
 
 def parse(text: str, source: str) -> Catalogue:
-    """Return the catalogue written in `text`; `source` names it in messages.
-
-    Raises
-    ------
-    LibraryError
-        If a key is missing, unknown, of the wrong type, or contradicts another one.
-    """
+    """Return the catalogue written in `text`; `source` names it in messages."""
     top = Table.parse(text, source)
     rules_file = top.boolean("rules_file", default=True)
     catalogue = Catalogue(

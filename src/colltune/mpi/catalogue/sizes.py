@@ -14,24 +14,12 @@ _FILE = Path(__file__).parent / "sizes.toml"
 
 @cache
 def compared() -> Mapping[str, Mapping[Collective, str]]:
-    """Return for each format that has message sizes what is compared with them, by collective.
-
-    Raises
-    ------
-    LibraryError
-        If ``sizes.toml`` says something this colltune does not understand.
-    """
+    """Return for each format that has message sizes what is compared with them, by collective."""
     return parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
 
 
 def parse(text: str, source: str) -> dict[str, dict[Collective, str]]:
-    """Return what is written in `text`; `source` names it in messages.
-
-    Raises
-    ------
-    LibraryError
-        If a collective or a word is unknown, or a key of the wrong type.
-    """
+    """Return what is written in `text`; `source` names it in messages."""
     top = Table.parse(text, source)
     words_table, formats = top.table("words"), top.table("formats")
     words = {name: words_table.string(name) for name in words_table.names_left()}

@@ -19,13 +19,7 @@ class Table:
 
     @classmethod
     def parse(cls, text: str, source: str) -> Table:
-        """Return the outermost table of the TOML file `text`, which messages call `source`.
-
-        Raises
-        ------
-        LibraryError
-            If it is no TOML file.
-        """
+        """Return the outermost table of the TOML file `text`, which messages call `source`."""
         try:
             return cls(source, "", toml_of(text))
         except ValueError as error:

@@ -40,13 +40,6 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
 
     `named` is an mpirun or the folder of an installation; without it, that of `library`, or the
     first one on PATH.
-
-    Raises
-    ------
-    ProgramError
-        If there is no such installation, or a program of it is missing, fails or answers nonsense.
-    LibraryError
-        If there is no catalogue of the release, or the library cannot be asked.
     """
     launcher = find_launcher(named, library)
     if launcher.library not in INSPECTORS:

@@ -49,12 +49,6 @@ def lister(launcher: Launcher, without: Sequence[str]) -> Iterator[tuple[Lister,
     """Yield a function that lists the variables, and the name of the program behind it.
 
     The user's variables that begin with one of `without` are not handed on.
-
-    Raises
-    ------
-    ProgramError
-        If there is neither a compiler nor ``mpivars``, they fail, or the wrapper is another MPI's;
-        or others can write the folder for temporary files.
     """
     free = {n: v for n, v in os.environ.items() if not n.startswith(tuple(without))}
     base = free | launcher.environment()

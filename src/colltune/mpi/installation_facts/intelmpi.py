@@ -20,13 +20,7 @@ _UNKNOWN = "Didn't find"
 
 
 def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
-    """Return what ``impi_info`` beside the launcher tells of the variables I_MPI_ADJUST_*.
-
-    Raises
-    ------
-    ProgramError
-        If it is missing, fails, or tells no range at all.
-    """
+    """Return what ``impi_info`` beside the launcher tells of the variables I_MPI_ADJUST_*."""
     program = launcher.program("impi_info", _MEND)
     presets, variables = {}, {}
     for collective in Collective:

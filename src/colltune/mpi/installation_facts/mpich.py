@@ -39,11 +39,6 @@ def inspect(launcher: Launcher, known: Catalogue) -> InstallationFacts:
     """Return the algorithms and control variables; one start per algorithm of a collective.
 
     `known` helps to tell names apart in descriptions that run together.
-
-    Raises
-    ------
-    ProgramError
-        If the control variables cannot be listed.
     """
     with cvars.lister(launcher, _ALIASES) as (listed, asked):
         variables = listed({})

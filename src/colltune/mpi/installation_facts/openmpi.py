@@ -32,13 +32,7 @@ _OWN_DECISION = 0
 
 
 def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
-    """Return what ``ompi_info`` beside the launcher tells.
-
-    Raises
-    ------
-    ProgramError
-        If it is missing, fails, or knows no coll/tuned.
-    """
+    """Return what ``ompi_info`` beside the launcher tells."""
     program = launcher.program("ompi_info", _MEND)
     environment = dict(os.environ) | launcher.environment()
     for words in ([*_QUESTION, "--parsable"], list(_QUESTION)):

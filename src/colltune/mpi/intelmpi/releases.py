@@ -19,13 +19,7 @@ _RELEASE = re.compile(r"(\d{4})(?:\.(\d+))?(?:\.\d+)*")
 # clients of a service may name any release of a series
 @lru_cache(maxsize=128)
 def catalogue_of(release: str) -> Catalogue:
-    """Return the catalogue for `release`, such as ``2021.6`` or ``2019.9`` (2019 Update 9).
-
-    Raises
-    ------
-    LibraryError
-        If the numbers of its presets are not known.
-    """
+    """Return the catalogue for `release`, such as ``2021.6`` or ``2019.9`` (2019 Update 9)."""
     match = _RELEASE.fullmatch(release.strip())
     if match is None:
         raise LibraryError(
@@ -46,13 +40,7 @@ def catalogue_of(release: str) -> Catalogue:
 
 
 def entry_of(release: str, collective: Collective) -> CollectiveEntry:
-    """Return the algorithms of `collective`.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported, or has none to choose from.
-    """
+    """Return the algorithms of `collective`."""
     entries = catalogue_of(release).collectives
     return entries.get(collective) or CollectiveEntry(
         collective, catalogue.NO_ID, catalogue.SizeUnit.MSIZE, (), runtime=False

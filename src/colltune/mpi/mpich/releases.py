@@ -18,13 +18,7 @@ _RELEASE = re.compile(r"v?(\d+\.\d+)(?:[.a-z]\S*)?")
 # clients of a service may name any release of a series
 @lru_cache(maxsize=128)
 def catalogue_of(release: str) -> Catalogue:
-    """Return the catalogue for `release`, such as ``4.0.2``.
-
-    Raises
-    ------
-    LibraryError
-        If no release of its series was tried.
-    """
+    """Return the catalogue for `release`, such as ``4.0.2``."""
     match = _RELEASE.fullmatch(release.strip())
     if match is None:
         raise LibraryError(f"{release!r} is not an MPICH release; one looks like 4.3.2")
@@ -37,11 +31,5 @@ def catalogue_of(release: str) -> Catalogue:
 
 
 def entry_of(release: str, collective: Collective) -> CollectiveEntry:
-    """Return the algorithms of `collective`.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported.
-    """
+    """Return the algorithms of `collective`."""
     return catalogue_of(release).collectives[collective]

@@ -38,14 +38,7 @@ class JobFiles:
 def job_files(
     release: str, shape: Shape, setups: Mapping[Collective, Configuration], rules_path: Path
 ) -> JobFiles:
-    """Return the files for jobs of `shape`, whose rules will lie at `rules_path`.
-
-    Raises
-    ------
-    LibraryError
-        If the path is relative, the release has no such setups, or two of them want coll/adapt's
-        broadcast, which is the same for all collectives, in different ways.
-    """
+    """Return the files for jobs of `shape`, whose rules will lie at `rules_path`."""
     if not rules_path.is_absolute():
         raise LibraryError(f"{rules_path}: the path of a rules file must be absolute")
     chosen: dict[tuple[Collective, int], tuple[Interval, ...]] = {

@@ -18,13 +18,7 @@ _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)\S*")
 # clients of a service may name any release of a series
 @lru_cache(maxsize=128)
 def catalogue_of(release: str) -> Catalogue:
-    """Return the catalogue for `release`, such as ``4.1.6``.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not one whose rules file is known to work.
-    """
+    """Return the catalogue for `release`, such as ``4.1.6``."""
     match = _RELEASE.fullmatch(release.strip())
     if match is None:
         raise LibraryError(f"{release!r} is not an Open MPI release; one looks like 5.0.11")
@@ -40,13 +34,7 @@ def catalogue_of(release: str) -> Catalogue:
 
 
 def numbers_of(release: str) -> tuple[int, int, int]:
-    """Return the three numbers of a release.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported.
-    """
+    """Return the three numbers of a release."""
     catalogue_of(release)
     match = _RELEASE.fullmatch(release.strip())
     assert match is not None  # the catalogue was found
@@ -54,25 +42,13 @@ def numbers_of(release: str) -> tuple[int, int, int]:
 
 
 def reads_version_header(release: str) -> bool:
-    """Tell whether `release` understands ``rule-file-version-2`` in a classic rules file.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported.
-    """
+    """Tell whether `release` understands ``rule-file-version-2`` in a classic rules file."""
     numbers = numbers_of(release)
     return (4, 1, 8) <= numbers < (5, 0, 0) or numbers >= (5, 0, 7)
 
 
 def entry_of(release: str, collective: Collective) -> CollectiveEntry:
-    """Return the algorithms of `collective`.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported.
-    """
+    """Return the algorithms of `collective`."""
     return catalogue_of(release).collectives[collective]
 
 

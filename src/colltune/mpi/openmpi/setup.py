@@ -46,11 +46,6 @@ def decide(
     files included. `tuned` and `han` are the files that it names; a file is in effect only where
     its variables say so. ``Outcome.rule`` is the rule that a file has for the call, also where it
     has no say, and ``Outcome.chosen`` what it says.
-
-    Raises
-    ------
-    LibraryError
-        If the release is not supported.
     """
     return _Deciding(release, Variables(environment), tuned, han).outcome(call)
 
