@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
-from colltune.mpi import MpiLibrary
+from colltune.mpi import DEFAULT_LIBRARY, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.provenance import usable_cores
 from colltune.selector.confirming import Contest
@@ -200,7 +200,7 @@ class Campaign:
     machine: str = field(default_factory=socket.gethostname)
     fabric: str = ""
     cores_per_node: int | None = None
-    library: str = "openmpi"
+    library: str = DEFAULT_LIBRARY
     release: str | None = None
     mpi: str | None = None
     launcher: str | None = None

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _JOB_END_S = 10.0
-_UNSAID = "openmpi"
 
 
 def campaign_of(
@@ -66,10 +65,10 @@ def campaign_of(
 
 def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     """Return the MPI that the campaign, or `mpi`, names."""
-    from colltune.mpi import installation
+    from colltune.mpi import DEFAULT_LIBRARY, installation
 
     # whoever names an MPI need not write a campaign file for its library
-    library = None if mpi and campaign.library == _UNSAID else campaign.library
+    library = None if mpi and campaign.library == DEFAULT_LIBRARY else campaign.library
     found = installation.find(mpi or campaign.mpi, library)
     if campaign.release is not None and found.release != campaign.release:
         raise CampaignError(

@@ -102,13 +102,14 @@ def measure(
     from colltune.han.measuring import Request
     from colltune.han.measuring import measure as measured
     from colltune.mpi import installation
+    from colltune.mpi.openmpi.releases import LIBRARY
 
     with progress("preparing", quiet=quiet or json, interrupted=_GOES_ON) as shown:
-        found = installation.find(mpi, library="openmpi")
+        found = installation.find(mpi, library=LIBRARY)
         space = _space(found.release, segsize, up, low, tree, inner)
         request = Request(_inputs(collective, shape, msize), space, reps, heuristics)
         bench = TaskBench(found, launcher=_placed(found, hostfile))
-        context = Context(machine or gethostname(), "openmpi", found.release)
+        context = Context(machine or gethostname(), LIBRARY, found.release)
         done = measured(bench, context, request, tasks, seconds(budget), _shows(shown.phase))
     if json:
         facts = {"complete": done.complete, "launches": done.launches, "tasks": str(tasks)}
@@ -296,7 +297,7 @@ def show_picks(
     picks: Sequence[Pick], job: JobSetup, files: Sequence[Path], *, as_json: bool
 ) -> None:
     """Show the best setup of every instance, the job's, and what was written."""
-    from colltune.mpi import LIBRARIES
+    from colltune.mpi.openmpi.library import OPENMPI
 
     if as_json:
         show_json(
@@ -331,7 +332,7 @@ def show_picks(
         show(f"  {mean:.2f} times the best of each message in the mean, {worst:.2f} at worst")
     if files:
         show(f"\n-> {', '.join(map(str, files))}")
-        show(LIBRARIES["openmpi"].start_line(files[-1].absolute()))
+        show(OPENMPI.start_line(files[-1].absolute()))
 
 
 def _pick_facts(pick: Pick) -> dict[str, object]:

@@ -43,6 +43,8 @@ class _Libraries(MutableMapping[str, MpiLibrary]):
         return len(self._known)
 
 
+DEFAULT_LIBRARY = "openmpi"
+"""The library of a campaign that does not tell."""
 LIBRARIES: MutableMapping[str, MpiLibrary] = _Libraries(
     {
         "openmpi": "colltune.mpi.openmpi.library:OPENMPI",

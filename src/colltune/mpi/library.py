@@ -190,7 +190,10 @@ class MpiLibrary:
     files: where the class of each lies (``module:class``), which is imported when a file is at
     hand. ``catalogues`` is the folder with one ``<name>-<series>.toml`` for each series. ``space``
     answers for the algorithms of a catalogue. By ``user_patterns`` users decide themselves which
-    algorithms run.
+    algorithms run. ``prints_settings`` are variables under which a program prints at its start what
+    the library was told, ``prints_choices`` those under which it tells what it took; releases that
+    do not know them ignore them. ``traced`` tells whether `colltune.mpi.trace` sees its algorithms;
+    ``component_prefix`` stands before the names of its components, where it has such.
     """
 
     name: str
@@ -200,6 +203,10 @@ class MpiLibrary:
     formats: Mapping[str, str]
     user_patterns: UserPatterns
     catalogues: Path = catalogue.FOLDER
+    prints_settings: Mapping[str, str] = {}
+    prints_choices: Mapping[str, str] = {}
+    traced: bool = False
+    component_prefix: str = ""
     space: ClassVar[type[CatalogueSpace]]
 
     @property
@@ -254,6 +261,10 @@ class MpiLibrary:
         `parameter_path` is that of the file.
         """
         return f". {shlex.quote(str(parameter_path))} && mpiexec …"
+
+    def command(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the words of a launcher's command line that set `environment` for all ranks."""
+        return ("mpiexec", *(word for pair in environment.items() for word in ("-genv", *pair)))
 
     def user_overrides(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]

@@ -35,8 +35,6 @@ _PLACES: dict[str, dict[str, int]] = {
     "gather_intra_linear_sync": {"segsize": 3},
     "alltoall_intra_linear_sync": {"requests": 2},
 }
-TALKATIVE: dict[str, dict[str, str]] = {"mpich": {"MPIR_CVAR_DEBUG_SUMMARY": "1"}}
-"""Settings under which a library tells more; releases that do not know them ignore them."""
 _TAKEN = re.compile(r"^MPIR: (?P<what>\S+)$", re.MULTILINE)
 _REFUSED = re.compile(r"Incorrect (?:algorithm|adjust value)\b.*")
 

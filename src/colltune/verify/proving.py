@@ -17,7 +17,7 @@ from colltune.verify import gains as gaining
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
 from colltune.verify.gains import Forced, Gains, Measuring
-from colltune.verify.observing import TALKATIVE, Observer, said
+from colltune.verify.observing import Observer, said
 from colltune.verify.probe_calls import Layout, ProbeCall
 from colltune.verify.readability import (
     Readability,
@@ -38,7 +38,6 @@ from colltune.verify.settings import JobSettings, gathered, with_others
 from colltune.verify.user_line import Preloaded, preloaded, reaches, without_preload
 
 # parameters that Open MPI shows at the start are the only trace of its parameter files
-_SHOW = {"openmpi": {"OMPI_MCA_mpi_show_mca_params": "all"}}
 _UNTRACED = "which algorithm ran cannot be seen in this library"
 _MEASURED = (RuleStatus.APPLIED, RuleStatus.UNOBSERVED)
 Progress = Callable[[str, float], None]
@@ -123,7 +122,7 @@ class _Proving:
     def _start(self) -> Run:
         self._tell("starting MPI")
         began = time.monotonic()
-        job = self.canary.start(_SHOW.get(self.installation.library, {}))
+        job = self.canary.start(LIBRARIES[self.installation.library].prints_settings)
         self.launch_s = time.monotonic() - began
         return job
 
@@ -148,7 +147,7 @@ class _Proving:
             line, told = without_preload(line), {n: v for n, v in told.items() if n != PRELOAD}
         shape = layout.regular if layout.is_regular else None
         activation = kind.activation(release, paths, shape)
-        shown = _SHOW.get(self.installation.library, {})
+        shown = LIBRARIES[self.installation.library].prints_settings
         seen = {n: v for n, v in told.items() if n in line.user or n not in shown}
         user, origins = gathered(seen, job.shown, line.user, line.words)
         left_out = {n: v for n, v in activation.items() if line.user.get(n) == v}
@@ -192,7 +191,8 @@ class _Proving:
         ]
         tracer, observer = self._observer(parsed)
         self._tell("calling with the file")
-        talkative = dict(settings.activation) | TALKATIVE.get(self.installation.library, {})
+        prints = LIBRARIES[self.installation.library].prints_choices
+        talkative = {**settings.activation, **prints}
         with_file = execute(self.canary, calls, talkative, tracer)
         if with_file.broken and tracer is not None:
             # it may be the tracer that the job does not stand
@@ -212,7 +212,7 @@ class _Proving:
         found = self.installation
         observer = Observer(found.library, parsed.release)
         told = self.preloaded is not None  # libcolltune itself tells what it chose
-        if found.library != "openmpi":
+        if not LIBRARIES[found.library].traced:
             return None, replace(observer, unavailable="" if told else _UNTRACED)
         if found.release != parsed.release:
             why = f"the tracer would be one for {found.mpirun}, which is {found.release}"

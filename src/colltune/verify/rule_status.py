@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Fault, Finding, Outcome, ParsedFile, Rule
 from colltune.verify.alternating import Gain
 from colltune.verify.canary import CallSeen, CanaryCall, Ending
@@ -261,10 +262,9 @@ def _taken_over(outcome: Outcome) -> str:
     """Return which component decides in place of the rule; empty if none does."""
     if not outcome.component or not outcome.configuration.is_default or outcome.chosen.is_default:
         return ""
-    by = outcome.component
-    if outcome.configuration.library == "openmpi":
-        by = f"coll/{by}"
-    return f"by {by}: {outcome.reasons[0] if outcome.reasons else 'it decides first'}"
+    prefix = LIBRARIES[outcome.configuration.library].component_prefix
+    why = outcome.reasons[0] if outcome.reasons else "it decides first"
+    return f"by {prefix}{outcome.component}: {why}"
 
 
 def _fallback(outcome: Outcome) -> str:

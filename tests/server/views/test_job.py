@@ -7,11 +7,12 @@ import pytest
 from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.mpi import LIBRARIES
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.decision_table import intervals
 from colltune.server.schemas import JobView
-from colltune.server.views.job import command, job_view
+from colltune.server.views.job import job_view
 from tests.models.machines import measured
 
 SLOT = "openmpi-4.1.4"
@@ -61,8 +62,8 @@ def test_variables_name_the_file_in_a_folder_to_be_filled_in(bundle: Bundle) -> 
 
 def test_other_launchers_take_variables_by_genv() -> None:
     """MPICH's and Intel MPI's mpiexec set variables by -genv, Open MPI's those of others by -x."""
-    assert command("mpich", {"MPIR_X": "1"}) == ("mpiexec", "-genv", "MPIR_X", "1")
-    assert command("openmpi", {"UCX_TLS": "rc"}) == ("mpirun", "-x", "UCX_TLS=rc")
+    assert LIBRARIES["mpich"].command({"MPIR_X": "1"}) == ("mpiexec", "-genv", "MPIR_X", "1")
+    assert LIBRARIES["openmpi"].command({"UCX_TLS": "rc"}) == ("mpirun", "-x", "UCX_TLS=rc")
 
 
 def test_intervals_are_those_of_the_file(bundle: Bundle) -> None:

@@ -63,6 +63,10 @@ class WithLibcolltune(MpiLibrary):
             return f"{start}mpirun -x {PRELOAD} -x {TABLE} …"
         return f"{start}mpiexec …"
 
+    def command(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return what the library's own launcher needs."""
+        return self.mpi.command(environment)
+
     def user_overrides(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
     ) -> UserOverrides:

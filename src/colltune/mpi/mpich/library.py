@@ -218,6 +218,7 @@ class Mpich(MpiLibrary):
     }
     preferred = ("mpich-json",)
     space = MpichSpace
+    prints_choices: Mapping[str, str] = {"MPIR_CVAR_DEBUG_SUMMARY": "1"}
     user_patterns = UserPatterns(
         tuple(
             f"{prefix}{name}"

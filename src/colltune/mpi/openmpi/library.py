@@ -17,6 +17,7 @@ from colltune.mpi.library import MpiLibrary, Release
 from colltune.mpi.openmpi.activation import NO_HCOLL, USE_RULES, environment, parameter_file
 from colltune.mpi.openmpi.han_setups import HanSetups
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.openmpi.variables import PREFIX
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
@@ -215,6 +216,9 @@ class OpenMpi(MpiLibrary):
     current = "5.0.11"
     preferred = ("openmpi-json", "openmpi-classic")
     space = TunedSpace
+    prints_settings: Mapping[str, str] = {"OMPI_MCA_mpi_show_mca_params": "all"}
+    traced = True
+    component_prefix = "coll/"
     user_patterns = UserPatterns(
         deciding=("OMPI_MCA_coll", *(f"OMPI_MCA_coll_{name}_*" for name in _COMPONENTS)),
         harmless=("*_verbose", "*_dump_dynamic_rules", "*_max_dynamic_errors"),
@@ -243,6 +247,16 @@ class OpenMpi(MpiLibrary):
     def start_line(self, parameter_path: Path) -> str:
         """Return the line with mpirun's own option."""
         return f"mpirun --tune {shlex.quote(str(parameter_path))} …"
+
+    def command(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return mpirun with its own option for parameters."""
+        words = ["mpirun"]
+        for name, value in environment.items():
+            if name.startswith(PREFIX):
+                words += ["--mca", name.removeprefix(PREFIX), value]
+            else:
+                words += ["-x", f"{name}={value}"]
+        return tuple(words)
 
     def user_overrides(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]

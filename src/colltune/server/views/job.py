@@ -19,7 +19,6 @@ from colltune.server.views.maps import digits
 
 FOLDER = "@folder@"
 """Stands in values for the absolute folder that the files will be in."""
-_MCA = "OMPI_MCA_"
 
 
 def job_view(
@@ -45,24 +44,11 @@ def job_view(
         changes_anything=bool(environment) and is_any_replaced(all_rules),
         files=_files(rendered, main, asked),
         environment=environment,
-        command=command(library, environment),
+        command=rendered.target.mpi.command(environment),
         warnings=tuple(_warnings(selector, shape, release)),
         notes=rendered.written.notes,
         collectives=tuple(_collectives(selector, rendered)),
     )
-
-
-def command(library: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words of a launcher's command line that set `environment` for all ranks."""
-    if library != "openmpi":
-        return ("mpiexec", *(word for pair in environment.items() for word in ("-genv", *pair)))
-    words = ["mpirun"]
-    for name, value in environment.items():
-        if name.startswith(_MCA):
-            words += ["--mca", name.removeprefix(_MCA), value]
-        else:
-            words += ["-x", f"{name}={value}"]
-    return tuple(words)
 
 
 def _files(rendered: Rendered, main: str, asked: Mapping[str, str]) -> tuple[JobFile, ...]:
