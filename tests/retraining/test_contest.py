@@ -31,7 +31,7 @@ from colltune.retraining.contest import (
     judged,
 )
 from colltune.retraining.promotion import judge
-from colltune.retraining.record import Record, training_launches
+from colltune.retraining.record import RetrainRecord, training_launches
 from colltune.retraining.site_file import Thresholds
 from tests.models.machines import measured
 from tests.retraining.site import SHAPES, launch
@@ -159,12 +159,12 @@ def test_what_a_bundle_was_made_of_is_remembered_or_told_by_time(tmp_path: Path)
         read_parquet(tmp_path), {"early": {"time_utc": early}, "late": {"time_utc": late}}
     )
     bundle = fit(timed.of(["early"]), "knn", jobs=1)
-    assert training_launches(bundle, timed, Record()).launches == {"early"}
-    told = Record(bundles={bundle.id: (timed.tokens["late"], "0" * 16)})
+    assert training_launches(bundle, timed, RetrainRecord()).launches == {"early"}
+    told = RetrainRecord(bundles={bundle.id: (timed.tokens["late"], "0" * 16)})
     assert training_launches(bundle, timed, told).launches == {"late"}
     launch(tmp_path, "elsewhere", seed=2, shapes=[Shape(64, 1)])
     untimed = Arrived(read_parquet(tmp_path))
-    assert training_launches(bundle, untimed, Record()).launches == {"early", "late"}
+    assert training_launches(bundle, untimed, RetrainRecord()).launches == {"early", "late"}
 
 
 def _difference(**facts: object) -> Difference:

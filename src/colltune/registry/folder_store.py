@@ -39,7 +39,7 @@ _BUNDLES = "bundles"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 _WRITTEN = ("bundles/.*", "current/.*", "history/.*", "reports/*/.*", "work/.*", ".clock.*")
-"""Where names of `_temporary_beside` can be."""
+"""Where names of `_temporary_name` can be."""
 _MOST_BYTES = 1 << 24
 
 
@@ -53,7 +53,7 @@ class FolderStore:
         path = self.root / folder
         if fresh:
             with suppress(OSError):
-                probe = _temporary_beside(path / "fresh")
+                probe = _temporary_name(path / "fresh")
                 probe.touch(exist_ok=False)
                 probe.unlink()
         try:
@@ -84,7 +84,7 @@ class FolderStore:
 
     def create(self, key: str, content: bytes) -> bool:
         target = self.root / key
-        temporary = _temporary_beside(target)
+        temporary = _temporary_name(target)
         with _writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -98,7 +98,7 @@ class FolderStore:
 
     def put_folder(self, folder: str, files: Mapping[str, bytes]) -> None:
         target = self.root / folder
-        temporary = _temporary_beside(target)
+        temporary = _temporary_name(target)
         with _writing(target):
             try:
                 temporary.mkdir(parents=True)
@@ -119,7 +119,7 @@ class FolderStore:
             if target.is_symlink() or not target.is_dir():
                 target.unlink(missing_ok=True)
                 return
-            doomed = _temporary_beside(target)
+            doomed = _temporary_name(target)
             with suppress(FileNotFoundError):
                 target.rename(doomed)
                 shutil.rmtree(doomed)
@@ -155,7 +155,7 @@ class FolderStore:
         return self._now_s() - then_s
 
     def _now_s(self) -> float:
-        probe = _temporary_beside(self.root / "clock")
+        probe = _temporary_name(self.root / "clock")
         try:
             probe.touch(exist_ok=False)
         except OSError:
@@ -177,7 +177,7 @@ class FolderStore:
     def point(self, name: str, bundle_id: str) -> None:
         """Switch the symbolic link ``current/<name>``."""
         link = self.root / _CURRENT / name
-        temporary = _temporary_beside(link)
+        temporary = _temporary_name(link)
         with _writing(link):
             link.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -212,7 +212,7 @@ def plain_folder(path: Path) -> Path:
     return path
 
 
-def _temporary_beside(path: Path) -> Path:
+def _temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
 
 

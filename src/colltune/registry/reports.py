@@ -1,4 +1,4 @@
-"""Reports that a registry keeps beside its bundles, numbered like events."""
+"""Reports in a registry, numbered like its events."""
 
 from __future__ import annotations
 

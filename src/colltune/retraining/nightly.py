@@ -131,7 +131,9 @@ def _run(site: Site, phase: Phase) -> Night:
     return night
 
 
-def _report(registry: Registry, known: record.Record, night: Night, arrived: Arrivals) -> None:
+def _report(
+    registry: Registry, known: record.RetrainRecord, night: Night, arrived: Arrivals
+) -> None:
     """Leave what the next run, and the service, want to know.
 
     A slot that failed, or waits for more measurements, stays as the last run left it.
@@ -161,5 +163,5 @@ def _report(registry: Registry, known: record.Record, night: Night, arrived: Arr
         registry.put_report(record.KIND, content)
 
 
-def _slots(known: record.Record) -> dict[str, Any]:
+def _slots(known: record.RetrainRecord) -> dict[str, Any]:
     return {name: slot.as_dict() for name, slot in known.slots.items()}

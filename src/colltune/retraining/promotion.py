@@ -25,7 +25,7 @@ from colltune.selector.bundle_diff import Change, diff
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PromotionVerdict:
     """Whether the candidate may come into force; ``reasons`` say why not, or what it rests on."""
 
     promote: bool
@@ -39,7 +39,7 @@ class Verdict:
 
 def judge(
     contest: Contest, thresholds: Thresholds, candidate: Bundle, in_force: Bundle | None
-) -> Verdict:
+) -> PromotionVerdict:
     """Judge a candidate by its held-out decisions."""
     reasons = [_too_harmful(contest, thresholds)]
     if in_force is None:
@@ -52,8 +52,8 @@ def judge(
             reasons += _worse(difference, thresholds)
     against = tuple(reason for reason in reasons if reason)
     if against:
-        return Verdict(False, against)
-    return Verdict(True, (_in_favour(contest),))
+        return PromotionVerdict(False, against)
+    return PromotionVerdict(True, (_in_favour(contest),))
 
 
 def _too_harmful(contest: Contest, thresholds: Thresholds) -> str:

@@ -2,7 +2,7 @@
 
 Format history of the report's content
 --------------------------------------
-1. ``format_version``, ``outcome``, ``drift``, ``left_out``, ``slots`` (by name: `Slot`) and
+1. ``format_version``, ``outcome``, ``drift``, ``left_out``, ``slots`` (by name: `SlotRecord`) and
    ``bundles``: by id of a bundle the tokens of the launches that it was fitted to.
 """
 
@@ -22,7 +22,7 @@ _BUNDLES_KEPT = 12
 
 
 @dataclass(frozen=True)
-class Slot:
+class SlotRecord:
     """What the latest run that came to an end found and did in one slot.
 
     ``tokens`` are those of all launches that it saw, ``settings`` what decided, ``in_force`` the
@@ -47,10 +47,10 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Record:
+class RetrainRecord:
     """What is known from earlier runs."""
 
-    slots: Mapping[str, Slot] = field(default_factory=dict)
+    slots: Mapping[str, SlotRecord] = field(default_factory=dict)
     bundles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def trained_on(self, bundle_id: str) -> frozenset[str] | None:
@@ -59,22 +59,22 @@ class Record:
         return None if tokens is None else frozenset(tokens)
 
 
-def latest(registry: Registry) -> Record:
+def latest(registry: Registry) -> RetrainRecord:
     """Return what the latest report says; a report of another version says nothing."""
     content = registry.latest_report(KIND) or {}
     if content.get("format_version") != FORMAT_VERSION:
-        return Record()
+        return RetrainRecord()
     try:
-        return Record(
+        return RetrainRecord(
             {str(name): _slot(found) for name, found in content["slots"].items()},
             {str(name): _words(tokens) for name, tokens in content["bundles"].items()},
         )
     except (KeyError, TypeError, AttributeError):
-        return Record()
+        return RetrainRecord()
 
 
 def content(
-    record: Record, slots: Mapping[str, Slot], fitted: Mapping[str, Iterable[str]]
+    record: RetrainRecord, slots: Mapping[str, SlotRecord], fitted: Mapping[str, Iterable[str]]
 ) -> dict[str, Any]:
     """Return the report after a run that came to `slots` and fitted bundles to launches' tokens.
 
@@ -92,9 +92,9 @@ def content(
     }
 
 
-def _slot(found: Mapping[str, Any]) -> Slot:
+def _slot(found: Mapping[str, Any]) -> SlotRecord:
     known = ("data", "settings", "in_force", "launches")
-    return Slot(
+    return SlotRecord(
         str(found["data"]),
         dict(found["settings"]),
         None if found["in_force"] is None else str(found["in_force"]),
@@ -115,7 +115,7 @@ class TrainingLaunches:
     how: str
 
 
-def training_launches(bundle: Bundle, arrived: Arrived, record: Record) -> TrainingLaunches:
+def training_launches(bundle: Bundle, arrived: Arrived, record: RetrainRecord) -> TrainingLaunches:
     """Return what `bundle` was fitted to.
 
     A run remembers it of the bundles that it made. Of others it is taken to be what was measured

@@ -31,8 +31,8 @@ Paths are relative to the file's folder. Keys
 ``[backfill] demand``
     Folder in which the service notes what jobs asked for. ``campaigns``: folder that the next
     campaign is written to, one file per library; ``budget``: its wall time, default ``"4h"``;
-    ``launch_s``: what a launch costs beside its measurements, default 10. ``confirm``: wall time
-    of every run for measuring the decisions that jobs asked for most beside the library's default
+    ``launch_s``: what a launch costs besides its measurements, default 10. ``confirm``: wall time
+    of every run for measuring the decisions that jobs asked for most, against the default
     (`colltune confirm`), where it runs with the nodes for that; by default none. ``measurements``:
     folder that these join; ``mpi``: whose mpirun, default the one that is found.
 ``[hooks] on``

@@ -22,8 +22,13 @@ from colltune.retraining.backfill import confirmed
 from colltune.retraining.contest import Contest, Contestants, Measurements, Parts, contest, judged
 from colltune.retraining.drift import Drift, drift
 from colltune.retraining.lease import Lease
-from colltune.retraining.promotion import Verdict, decision_changes, judge
-from colltune.retraining.record import Record, Slot, TrainingLaunches, training_launches
+from colltune.retraining.promotion import PromotionVerdict, decision_changes, judge
+from colltune.retraining.record import (
+    RetrainRecord,
+    SlotRecord,
+    TrainingLaunches,
+    training_launches,
+)
 from colltune.retraining.site_file import Outcome, Site
 from colltune.selector.demand import read_demand
 
@@ -79,12 +84,12 @@ class SlotResult:
         """Whether the measurements were learned from, whatever came of it."""
         return self.outcome is not Outcome.FAILED and self.candidate is not None
 
-    def record(self) -> Slot:
+    def record(self) -> SlotRecord:
         """Return what the next run has to know."""
         facts = {name: value for name, value in self.as_dict().items() if name != "in_force"}
         order = self.arrived.order(self.seen)
         tokens = tuple(self.arrived.tokens[launch] for launch in order)
-        return Slot(self.arrived.digest, self.settings, self.in_force, tokens, facts)
+        return SlotRecord(self.arrived.digest, self.settings, self.in_force, tokens, facts)
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class SlotRun:
     site: Site
     registry: Registry
     lease: Lease
-    known: Record
+    known: RetrainRecord
     phase: Phase
 
     def run(self, slot: str, arrived: Arrived) -> SlotResult:
@@ -121,7 +126,7 @@ class SlotRun:
         except (BundleError, DataError, LibraryError) as error:
             return replace(start, reason=str(error), failure=error)
 
-    def _retrained(self, start: SlotResult, last: Slot | None) -> SlotResult:
+    def _retrained(self, start: SlotResult, last: SlotRecord | None) -> SlotResult:
         bundle = self._in_force(start)
         if self._same(start, last) and last is not None and last.data == start.arrived.digest:
             reason = "no measurements came in since the last run"
@@ -161,14 +166,14 @@ class SlotRun:
             )
         return bundle
 
-    def _same(self, start: SlotResult, last: Slot | None) -> bool:
+    def _same(self, start: SlotResult, last: SlotRecord | None) -> bool:
         """Tell whether settings and bundle in force are as the last run left them."""
         if last is None:
             return start.in_force is None
         return dict(last.settings) == start.settings and last.in_force == start.in_force
 
     def _drift(
-        self, start: SlotResult, bundle: Bundle, knows: TrainingLaunches, last: Slot | None
+        self, start: SlotResult, bundle: Bundle, knows: TrainingLaunches, last: SlotRecord | None
     ) -> Drift:
         arrived = start.arrived
         with self.phase(f"{start.slot}: looking for drift"):
@@ -240,7 +245,7 @@ class SlotRun:
             how = "as it is" if rival.cells is None else f"fitted again to {knows.how}"
             return contest(of, rival, how, progress)
 
-    def _promoted(self, start: SlotResult, verdict: Verdict) -> SlotResult:
+    def _promoted(self, start: SlotResult, verdict: PromotionVerdict) -> SlotResult:
         assert start.candidate is not None
         undone = self._undone(start.slot, start.candidate)
         if undone:

@@ -14,7 +14,7 @@ EXAMPLES: dict[str, str] = {
     "nginx": "nginx.conf",
     "systemd": "colltune.service",
 }
-"""By name, the file in ``deploy/`` beside this module."""
+"""Names of files in ``deploy/``."""
 _PROGRAM = "/opt/colltune/bin/colltune"
 
 

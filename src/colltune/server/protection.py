@@ -28,7 +28,7 @@ ALWAYS: Headers = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 CLOSED: Headers = (*ALWAYS, _NO_POLICY)
-"""Of every answer that has no content policy of its own: it loads nothing and is in no frame."""
+"""Of every answer without another content policy: it loads nothing and is in no frame."""
 _PORT = re.compile(r":[0-9]{0,5}$")
 _MOST_KNOWN = 100
 _ONE_WORD = re.compile(r"[a-z0-9_-]{1,63}")

@@ -76,7 +76,7 @@ async def computed(
 ) -> Response:
     """Return what `compute` makes of `arguments`; nothing is kept.
 
-    What is `slow` has a thread of its own.
+    What is `slow` has its own thread.
     """
     state = request.app.state
     offload: Offload = state.slow if slow else state.offload
@@ -85,7 +85,7 @@ async def computed(
 
 
 async def written(request: Request, write: Callable[[Writing], Result]) -> Result:
-    """Return what `write` does; in threads of its own, so that answers do not wait for it."""
+    """Return what `write` does; in other threads, so that answers do not wait for it."""
     writing: Writing = request.app.state.writing
     writes: Offload = request.app.state.writes
     return await writes.run(object(), lambda: write(writing))

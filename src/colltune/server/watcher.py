@@ -30,7 +30,7 @@ _AGAIN_S = 30.0
 
 
 class Watcher:
-    """Looks at a source of bundles from time to time, in a thread of its own.
+    """Looks at a source of bundles from time to time, in its own thread.
 
     ``dropped`` is called with every answer that is no longer kept; ``ahead`` prepares something for
     the state in force, and tells whether there was anything to prepare.

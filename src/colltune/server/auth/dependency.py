@@ -42,7 +42,7 @@ _MUNGE = APIKeyHeader(
 class Gatekeeper:
     """A gate that may be asked from the event loop.
 
-    It works in a few threads of its own: who floods the service with credentials, or a daemon that
+    It works in its own few threads: who floods the service with credentials, or a daemon that
     hangs, keeps no reader from his answer.
     """
 

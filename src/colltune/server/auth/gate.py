@@ -16,7 +16,7 @@ from colltune.server.auth.token_file import Scope, Token
 from colltune.server.errors import CannotTellError, ForbiddenError, UnauthenticatedError
 
 _LOG = logging.getLogger("colltune.server.auth")
-_State = tuple[int, ...] | str
+_FileState = tuple[int, ...] | str
 _EVERYBODY = "*"
 _GROUP = "@"
 _HOW = (
@@ -41,7 +41,7 @@ class TokenStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._seen: _State | None = None
+        self._seen: _FileState | None = None
         self._tokens: tuple[Token, ...] | TokenFileError = ()
 
     def token(self, secret: str) -> Token:
@@ -72,7 +72,7 @@ class TokenStore:
                 )
             return self._tokens
 
-    def _state(self) -> _State:
+    def _state(self) -> _FileState:
         try:
             status = self._path.stat()
         except OSError as error:

@@ -106,10 +106,12 @@ def parse(
         text = answer.decode("ascii")
     except UnicodeDecodeError:
         raise AnswerError("the service's answer: no plain text") from None
-    return _Reading(text, library, {str(shape): shape for shape in shapes}, folder).job(release)
+    return _JobFileReader(text, library, {str(shape): shape for shape in shapes}, folder).job(
+        release
+    )
 
 
-class _Reading:
+class _JobFileReader:
     """One answer, line by line."""
 
     def __init__(self, text: str, library: str, asked: dict[str, Shape], folder: PurePath) -> None:
