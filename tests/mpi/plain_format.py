@@ -27,7 +27,6 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
-from colltune.mpi.openmpi.releases import catalogue_of
 
 LIBRARY = "openmpi"
 RELEASES = ("4.1.4", "5.0.11")
@@ -128,7 +127,6 @@ class PlainFormat(Format):
     name = "plain"
     library = LIBRARY
     title = "Plain"
-    catalogue_of = staticmethod(catalogue_of)
 
     def recognises(self, text: str) -> bool:
         """Tell by the first line."""

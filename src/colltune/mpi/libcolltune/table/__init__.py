@@ -48,11 +48,6 @@ class TableFormat(Format):
     def mpi(self) -> WithLibcolltune:
         return with_libcolltune(LIBRARIES[self.library])
 
-    def unreadable_by(self, release: str) -> str:
-        """Return nothing: libcolltune is compiled for any supported release."""
-        self.mpi.catalogue_of(release)
-        return ""
-
     def recognises(self, text: str) -> bool:
         return looks_like(text, self.library)
 

@@ -6,7 +6,7 @@ import re
 
 from colltune.decisions import DecisionTable
 from colltune.mpi.file_format import Finding, ParsedFile, Written, refuse_dropped
-from colltune.mpi.openmpi.classic import lint, writing
+from colltune.mpi.openmpi.classic import writing
 from colltune.mpi.openmpi.classic.parsed import NAME, ClassicFile
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFormat
@@ -34,8 +34,10 @@ class OpenMpiClassic(TunedFormat):
         return ClassicFile(text, source, release)
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        from colltune.mpi.openmpi.classic.lint import lint  # noqa: PLC0415 (not to write or decide)
+
         assert isinstance(parsed, ClassicFile)
-        return lint.lint(parsed)
+        return lint(parsed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
