@@ -40,13 +40,7 @@ class Asked:
 
 
 def insist_on_context(bundle: Bundle, campaign: Campaign, backend: Backend) -> None:
-    """Insist that `backend` measures what the bundle is of, before anything is measured.
-
-    Raises
-    ------
-    CampaignError
-        If the machine, the MPI library, its release or the fabric is another one.
-    """
+    """Insist that `backend` measures what the bundle is of, before anything is measured."""
     here = backend.context(campaign.machine)
     here = replace(here, fabric=campaign.fabric or here.fabric)
     if here != bundle.context:
