@@ -37,18 +37,6 @@ def runtime_s(series: Measured, segments: int) -> float:
     return totals[(len(totals) - 1) // 2]
 
 
-def steady_s(series: Measured) -> Numbers:
-    """Return the cost of the steady task on each leader: the mean of those behind the first third.
-
-    Shape (leaders). Costs may come in bursts, of which a median would know nothing.
-    """
-    middle = series.array[:, :, _middle(series)]
-    if not middle.shape[2]:
-        raise DataError(f"{series.setup.id}: {series.segments} segments have no steady task")
-    steady: Numbers = np.median(_behind_the_first(middle).mean(axis=2), axis=0)
-    return steady
-
-
 def _middle(series: Measured) -> slice:
     fill = depth(series.setup.collective)
     return slice(fill, max(fill, series.segments))

@@ -25,19 +25,6 @@ INNER_SEGMENTS_AT_LEAST = 4
 PIECES_PER_NODE = 2
 MOST_SEGMENTS = 64
 CHAINS_OF_ADAPT, MOST_BRANCHES = 4, 32
-TEXTS = (
-    f"coll/sm only with segments of {SM_UP_TO_BYTES} bytes or less, which are its own fragments,"
-    " and coll/tuned only with larger ones",
-    f"coll/adapt cuts messages only into segments of {ADAPT_FROM_BYTES} bytes or more: it sends"
-    " each one synchronously, which costs small ones a round trip",
-    "coll/adapt's pipeline only where the longest message has at least"
-    f" {PIECES_PER_NODE} segments, or segments of segments, per node",
-    "of coll/adapt's trees that are the same on so many nodes, only the first",
-    f"coll/adapt's own segments only where a segment has {INNER_SEGMENTS_AT_LEAST} of them or more",
-    f"only segments of which the longest message has {MOST_SEGMENTS} or less, if any are left",
-    "half of the repetitions",
-)
-"""One sentence on each."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +124,11 @@ class Inputs:
         return Shape(max(s.nodes for s in self.shapes), max(s.ppn for s in self.shapes))
 
 
+# coll/sm only with segments up to its own fragments, coll/tuned only with larger ones; coll/adapt
+# cuts messages only into larger segments, since it sends each one synchronously, and pipelines only
+# where there are enough pieces per node; of trees that are the same on so many nodes, the first;
+# its own segments only where a segment has several; and not more segments than the longest message
+# needs, if any are left
 def worth_measuring(
     setups: Sequence[Configuration], shape: Shape, msizes_bytes: Iterable[int]
 ) -> tuple[Configuration, ...]:
