@@ -17,8 +17,8 @@ import pytest
 
 from colltune.domain import Collective, Context
 from colltune.models.bundle import Bundle
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.fitting import fit
-from colltune.models.runtime_model import CollectiveModel
 from colltune.registry import Registry
 from tests.models.machines import FORMULAS, measured
 

@@ -36,8 +36,8 @@ from colltune.models.bundle_files import (
     unpacked,
     write_folder,
 )
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation, replaced
-from colltune.models.runtime_model import CollectiveModel
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_savable", "load"]
 FORMAT = "colltune-bundle"

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from colltune.domain import Collective, Configuration
 from colltune.errors import OutputError
 from colltune.files import insist_writable
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
 from colltune.models.predictors import predictor_class
-from colltune.models.runtime_model import CollectiveModel
 
 MANIFEST = "manifest.json"
 SUFFIX = ".arrays"

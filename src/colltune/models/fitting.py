@@ -17,12 +17,12 @@ from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.error_model import ErrorModel
 from colltune.models.grown_trees import coverage
 from colltune.models.guard import HARM, Guard
 from colltune.models.learners import AUTO, fitted, learner_entry, resolved
 from colltune.models.predictors import Predictor
-from colltune.models.runtime_model import CollectiveModel
 from colltune.models.workers import processes, spread
 
 Progress = Callable[[int, int, str], None]

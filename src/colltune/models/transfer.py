@@ -39,11 +39,11 @@ from colltune.errors import DataError
 from colltune.features import feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.coverage import Coverage
 from colltune.models.fitting import Progress, fit_cells
 from colltune.models.gaussian_process import interpolated
 from colltune.models.learners import AUTO, PREFERRED, fitted, learner_entry
-from colltune.models.runtime_model import CollectiveModel
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -15,8 +15,8 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.guard import HARM
-from colltune.models.runtime_model import CollectiveModel
 from colltune.plot_data.decisions import REASONS, bounds, reasons
 from colltune.selector.argmin import Decisions, ModelSelector
 

@@ -39,7 +39,7 @@ from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import Objective, launch_times, parse_objective
 from colltune.domain import Collective, parse_parameters
 from colltune.models.bundle import Bundle
-from colltune.models.runtime_model import CollectiveModel
+from colltune.models.collective_model import CollectiveModel
 from colltune.retraining.site_file import DriftLimits
 
 Numbers = NDArray[np.float64]

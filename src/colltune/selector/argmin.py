@@ -12,9 +12,9 @@ from colltune.decisions import Candidate, Prediction, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
+from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
-from colltune.models.runtime_model import CollectiveModel, Forecast
 
 Allowed = Callable[[Configuration, Instance], bool]
 UsableFrom = Callable[[Configuration, int], int | None]

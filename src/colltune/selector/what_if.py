@@ -25,11 +25,11 @@ from colltune.decisions import Selection
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
+from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.costs import breakdown
 from colltune.models.costs.breakdown import Costs, Share, shares
 from colltune.models.costs.designs import Design, designs
 from colltune.models.costs.network import Instances, Rails
-from colltune.models.runtime_model import CollectiveModel, Forecast
 from colltune.selector.argmin import ModelSelector
 
 Numbers = NDArray[np.float64]

@@ -12,6 +12,7 @@ from colltune.domain import Configuration
 from colltune.errors import DataError
 from colltune.models import learners
 from colltune.models.cells import CellMatrix
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.costs.families import configuration_amounts, family_of
 from colltune.models.costs.network import (
     COEFFICIENTS,
@@ -23,7 +24,6 @@ from colltune.models.costs.network import (
     RailUse,
 )
 from colltune.models.predictors.costs import Costs as CostPredictor
-from colltune.models.runtime_model import CollectiveModel
 
 
 class Kind(StrEnum):
