@@ -54,20 +54,22 @@ def _summary(**changes: float) -> PerformanceDataset:
     )
 
 
-@pytest.mark.parametrize("n", [10, 19, 20, 137])
-def test_trimmed_mean_is_scipys(n: int) -> None:
+def test_trimmed_mean_is_scipys(subtests: pytest.Subtests) -> None:
     """From ten repetitions on it is the mean without a tenth at either end, as scipy has it."""
-    times = np.random.default_rng(n).lognormal(size=(4, n))
-    found = of_repetitions(times, Objective.TRIMMED_MEAN)
-    np.testing.assert_allclose(found, trim_mean(times, 0.1, axis=1), rtol=1e-12)
+    for n in (10, 19, 20, 137):
+        with subtests.test(n=n):
+            times = np.random.default_rng(n).lognormal(size=(4, n))
+            found = of_repetitions(times, Objective.TRIMMED_MEAN)
+            np.testing.assert_allclose(found, trim_mean(times, 0.1, axis=1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("n", [3, 4, 9, 10, 100])
-def test_trimmed_mean_survives_an_outlier_of_a_thousand(n: int) -> None:
+def test_trimmed_mean_survives_an_outlier_of_a_thousand(subtests: pytest.Subtests) -> None:
     """One repetition 1000 times as long changes the trimmed mean by nothing."""
-    times = np.ones((1, n))
-    times[0, n // 2] = 1000.0
-    assert of_repetitions(times, Objective.TRIMMED_MEAN) == [1.0]
+    for n in (3, 4, 9, 10, 100):
+        with subtests.test(n=n):
+            times = np.ones((1, n))
+            times[0, n // 2] = 1000.0
+            assert of_repetitions(times, Objective.TRIMMED_MEAN) == [1.0]
 
 
 def test_trimmed_mean_feels_a_slow_mode_that_the_median_hides() -> None:
@@ -78,36 +80,36 @@ def test_trimmed_mean_feels_a_slow_mode_that_the_median_hides() -> None:
     assert of_repetitions(times, Objective.MEAN) == pytest.approx(1.6)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("p75", 75), ("p90", 90), ("p95", 95), ("p99", 99)])
-def test_quantiles_are_measured_values(name: str, expected: int) -> None:
+def test_quantiles_are_measured_values(subtests: pytest.Subtests) -> None:
     """Of the times 1 to 100 the p-th percentile is p, in whatever order they came."""
-    times = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))[None]
-    assert of_repetitions(times, Objective(name)) == [expected]
+    for name, expected in (("p75", 75), ("p90", 90), ("p95", 95), ("p99", 99)):
+        with subtests.test(name=name, expected=expected):
+            times = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))[None]
+            assert of_repetitions(times, Objective(name)) == [expected]
 
 
-@pytest.mark.parametrize("objective", Objective)
-def test_a_single_repetition_is_every_statistic(objective: Objective) -> None:
+def test_a_single_repetition_is_every_statistic(subtests: pytest.Subtests) -> None:
     """Of one repetition each statistic is that time."""
-    assert of_repetitions(np.array([[4e-6]]), objective) == [4e-6]
-    dataset = _raw([4e-6])
-    np.testing.assert_allclose(launch_times(dataset.frame, objective), [4e-6])
+    for objective in Objective:
+        with subtests.test(objective=objective):
+            assert of_repetitions(np.array([[4e-6]]), objective) == [4e-6]
+            dataset = _raw([4e-6])
+            np.testing.assert_allclose(launch_times(dataset.frame, objective), [4e-6])
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
+def test_trimmed_mean_of_a_summary(subtests: pytest.Subtests) -> None:
+    """A summary's mean counts where it lies between minimum and p90, else the median does."""
+    for changes, expected in (
         ({}, 2.2),
         ({"time_mean_s": 50.0}, 2.0),
         ({"time_p90_s": NAN}, 2.0),
         ({"time_mean_s": NAN}, 2.0),
         ({"time_mean_s": 0.5}, 2.0),
         ({"time_min_s": NAN}, 2.2),
-    ],
-)
-def test_trimmed_mean_of_a_summary(changes: dict[str, float], expected: float) -> None:
-    """A summary's mean counts where it lies between minimum and p90, else the median does."""
-    found = launch_times(_summary(**changes).frame, Objective.TRIMMED_MEAN)
-    np.testing.assert_array_equal(found, [expected])
+    ):
+        with subtests.test(changes=changes, expected=expected):
+            found = launch_times(_summary(**changes).frame, Objective.TRIMMED_MEAN)
+            np.testing.assert_array_equal(found, [expected])
 
 
 def test_rows_with_and_without_repetitions_keep_their_order() -> None:
@@ -127,16 +129,18 @@ def test_over_launches_the_median_or_for_the_mean_the_mean() -> None:
     assert dataset.cells()["time_s"].tolist() == [2.0]
 
 
-@pytest.mark.parametrize(
-    ("objective", "changes"),
-    [("p95", {}), ("p90", {"time_p90_s": NAN}), ("mean", {"time_mean_s": NAN})],
-)
-def test_statistics_that_a_summary_lacks_are_refused(
-    objective: str, changes: dict[str, float]
-) -> None:
+def test_statistics_that_a_summary_lacks_are_refused(subtests: pytest.Subtests) -> None:
     """Asking for what a summary does not tell names the cell and what could be asked for."""
-    with pytest.raises(DataError, match=r"is not known of 1 of 1 .*bcast chain.* 2x4, 64 bytes"):
-        _summary(**changes).cells(Objective(objective))
+    for objective, changes in (
+        ("p95", {}),
+        ("p90", {"time_p90_s": NAN}),
+        ("mean", {"time_mean_s": NAN}),
+    ):
+        with (
+            subtests.test(objective=objective, changes=changes),
+            pytest.raises(DataError, match=r"is not known of 1 of 1 .*bcast chain.* 2x4, 64 bytes"),
+        ):
+            _summary(**changes).cells(Objective(objective))
 
 
 @pytest.mark.parametrize("bad", [NAN, 0.0, -1e-6, float("inf")])

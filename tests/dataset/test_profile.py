@@ -110,9 +110,9 @@ def test_libraries_do_not_add_up() -> None:
 BODY = profile_text(ROWS).rpartition(b"end")[0].decode()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_errors_name_file_and_line(subtests: pytest.Subtests) -> None:
+    """What is cut, changed, or not what it should be is refused with its line."""
+    for content, message in (
         (b"", "line 1: not a profile"),
         (b"colltune-profile 2\n", "format 2 is not known"),
         (profile_text(ROWS)[:-30], "line 15: the end does not fit"),
@@ -134,13 +134,11 @@ BODY = profile_text(ROWS).rpartition(b"end")[0].decode()
         (profile_text(ROWS, ["nonsense"]), "line 12: 'nonsense' is not an id"),
         (sealed(BODY.replace("columns collective", "columns thing")), "the columns must be"),
         (sealed(BODY.split("columns")[0]), "columns is missing"),
-    ],
-)
-def test_errors_name_file_and_line(content: bytes, message: str) -> None:
-    """What is cut, changed, or not what it should be is refused with its line."""
-    with pytest.raises(DataError, match=message) as raised:
-        parse_profile(content, "job.profile")
-    assert str(raised.value).startswith("job.profile, line ")
+    ):
+        with subtests.test(content=content, message=message):
+            with pytest.raises(DataError, match=message) as raised:
+                parse_profile(content, "job.profile")
+            assert str(raised.value).startswith("job.profile, line ")
 
 
 COUNTS = st.integers(1, 10**6)

@@ -89,9 +89,9 @@ def test_launches_stay_apart_under_a_name_for_all(tmp_path: Path) -> None:
     assert frame["launch"].tolist() == ["mine/night 1", "mine/night 2"]
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
+def test_what_is_no_measurement_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """The error says what is wrong and where, and nothing of the service's own paths."""
+    for content, why in (
         (b"", "the first line does not end"),
         (b"x" * 100_000, "the first line does not end"),
         (b"\x00\x01\n\xff\xfe\n", "the body: not a readable CSV file|missing column"),
@@ -107,22 +107,25 @@ def test_launches_stay_apart_under_a_name_for_all(tmp_path: Path) -> None:
         (_csv(ROW.replace("hydra", "h\x07")), "its machine is no short printable text"),
         (_csv(ROW.replace("chain", "c" * 300)), "longer than 256"),
         (_csv(ROW + ",more"), "not a readable CSV"),
-        ((HEADER + "\n").encode() + ROW.replace("hydra", "hyd\udcff").encode(
-            "utf-8", "surrogateescape"), "not a readable CSV"),
+        (
+            (HEADER + "\n").encode()
+            + ROW.replace("hydra", "hyd\udcff").encode("utf-8", "surrogateescape"),
+            "not a readable CSV",
+        ),
         (b"PAR1", "damaged or strange Parquet"),
         (b"PAR1" + b"\xff" * 500 + b"PAR1", "damaged or strange Parquet"),
-    ],
-)  # fmt: skip
-def test_what_is_no_measurement_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
-    """The error says what is wrong and where, and nothing of the service's own paths."""
-    with pytest.raises(DataError, match=why) as caught:
-        _sent(tmp_path / "secret", content)
-    assert str(tmp_path) not in str(caught.value)
+    ):
+        with subtests.test(content=content, why=why):
+            with pytest.raises(DataError, match=why) as caught:
+                _sent(tmp_path / "secret", content)
+            assert str(tmp_path) not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
+def test_parquet_rows_are_checked_like_those_of_a_csv(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """A file that only looks like one of ours does not get into a dataset."""
+    for changed, why in (
         ({"nodes": [0]}, "column nodes: '0' is not within"),
         ({"ppn": [2**31]}, "column ppn"),
         ({"msize_bytes": [-1]}, "column msize_bytes"),
@@ -146,15 +149,11 @@ def test_what_is_no_measurement_is_refused(tmp_path: Path, content: bytes, why: 
         ({"context": '{"machine": " ", "library": "a", "library_version": "b"}'}, "is empty"),
         ({"provenance": '{"a": 1}'}, "short texts"),
         ({"provenance": json.dumps({str(i): "" for i in range(300)})}, "short list"),
-    ],
-)
-def test_parquet_rows_are_checked_like_those_of_a_csv(
-    tmp_path: Path, changed: dict[str, Any], why: str
-) -> None:
-    """A file that only looks like one of ours does not get into a dataset."""
-    content = _parquet(tmp_path / "d", **changed)
-    with pytest.raises(DataError, match=why):
-        _sent(tmp_path / "a", content)
+    ):
+        with subtests.test(changed=changed, why=why):
+            content = _parquet(tmp_path / "d", **changed)
+            with pytest.raises(DataError, match=why):
+                _sent(tmp_path / "a", content)
 
 
 def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path) -> None:

@@ -78,29 +78,28 @@ def test_missing_column_is_named_with_the_mend(tmp_path: Path) -> None:
     assert "--map machine=THEIRS or --set machine=VALUE" in message
 
 
-@pytest.mark.parametrize("time", ["0", "-1e-6", "abc", "", "nan", "inf"])
-def test_impossible_time_names_its_line(tmp_path: Path, time: str) -> None:
+def test_impossible_time_names_its_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A time that is not positive is refused with file, line and column."""
-    message = _refused(
-        tmp_path, HEADER + GOOD + GOOD.replace(",8,", ",16,").replace("4.08e-06", time)
-    )
-    assert "data.csv, line 3, column time_s" in message
+    for time in ("0", "-1e-6", "abc", "", "nan", "inf"):
+        with subtests.test(time=time):
+            message = _refused(
+                tmp_path, HEADER + GOOD + GOOD.replace(",8,", ",16,").replace("4.08e-06", time)
+            )
+            assert "data.csv, line 3, column time_s" in message
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "column"),
-    [
+def test_malformed_value_names_its_column(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Every malformed value is refused with its line and column."""
+    for old, new, column in (
         ("bcast", "bkast", "collective"),
         (",4,1,", ",0,1,", "nodes"),
         (",4,1,", ",4.5,1,", "nodes"),
         (",8,", ",-8,", "msize_bytes"),
         ("4096", "4k", "segsize_bytes"),
         ("chain", " ", "algorithm"),
-    ],
-)
-def test_malformed_value_names_its_column(tmp_path: Path, old: str, new: str, column: str) -> None:
-    """Every malformed value is refused with its line and column."""
-    assert f"line 2, column {column}" in _refused(tmp_path, HEADER + GOOD.replace(old, new))
+    ):
+        with subtests.test(old=old, new=new, column=column):
+            assert f"line 2, column {column}" in _refused(tmp_path, HEADER + GOOD.replace(old, new))
 
 
 def test_duplicate_cells_are_refused(tmp_path: Path) -> None:

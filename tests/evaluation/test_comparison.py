@@ -65,9 +65,9 @@ def test_only_common_splits_are_compared() -> None:
     assert [c.split for c in found] == ["extrapolation"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_what_is_not_comparable_is_refused(subtests: pytest.Subtests) -> None:
+    """Other data, split, noise or limits: the error names both files and the difference."""
+    for changes, message in (
         ({"data": measured(nodes=(2, 4, 8, 16), noise=0.01)}, "has the data"),
         ({"data": replace(DATA, context=replace(DATA.context, machine="other"))}, "the context"),
         ({"seed": 2}, "seed 0 in the former and 2 in the latter"),
@@ -75,14 +75,12 @@ def test_only_common_splits_are_compared() -> None:
         ({"judged_by": Objective.MEDIAN}, "--judge trimmed-mean"),
         ({"max_nprocs": 32}, "--max-nprocs None"),
         ({"split": Extrapolation()}, "no split in common.*leave-nodes-out.*extrapolation"),
-    ],
-)
-def test_what_is_not_comparable_is_refused(changes: dict[str, Any], message: str) -> None:
-    """Other data, split, noise or limits: the error names both files and the difference."""
-    with pytest.raises(DataError, match=message) as caught:
-        compare([evaluated("knn")], [evaluated("knn", **changes)], NAMES)
-    assert "a.json" in str(caught.value)
-    assert "b.json" in str(caught.value)
+    ):
+        with subtests.test(changes=changes, message=message):
+            with pytest.raises(DataError, match=message) as caught:
+                compare([evaluated("knn")], [evaluated("knn", **changes)], NAMES)
+            assert "a.json" in str(caught.value)
+            assert "b.json" in str(caught.value)
 
 
 def test_other_options_of_a_split_are_refused() -> None:

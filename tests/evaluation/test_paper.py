@@ -23,24 +23,17 @@ _HYDRA = (4, 7, 8, 13, 16, 19, 24, 27, 32, 35, 36)
 _JUPITER = (4, 7, 8, 13, 16, 19, 20, 24, 27, 32)
 
 
-@pytest.mark.parametrize(
-    ("measured_on", "large", "small", "test"),
-    [
+def test_node_counts_are_parted_as_in_table_iii(subtests: pytest.Subtests) -> None:
+    """The paper's machines get Table III's sets, others test what lies between training counts."""
+    for measured_on, large, small, test in (
         (_HYDRA, (4, 8, 16, 24, 32, 36), (4, 16, 36), (7, 13, 19, 27, 35)),
         (_JUPITER, (4, 8, 16, 20, 24, 32), (4, 16, 32), (7, 13, 19, 27)),
         ((20, 27, 32, 35, 48), (20, 32, 48), (20, 32, 48), (27, 35)),
         ((2, 4, 8, 16), (2, 8, 16), (2, 8, 16), (4,)),
         ((1, 2, 3, 5, 6, 9, 10), (1, 3, 6, 10), (1, 3, 10), (2, 5, 9)),
-    ],
-)
-def test_node_counts_are_parted_as_in_table_iii(
-    measured_on: tuple[int, ...],
-    large: tuple[int, ...],
-    small: tuple[int, ...],
-    test: tuple[int, ...],
-) -> None:
-    """The paper's machines get Table III's sets, others test what lies between training counts."""
-    assert paper_counts(measured_on) == (large, small, test)
+    ):
+        with subtests.test(measured_on=measured_on, large=large, small=small, test=test):
+            assert paper_counts(measured_on) == (large, small, test)
 
 
 def test_two_node_counts_are_too_few() -> None:
@@ -103,25 +96,23 @@ def test_the_suite_of_all_splits_says_what_it_left_out() -> None:
     assert "at least 2 launches" in found.left_out["leave-allocation-out"]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "ppn", "trainings", "split"),
-    [
+def test_data_of_few_shapes_are_evaluated_as_near_to_the_paper_as_they_allow(
+    subtests: pytest.Subtests,
+) -> None:
+    """Unseen node counts if there are three, else unseen ppn, else unseen message sizes."""
+    for nodes, ppn, trainings, split in (
         ((2, 3, 4), (1, 2), ("large", "small"), "paper-large"),
         ((2, 4), (1, 2), ("large",), "leave-ppn-out"),
         ((2,), (4,), ("large",), "message-sizes"),
-    ],
-)
-def test_data_of_few_shapes_are_evaluated_as_near_to_the_paper_as_they_allow(
-    nodes: tuple[int, ...], ppn: tuple[int, ...], trainings: tuple[str, ...], split: str
-) -> None:
-    """Unseen node counts if there are three, else unseen ppn, else unseen message sizes."""
-    found = run_like_paper(
-        measured(nodes=nodes, ppn=ppn), lambda d, s: evaluate_split(d, s, learners=("knn",))
-    )
-    assert (tuple(found.trainings), found.pairs[0][0].setup.split) == (trainings, split)
-    assert found.trainings["large"].name == split
-    table = table_iv(paper_datasets(found.pairs))
-    assert table["large"]["virtual_best"]["mean"] >= table["large"]["knn"]["mean"] > 0
+    ):
+        with subtests.test(nodes=nodes, ppn=ppn, trainings=trainings, split=split):
+            found = run_like_paper(
+                measured(nodes=nodes, ppn=ppn), lambda d, s: evaluate_split(d, s, learners=("knn",))
+            )
+            assert (tuple(found.trainings), found.pairs[0][0].setup.split) == (trainings, split)
+            assert found.trainings["large"].name == split
+            table = table_iv(paper_datasets(found.pairs))
+            assert table["large"]["virtual_best"]["mean"] >= table["large"]["knn"]["mean"] > 0
 
 
 def test_data_of_one_instance_allow_nothing_of_it() -> None:

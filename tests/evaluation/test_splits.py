@@ -54,19 +54,15 @@ def test_every_ppn_is_left_out_once_or_those_asked_for() -> None:
     assert counts(folds(LeavePpnOut((8,)), ppn=(1, 4, 8)), "ppn") == [([1, 4], [8])]
 
 
-@pytest.mark.parametrize(
-    ("split", "tested"),
-    [
+def test_extrapolation_tests_the_larger_node_counts(subtests: pytest.Subtests) -> None:
+    """The upper third, so many, or all above a number are tested; the smaller ones are trained."""
+    for split, tested in (
         (Extrapolation(), [16, 32]),
         (Extrapolation(largest=1), [32]),
         (Extrapolation(above=4), [8, 16, 32]),
-    ],
-)
-def test_extrapolation_tests_the_larger_node_counts(
-    split: Extrapolation, tested: list[int]
-) -> None:
-    """The upper third, so many, or all above a number are tested; the smaller ones are trained."""
-    assert counts(folds(split)) == [([n for n in NODES if n not in tested], tested)]
+    ):
+        with subtests.test(split=split, tested=tested):
+            assert counts(folds(split)) == [([n for n in NODES if n not in tested], tested)]
 
 
 def test_halves_of_message_sizes_are_tested_once_each() -> None:
@@ -109,9 +105,9 @@ def test_processes_can_be_limited() -> None:
     assert max(int(f.testing.nprocs.max()) for f in found) == 16
 
 
-@pytest.mark.parametrize(
-    ("split", "changes", "message"),
-    [
+def test_data_that_do_not_allow_a_split_are_described(subtests: pytest.Subtests) -> None:
+    """The error names the split, what it needs, and what the data has."""
+    for split, changes, message in (
         (LeaveNodesOut(), {"nodes": (4,)}, "leave-nodes-out.*at least 3.*bcast on 4 nodes"),
         (Extrapolation(), {"nodes": (4, 8)}, "extrapolation.*at least 2 smaller"),
         (Extrapolation(above=32), {}, "extrapolation leaves nothing"),
@@ -123,14 +119,12 @@ def test_processes_can_be_limited() -> None:
         (LeaveNodesOut(), {"algorithms": ("linear", "binomial")}, "but never its default"),
         (LeaveNodesOut(), {"algorithms": ("default",)}, "another configuration were measured"),
         (NodeCounts((2,), (2, 3)), {}, "2 are in both"),
-    ],
-)
-def test_data_that_do_not_allow_a_split_are_described(
-    split: MaskSplit, changes: dict[str, Any], message: str
-) -> None:
-    """The error names the split, what it needs, and what the data has."""
-    with pytest.raises(SplitError, match=message):
-        folds(split, **changes)
+    ):
+        with (
+            subtests.test(split=split, changes=changes, message=message),
+            pytest.raises(SplitError, match=message),
+        ):
+            folds(split, **changes)
 
 
 def test_collectives_without_enough_node_counts_take_no_part() -> None:
@@ -215,21 +209,17 @@ def test_transfer_trains_on_one_machine_and_tests_on_another() -> None:
     assert split.options()["test_data"] == "other, openmpi 5.0.8"
 
 
-@pytest.mark.parametrize(
-    ("machine", "library", "message"),
-    [
+def test_transfer_needs_another_machine_with_the_same_library(subtests: pytest.Subtests) -> None:
+    """The same context, or another library, is refused."""
+    for machine, library, message in (
         ("other", "mpich", "different libraries"),
         ("made-up", "openmpi", "transfer is between two machines"),
-    ],
-)
-def test_transfer_needs_another_machine_with_the_same_library(
-    machine: str, library: str, message: str
-) -> None:
-    """The same context, or another library, is refused."""
-    source = measured()
-    other = replace(source, context=Context(machine, library, "4.1.4"))
-    with pytest.raises(SplitError, match=message):
-        Transfer(other).folds(Source(source))
+    ):
+        with subtests.test(machine=machine, library=library, message=message):
+            source = measured()
+            other = replace(source, context=Context(machine, library, "4.1.4"))
+            with pytest.raises(SplitError, match=message):
+                Transfer(other).folds(Source(source))
 
 
 def test_transfer_needs_a_common_collective() -> None:

@@ -152,11 +152,12 @@ def _at(intervals: list[Interval] | tuple[Interval, ...], size: int) -> Configur
     return found.configuration
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-def test_the_guard_decides_here_too(guarded: bool) -> None:
+def test_the_guard_decides_here_too(subtests: pytest.Subtests) -> None:
     """Only choices that the selector's own guard lets through are in the table."""
-    rows = [row("bcast", "8x4", 1 << k, 9, 1e-3) for k in range(0, 30, 2)]
-    selector = ModelSelector(SELECTOR.bundle, guard=guarded)
-    found = application_table(selector, calls_on(profile(*rows), JOB), TARGET)
-    ranges = chosen(found)[("bcast", 32)]
-    assert (ranges[-1][1] or 0) < (1 << 24 if guarded else 1 << 31)
+    for guarded in (True, False):
+        with subtests.test(guarded=guarded):
+            rows = [row("bcast", "8x4", 1 << k, 9, 1e-3) for k in range(0, 30, 2)]
+            selector = ModelSelector(SELECTOR.bundle, guard=guarded)
+            found = application_table(selector, calls_on(profile(*rows), JOB), TARGET)
+            ranges = chosen(found)[("bcast", 32)]
+            assert (ranges[-1][1] or 0) < (1 << 24 if guarded else 1 << 31)

@@ -206,18 +206,15 @@ def test_rails_need_a_cost_model(bundle: Bundle, costs: Costs) -> None:
             WhatIf(bundle, ONE, known).answer(at(8, 4, rails=Rails(2, RailUse.SHARING)))
 
 
-@pytest.mark.parametrize(
-    ("situation", "told"),
-    [
+def test_wrong_numbers(bundle: Bundle, costs: Costs, subtests: pytest.Subtests) -> None:
+    """Jobs, messages and adapters that cannot be are refused."""
+    for situation, told in (
         (at(2**31, 1), "up to 2147483647 processes"),
         (at(2**20, 2**20), "up to 2147483647 processes"),
         (at(4, 4, rails=Rails(0, RailUse.SHARING)), "0 rails"),
-    ],
-)
-def test_wrong_numbers(bundle: Bundle, costs: Costs, situation: Situation, told: str) -> None:
-    """Jobs, messages and adapters that cannot be are refused."""
-    with pytest.raises(DataError, match=told):
-        WhatIf(bundle, ONE, costs).answer(situation)
+    ):
+        with subtests.test(situation=situation, told=told), pytest.raises(DataError, match=told):
+            WhatIf(bundle, ONE, costs).answer(situation)
 
 
 def test_another_collective(bundle: Bundle) -> None:

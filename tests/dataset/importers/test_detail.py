@@ -72,9 +72,9 @@ def test_a_last_line_that_is_cut_is_left_out() -> None:
     assert "cut off" in read.remarks[0]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
+def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
+    """A row that does not fit the header is refused with file and line."""
+    for row in (
         "8 16 1.0 2.0",
         "8 16 1.0 2.0 3.0 1.0 1.0",
         "8 16 1.0 2.0 3.0 4.0",
@@ -82,12 +82,9 @@ def test_a_last_line_that_is_cut_is_left_out() -> None:
         "0 16 1.0 2.0 3.0",
         "8 1.5 1.0 2.0 3.0",
         "8",
-    ],
-)
-def test_malformed_rows_name_their_line(row: str) -> None:
-    """A row that does not fit the header is refused with file and line."""
-    with pytest.raises(DataError, match="f, line 4: malformed row"):
-        _rows(f"{DETAIL}{row}\n")
+    ):
+        with subtests.test(row=row), pytest.raises(DataError, match="f, line 4: malformed row"):
+            _rows(f"{DETAIL}{row}\n")
 
 
 def test_other_tables_are_refused() -> None:

@@ -53,14 +53,18 @@ def test_zero_bytes_are_left_out_with_a_remark(tmp_path: Path) -> None:
     assert read.remarks == ("0 bytes: costs a call and no communication; left out",)
 
 
-@pytest.mark.parametrize(
-    ("version", "msize_bytes"),
-    [("4.1", 64), ("2018", 64), ("2019", 64), ("2019 Update 1", 512), ("2021.11", 512)],
-)
-def test_reduce_scatter_counts_as_its_release_does(version: str, msize_bytes: int) -> None:
+def test_reduce_scatter_counts_as_its_release_does(subtests: pytest.Subtests) -> None:
     """Its sizes are the whole buffer up to 2019 and the block per process afterwards."""
-    (row,) = _parsed(_release(version) + _block("Reduce_scatter", "64 10 1 2 1.5")).rows
-    assert row.msize_bytes == msize_bytes
+    for version, msize_bytes in (
+        ("4.1", 64),
+        ("2018", 64),
+        ("2019", 64),
+        ("2019 Update 1", 512),
+        ("2021.11", 512),
+    ):
+        with subtests.test(version=version, msize_bytes=msize_bytes):
+            (row,) = _parsed(_release(version) + _block("Reduce_scatter", "64 10 1 2 1.5")).rows
+            assert row.msize_bytes == msize_bytes
 
 
 def test_other_sizes_are_ours_already() -> None:
@@ -142,13 +146,11 @@ def test_runs_on_different_machines_are_refused() -> None:
         _parsed(IMB + other)
 
 
-@pytest.mark.parametrize(
-    "row", ["8 10 1 2", "8 10 1 2 3 4", "8.5 10 1 2 3", "8 1.5 1 2 3", "8 x 1 2 3"]
-)
-def test_malformed_rows_name_their_line(row: str) -> None:
+def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
     """A row that does not fit its header is refused with file and line."""
-    with pytest.raises(DataError, match="f, line 5: malformed row"):
-        _parsed(_block("Bcast", row))
+    for row in ("8 10 1 2", "8 10 1 2 3 4", "8.5 10 1 2 3", "8 1.5 1 2 3", "8 x 1 2 3"):
+        with subtests.test(row=row), pytest.raises(DataError, match="f, line 5: malformed row"):
+            _parsed(_block("Bcast", row))
 
 
 def test_a_block_must_tell_its_processes_and_t_max() -> None:

@@ -78,30 +78,27 @@ def test_a_barrier_has_no_size() -> None:
     assert (row.collective, row.msize_bytes) == (Collective.BARRIER, 0)
 
 
-@pytest.mark.parametrize(
-    ("title", "collective"),
-    [
+def test_titles_name_the_collective(subtests: pytest.Subtests) -> None:
+    """The benchmark's title, with device or without MPI as in old releases, names it."""
+    for title, collective in (
         ("MPI All-to-All Personalized Exchange", "alltoall"),
         ("MPI All-to-Allv Personalized Exchange", "alltoallv"),
         ("MPI Allgather", "allgather"),
         ("MPI-CUDA Reduce_scatter", "reduce_scatter"),
         ("Reduce", "reduce"),
-    ],
-)
-def test_titles_name_the_collective(title: str, collective: str) -> None:
-    """The benchmark's title, with device or without MPI as in old releases, names it."""
-    (row,) = _parsed(_table(title, SIZED, "8 1.00")).rows
-    assert row.collective.value == collective
+    ):
+        with subtests.test(title=title, collective=collective):
+            (row,) = _parsed(_table(title, SIZED, "8 1.00")).rows
+            assert row.collective.value == collective
 
 
-@pytest.mark.parametrize(
-    "title", ["MPI Non-blocking Allgather", "MPI Allgather Persistent", "MPI", "MPI Gatherv"]
-)
-def test_other_benchmarks_are_left_out_with_a_remark(title: str) -> None:
+def test_other_benchmarks_are_left_out_with_a_remark(subtests: pytest.Subtests) -> None:
     """Non-blocking, persistent, point-to-point and unsupported ones give no rows."""
-    read = _parsed(_table(title, SIZED, "8 1.00") + _table("MPI Reduce", SIZED, "8 1.00"))
-    assert [row.collective for row in read.rows] == [Collective.REDUCE]
-    assert len(read.remarks) == 1
+    for title in ("MPI Non-blocking Allgather", "MPI Allgather Persistent", "MPI", "MPI Gatherv"):
+        with subtests.test(title=title):
+            read = _parsed(_table(title, SIZED, "8 1.00") + _table("MPI Reduce", SIZED, "8 1.00"))
+            assert [row.collective for row in read.rows] == [Collective.REDUCE]
+            assert len(read.remarks) == 1
 
 
 def test_sizes_are_ours(tmp_path: Path) -> None:
@@ -133,11 +130,11 @@ def test_a_last_line_that_is_cut_is_left_out() -> None:
     assert "cut off" in read.remarks[0]
 
 
-@pytest.mark.parametrize("row", ["8", "8 1 2 3 4 5", "8.5 1 2 3 4", "-8 1 2 3 4", "8 1 2 3 4.5"])
-def test_malformed_rows_name_their_line(row: str) -> None:
+def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
     """A row that does not fit its header is refused with file and line."""
-    with pytest.raises(DataError, match="f, line 9: malformed row"):
-        _parsed(f"{OSU}{row}\n")
+    for row in ("8", "8 1 2 3 4 5", "8.5 1 2 3 4", "-8 1 2 3 4", "8 1 2 3 4.5"):
+        with subtests.test(row=row), pytest.raises(DataError, match="f, line 9: malformed row"):
+            _parsed(f"{OSU}{row}\n")
 
 
 def test_tables_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:

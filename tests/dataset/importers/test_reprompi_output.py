@@ -230,9 +230,9 @@ def test_the_summary_beside_an_output_file_has_no_header() -> None:
     assert read.nprocs is None
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
+def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
+    """A row that cannot be read is refused with file and line."""
+    for row, message in (
         ("MPI_Bcast 0 8 abc", "malformed row"),
         ("MPI_Bcast 0 8", "malformed row"),
         ("MPI_Bcast 0 8 1e-5 7", "malformed row"),
@@ -241,14 +241,12 @@ def test_the_summary_beside_an_output_file_has_no_header() -> None:
         ("MPI_Bcast", "malformed row"),
         ("MPI_Bcast 0 999999999999999999 1e-5", "impossible message size"),
         ("MPI_Reduce_scatter 0 8 1e-5", "no #@nprocs"),
-    ],
-)
-def test_malformed_rows_name_their_line(row: str, message: str) -> None:
-    """A row that cannot be read is refused with file and line."""
-    text = output(RAW, row, nprocs="?", datatype_size_bytes="64")
-    with pytest.raises(DataError, match=message) as caught:
-        parse(text, "run.txt")
-    assert "run.txt, line 12: " in str(caught.value)
+    ):
+        with subtests.test(row=row, message=message):
+            text = output(RAW, row, nprocs="?", datatype_size_bytes="64")
+            with pytest.raises(DataError, match=message) as caught:
+                parse(text, "run.txt")
+            assert "run.txt, line 12: " in str(caught.value)
 
 
 def test_tables_and_sizes_that_cannot_be_understood_are_refused() -> None:

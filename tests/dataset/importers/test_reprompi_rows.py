@@ -31,21 +31,19 @@ def test_raw_times_are_kept_and_summarised() -> None:
     assert row.kind is TimeKind.MEDIAN_OF_MAXIMA
 
 
-@pytest.mark.parametrize(
-    ("columns", "runtime_type", "kind"),
-    [
+def test_what_a_summary_means_is_told(subtests: pytest.Subtests) -> None:
+    """The statistic and the kind of run-time decide what the time stands for."""
+    for columns, runtime_type, kind in (
         ("median_sec", "local", TimeKind.MEDIAN_OF_MAXIMA),
         ("mean_sec", "local", TimeKind.MEAN_OF_MAXIMA),
         ("median_sec", "global", TimeKind.MEDIAN_OF_SPANS),
         ("mean_sec", "global", TimeKind.MEAN_OF_SPANS),
-    ],
-)
-def test_what_a_summary_means_is_told(columns: str, runtime_type: str, kind: TimeKind) -> None:
-    """The statistic and the kind of run-time decide what the time stands for."""
-    header = HEADER.replace("runtime_type=local", f"runtime_type={runtime_type}")
-    table = f"test count total_nrep valid_nrep {columns}"
-    (row, _) = _parsed(_run(table, "MPI_Bcast 8 5 5 1e-5", header=header)).rows
-    assert row.kind is kind
+    ):
+        with subtests.test(columns=columns, runtime_type=runtime_type, kind=kind):
+            header = HEADER.replace("runtime_type=local", f"runtime_type={runtime_type}")
+            table = f"test count total_nrep valid_nrep {columns}"
+            (row, _) = _parsed(_run(table, "MPI_Bcast 8 5 5 1e-5", header=header)).rows
+            assert row.kind is kind
 
 
 def test_cells_without_a_valid_repetition_have_a_status() -> None:

@@ -113,12 +113,13 @@ def test_the_same_seed_gives_the_same() -> None:
     assert choices.payoffs(dataset, [1], seed=1) != choices.payoffs(dataset, [1])
 
 
-@pytest.mark.parametrize("count", [0, 2, 3])
-def test_a_launch_must_be_left_to_pay_in(count: int) -> None:
+def test_a_launch_must_be_left_to_pay_in(subtests: pytest.Subtests) -> None:
     """Two launches can be chosen by one alone."""
-    dataset = _dataset({launch: {"default": (2.0,), "chain": (1.0,)} for launch in "ab"})
-    with pytest.raises(DataError, match=f"choosing by {count} of 2 launches"):
-        choices.payoffs(dataset, [count])
+    for count in (0, 2, 3):
+        with subtests.test(count=count):
+            dataset = _dataset({launch: {"default": (2.0,), "chain": (1.0,)} for launch in "ab"})
+            with pytest.raises(DataError, match=f"choosing by {count} of 2 launches"):
+                choices.payoffs(dataset, [count])
 
 
 def test_without_a_default_there_is_no_gain() -> None:

@@ -21,14 +21,15 @@ from colltune.errors import DataError
 _RNG = np.random.default_rng(7)
 
 
-@pytest.mark.parametrize("n", [5, 9, 40, 1001])
-def test_robust_sd_is_that_of_the_core(n: int) -> None:
+def test_robust_sd_is_that_of_the_core(subtests: pytest.Subtests) -> None:
     """On average it is the standard deviation, for few repetitions too, whatever the outliers."""
-    estimates = [robust_sd(_RNG.normal(0, 0.1, n)) for _ in range(2000)]
-    assert np.mean(estimates) == pytest.approx(0.1, rel=0.06)
-    spoiled = _RNG.normal(0, 0.1, 1000)
-    spoiled[:50] += 10
-    assert robust_sd(spoiled) == pytest.approx(0.1, rel=0.2)
+    for n in (5, 9, 40, 1001):
+        with subtests.test(n=n):
+            estimates = [robust_sd(_RNG.normal(0, 0.1, n)) for _ in range(2000)]
+            assert np.mean(estimates) == pytest.approx(0.1, rel=0.06)
+            spoiled = _RNG.normal(0, 0.1, 1000)
+            spoiled[:50] += 10
+            assert robust_sd(spoiled) == pytest.approx(0.1, rel=0.2)
 
 
 def test_coarse_clock_gives_no_zero() -> None:
@@ -36,11 +37,12 @@ def test_coarse_clock_gives_no_zero() -> None:
     assert robust_sd(np.log([1.0] * 60 + [2.0] * 40)) > 0.3
 
 
-@pytest.mark.parametrize("n", [1, 3, 5, 25])
-def test_variance_of_a_median(n: int) -> None:
+def test_variance_of_a_median(subtests: pytest.Subtests) -> None:
     """The formula is that of simulated medians of normal values."""
-    medians = np.median(_RNG.normal(0, 1, (40000, n)), axis=1)
-    assert medians.var() == pytest.approx(median_factor(n), rel=0.06)
+    for n in (1, 3, 5, 25):
+        with subtests.test(n=n):
+            medians = np.median(_RNG.normal(0, 1, (40000, n)), axis=1)
+            assert medians.var() == pytest.approx(median_factor(n), rel=0.06)
 
 
 def test_order_does_not_matter_for_independent_repetitions() -> None:
@@ -82,12 +84,15 @@ def test_single_modes_are_not_split(logs: np.ndarray) -> None:
     assert math.isnan(modes_ratio(logs))
 
 
-@pytest.mark.parametrize(("share", "ratio"), [(0.5, 1.4), (0.2, 2.0), (0.8, 10.0)])
-def test_two_modes_are_found(share: float, ratio: float) -> None:
+def test_two_modes_are_found(subtests: pytest.Subtests) -> None:
     """Two modes are told with the ratio of their medians, in whatever order they come."""
-    n = int(300 * share)
-    logs = np.concatenate([_RNG.normal(0, 0.04, n), _RNG.normal(math.log(ratio), 0.04, 300 - n)])
-    assert modes_ratio(_RNG.permutation(logs)) == pytest.approx(ratio, rel=0.05)
+    for share, ratio in ((0.5, 1.4), (0.2, 2.0), (0.8, 10.0)):
+        with subtests.test(share=share, ratio=ratio):
+            n = int(300 * share)
+            logs = np.concatenate(
+                [_RNG.normal(0, 0.04, n), _RNG.normal(math.log(ratio), 0.04, 300 - n)]
+            )
+            assert modes_ratio(_RNG.permutation(logs)) == pytest.approx(ratio, rel=0.05)
 
 
 def test_drift_curve_shows_the_warm_up() -> None:
@@ -125,10 +130,11 @@ def test_pattern_tells_it_from_the_name() -> None:
     assert set(allocations_of(launches, facts, r"j\d").by_launch.values()) == {"j1", "j2"}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "message"), [("([", "regular expression"), ("j1", "does not match.*'j2/0'")]
-)
-def test_bad_patterns_are_named(pattern: str, message: str) -> None:
+def test_bad_patterns_are_named(subtests: pytest.Subtests) -> None:
     """A malformed pattern, or one that does not match a launch, is refused."""
-    with pytest.raises(DataError, match=message):
-        allocations_of(["j1/0", "j2/0"], {}, pattern)
+    for pattern, message in (("([", "regular expression"), ("j1", "does not match.*'j2/0'")):
+        with (
+            subtests.test(pattern=pattern, message=message),
+            pytest.raises(DataError, match=message),
+        ):
+            allocations_of(["j1/0", "j2/0"], {}, pattern)

@@ -119,22 +119,23 @@ def test_two_modes_are_listed() -> None:
     assert report.bimodal[0].modes_ratio == pytest.approx(3, rel=0.05)
 
 
-@pytest.mark.parametrize("summary", [None, Summary(1, 1e-6, *[math.nan] * 4)])
-def test_poorest_dataset_is_told_without_numbers(summary: Summary | None) -> None:
+def test_poorest_dataset_is_told_without_numbers(subtests: pytest.Subtests) -> None:
     """One measurement of one time has a report: nothing is known, and it is fit for JSON."""
-    measurement = Measurement(
-        Instance(Collective.BARRIER, Shape(2, 1), 0),
-        Configuration.default("openmpi", Collective.BARRIER),
-        "a",
-        RunStatus.OK,
-        () if summary else (1e-6,),
-        summary,
-    )
-    dataset = PerformanceDataset.of(CONTEXT, [measurement])
-    report = _report(dataset, Allocations({"a": "job"}, {}))
-    told = json.loads(json.dumps(report.as_dict(), allow_nan=False))["overall"]
-    assert (told["cells"], told["decisions"], told["between_launches"]) == (1, None, None)
-    assert told["within"]["spread"] is None
+    for summary in (None, Summary(1, 1e-6, *[math.nan] * 4)):
+        with subtests.test(summary=summary):
+            measurement = Measurement(
+                Instance(Collective.BARRIER, Shape(2, 1), 0),
+                Configuration.default("openmpi", Collective.BARRIER),
+                "a",
+                RunStatus.OK,
+                () if summary else (1e-6,),
+                summary,
+            )
+            dataset = PerformanceDataset.of(CONTEXT, [measurement])
+            report = _report(dataset, Allocations({"a": "job"}, {}))
+            told = json.loads(json.dumps(report.as_dict(), allow_nan=False))["overall"]
+            assert (told["cells"], told["decisions"], told["between_launches"]) == (1, None, None)
+            assert told["within"]["spread"] is None
 
 
 def test_zero_times_of_a_coarse_clock_do_no_harm() -> None:
