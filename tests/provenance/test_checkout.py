@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.provenance import checkout
+from colltune.provenance import job as checkout
 
 _SHA = "0123456789abcdef0123456789abcdef01234567"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.provenance import environment
+from colltune.provenance import job as environment
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from colltune.provenance import environment
 )
 def test_settings_are_recorded(name: str) -> None:
     """What changes how MPI runs is recorded under its name."""
-    assert environment.facts({name: "value"}, "/home/ada") == {f"env.{name}": "value"}
+    assert environment.environment_facts({name: "value"}, "/home/ada") == {f"env.{name}": "value"}
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,14 @@ def test_settings_are_recorded(name: str) -> None:
 )
 def test_private_things_are_not(name: str, value: str) -> None:
     """Secrets by name or in the value, and who ran it, are left out."""
-    assert environment.facts({name: value}, "/home/ada") == {}
+    assert environment.environment_facts({name: value}, "/home/ada") == {}
 
 
 def test_home_is_not_told() -> None:
     """Paths in the home folder are written with ~, and only those."""
     variables = {"LD_PRELOAD": "/home/ada/a.so:/home/adalbert/b.so:/usr/c.so"}
-    told = environment.facts(variables, "/home/ada/")
+    told = environment.environment_facts(variables, "/home/ada/")
     assert told == {"env.LD_PRELOAD": "~/a.so:/home/adalbert/b.so:/usr/c.so"}
-    assert environment.facts(variables, "/") == {"env.LD_PRELOAD": variables["LD_PRELOAD"]}
+    assert environment.environment_facts(variables, "/") == {
+        "env.LD_PRELOAD": variables["LD_PRELOAD"]
+    }

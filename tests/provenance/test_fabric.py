@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.provenance import fabric
+from colltune.provenance import machine as fabric
 from tests.provenance import machine
 
 
@@ -60,7 +60,7 @@ _HDR = _verbs("mlx5_0", "200 Gb/sec (4X HDR)", "InfiniBand")
 def test_fabric_has_a_short_name(tmp_path: Path, files: dict[str, str], name: str) -> None:
     """The fastest active port for MPI is named with its kind, rate and number of rails."""
     machine.write(tmp_path, files)
-    assert fabric.facts(tmp_path).get("fabric", "") == name
+    assert fabric.fabric_facts(tmp_path).get("fabric", "") == name
 
 
 def test_every_port_is_listed(tmp_path: Path) -> None:
@@ -72,6 +72,6 @@ def test_every_port_is_listed(tmp_path: Path) -> None:
         | _net("eth0", "1000")
         | _net("veth12", "10000", physical=False),
     )
-    assert fabric.facts(tmp_path)["interconnect"] == (
+    assert fabric.fabric_facts(tmp_path)["interconnect"] == (
         "mlx5_0:1 InfiniBand 200 Gb/s; mlx5_1:1 InfiniBand 10 Gb/s (down); eth0 Ethernet 1 Gb/s"
     )

@@ -56,7 +56,7 @@ def _allocation(
 )
 def test_job_is_told(environment: dict[str, str], facts: dict[str, str]) -> None:
     """Each batch system's job, array task and allocation are told from its variables."""
-    assert job.facts(environment, "n1", "b0", _NOW) == facts
+    assert job.job_facts(environment, "n1", "b0", _NOW) == facts
 
 
 def test_a_job_is_one_allocation_on_all_its_hosts_and_days() -> None:
@@ -87,4 +87,4 @@ def test_interactive_runs_share_a_day_of_a_boot(change: dict[str, str], is_same:
 
 def test_a_stray_job_id_is_no_batch_system() -> None:
     """JOB_ID means something only where Grid Engine is."""
-    assert job.facts({"JOB_ID": "3"}, "n1", "b0", _NOW).keys() == {"allocation"}
+    assert job.job_facts({"JOB_ID": "3"}, "n1", "b0", _NOW).keys() == {"allocation"}

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from colltune import __version__
-from colltune.provenance import checkout, environment, fabric, hardware, job
-from colltune.provenance.hardware import cpu_name, usable_cores
+from colltune.provenance import job, machine
+from colltune.provenance.machine import cpu_name, usable_cores
 
 __all__ = ["collect", "cpu_name", "usable_cores"]
 _ROOT = Path("/")
@@ -38,11 +38,11 @@ def collect(extra: Mapping[str, str] | None = None, root: Path = _ROOT) -> dict[
         "host": socket.gethostname(),
         "time_utc": now.isoformat(timespec="seconds"),
         "cores": str(usable_cores()),
-        **checkout.facts(Path(__file__).parent),
-        **hardware.static_facts(root),
-        **hardware.momentary_facts(root),
-        **fabric.facts(root),
-        **job.facts(os.environ, socket.gethostname(), hardware.boot_id(root), now),
-        **environment.facts(os.environ, os.environ.get("HOME", "")),
+        **job.checkout_facts(Path(__file__).parent),
+        **machine.static_facts(root),
+        **machine.momentary_facts(root),
+        **machine.fabric_facts(root),
+        **job.job_facts(os.environ, socket.gethostname(), machine.boot_id(root), now),
+        **job.environment_facts(os.environ, os.environ.get("HOME", "")),
     }
     return facts | dict(extra or {})

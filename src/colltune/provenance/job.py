@@ -1,14 +1,77 @@
-"""The batch job in which this process runs, and what counts as one allocation."""
+"""The batch job and environment of this process, and the commit of colltune itself."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from colltune.provenance.machine import exists, text
 
 _COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _MOST_NODES = 1 << 20
+_NO_TASK = ("", "0", "undefined")
+_PREFIXES = (
+    "OMPI_",
+    "PMIX_MCA_",
+    "PRTE_",
+    "MPICH_",
+    "MPIR_",
+    "I_MPI_",
+    "HYDRA_",
+    "MV2_",
+    "MVP_",
+    "UCX_",
+    "UCC_",
+    "HCOLL_",
+    "SHARP_",
+    "FI_",
+    "PSM2_",
+    "PSM3_",
+    "HFI_",
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "SLURM_",
+    "PALS_",
+    "MALLOC_",
+)
+_NAMES = frozenset({"LD_PRELOAD", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HUGETLB_MORECORE"})
+_SECRET_MARKS = (
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "KEY",
+    "CREDENTIAL",
+    "COOKIE",
+    "JWT",
+    "AUTH",
+)
+_PERSONAL_WORDS = frozenset(
+    {
+        "ACCOUNT",
+        "COMMENT",
+        "DIR",
+        "GID",
+        "GROUP",
+        "HOME",
+        "MAIL",
+        "SUBMIT",
+        "UID",
+        "USER",
+        "USERNAME",
+        "WCKEY",
+    }
+)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -35,10 +98,11 @@ _BATCH_SYSTEMS = (
     _BatchSystem("cobalt", "COBALT_JOBID"),
     _BatchSystem("sge", "JOB_ID", "SGE_TASK_ID", "RESTARTED", only_with="SGE_ROOT"),
 )
-_NO_TASK = ("", "0", "undefined")
 
 
-def facts(environment: Mapping[str, str], host: str, boot_id: str, now: datetime) -> dict[str, str]:
+def job_facts(
+    environment: Mapping[str, str], host: str, boot_id: str, now: datetime
+) -> dict[str, str]:
     """Return ``job_system``, ``job_id``, ``job_array_task``, ``job_restart`` and ``allocation``."""
     system = _batch_system(environment)
     told = {"allocation": allocation(environment, host, boot_id, now)}
@@ -101,3 +165,94 @@ def counts(text: str) -> tuple[int, ...]:
             raise ValueError(f"not written by Slurm: {text!r}")
         numbers += [int(match[1])] * repeated
     return tuple(numbers)
+
+
+def environment_facts(environment: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return ``env.NAME`` for each relevant variable; `home` is written as ``~``.
+
+    Left out is what looks like a secret, by its name or in its value, and what tells who ran it.
+    """
+    return {
+        f"env.{name}": _without_home(value, home)
+        for name, value in sorted(environment.items())
+        if _is_relevant(name) and not _is_private(name) and not _holds_secret(value)
+    }
+
+
+def _is_relevant(name: str) -> bool:
+    return name.startswith(_PREFIXES) or name in _NAMES
+
+
+def _is_private(name: str) -> bool:
+    upper = name.upper()
+    is_secret = any(mark in upper for mark in _SECRET_MARKS)
+    return is_secret or not _PERSONAL_WORDS.isdisjoint(upper.split("_"))
+
+
+def _holds_secret(value: str) -> bool:
+    assigned = (word.rpartition("=")[0].upper() for word in re.split(r"[\s;,]", value))
+    by_name = any(mark in name for name in assigned for mark in _SECRET_MARKS)
+    return by_name or bool(_URL_WITH_PASSWORD.search(value))
+
+
+def _without_home(value: str, home: str) -> str:
+    if not home.strip("/"):
+        return value
+    return re.sub(rf"{re.escape(home.rstrip('/'))}(?![^/:;,\s])", "~", value)
+
+
+@lru_cache(maxsize=4)
+def checkout_facts(package: Path) -> dict[str, str]:
+    """Return ``colltune_commit`` of the checkout that holds the folder `package`, where known.
+
+    Changes that are not committed are not told.
+    """
+    found = commit(package) or _installed_commit()
+    return {"colltune_commit": found} if found else {}
+
+
+def commit(folder: Path) -> str:
+    """Return the commit of the checkout of colltune around `folder`, or an empty text.
+
+    A repository that merely contains an installed colltune, such as a user's own with a virtual
+    environment in it, does not count: the checkout must have ``src/colltune``.
+    """
+    for parent in folder.resolve().parents:
+        if exists(parent / ".git"):
+            is_ours = folder.resolve().is_relative_to(parent / "src" / "colltune")
+            return _head(_git_folder(parent / ".git")) if is_ours else ""
+    return ""
+
+
+def _git_folder(path: Path) -> Path:
+    """Return the folder that ``.git`` is, or names if it is the file of a work tree."""
+    pointer = text(path).removeprefix("gitdir:").strip() if path.is_file() else ""
+    return path.parent / pointer if pointer else path
+
+
+def _head(git: Path) -> str:
+    head = text(git / "HEAD")
+    if head.startswith("ref:"):
+        reference = head.removeprefix("ref:").strip()
+        common = git / (text(git / "commondir") or ".")
+        head = text(git / reference) or text(common / reference) or _packed(common, reference)
+    return head if _COMMIT.fullmatch(head) else ""
+
+
+def _packed(common: Path, reference: str) -> str:
+    try:
+        lines = (common / "packed-refs").read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    pairs = (line.partition(" ") for line in lines)
+    return next((sha for sha, _, name in pairs if name.strip() == reference), "")
+
+
+def _installed_commit() -> str:
+    """Return what the installer recorded when it took a repository (PEP 610)."""
+    try:
+        recorded = json.loads(metadata.distribution("colltune").read_text("direct_url.json") or "")
+        found = recorded["vcs_info"]["commit_id"]
+    except (metadata.PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+        return ""
+    return found if isinstance(found, str) and _COMMIT.fullmatch(found) else ""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.provenance import hardware
-from colltune.provenance.reading import numbers
+from colltune.provenance import machine as hardware
+from colltune.provenance.machine import numbers
 from tests.provenance import machine
 
 

@@ -1,0 +1,298 @@
+"""Processor, memory, clock, load and interconnects as the kernel tells them.
+
+Sources of interconnects, read from ``/sys/class/{infiniband,cxi,net}``: the kernel's
+``Documentation/ABI/stable/sysfs-class-infiniband`` and ``sysfs-class-net``; the Slingshot drivers'
+``device/port``. Files of ``/proc`` and ``/sys`` may be missing, empty or unreadable.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+_MOST_BYTES = 65536
+_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_CONTAINER_FILES = {".dockerenv": "docker", "run/.containerenv": "podman"}
+_CONTAINER_VARIABLES = {
+    "APPTAINER_CONTAINER": "apptainer",
+    "SINGULARITY_CONTAINER": "singularity",
+    "KUBERNETES_SERVICE_HOST": "kubernetes",
+    "ENROOT_ROOTFS": "enroot",
+}
+_CGROUP_MARKS = ("docker", "kubepods", "libpod", "lxc")
+_ETHERNET_TYPE = "1"
+_NODE_TYPE_IWARP = "4"
+
+
+def text(path: Path) -> str:
+    """Return the beginning of a file, stripped; empty where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_MOST_BYTES).decode(errors="replace").strip()
+    except OSError:
+        # some files of /sys exist and cannot be read, such as the speed of a link that is down
+        return ""
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return what a folder holds, sorted by name; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def exists(path: Path) -> bool:
+    """Tell whether something is there; what cannot be looked at is not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def link_name(path: Path) -> str:
+    """Return the last part of where a symbolic link points to; empty where there is none."""
+    try:
+        return path.readlink().name
+    except OSError:
+        return ""
+
+
+def numbers(listed: str) -> frozenset[int]:
+    """Return the numbers of a kernel list such as ``0-3,8``; none where it is malformed."""
+    found: set[int] = set()
+    for part in listed.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            return frozenset()
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def cpu_name(root: Path = Path("/")) -> str:
+    """Return the processor's name as the kernel tells it, or the architecture."""
+    return _first_processor(root).get("model name") or platform.machine()
+
+
+def usable_cores() -> int:
+    """Return how many logical processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def boot_id(root: Path) -> str:
+    """Return the random name that the kernel gave to this boot."""
+    return text(root / "proc/sys/kernel/random/boot_id")
+
+
+@lru_cache(maxsize=4)
+def static_facts(root: Path) -> dict[str, str]:
+    """Return what stays the same while this process lives; read once."""
+    cpu = root / "sys/devices/system/cpu"
+    found = {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python_version": platform.python_version(),
+        "cpu": cpu_name(root),
+        **_topology(cpu),
+        "cpu_governor": text(cpu / "cpu0/cpufreq/scaling_governor"),
+        "cpu_turbo": _turbo(cpu),
+        "numa_nodes": _count(numbers(text(root / "sys/devices/system/node/online"))),
+        "memory_bytes": _memory_bytes(root),
+        "clock_source": text(
+            root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ),
+        "hypervisor": _hypervisor(root),
+        "container": _container(root),
+    }
+    return _known(found)
+
+
+def momentary_facts(root: Path) -> dict[str, str]:
+    """Return this process's binding and how busy the machine is right now."""
+    load = text(root / "proc/loadavg").split()
+    status = dict(_fields(text(root / "proc/self/status")))
+    found = {
+        "binding": status.get("Cpus_allowed_list", ""),
+        "memory_binding": status.get("Mems_allowed_list", ""),
+        "load_average": " ".join(load[:3]) if len(load) >= 4 else "",
+        "running_tasks": load[3].partition("/")[0] if len(load) >= 4 else "",
+    }
+    return _known(found)
+
+
+def _known(found: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in found.items() if value}
+
+
+def _count(things: frozenset[int]) -> str:
+    return str(len(things)) if things else ""
+
+
+def _fields(lines: str) -> Iterator[tuple[str, str]]:
+    for line in lines.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            yield name.strip(), value.strip()
+
+
+def _first_processor(root: Path) -> dict[str, str]:
+    return dict(_fields(text(root / "proc/cpuinfo").partition("\n\n")[0]))
+
+
+def _topology(cpu: Path) -> dict[str, str]:
+    """Count sockets, cores and threads that are online; one file is read per core."""
+    online = numbers(text(cpu / "online"))
+    sockets = _groups(cpu, online, ("package_cpus_list", "core_siblings_list"))
+    cores = _groups(cpu, online, ("core_cpus_list", "thread_siblings_list"))
+    return {
+        "cpu_sockets": str(sockets or ""),
+        "cpu_cores": str(cores or ""),
+        "cpu_threads": _count(online),
+    }
+
+
+def _groups(cpu: Path, online: frozenset[int], files: tuple[str, ...]) -> int:
+    """Count the groups into which each processor's own list divides the processors."""
+    left, count = set(online), 0
+    while left:
+        number = min(left)
+        folder = cpu / f"cpu{number}/topology"
+        group = next(filter(None, (numbers(text(folder / file)) for file in files)), None)
+        if group is None or number not in group:
+            return 0
+        left -= group
+        count += 1
+    return count
+
+
+def _turbo(cpu: Path) -> str:
+    answers = {
+        (cpu / "intel_pstate/no_turbo", "0"): "on",
+        (cpu / "intel_pstate/no_turbo", "1"): "off",
+        (cpu / "cpufreq/boost", "1"): "on",
+        (cpu / "cpufreq/boost", "0"): "off",
+    }
+    return next((told for (file, value), told in answers.items() if text(file) == value), "")
+
+
+def _memory_bytes(root: Path) -> str:
+    total = dict(_fields(text(root / "proc/meminfo"))).get("MemTotal", "").split()
+    is_told = len(total) == 2 and total[0].isdecimal() and total[1] == "kB"
+    return str(int(total[0]) * 1024) if is_told else ""
+
+
+def _hypervisor(root: Path) -> str:
+    if "hypervisor" not in _first_processor(root).get("flags", "").split():
+        return ""
+    return text(root / "sys/class/dmi/id/sys_vendor") or "yes"
+
+
+def _container(root: Path) -> str:
+    by_variable = (n for v, n in _CONTAINER_VARIABLES.items() if v in os.environ)
+    by_file = (n for f, n in _CONTAINER_FILES.items() if exists(root / f))
+    cgroup = text(root / "proc/self/cgroup")
+    by_cgroup = (mark for mark in _CGROUP_MARKS if mark in cgroup)
+    return next((name for names in (by_variable, by_file, by_cgroup) for name in names), "")
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of a network adapter; ``gbit_per_s`` is 0 where the rate is not told."""
+
+    device: str
+    kind: str
+    gbit_per_s: float
+    is_active: bool
+
+    def __str__(self) -> str:
+        rate = f" {self.gbit_per_s:g} Gb/s" if self.gbit_per_s else ""
+        return f"{self.device} {self.kind}{rate}{'' if self.is_active else ' (down)'}"
+
+    @property
+    def is_for_clusters(self) -> bool:
+        """Whether MPI would prefer it to plain Ethernet."""
+        return self.kind != "Ethernet"
+
+
+def fabric_facts(root: Path) -> dict[str, str]:
+    """Return ``interconnect`` (all ports) and ``fabric``, where there are any."""
+    found = ports(root)
+    told = {"interconnect": "; ".join(map(str, found)), "fabric": fabric_name(found)}
+    return {key: value for key, value in told.items() if value}
+
+
+def ports(root: Path) -> tuple[Port, ...]:
+    """Return the ports of all adapters; virtual interfaces are left out."""
+    return (*_slingshot(root), *_verbs(root), *_ethernet(root))
+
+
+def fabric_name(ports: tuple[Port, ...]) -> str:
+    """Return the active ports that MPI would use, in short: ``2 x InfiniBand 200 Gb/s``.
+
+    It can serve as a campaign's fabric; it is never put into a dataset's context by itself.
+    """
+    active = [port for port in ports if port.is_active]
+    candidates = [port for port in active if port.is_for_clusters] or active
+    if not candidates:
+        return ""
+    best = max(candidates, key=lambda port: port.gbit_per_s)
+    rails = sum((p.kind, p.gbit_per_s) == (best.kind, best.gbit_per_s) for p in candidates)
+    rate = f" {best.gbit_per_s:g} Gb/s" if best.gbit_per_s else ""
+    return f"{f'{rails} x ' if rails > 1 else ''}{best.kind}{rate}"
+
+
+def _verbs(root: Path) -> Iterator[Port]:
+    for device in entries(root / "sys/class/infiniband"):
+        for port in entries(device / "ports"):
+            state = text(port / "state")
+            yield Port(
+                f"{device.name}:{port.name}",
+                _verbs_kind(device, text(port / "link_layer")),
+                _gbit_per_s(text(port / "rate")),
+                "ACTIVE" in state.split(),
+            )
+
+
+def _verbs_kind(device: Path, link_layer: str) -> str:
+    driver = link_name(device / "device/driver")
+    if device.name.startswith("hfi1") or driver == "hfi1":
+        return "Omni-Path"
+    if device.name.startswith("efa") or driver == "efa":
+        return "EFA"
+    if link_layer == "Ethernet":
+        return "iWARP" if text(device / "node_type").startswith(_NODE_TYPE_IWARP) else "RoCE"
+    return link_layer if link_layer == "InfiniBand" else "RDMA"
+
+
+def _gbit_per_s(rate: str) -> float:
+    """Return the number of ``200 Gb/sec (4X HDR)``."""
+    match = re.match(r"(\d+(?:\.\d+)?)\s*Gb/s", rate)
+    return float(match[1]) if match else 0.0
+
+
+def _slingshot(root: Path) -> Iterator[Port]:
+    """Yield Cassini adapters; a speed is ``BS_200G`` in ``port``, ``ck400G`` in ``port/0/link``."""
+    for device in entries(root / "sys/class/cxi"):
+        port = device / "device/port"
+        speed = text(port / "speed") or text(port / "0/link/speed")
+        state = text(port / "link") or text(port / "0/link/state")
+        match = re.search(r"(\d+)G", speed)
+        yield Port(
+            device.name, "Slingshot", float(match[1]) if match else 0.0, state.lower() != "down"
+        )
+
+
+def _ethernet(root: Path) -> Iterator[Port]:
+    for interface in entries(root / "sys/class/net"):
+        # bridges, tunnels, loopback and the like have no device behind them
+        is_physical = exists(interface / "device")
+        if not is_physical or text(interface / "type") != _ETHERNET_TYPE:
+            continue
+        speed = text(interface / "speed")
+        mbit_per_s = int(speed) if re.fullmatch(r"[0-9]{1,9}", speed) else 0
+        is_up = text(interface / "operstate") in ("up", "unknown")
+        yield Port(interface.name, "Ethernet", mbit_per_s / 1000, is_up)
