@@ -15,13 +15,11 @@ import pytest
 
 from colltune import process
 from colltune.domain import Shape
-from colltune.errors import ColltuneError, LibraryError
 from colltune.models.bundle import load
 from colltune.models.guard import Guard
 from colltune.mpi import library
 from colltune.registry import Registry
 from colltune.selector.configuration import Target, render, selector_for
-from colltune.server.slurm.job_decision import JobRequest, folder_of, release_of, shape_of
 from colltune.server.slurm.job_file import JobDecisions, section_of, text_of
 from tests.cli.conftest import Verb
 from tests.server.slurm.fake_service import BAD, Asked, FakeService, good
@@ -305,46 +303,8 @@ def test_a_service_that_sends_a_byte_at_a_time_is_given_up(colltune: Verb) -> No
 
 
 @pytest.mark.usefixtures("job")
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "unix:", "localhost:80", "http://[::"])
-def test_an_address_that_is_none_is_named(colltune: Verb, url: str) -> None:
+def test_an_address_that_is_none_is_named(colltune: Verb) -> None:
     """The line shows what was given and what to write."""
-    answer = colltune("env", "--url", url)
-    assert "is no address of a service; write http://HOST:PORT" in answer.err
-
-
-def test_the_shape_is_slurms_unless_given() -> None:
-    """The options go before the variables; a list of equal numbers is a number."""
-    slurm = {"SLURM_NNODES": "3", "SLURM_TASKS_PER_NODE": "8(x3)"}
-    assert shape_of(JobRequest(), slurm) == Shape(3, 8)
-    assert shape_of(JobRequest(ppn="2"), slurm) == Shape(3, 2)
-    assert shape_of(JobRequest(nodes="2", ppn="8(x2)"), slurm) == Shape(2, 8)
-    assert shape_of(JobRequest(), {"SLURM_NNODES": "2", "SLURM_NTASKS": "8"}) == Shape(2, 4)
-    two = {"SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "5"}
-    assert shape_of(JobRequest(), two) == Shape(2, 5)
-    heterogeneous = {"SLURM_HET_SIZE": "2"}
-    assert shape_of(JobRequest(nodes="2", ppn="4"), heterogeneous) == Shape(2, 4)
-    for ppn in ("0", "-1", "4x", "4(x3)", "1e3", ""):
-        with pytest.raises(ColltuneError):
-            shape_of(JobRequest(nodes="2", ppn=ppn), {})
-
-
-def test_the_release_is_the_modules_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The options go before modules; without either, mpirun on PATH is asked, if there is one."""
-    modules = {"LOADEDMODULES": "OpenMPI/4.1.4-GCC"}
-    assert release_of(JobRequest(), modules) == ("openmpi", "4.1.4")
-    assert release_of(JobRequest(release="4.1.6"), modules) == ("openmpi", "4.1.6")
-    given = JobRequest(library="mpich", release="4.0.2")
-    assert release_of(given, modules) == ("mpich", "4.0.2")
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(LibraryError, match="neither modules nor an mpirun on PATH"):
-        release_of(JobRequest(), {})
-
-
-def test_without_a_job_the_folder_is_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Named after the shape; in a job after the job, where it was submitted."""
-    monkeypatch.chdir(tmp_path)
-    shape = Shape(4, 8)
-    assert folder_of(JobRequest(), {}, shape) == tmp_path / ".colltune/4x8"
-    there = {"SLURM_SUBMIT_DIR": "/home/me", "SLURM_JOB_ID": "17"}
-    assert folder_of(JobRequest(), there, shape) == Path("/home/me/.colltune/17")
-    assert folder_of(JobRequest(folder="f"), there, shape) == tmp_path / "f"
+    for url in ("ftp://x", "http://", "unix:", "localhost:80", "http://[::"):
+        answer = colltune("env", "--url", url)
+        assert "is no address of a service; write http://HOST:PORT" in answer.err, url

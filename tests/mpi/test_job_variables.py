@@ -1,13 +1,10 @@
-"""A job's variables out of options and parameter files."""
+"""A job's variables out of parameter files."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from colltune.cli.options import job_variables
-from colltune.errors import DataError, LibraryError
+from colltune.errors import LibraryError
 from colltune.mpi.job_variables import variables_of
 
 
@@ -31,16 +28,3 @@ def test_other_lines_are_refused() -> None:
     for line in ("nonsense", "--mca only_name", "export 1=2", "a b = c", "'x"):
         with pytest.raises(LibraryError, match=r"f:2: .* sets no parameter"):
             variables_of(f"# first\n{line}\n", "f")
-
-
-def test_options_go_before_the_file(tmp_path: Path) -> None:
-    """Pairs override the file; without either nothing is known of the job."""
-    path = tmp_path / "params"
-    path.write_text("export A=1 B=2\n")
-    assert job_variables(["A=3"], path) == {"A": "3", "B": "2"}
-    assert job_variables(["A=b=c"], None) == {"A": "b=c"}
-    assert job_variables(None, None) is None
-    with pytest.raises(DataError, match="--environment 'A' is not NAME=VALUE"):
-        job_variables(["A"], None)
-    with pytest.raises(LibraryError, match="cannot be read"):
-        job_variables(None, tmp_path / "no")
