@@ -157,9 +157,9 @@ def test_of_equal_collectives_and_levels_the_last_counts() -> None:
     assert inner.match(C.BCAST, HanLevel.INTER_NODE, 4, 8) is not None
 
 
-@pytest.mark.parametrize(
-    ("release", "text", "line", "why"),
-    [
+def test_what_the_library_forgets_as_a_whole(subtests: pytest.Subtests) -> None:
+    """It is found with its line, and nothing of the file is in effect."""
+    for release, text, line, why in (
         ("5.0.11", "", 1, "ends where the number of collectives"),
         ("5.0.11", "0", 1, "holds no collective"),
         ("5.0.11", "1\nBcast", 2, "'Bcast' is no collective"),
@@ -176,25 +176,20 @@ def test_of_equal_collectives_and_levels_the_last_counts() -> None:
         ("5.0.11", rules("0 han @fast"), 6, "no algorithm 'fast' for bcast"),
         ("5.0.11", rules("0 han @3"), 6, "no algorithm '3' for bcast"),
         ("5.0.11", rules("0 han").replace("1 1 1", "1 1 9"), 6, "ends where a message size"),
-        ("4.1.8", EXAMPLE, 9, "ends where"),
-    ],
-)
-def test_what_the_library_forgets_as_a_whole(release: str, text: str, line: int, why: str) -> None:
-    """It is found with its line, and nothing of the file is in effect."""
-    parsed = parse(text, release)
-    if release == "4.1.8":
-        assert parsed.dropped
-        return
-    assert why in parsed.dropped
-    dropped = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
-    assert [f.line for f in dropped] == [line]
-    assert parsed.decide(Call(C.BCAST, 4, 64, 2)).chosen.is_default
-    with pytest.raises(LibraryError, match="nothing to convert"):
-        FORMAT.convert(parsed, release)
+    ):
+        with subtests.test(release=release, text=text):
+            parsed = parse(text, release)
+            assert why in parsed.dropped
+            dropped = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
+            assert [f.line for f in dropped] == [line]
+            assert parsed.decide(Call(C.BCAST, 4, 64, 2)).chosen.is_default
+            with pytest.raises(LibraryError, match="nothing to convert"):
+                FORMAT.convert(parsed, release)
 
 
 def test_names_of_levels_shift_what_4_1_reads() -> None:
     """It skips letters up to the next number, which is taken for the level."""
+    assert parse(EXAMPLE, "4.1.8").dropped
     text = "1\nbcast\n1\nglobal_communicator\n1 1 1 1\n0 tuned\n"
     faults = [fault for _, fault in found(text, "4.1.8")]
     assert Fault.OTHER_RELEASE in faults
