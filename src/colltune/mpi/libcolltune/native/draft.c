@@ -73,17 +73,6 @@ int ct_draft_start(ct_draft_t *draft, const char *collective, const char *target
     return 0;
 }
 
-int ct_draft_copy(ct_draft_t *to, const ct_draft_t *from) {
-    char why[CT_NAME_LENGTH];
-    int failed = 0;
-    memset(to, 0, sizeof *to);
-    memcpy(to->starts, from->starts, sizeof to->starts);
-    for (int i = 0; i < from->n && !failed; i++)
-        failed = ct_draft_put(to, &from->entries[i], why, sizeof why);
-    if (failed) ct_draft_clear(to);
-    return failed;
-}
-
 void ct_draft_clear(ct_draft_t *draft) {
     for (int i = 0; i < draft->n; i++) free(draft->entries[i].text);
     free(draft->entries);

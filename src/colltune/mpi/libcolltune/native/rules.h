@@ -78,7 +78,6 @@ const ct_entry_t *ct_draft_find(const ct_draft_t *draft, const char *name);
 /* `collective` may be "all"; an empty target: no rules. */
 int ct_draft_start(ct_draft_t *draft, const char *collective, const char *target, char *why,
                    size_t length);
-int ct_draft_copy(ct_draft_t *to, const ct_draft_t *from); /* 1 if memory is out */
 void ct_draft_clear(ct_draft_t *draft);
 
 /* ---- its language (rules_text.c) ---- */
