@@ -15,7 +15,6 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.dataset.profile import Profile
 from colltune.domain import Context
 from colltune.errors import DataError
-from colltune.evaluation.by_time import weigh
 from colltune.evaluation.confirmed import Confirmed, halves
 from colltune.evaluation.evaluation import Decided, Evaluation, Instances, Setup
 from colltune.evaluation.folds import (
@@ -25,6 +24,7 @@ from colltune.evaluation.folds import (
     digest,
     exhaustive_s,
     measured_columns,
+    weigh,
 )
 from colltune.evaluation.recipes import (
     BASELINES,

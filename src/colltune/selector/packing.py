@@ -219,7 +219,7 @@ class Packed:
     profile: Profile
     bundle: Bundle
     made: Rendered
-    foreseen: Outlook
+    outlook: Outlook
 
     @property
     def table(self) -> DecisionTable:
@@ -240,7 +240,7 @@ class Packed:
         return written
 
     def as_dict(self, written: WrittenConfiguration) -> dict[str, Any]:
-        saving, total_s = self.foreseen.saving, max(self.profile.process_s, 1e-300)
+        saving, total_s = self.outlook.saving, max(self.profile.process_s, 1e-300)
         main = written.rules_path.name
         return {
             "format": FORMAT,
@@ -261,7 +261,7 @@ class Packed:
                 "least": saving.least_s / total_s,
                 "most": saving.most_s / total_s,
             },
-            "unknown": self.foreseen.unknown_s / max(self.profile.collectives_s, 1e-300),
+            "unknown": self.outlook.unknown_s / max(self.profile.collectives_s, 1e-300),
             "notes": list(written.written.notes),
         }
 
@@ -269,8 +269,8 @@ class Packed:
     def expected(self) -> str:
         """What share of the run is expected to be saved, in words."""
         total_s = max(self.profile.process_s, 1e-300)
-        expected, least, most = (s / total_s for s in self.foreseen.saving)
-        unknown = self.foreseen.unknown_s / max(self.profile.collectives_s, 1e-300)
+        expected, least, most = (s / total_s for s in self.outlook.saving)
+        unknown = self.outlook.unknown_s / max(self.profile.collectives_s, 1e-300)
         text = f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%})"
         return text + (f"; not known for {unknown:.1%} of the time in collectives")
 
