@@ -130,7 +130,6 @@ class CatalogueSpace(ConfigurationSpace):
         self.library, self.title, self.release, self.catalogue = library, title, release, catalogue
 
     def owns(self, configuration: Configuration) -> bool:
-        """Tell whether a configuration is the library's."""
         return configuration.library == self.library
 
     @abstractmethod
@@ -288,7 +287,6 @@ class CatalogueSpace(ConfigurationSpace):
     def running_from(
         self, configuration: Configuration, nprocs: int, element_bytes: int = 1
     ) -> int | None:
-        """Return the smallest message in bytes with which it runs as itself; None if with none."""
         return self.running_range(configuration, nprocs, element_bytes).first_bytes
 
     def why_unsafe(

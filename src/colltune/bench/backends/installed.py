@@ -9,20 +9,18 @@ from pathlib import Path
 from colltune import process
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.domain import Configuration, Context, Instance, Shape
-from colltune.mpi import MpiLibrary
+from colltune.mpi import Release
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
 
 
-def runs_as_itself(
-    library: MpiLibrary, release: str, configuration: Configuration, instance: Instance
-) -> bool:
+def runs_as_itself(release: Release, configuration: Configuration, instance: Instance) -> bool:
     """Tell whether a configuration runs there, and as no smaller configuration would."""
     where = (instance.shape.nprocs, instance.msize_bytes)
     return configuration.is_default or (
-        library.at(release).feasible(configuration, *where)
-        and not library.at(release).why_not_on(configuration, instance.shape)
-        and library.at(release).effective(configuration, *where) == configuration
+        release.feasible(configuration, *where)
+        and not release.why_not_on(configuration, instance.shape)
+        and release.effective(configuration, *where) == configuration
     )
 
 

@@ -84,7 +84,7 @@ class NativeBackend(InstalledMpi):
         """Tell whether it runs as itself; an error if the user's environment forbids it."""
         configuration, instance = cell.configuration, cell.instance
         feasible = instance.shape.nprocs * instance.msize_bytes <= _MOST_BYTES and (
-            runs_as_itself(self._library, self.mpi.release, configuration, instance)
+            runs_as_itself(self._library.at(self.mpi.release), configuration, instance)
         )
         if feasible and configuration not in self._free:
             self._forcing.environment([configuration])

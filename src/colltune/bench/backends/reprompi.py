@@ -174,7 +174,7 @@ class ReproMpiBackend(InstalledMpi):
 
     def feasible(self, cell: Cell) -> bool:
         return not reprompi_run.why_not(cell.instance) and runs_as_itself(
-            self._library, self.mpi.release, cell.configuration, cell.instance
+            self._library.at(self.mpi.release), cell.configuration, cell.instance
         )
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:

@@ -51,7 +51,6 @@ class PresetSpace(CatalogueSpace):
     """
 
     def chosen_by(self, collective: Collective) -> str:
-        """Return its variable, ``I_MPI_ADJUST_BCAST``."""
         return variable(collective)
 
     def deciding(self, collective: Collective) -> tuple[str, str]:
@@ -116,15 +115,12 @@ class IntelMpiToolchain(Toolchain):
     easybuild = "EBVERSIONIMPI"
 
     def launcher_release(self, answer: str) -> str | None:
-        """Return the year, and the number of the release or update."""
         return _intel_release(_LAUNCHER.search(answer))
 
     def compiler_release(self, answer: str) -> str | None:
-        """Return the year, and the number of the release or update."""
         return _intel_release(_COMPILER.search(answer))
 
     def program_release(self, answer: str) -> str | None:
-        """Return the year, and the number of the release or update."""
         return _intel_release(_PROGRAM.search(answer))
 
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
@@ -177,7 +173,6 @@ class IntelMpi(MpiLibrary):
     user_patterns = UserPatterns(("I_MPI_ADJUST_*", "I_MPI_TUNING*"))
 
     def bound(self, release: str) -> Release:
-        """Return what `release` can do."""
         return Release(self, self.presets(release))
 
     @staticmethod
@@ -187,7 +182,6 @@ class IntelMpi(MpiLibrary):
         return PresetSpace(LIBRARY, TITLE, release, catalogue_of(release))
 
     def catalogue_of(self, release: str) -> Catalogue:
-        """See `releases.catalogue_of`."""
         return catalogue_of(release)
 
 

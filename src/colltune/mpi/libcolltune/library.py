@@ -36,7 +36,6 @@ class WithLibcolltune(MpiLibrary):
 
     @property
     def current(self) -> str:
-        """The library's own."""
         return self.mpi.current
 
     def bound(self, release: str) -> Release:
@@ -49,7 +48,6 @@ class WithLibcolltune(MpiLibrary):
         return Release(self, found.space, (LIBCOLLTUNE, *found.others), one_rule)
 
     def catalogue_of(self, release: str) -> Catalogue:
-        """Return the catalogue of the library's release."""
         return self.mpi.catalogue_of(release)
 
     def parameter_file(self, environment: Mapping[str, str]) -> str:
@@ -64,7 +62,6 @@ class WithLibcolltune(MpiLibrary):
         return f"{start}mpiexec …"
 
     def command(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what the library's own launcher needs."""
         return self.mpi.command(environment)
 
     def user_overrides(

@@ -29,7 +29,6 @@ class LibcolltuneSpace(ConfigurationSpace):
     """
 
     def owns(self, configuration: Configuration) -> bool:
-        """See `is_libcolltune`."""
         return is_libcolltune(configuration)
 
     def offered(

@@ -57,7 +57,6 @@ class MpichSpace(CatalogueSpace):
     }
 
     def chosen_by(self, collective: Collective) -> str:
-        """Return its control variable, ``MPIR_CVAR_BCAST_INTRA_ALGORITHM``."""
         return self.variable(collective, "INTRA_ALGORITHM")
 
     def variable(self, collective: Collective, name: str) -> str:
@@ -199,7 +198,6 @@ class MpichToolchain(Toolchain):
         return match and match[1]
 
     def program_release(self, answer: str) -> str | None:
-        """Return what stands behind its name."""
         match = _PROGRAM.search(answer)
         return match and match[1]
 
@@ -231,7 +229,6 @@ class Mpich(MpiLibrary):
     )
 
     def catalogue_of(self, release: str) -> Catalogue:
-        """See `releases.catalogue_of`."""
         return catalogue_of(release)
 
     def user_overrides(

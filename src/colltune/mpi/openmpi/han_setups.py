@@ -74,7 +74,6 @@ class HanSetups(ConfigurationSpace):
         self._release, self._catalogue, self.tuned = release, catalogue, tuned
 
     def owns(self, configuration: Configuration) -> bool:
-        """Tell whether a configuration is a setup."""
         return is_setup(configuration)
 
     def low_modules(self) -> dict[str, int]:
@@ -146,7 +145,6 @@ class HanSetups(ConfigurationSpace):
         return ""
 
     def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
-        """See the function of that name."""
         return why_not_on(shape)
 
     def running_from(
@@ -210,7 +208,6 @@ class HanSetups(ConfigurationSpace):
         return self.tuned.base_environment() | environment(self.parameters(configuration))
 
     def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
-        """Return the function of the pipelined algorithm."""
         collective = self.canonical(configuration).collective
         return frozenset({f"mca_coll_han_{collective}_intra"})
 

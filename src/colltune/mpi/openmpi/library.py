@@ -56,7 +56,6 @@ class TunedSpace(CatalogueSpace):
     }
 
     def chosen_by(self, collective: Collective) -> str:
-        """Return its parameter of coll/tuned, ``coll_tuned_bcast_algorithm``."""
         return f"coll_tuned_{collective}_algorithm"
 
     def parameter_variables(self, collective: Collective, algorithm: Algorithm) -> dict[str, str]:
@@ -158,7 +157,6 @@ class TunedSpace(CatalogueSpace):
         return self.base_environment() | environment({n: str(v) for n, v in variables.items()})
 
     def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
-        """Return the function that runs `configuration`; empty for the default, which varies."""
         if configuration.is_default:
             return frozenset()
         return frozenset({self.algorithm_of(configuration).symbol})
@@ -181,16 +179,13 @@ class OpenMpiToolchain(Toolchain):
     easybuild = "EBVERSIONOPENMPI"
 
     def launcher_release(self, answer: str) -> str | None:
-        """Return what stands behind its name."""
         match = _LAUNCHER.search(answer)
         return match and match[1]
 
     def compiler_release(self, answer: str) -> str | None:
-        """Return what stands behind its name, as mpirun says it."""
         return self.launcher_release(answer)
 
     def program_release(self, answer: str) -> str | None:
-        """Return what stands behind its name."""
         match = _PROGRAM.search(answer)
         return match and match[1]
 
@@ -237,11 +232,9 @@ class OpenMpi(MpiLibrary):
         return HanSetups(release, found, TunedSpace(LIBRARY, TITLE, release, found))
 
     def catalogue_of(self, release: str) -> Catalogue:
-        """See `releases.catalogue_of`."""
         return catalogue_of(release)
 
     def parameter_file(self, environment: Mapping[str, str]) -> str:
-        """See `activation.parameter_file`."""
         return parameter_file(environment)
 
     def start_line(self, parameter_path: Path) -> str:
