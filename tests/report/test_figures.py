@@ -13,8 +13,7 @@ from colltune.domain import Collective, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.report.as_json import as_json
-from colltune.report.figures import figures
+from colltune.report.figures import as_json, figures
 from tests.models.machines import CONTEXT, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)

@@ -71,7 +71,7 @@ def report(
         shown.phase("writing")
         _write(out, found)
     if json:
-        from colltune.report.as_json import as_json
+        from colltune.report.figures import as_json
 
         show_json({**as_json(found), "out": str(out)})
     else:
