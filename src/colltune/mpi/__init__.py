@@ -1,6 +1,6 @@
 """MPI libraries: their algorithms, configuration files and what they make of them.
 
-To add a library: a module (or package) with a class that starts from `library.MpiLibrary`; its
+To add a library: a module (or package) with a class that starts from `release.MpiLibrary`; its
 catalogue as TOML; and a line in `LIBRARIES`. One that derives from another one stands behind it.
 `formats.FORMATS` are those of all libraries.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 
 from colltune.errors import LibraryError
-from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.library import Release
+from colltune.mpi.release import Release
 from colltune.mpi.tables import check_intervals, span
 
 ELEMENT_BYTES = 8

@@ -17,7 +17,7 @@ from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry,
 class ConfigurationSpace(ABC):
     """All configurations of one kind: a catalogue's algorithms, coll/han's setups, libcolltune's.
 
-    `colltune.mpi.library.Release` tells what is asked. The base answers for configurations that run
+    `colltune.mpi.release.Release` tells what is asked. The base answers for configurations that run
     on all communicators as they are, are right for every program, and need a launch of their own.
     """
 

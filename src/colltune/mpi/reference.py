@@ -16,7 +16,7 @@ from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.release import MpiLibrary, Release
 
 _NEEDS: dict[Limit, str] = {
     Limit.TWO_PROCESSES: "exactly 2 processes",

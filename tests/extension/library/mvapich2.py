@@ -31,7 +31,7 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
-from colltune.mpi.library import MpiLibrary
+from colltune.mpi.release import MpiLibrary
 from colltune.mpi.toolchain import Toolchain
 from colltune.mpi.user_overrides import UserPatterns
 
@@ -105,7 +105,7 @@ class _Algorithms(CatalogueSpace):
 
 
 class Mvapich2(MpiLibrary):
-    """MVAPICH2; see `colltune.mpi.library.MpiLibrary`."""
+    """MVAPICH2; see `colltune.mpi.release.MpiLibrary`."""
 
     name = NAME
     title = "MVAPICH2"

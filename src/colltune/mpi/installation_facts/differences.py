@@ -10,8 +10,8 @@ from enum import StrEnum
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable
-from colltune.mpi.library import Release
 from colltune.mpi.reference import CollectiveFacts, facts
+from colltune.mpi.release import Release
 
 _CHOOSABLE = "has algorithms to choose from"
 _RUN_TIME = {True: "can change at run time", False: "cannot change at run time"}

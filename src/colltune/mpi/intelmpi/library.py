@@ -20,7 +20,7 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.toolchain import Toolchain, before, module_named
 from colltune.mpi.user_overrides import UserPatterns
 
@@ -157,7 +157,7 @@ def _intel_release(match: re.Match[str] | None) -> str | None:
 
 
 class IntelMpi(MpiLibrary):
-    """Intel MPI; see `colltune.mpi.library.MpiLibrary`."""
+    """Intel MPI; see `colltune.mpi.release.MpiLibrary`."""
 
     name = LIBRARY
     title = TITLE

@@ -10,7 +10,7 @@ from pathlib import Path
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
-from colltune.mpi.library import MpiLibrary, Release
+from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
 FILE_STEM = "libcolltune"

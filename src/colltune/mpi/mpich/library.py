@@ -13,8 +13,8 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Catalogue, Limit
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.library import MpiLibrary
 from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.release import MpiLibrary
 from colltune.mpi.toolchain import Toolchain, module_named
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
@@ -203,7 +203,7 @@ class MpichToolchain(Toolchain):
 
 
 class Mpich(MpiLibrary):
-    """MPICH; see `colltune.mpi.library.MpiLibrary`."""
+    """MPICH; see `colltune.mpi.release.MpiLibrary`."""
 
     name = LIBRARY
     title = TITLE

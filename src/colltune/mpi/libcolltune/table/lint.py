@@ -9,7 +9,7 @@ from colltune.mpi.file_format import Fault, Finding, Severity
 from colltune.mpi.libcolltune.space import is_libcolltune
 from colltune.mpi.libcolltune.table.parsed import ParsedTable
 from colltune.mpi.libcolltune.table.text import AGAIN, Entry, RuleBlock, Step
-from colltune.mpi.library import Release
+from colltune.mpi.release import Release
 
 
 def lint(table: ParsedTable) -> Iterator[Finding]:

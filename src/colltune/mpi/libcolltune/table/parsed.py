@@ -13,7 +13,7 @@ from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD, TABLE
 from colltune.mpi.libcolltune.space import FORCE
 from colltune.mpi.libcolltune.table.text import Content, RuleBlock
-from colltune.mpi.library import Release
+from colltune.mpi.release import Release
 from colltune.mpi.user_overrides import UserPatterns
 
 

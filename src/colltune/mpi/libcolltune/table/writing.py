@@ -17,7 +17,7 @@ from colltune.mpi.libcolltune.table.text import (
     RuleBlock,
     Step,
 )
-from colltune.mpi.library import Release
+from colltune.mpi.release import Release
 
 
 class TableWriter(Chooser):
