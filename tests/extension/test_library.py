@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from colltune.domain import Collective
 from tests.extension.exercise import contract, verbs
 
 LINE = "tests.extension.library.line"
@@ -33,13 +32,13 @@ def test_it_keeps_the_contracts() -> None:
     contracts = ("libraries", "formats", "formats_bad_input", "user_patterns", "launchers")
     ran = contract(LINE, "mvapich2", *contracts)
     assert not ran["failed"] + ran["error"]
-    assert ran["passed"] > 10 * len(Collective)
+    assert ran["passed"] > 50
 
 
 def test_the_contract_finds_a_broken_one(tmp_path: Path) -> None:
     """A format that writes another algorithm's number for one of them fails."""
     (tmp_path / "broken.py").write_text(BROKEN)
-    ran = contract("broken", "survives and mvapich2 and bcast", "libraries", beside=tmp_path)
+    ran = contract("broken", "survives and mvapich2", "libraries", beside=tmp_path)
     assert (ran["passed"], ran["failed"]) == (0, 1)
 
 
