@@ -13,7 +13,7 @@ from colltune.errors import OutputError, TokenFileError
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope, Token, digest, matching, new_token, read, write
 
-SECRET = new_token()
+SECRET = "colltune_" + "aB3-" * 10 + "xyz"
 UNTIL = datetime(2030, 1, 31, tzinfo=UTC)
 TOKENS = (
     Token("ci", frozenset(Scope), digest(SECRET), UNTIL),
