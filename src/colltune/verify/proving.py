@@ -12,7 +12,7 @@ from colltune.errors import ColltuneError, LibraryError
 from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Finding, Format, ParsedFile
 from colltune.mpi.installation import Installation
-from colltune.mpi.libcolltune.library import PRELOAD
+from colltune.mpi.libcolltune import PRELOAD
 from colltune.verify import gains as gaining
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute

@@ -15,7 +15,8 @@ from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
-from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD
+from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.libcolltune.library import FILE_STEM
 
 _MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _SRUN = "srun"

@@ -7,8 +7,9 @@ import pytest
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
+from colltune.mpi.libcolltune import assignment
 from colltune.mpi.libcolltune.algorithms import ALGORITHMS
-from colltune.mpi.libcolltune.library import assignment, with_libcolltune
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import LIBCOLLTUNE
 
 OPENMPI = with_libcolltune(LIBRARIES["openmpi"])

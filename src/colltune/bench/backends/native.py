@@ -29,8 +29,8 @@ from colltune.domain import (
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi import LIBRARIES, Release
 from colltune.mpi.installation import Installation
-from colltune.mpi.libcolltune.library import PRELOAD, with_libcolltune
-from colltune.mpi.libcolltune.space import is_libcolltune
+from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
+from colltune.mpi.libcolltune.library import with_libcolltune
 
 _START_S = 30.0
 _AROUND_S = 1.0

@@ -28,7 +28,8 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import ProgramError
-from colltune.mpi.libcolltune.space import LIBCOLLTUNE, is_libcolltune
+from colltune.mpi.libcolltune import is_libcolltune
+from colltune.mpi.libcolltune.space import LIBCOLLTUNE
 
 _LAUNCH_S = 0.3
 _LEAST_S = 0.5

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.libcolltune import PRELOAD, assignment
 from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
 from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
 FILE_STEM = "libcolltune"
 """Begins the name of the compiled library."""
-PRELOAD = "LD_PRELOAD"
 TABLE = "COLLTUNE_TABLE"
 RULES = "COLLTUNE_RULES"
 DECIDING = (FORCE, RULES, TABLE)
@@ -70,12 +70,6 @@ class WithLibcolltune(MpiLibrary):
         """Return what may be set: nothing where the user tells libcolltune what to run."""
         by_own = user_overrides(environment, os_environ, lambda name: name in DECIDING)
         return by_own if by_own.reason else self.mpi.user_overrides(environment, os_environ)
-
-
-def assignment(name: str, value: str) -> str:
-    """Return ``NAME=value`` for a shell; what is preloaded stands behind what the user preloads."""
-    kept = f'"${{{PRELOAD}:+${PRELOAD}:}}"' if name == PRELOAD else ""
-    return f"{name}={kept}{shlex.quote(value)}"
 
 
 @cache

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from colltune.domain import INTERPOSED, Collective, Configuration, Shape
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.configuration_space import ConfigurationSpace
+from colltune.mpi.libcolltune import is_libcolltune
 from colltune.mpi.libcolltune.algorithms import ALGORITHMS, OwnAlgorithm, algorithm_of
 
 TITLE = "libcolltune"
 FORCE = "COLLTUNE_FORCE"
 FORCED_PREFIX = "colltune."
 """Begins the name by which `Release.force` tells the benchmark to call ``colltune_force``."""
-
-
-def is_libcolltune(configuration: Configuration) -> bool:
-    """Tell whether a configuration is one of libcolltune."""
-    return configuration.library == INTERPOSED
 
 
 class LibcolltuneSpace(ConfigurationSpace):

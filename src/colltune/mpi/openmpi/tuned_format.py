@@ -8,7 +8,7 @@ from pathlib import Path
 from colltune.domain import Configuration, Shape
 from colltune.mpi.file_format import Format
 from colltune.mpi.openmpi import activation, han_setups
-from colltune.mpi.openmpi.han.writing import DISPATCH
+from colltune.mpi.openmpi.dispatch import DISPATCH
 from colltune.mpi.openmpi.releases import LIBRARY
 
 

@@ -83,7 +83,7 @@ def decide(
 
 def _behind(variables: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with what is preloaded behind what the user preloads."""
-    from colltune.mpi.libcolltune.library import PRELOAD
+    from colltune.mpi.libcolltune import PRELOAD
 
     user = environment.get(PRELOAD)
     if not user or PRELOAD not in variables:

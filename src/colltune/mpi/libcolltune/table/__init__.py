@@ -17,9 +17,9 @@ from colltune.mpi.file_format import (
     absolute_path,
     refuse_dropped,
 )
+from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import (
     FILE_STEM,
-    PRELOAD,
     TABLE,
     WithLibcolltune,
     with_libcolltune,

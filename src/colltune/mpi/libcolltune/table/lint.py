@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Fault, Finding, Severity
-from colltune.mpi.libcolltune.space import is_libcolltune
+from colltune.mpi.libcolltune import is_libcolltune
 from colltune.mpi.libcolltune.table.parsed import ParsedTable
 from colltune.mpi.libcolltune.table.text import AGAIN, Entry, RuleBlock, Step
 from colltune.mpi.release import Release

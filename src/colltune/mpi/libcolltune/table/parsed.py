@@ -10,7 +10,8 @@ from pathlib import PurePath
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
-from colltune.mpi.libcolltune.library import FILE_STEM, PRELOAD, TABLE
+from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.libcolltune.library import FILE_STEM, TABLE
 from colltune.mpi.libcolltune.space import FORCE
 from colltune.mpi.libcolltune.table.text import Content, RuleBlock
 from colltune.mpi.release import Release

@@ -8,8 +8,8 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Steps, chooses
+from colltune.mpi.libcolltune import is_libcolltune
 from colltune.mpi.libcolltune.library import DECIDING
-from colltune.mpi.libcolltune.space import is_libcolltune
 from colltune.mpi.libcolltune.table.text import (
     LIBRARY_CHOICE,
     Content,

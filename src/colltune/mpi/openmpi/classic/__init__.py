@@ -34,7 +34,7 @@ class OpenMpiClassic(TunedFormat):
         return ClassicFile(text, source, release)
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
-        from colltune.mpi.openmpi.classic.lint import lint  # noqa: PLC0415 (not to write or decide)
+        from colltune.mpi.openmpi.classic.lint import lint
 
         assert isinstance(parsed, ClassicFile)
         return lint(parsed)

@@ -14,7 +14,7 @@ from colltune.mpi.choosing import Chosen, Steps
 from colltune.mpi.file_format import ParsedFile, Written
 from colltune.mpi.openmpi.choosing import Choice, TunedChooser, why_not_kept
 from colltune.mpi.openmpi.classic.parsed import NAME
-from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
+from colltune.mpi.openmpi.dispatch import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.rules import (

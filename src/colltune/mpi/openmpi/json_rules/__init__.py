@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import located_json
 from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import (
     Call,
@@ -22,7 +22,6 @@ from colltune.mpi.file_format import (
     refuse_dropped,
 )
 from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.json_rules import lint, reading, writing
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, entry_of
 from colltune.mpi.openmpi.rules import (
     LARGEST_COMM_SIZE,
@@ -36,6 +35,9 @@ from colltune.mpi.openmpi.rules import (
 )
 from colltune.mpi.openmpi.tuned_format import TunedFormat
 from colltune.mpi.openmpi.variables import PREFIX, Variables
+
+if TYPE_CHECKING:
+    from colltune.mpi.located_json import JsonSyntaxError
 
 NAME = "openmpi-json"
 
@@ -157,6 +159,9 @@ class OpenMpiJson(TunedFormat):
         return f"Open MPI {release} reads classic rules files only; JSON came with 6.0"
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
+        from colltune.mpi import located_json
+        from colltune.mpi.openmpi.json_rules import reading
+
         unreadable = self.unreadable_by(release)
         plain = text.removeprefix("\ufeff")
         if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
@@ -177,6 +182,8 @@ class OpenMpiJson(TunedFormat):
         )
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        from colltune.mpi.openmpi.json_rules import lint
+
         assert isinstance(parsed, ParsedRanges)
         found = list(parsed.form_findings)
         if not parsed.dropped and not parsed.ends_program:
@@ -186,6 +193,8 @@ class OpenMpiJson(TunedFormat):
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
+        from colltune.mpi.openmpi.json_rules import writing
+
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; write the format openmpi-classic for it")
@@ -195,6 +204,8 @@ class OpenMpiJson(TunedFormat):
         return Written(NAME, release, texts, notes)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
+        from colltune.mpi.openmpi.json_rules import writing
+
         unreadable = self.unreadable_by(release)
         if unreadable:
             raise LibraryError(f"{unreadable}; convert to openmpi-classic for it")
@@ -207,9 +218,7 @@ class OpenMpiJson(TunedFormat):
         return Written(NAME, release, {"": text}, notes)
 
 
-def _no_json(
-    source: str, release: str, error: located_json.JsonSyntaxError, unreadable: str
-) -> ParsedRanges:
+def _no_json(source: str, release: str, error: JsonSyntaxError, unreadable: str) -> ParsedRanges:
     why = f"line {error.line}: this is no JSON: {error}"
     if unreadable:
         return ParsedRanges(release, source, unreadable, (), (_other_release(unreadable),))

@@ -12,8 +12,8 @@ from colltune.mpi.catalogue import Algorithm, CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import Chosen, Steps, chooses
 from colltune.mpi.layouts import even_layouts
 from colltune.mpi.openmpi.choosing import Choice, LayoutChoice, TunedChooser, why_not_kept
+from colltune.mpi.openmpi.dispatch import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.forced import library_name
-from colltune.mpi.openmpi.han.writing import DISPATCH, dispatch_rules
 from colltune.mpi.openmpi.json_rules import lint
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.rules import (

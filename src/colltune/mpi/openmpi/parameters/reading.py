@@ -216,7 +216,7 @@ class _Walker:
                 self.followed.findings.append(found)
 
     def _formats(self, which: str, text: str) -> Iterator[Format]:
-        from colltune.mpi.formats import FORMATS  # noqa: PLC0415 (which holds this format too)
+        from colltune.mpi.formats import FORMATS
 
         names = ("openmpi-han",) if which == "han" else ("openmpi-json", "openmpi-classic")
         known = [FORMATS[name] for name in names if name in FORMATS]
@@ -224,7 +224,7 @@ class _Walker:
         yield from (f for f in known if f.name in ("openmpi-classic", "openmpi-han"))
 
     def _text(self, path: Path, line: int) -> str | None:
-        from colltune.mpi.formats import read_text  # noqa: PLC0415 (see above)
+        from colltune.mpi.formats import read_text
 
         try:
             return read_text(path)
