@@ -25,7 +25,7 @@ def scheduler() -> Iterator[str]:
         n_workers=2,
         threads_per_worker=1,
         processes=False,
-        dashboard_address=None,
+        dashboard_address=":0",
         protocol="tcp",
         host="127.0.0.1",
     ) as found:
