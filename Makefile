@@ -15,7 +15,7 @@ FAIR =
 RUN =
 export PYTHON RUN
 
-.PHONY: tune test unit test-all test-mpi test-foreign setup lint bench cluster cluster-down docs man dist lock
+.PHONY: tune test unit test-all integration others test-mpi test-foreign setup lint bench cluster cluster-down docs man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -26,11 +26,17 @@ test: setup
 	$(MAKE) --no-print-directory -j2 lint unit
 
 unit: setup
-	.venv/bin/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 # the rest: real MPIs, Slurm, a browser, documentation, notebooks, wheels, as far as they are here
 test-all: setup
-	.venv/bin/python -m pytest -n 2 --dist loadgroup -m slow
+	$(MAKE) --no-print-directory -j2 integration others
+
+integration: setup
+	.venv/bin/python -m pytest -p no:cacheprovider -m slow tests/integration
+
+others: setup
+	.venv/bin/python -m pytest -p no:cacheprovider -m slow --ignore=tests/integration
 
 # installs the MPIs that the integration tests can use into .mpi, then runs those tests on each
 test-mpi: setup

@@ -25,14 +25,10 @@ def entered() -> Iterator[Path]:
 _SLOW = ("integration", "docs", "extension", "packaging", "foreign", "test_notebooks.py")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow folders, and keep each file's tests together; those on real MPIs run one by one."""
+    """Mark what `make test` leaves out: slow folders, and what starts R."""
     here = Path(__file__).parent
     for item in items:
-        first, *rest = item.path.relative_to(here).parts
-        starts_r = "mgcv" in item.nodeid
-        if starts_r or (first in _SLOW and not item.get_closest_marker("quick")):
+        is_slow = item.path.relative_to(here).parts[0] in _SLOW or "mgcv" in item.nodeid
+        if is_slow and not item.get_closest_marker("quick"):
             item.add_marker(pytest.mark.slow)
-        alone = "integration" if first == "integration" else "/".join((first, *rest))
-        item.add_marker(pytest.mark.xdist_group(alone))

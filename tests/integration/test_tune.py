@@ -23,9 +23,9 @@ from colltune.mpi.formats import FORMATS
 from colltune.selector.argmin import ModelSelector
 from tests.mpi.linting import lint
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = pytest.mark.mpi
 COLLTUNE = str(Path(sys.executable).with_name("colltune"))
-BUDGET_S = 45
+BUDGET_S = 30
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,6 +42,7 @@ def _tune(out: Path, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.quick
 def test_tune_measures_selects_and_proves(tmp_path: Path) -> None:
     """One run leaves dataset, bundle, and rules that hold what was proved, and are obeyed."""
     done = _tune(tmp_path, "--budget", BUDGET_S, "--json")
