@@ -72,7 +72,7 @@ _MOMENTS = (
         r"\1TIME",
     ),
     (re.compile(r"\b[\d.]+ m?s\b"), "TIME"),
-    (re.compile(r"^colltune: `?colltune .*\bis now\b.*\n", re.M), ""),
+    (re.compile(r"^colltune [\w -]+ is now: .*\n", re.M), ""),
 )
 
 
