@@ -68,7 +68,7 @@ def test_manual_pages_are_installed_where_man_looks(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith(f"{DATA}/")}
     assert packed == here
-    assert len(here) > 20
+    assert here
 
 
 def test_all_of_the_wheel_can_be_imported(unpacked: Path) -> None:
