@@ -9,7 +9,6 @@ from colltune.decisions import Interval, Selection
 from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.decision_table import intervals
 
 COLUMNS = (
     "collective",
@@ -71,6 +70,8 @@ def tables(
     selector: ModelSelector, collectives: Iterable[Collective], shape: Shape
 ) -> list[tuple[Collective, Interval]]:
     """Return the intervals of all `collectives`, one collective after the other."""
+    from colltune.selector.decision_table import intervals
+
     return [(c, interval) for c in collectives for interval in intervals(selector, c, shape)]
 
 
