@@ -12,7 +12,6 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity, Written
 from colltune.mpi.formats import FORMATS, format_of, readers
-from colltune.mpi.tables import normal, table_of
 from tests.contract.format_tables import (
     APART,
     CASES,
@@ -27,6 +26,7 @@ from tests.contract.format_tables import (
     tells_communicators,
 )
 from tests.mpi.linting import lint
+from tests.mpi.tables import normal, table_of
 
 PATH = "/shared/rules"
 each_reader = pytest.mark.parametrize(("name", "release"), CASES)

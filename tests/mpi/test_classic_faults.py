@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from colltune.domain import Shape
 from colltune.mpi.file_format import Fault, ParsedFile
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.tables import table_of
 from tests.mpi.linting import lint
+from tests.mpi.tables import table_of
 
 GOOD = """# comment with 1 2 3
 2 # collectives

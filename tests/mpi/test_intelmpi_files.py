@@ -16,7 +16,7 @@ from colltune.mpi.file_format import Call
 from colltune.mpi.intelmpi.adjust import EVERYWHERE, AdjustFormat
 from colltune.mpi.intelmpi.library import INTEL_MPI
 from colltune.mpi.intelmpi.tuning import OTHER_SIZES, TuningFormat
-from colltune.mpi.tables import normal, table_of
+from tests.mpi.tables import normal, table_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "intelmpi"
 JSON, ADJUST = TuningFormat(), AdjustFormat()

@@ -15,9 +15,8 @@ from colltune.mpi.openmpi.han.reading import Scanner
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.rules import HanLevel
-from colltune.mpi.tables import normal, table_of
 from tests.mpi.linting import lint
-from tests.mpi.tables import HYDRA, intervals, table
+from tests.mpi.tables import HYDRA, intervals, normal, table, table_of
 
 FORMAT = OpenMpiHan()
 C = Collective

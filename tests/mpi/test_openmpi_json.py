@@ -15,9 +15,8 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.json_rules import OpenMpiJson, ParsedRanges
-from colltune.mpi.tables import normal, table_of
 from tests.mpi.linting import lint
-from tests.mpi.tables import HYDRA, intervals, table
+from tests.mpi.tables import HYDRA, intervals, normal, table, table_of
 
 FORMAT = OpenMpiJson()
 GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"

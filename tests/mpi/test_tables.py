@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.file_format import Call, Outcome
-from colltune.mpi.tables import normal, table_of
 from tests.mpi.plain_format import PlainFile
-from tests.mpi.tables import intervals, table
+from tests.mpi.tables import intervals, normal, table, table_of
 
 JOB = Shape(2, 4)
 BCAST = Collective.BCAST

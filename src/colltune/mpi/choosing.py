@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
 from colltune.mpi.release import Release
-from colltune.mpi.tables import check_intervals, span
 
 ELEMENT_BYTES = 8
 """Largest element for which a written algorithm is sure to run as itself: a double."""
@@ -111,3 +111,27 @@ def _merged(steps: Sequence[Chosen]) -> Steps:
         elif step.status is not kept[-1].status:
             kept[-1] = replace(kept[-1], status=Status.PREDICTED)
     return tuple(kept)
+
+
+def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
+    """Refuse intervals with a gap or of another collective; `where` begins the message."""
+    expected: int | None = 0
+    for interval in intervals:
+        if interval.first_bytes != expected or interval.configuration.collective != collective:
+            break
+        expected = None if interval.last_bytes is None else interval.last_bytes + 1
+        if expected is not None and expected <= interval.first_bytes:
+            break
+    else:
+        if intervals and expected is None:
+            return
+    raise LibraryError(
+        f"{where}: the decision table's intervals must be of this collective, start at 0 bytes,"
+        " follow each other and end without bound"
+    )
+
+
+def span(interval: Interval) -> str:
+    """Return the message sizes of an interval for people."""
+    end = "on" if interval.last_bytes is None else f"to {interval.last_bytes} bytes"
+    return f"from {interval.first_bytes} {end}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from colltune.text import printable
 
 _LONG = 20
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 class Markup(str):
@@ -42,6 +43,19 @@ def _value(value: str | float) -> str:
     if isinstance(value, str):
         return html.escape(printable(value))
     return f"{value:.1f}".removesuffix(".0")
+
+
+def document(title: str, style: str, body: Markup) -> str:
+    """Return a whole page without scripts that loads nothing."""
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def joined(parts: Iterable[Markup]) -> Markup:

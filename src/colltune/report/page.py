@@ -8,9 +8,8 @@ from colltune.plot_data.summaries import predicted_gain
 from colltune.report.collective import UNKNOWN, collective_section, factor, percent
 from colltune.report.evidence import general_evidence
 from colltune.report.figures import CollectiveFigures, Figures
-from colltune.report.markup import Child, Markup, element, folded, joined, table
+from colltune.report.markup import Child, Markup, document, element, folded, joined, table
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _MOST_COLUMNS = 16
 _WORDS = ",".join(f".w{at} tr>:nth-child({at + 1})" for at in range(_MOST_COLUMNS))
 _STYLE = """
@@ -54,14 +53,6 @@ def page(found: Figures) -> str:
     """Return the whole page."""
     bundle = found.bundle
     title = f"colltune report: {bundle.context}"
-    head = element(
-        "head",
-        Markup('<meta charset="utf-8">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
-        element("title", title),
-        element("style", Markup(_STYLE)),
-    )
     body = element(
         "body",
         element("h1", title),
@@ -74,7 +65,7 @@ def page(found: Figures) -> str:
         _overview(found),
         joined(collective_section(bundle, f) for f in found.collectives),
     )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return document(title, _STYLE, body)
 
 
 def _facts(bundle: Bundle, guard: str) -> Markup:

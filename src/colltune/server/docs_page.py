@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from colltune.report.markup import Markup, element, folded, joined, table
+from colltune.report.markup import Markup, document, element, folded, joined, table
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;color:#1b1b1b;
 background:#fff}
@@ -31,14 +30,6 @@ def docs_page(description: Mapping[str, Any]) -> str:
     title = f"{description['info']['title']} {description['info']['version']}"
     operations = list(_operations(description))
     links = [element("li", element("a", name, href=f"#{at}")) for at, name, _ in operations]
-    head = element(
-        "head",
-        Markup('<meta charset="utf-8">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
-        element("title", title),
-        element("style", Markup(_STYLE)),
-    )
     machines = element(
         "p",
         "The same for machines: ",
@@ -53,7 +44,7 @@ def docs_page(description: Mapping[str, Any]) -> str:
         element("nav", element("ul", *links)),
         joined(text for _, _, text in operations),
     )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return document(title, _STYLE, body)
 
 
 def _operations(description: Mapping[str, Any]) -> Iterator[tuple[str, str, Markup]]:

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CAPACITY = 2040, PATH_LENGTH = 4096, TEXT_LENGTH = MPI_MAX_LIBRARY_VERSION_STRING };
+enum { CAPACITY = 2040, PATH_LENGTH = 4096 };
 
 typedef struct {
     char magic[8];
@@ -51,15 +51,20 @@ static void open_live(void) {
     memcpy(live->magic, "ctlive2\n", sizeof live->magic);
 }
 
+/* The rest of a line that has begun. */
+static void finish_line(const char *format, va_list arguments) {
+    vfprintf(raw, format, arguments);
+    fprintf(raw, "\n");
+    flush_raw();
+}
+
 static void output_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void output_line(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(raw, format, arguments);
+    finish_line(format, arguments);
     va_end(arguments);
-    fprintf(raw, "\n");
-    flush_raw();
 }
 
 void open_output(int node) {
@@ -75,12 +80,12 @@ void open_output(int node) {
 }
 
 void output_fact(const char *key, const char *format, ...) {
-    char text[TEXT_LENGTH];
     va_list arguments;
+    if (!raw) return;
+    fprintf(raw, "f %s ", key);
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    finish_line(format, arguments);
     va_end(arguments);
-    if (raw) output_line("f %s %s", key, text);
 }
 
 /* Move the mapped repetitions to the text. The next ones get another number first, so that a
@@ -117,14 +122,13 @@ void output_task(int series, int segments, int rep, int leader, const double *se
 }
 
 void output_end(int number, const char *format, ...) {
-    char text[TEXT_LENGTH];
     va_list arguments;
     if (!raw) return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     drain();
-    output_line("e %d%s", number, text);
+    fprintf(raw, "e %d", number);
+    va_start(arguments, format);
+    finish_line(format, arguments);
+    va_end(arguments);
 }
 
 void output_problem(int cell, const char *status, const char *text) {

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
+from colltune.mpi.choosing import check_intervals, span
 from colltune.mpi.intelmpi.grid import SizePart, merged
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI
 from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.tables import check_intervals, span
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""

@@ -252,10 +252,7 @@ static int fits(const ct_comm_t *c, const ct_call_t *call, const long *values) {
 const ct_algorithm_t ct_allreduce_ring = {
     .collective = CT_ALLREDUCE,
     .name = "ring",
-    .parameters = {[CT_EXCHANGE] = {"exchange", 0, 1, CT_RING, ct_exchange_words},
-                   [CT_LEADERS] = {"leaders", 1, CT_MOST_LEADERS, 1, NULL},
-                   [CT_CHUNK] = {"chunk", 0, INT_MAX, 0, NULL},
-                   [CT_OVERLAP] = {"overlap", 0, 1, 1, ct_overlap_words}},
+    .parameters = CT_NODE_PARAMETERS,
     .fits = fits,
     .run = run,
 };

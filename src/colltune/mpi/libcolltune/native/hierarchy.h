@@ -13,6 +13,7 @@
 
 #include "ct.h"
 
+#include <limits.h>
 #include <stdint.h>
 
 typedef struct ct_segment ct_segment_t;
@@ -42,6 +43,11 @@ enum { CT_RING, CT_RECURSIVE_DOUBLING };
 extern const char *const ct_exchange_words[], *const ct_overlap_words[];
 enum { CT_EXCHANGE, CT_LEADERS, CT_CHUNK, CT_OVERLAP }; /* places of the parameters */
 enum { CT_MOST_LEADERS = 64 };
+#define CT_NODE_PARAMETERS                                            \
+    {[CT_EXCHANGE] = {"exchange", 0, 1, CT_RING, ct_exchange_words},  \
+     [CT_LEADERS] = {"leaders", 1, CT_MOST_LEADERS, 1, NULL},         \
+     [CT_CHUNK] = {"chunk", 0, INT_MAX, 0, NULL},                     \
+     [CT_OVERLAP] = {"overlap", 0, 1, 1, ct_overlap_words}}
 
 /* ---- nodes and leaders (hierarchy.c) ---- */
 

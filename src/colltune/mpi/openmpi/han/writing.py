@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration
+from colltune.mpi.choosing import check_intervals
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.choosing import check_library
 from colltune.mpi.openmpi.components import HAN, han_serves
@@ -27,7 +28,6 @@ from colltune.mpi.openmpi.han.rules import (
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.rules import HanLevel
-from colltune.mpi.tables import check_intervals
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
 _NO_BLANKS = "Written by colltune. All ranks must read the same file."
