@@ -61,10 +61,7 @@ class Outcome:
 
 @contextmanager
 def ending_by(moment: float) -> Iterator[None]:
-    """Stop programs that are run within the block at `moment`, whatever their own timeouts say.
-
-    It is a time of `time.monotonic`; the earliest of nested blocks counts.
-    """
+    """Stop programs that are run within the block at `moment`, whatever their own timeouts say."""
     token = _latest.set(min(moment, _latest.get()))
     try:
         yield

@@ -24,12 +24,7 @@ _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a job was granted.
-
-    ``tasks_per_node`` are processes in the order of the nodes, empty where Slurm does not tell.
-    ``ends_s`` is when the job's time is up, by this process's monotonic clock; infinite for a job
-    without limit, None where it cannot be found out.
-    """
+    """What a job was granted."""
 
     job: str
     nodes: int
@@ -60,10 +55,7 @@ class Allocation:
 
 
 def allocation(environment: Mapping[str, str] | None = None) -> Allocation | None:
-    """Return the Slurm job that this process runs in, or None outside of one.
-
-    Where the environment does not tell when the job ends, squeue is asked.
-    """
+    """Return the Slurm job that this process runs in, or None outside of one."""
     variables = os.environ if environment is None else environment
     job = variables.get("SLURM_JOB_ID", "")
     if not job:

@@ -42,12 +42,7 @@ _DONE, _LOCK, _FACTS = "done", "lock", "launch.json"
 
 @dataclass
 class Journal:
-    """An open journal; one without a file is not kept.
-
-    ``name`` identifies the run, ``spent_s`` is what it had spent before it was opened, ``launches``
-    and ``visits`` what it had launched by then, ``done`` tells that the same batch job has ended it
-    already.
-    """
+    """An open journal; one without a file is not kept."""
 
     name: str
     spent_s: float = 0.0
@@ -201,11 +196,7 @@ def mark_done(folder: Path, file: Path | None) -> None:
 
 
 def salvage_all(dataset: Path, backend: Backend) -> int:
-    """Add to the dataset what killed runs left in it; return the number of measurements.
-
-    Launches that are still running are left alone, and so are those of another backend: its raw
-    output waits for it.
-    """
+    """Add to the dataset what killed runs left in it; return the number of measurements."""
     folders = sorted((dataset / "raw").glob("*"))
     return sum(_salvage(dataset, f, backend) for f in folders if (f / _FACTS).exists())
 

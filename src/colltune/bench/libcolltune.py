@@ -20,10 +20,7 @@ def compiled(found: Installation) -> Path:
 
 
 def library_for(library: str, release: str, mpi: str | None = None) -> Path:
-    """Return libcolltune for a release: the one that COLLTUNE_INTERPOSED names, or compiled.
-
-    `mpi` names the installed MPI.
-    """
+    """Return libcolltune for a release: the one that COLLTUNE_INTERPOSED names, or compiled."""
     named = os.environ.get(VARIABLE)
     if named:
         path = Path(named).absolute()

@@ -56,13 +56,7 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """What goes on in a campaign, and how far it is.
-
-    ``what`` names the phase of launch number ``launch``, which runs on ``shape``; ``now`` is the
-    cell that is visited, as far as it is known. ``measured`` of all ``cells`` have been timed, or
-    are known not to be worth it. ``spent_s`` of ``budget_s`` seconds of wall time are gone; this
-    process ends when ``ends_s`` are.
-    """
+    """What goes on in a campaign, and how far it is."""
 
     what: str
     shape: Shape
@@ -92,14 +86,7 @@ class Terms:
 
 
 class MeasuredCells:
-    """The cells of a campaign with their repetitions so far, by a cell's index, in seconds.
-
-    ``granted`` is the shape of every launch where smaller shapes are measured inside it, else
-    None. ``history`` are the launches made so far; the caller appends to it. ``medians_s`` are the
-    medians of ``times_s``, ``by_launch`` has the repetitions of each launch. Cells that are
-    ``closed`` are not to be visited again, those that ``failed`` of them crashed, hung or were
-    wrong. ``apart``: disjoint sets of nodes must no longer measure side by side.
-    """
+    """The cells of a campaign with their repetitions so far, by a cell's index, in seconds."""
 
     def __init__(
         self,
@@ -145,11 +132,7 @@ class MeasuredCells:
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
-        """Add what a launch brought.
-
-        A configuration that crashed or hung is not tried again on the same shape, and one that was
-        abandoned, wrong or refused not on the same instance.
-        """
+        """Add what a launch brought."""
         for m in measurements:
             index = self._index.get(Cell(m.configuration, m.instance))
             if index is None or m.status is RunStatus.SKIPPED:

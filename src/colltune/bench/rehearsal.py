@@ -31,12 +31,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a campaign would do.
-
-    ``launches`` are those that its budget lets it make; ``left_out`` the cells that would find no
-    time, ``skipped`` those that would be predicted not to fit. ``every`` is the cost of all cells,
-    each with its full number of repetitions or seconds, launches not counted.
-    """
+    """What a campaign would do."""
 
     cells: tuple[Cell, ...]
     launches: tuple[Visited, ...]
@@ -68,10 +63,7 @@ def node_hours(launches: Iterable[Visited]) -> float:
 
 
 def cost(campaign: Campaign, cells: tuple[Cell, ...], time_s: Callable[[Cell], float]) -> Cost:
-    """Return what `cells` cost with ``max_reps`` repetitions or ``cell_s`` seconds each.
-
-    At worst every cell uses up its seconds, or one repetition that takes longer.
-    """
+    """Return what `cells` cost with ``max_reps`` repetitions or ``cell_s`` seconds each."""
     expected = [max(t, min(campaign.max_reps * t, campaign.cell_s)) for t in map(time_s, cells)]
     worst = [max(time_s(cell), campaign.cell_s) for cell in cells]
     return Cost(len(cells), math.fsum(expected), math.fsum(worst))

@@ -125,10 +125,7 @@ def shuffled(
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> list[int]:
-    """Return the cells `indices` in random order; those of more `weight` than 1 come first.
-
-    Shapes come in random order too, the cells of one shape together.
-    """
+    """Return the cells `indices` in random order; those of more `weight` than 1 come first."""
     by_shape: dict[tuple[bool, Shape], list[int]] = {}
     for index in indices:
         at = weight(index) <= 1, cells[index].instance.shape
@@ -156,11 +153,7 @@ def guessed_s(instance: Instance) -> float:
 
 
 class Forecast:
-    """Predicts runtimes from the nearest measured cell of the same configuration.
-
-    Nearest on the logarithms of message size, nodes and ppn; the ratio of the guesses for the two
-    instances carries its time over.
-    """
+    """Predicts runtimes from the nearest measured cell of the same configuration."""
 
     def __init__(self, times_s: Mapping[Cell, float]) -> None:
         grouped: dict[Configuration, list[Cell]] = {}
@@ -186,11 +179,7 @@ class Forecast:
 def too_slow(
     cells: Sequence[Cell], steps: Sequence[Step], forecast: Forecast, available_s: float
 ) -> frozenset[int]:
-    """Return the cells, by index, to be left out so that the first visits of all others fit.
-
-    Those go first whose predicted runtime is furthest above the best of their instance; the
-    library's default stays, and so does what cannot be predicted.
-    """
+    """Return the cells, by index, to be left out so that the first visits of all others fit."""
     predicted = {step.cell: forecast.time_s(cells[step.cell]) for step in steps}
     known = {index: time_s for index, time_s in predicted.items() if time_s is not None}
     best: dict[Instance, float] = {}

@@ -96,13 +96,7 @@ _TASK_NAME = re.compile(r"\d+_\d+")
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A job array of `tasks` tasks, each of which runs ``measure --task I/N``.
-
-    Each task is granted ``shape`` and measures for ``task_s`` seconds by the command line
-    ``measure``; ``time_s`` is the job's time limit, which may be less: the task is then started
-    again until it is done. ``dataset`` is absolute; ``options`` are the user's own of sbatch, which
-    win over ours.
-    """
+    """A job array of `tasks` tasks, each of which runs ``measure --task I/N``."""
 
     name: str
     tasks: int
@@ -235,10 +229,7 @@ def _check_one_line(word: str) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a job array, ``17_1``, with Slurm's state of it, or ``ENDED``.
-
-    ``left`` is its wall time as Slurm writes it, ``said`` why it waits, or its own last word.
-    """
+    """A task of a job array, ``17_1``, with Slurm's state of it, or ``ENDED``."""
 
     name: str
     state: str

@@ -15,11 +15,7 @@ from colltune.errors import OutputError
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; what was written there becomes `path` at the end.
-
-    The content is forced to disk before it is renamed, so that nobody ever reads a part of it, and
-    two writers at once leave one whole file. Folders are made as needed.
-    """
+    """Yield a temporary name beside `path`; what was written there becomes `path` at the end."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,10 +37,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def insist_writable(path: Path, *, folder: bool | None = None) -> None:
-    """Insist that `path` can be written, before long work is done for it.
-
-    `folder` tells whether it is to be a folder or a file, None that it can be either.
-    """
+    """Insist that `path` can be written, before long work is done for it."""
     try:
         is_folder = path.is_dir()
         if folder is not None and path.exists() and is_folder != folder:
@@ -62,11 +55,7 @@ def _cannot_write(path: Path, why: str) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that the file `path` stands for; whoever else wants it waits.
-
-    The system releases it when the process ends in whatever way. A file system without locks gives
-    none. Folders are made as needed.
-    """
+    """Hold the lock that the file `path` stands for; whoever else wants it waits."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a")

@@ -77,12 +77,7 @@ def own_folder(path: Path) -> Path:
 
 
 def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
-    """Return the program or library `name` in `folder`, made at first use.
-
-    What is there is taken only if nobody else can have put it there. `make` gets a folder that
-    only this user can enter; what it made gets its name when it is whole, so that two first uses at
-    once do no harm.
-    """
+    """Return the program or library `name` in `folder`, made at first use."""
     target = own_folder(folder) / name
     if target.is_file() and not danger(target):
         return target

@@ -40,10 +40,7 @@ def local_path(url: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Remote:
-    """A folder of an object store: fsspec's file system, and the folder's path on it.
-
-    ``kind`` is the URL's protocol; ``failed`` the kind of error for what cannot be read.
-    """
+    """A folder of an object store: fsspec's file system, and the folder's path on it."""
 
     url: str
     kind: str

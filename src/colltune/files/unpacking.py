@@ -88,10 +88,7 @@ def _damage_told() -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Yield a file as it is, and what it holds, unpacked if its first bytes say so.
-
-    Damage, and what unpacks to much more than any table of numbers, is an `OSError`.
-    """
+    """Yield a file as it is, and what it holds, unpacked if its first bytes say so."""
     with opened(path) as raw:
         head = raw.peek(8)
         unpack = next((made for mark, made in _PACKED.items() if head.startswith(mark)), None)

@@ -168,10 +168,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 
 def environment_facts(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """Return ``env.NAME`` for each relevant variable; `home` is written as ``~``.
-
-    Left out is what looks like a secret, by its name or in its value, and what tells who ran it.
-    """
+    """Return ``env.NAME`` for each relevant variable; `home` is written as ``~``."""
     return {
         f"env.{name}": _without_home(value, home)
         for name, value in sorted(environment.items())
@@ -203,20 +200,13 @@ def _without_home(value: str, home: str) -> str:
 
 @lru_cache(maxsize=4)
 def checkout_facts(package: Path) -> dict[str, str]:
-    """Return ``colltune_commit`` of the checkout that holds the folder `package`, where known.
-
-    Changes that are not committed are not told.
-    """
+    """Return ``colltune_commit`` of the checkout that holds the folder `package`, where known."""
     found = commit(package) or _installed_commit()
     return {"colltune_commit": found} if found else {}
 
 
 def commit(folder: Path) -> str:
-    """Return the commit of the checkout of colltune around `folder`, or an empty text.
-
-    A repository that merely contains an installed colltune, such as a user's own with a virtual
-    environment in it, does not count: the checkout must have ``src/colltune``.
-    """
+    """Return the commit of the checkout of colltune around `folder`, or an empty text."""
     for parent in folder.resolve().parents:
         if exists(parent / ".git"):
             is_ours = folder.resolve().is_relative_to(parent / "src" / "colltune")

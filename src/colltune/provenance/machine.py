@@ -231,10 +231,7 @@ def ports(root: Path) -> tuple[Port, ...]:
 
 
 def fabric_name(ports: tuple[Port, ...]) -> str:
-    """Return the active ports that MPI would use, in short: ``2 x InfiniBand 200 Gb/s``.
-
-    It can serve as a campaign's fabric; it is never put into a dataset's context by itself.
-    """
+    """Return the active ports that MPI would use, in short: ``2 x InfiniBand 200 Gb/s``."""
     active = [port for port in ports if port.is_active]
     candidates = [port for port in active if port.is_for_clusters] or active
     if not candidates:

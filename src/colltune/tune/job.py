@@ -22,14 +22,7 @@ Watched = Mapping[Instance, str]
 
 @dataclass(frozen=True)
 class Row:
-    """One message-size range of the result.
-
-    ``default_algorithms`` are what the library itself runs there (empty if it could not be seen);
-    ``predicted`` is the predicted gain (geometric mean over the measured sizes of the range, None
-    where nothing was proposed), ``measured`` what came of measuring it beside the default, None
-    where the default is kept anyway; ``in_effect`` tells whether exactly the chosen algorithm was
-    seen to run (None: could not be looked at).
-    """
+    """One message-size range of the result."""
 
     collective: Collective
     interval: Interval
@@ -207,11 +200,7 @@ def without_same(
     instances: Sequence[Instance],
     same: Collection[Instance],
 ) -> list[Interval]:
-    """Split a chosen interval into what changes anything and what the library does by itself.
-
-    `same` are the instances for which the library itself runs the chosen algorithm; they are left
-    to `default`.
-    """
+    """Split a chosen interval into what changes anything and what the library does by itself."""
     if interval.configuration.is_default or not set(instances) & set(same):
         return [interval]
     parts: list[Interval] = []

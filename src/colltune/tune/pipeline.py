@@ -248,10 +248,7 @@ class _Tuning:
     def _kept(
         self, bundle: Bundle, judgements: Sequence[Judgement], default_seen: Watched
     ) -> tuple[Bundle, DecisionTable]:
-        """Revise the bundle by what was measured, save it, and return what it decides then.
-
-        What was not measured is withdrawn.
-        """
+        """Revise the bundle by what was measured, save it, and return what it decides then."""
 
         def revised(records: Sequence[Confirmation]) -> tuple[Bundle, DecisionTable]:
             changed = bundle.with_confirmations(records)

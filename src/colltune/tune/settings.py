@@ -25,10 +25,7 @@ _VERIFY_SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for; ``started`` is the monotonic time from which the budget counts.
-
-    ``slowdown`` is how many seconds go by for one that this process computes.
-    """
+    """What the user asked for; ``started`` is the monotonic time from which the budget counts."""
 
     campaign: Campaign
     out: Path
@@ -46,10 +43,7 @@ class Settings:
         return self.campaign.total_s - self.spent_s() - _END_S * self.slowdown
 
     def moment(self, share: float = 1.0) -> float:
-        """Return the monotonic time at which a `share` of what is left will be spent.
-
-        A program that is to be stopped then gets its grace before the budget ends.
-        """
+        """Return the monotonic time at which a `share` of what is left will be spent."""
         return time.monotonic() + share * self.left_s() - process.GRACE_S
 
     def insist_on_enough(self) -> None:

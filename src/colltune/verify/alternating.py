@@ -103,13 +103,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Turns:
-    """Launches of the benchmark on `shape` under several environments, which take turns.
-
-    A launch's files lie in `work`, which its first process must see; by default beside other
-    temporary files. ``launch_s`` is what the first launch is thought to take by itself, from which
-    the others learn; by default all take what the backend allows for. ``least_s`` is the shortest
-    time that a launch measures.
-    """
+    """Launches of the benchmark on `shape` under several environments, which take turns."""
 
     backend: NativeBackend
     shape: Shape
@@ -188,11 +182,7 @@ def watch_algorithms(
     wanted: Mapping[str, str],
     tracer: Path,
 ) -> dict[Instance, str]:
-    """Return the function that ran for each instance under the environment `wanted`.
-
-    Calls every instance once under the preloaded call tracer; an instance whose call was not seen
-    is absent. Where the launch did not come to its end, nothing is told of any.
-    """
+    """Return the function that ran for each instance under the environment `wanted`."""
     cells = _as_user_cells(backend, instances)
     steps = tuple(Step(i, 0, 0.0) for i in range(len(cells)))
     plan = LaunchPlan(shape, cells, steps, _TRACE_BUDGET_S)

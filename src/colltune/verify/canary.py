@@ -28,11 +28,7 @@ _CALLS_PER_LAUNCH = 200
 
 
 class Ending(StrEnum):
-    """What became of one call.
-
-    ``refused``: the library returned an error; ``crash`` and ``hang``: the program ended within it,
-    or did not come back; ``not_run``: an earlier one ended the program.
-    """
+    """What became of one call."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -76,11 +72,7 @@ class FileSeen:
 
 @dataclass(frozen=True)
 class Look:
-    """What a launch without MPI found: each process's view of the files, and of the settings.
-
-    ``settings`` are the variables of MPI libraries that rank 0 sees; ``differing_ranks`` those that
-    see others among those that concern collectives.
-    """
+    """What a launch without MPI found: each process's view of the files, and of the settings."""
 
     files: tuple[FileSeen, ...]
     nprocs: int
@@ -99,12 +91,7 @@ class CallSeen:
 
 @dataclass(frozen=True)
 class Run:
-    """What a launch with MPI found.
-
-    ``nprocs`` is 0 if MPI_Init never came back; ``nodes`` are pairs of host and processes;
-    ``settings`` as in `Look`; ``shown`` are parameters, with their source, that the library itself
-    showed; ``finished`` tells whether all calls were made.
-    """
+    """What a launch with MPI found."""
 
     outcome: process.Outcome
     nprocs: int = 0
@@ -120,10 +107,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Canary:
-    """The compiled canary behind the user's launcher line.
-
-    ``limit_s`` is the longest that one launch may take.
-    """
+    """The compiled canary behind the user's launcher line."""
 
     line: UserLine
     program: Path
@@ -283,10 +267,7 @@ def _last_words(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Executed:
-    """What became of the calls; ``first`` is the first launch, None if there was nothing to do.
-
-    ``broken`` tells why launches under these settings bring nothing at all; empty if they do.
-    """
+    """What became of the calls; ``first`` is the first launch, None if there was nothing to do."""
 
     calls: Mapping[CanaryCall, CallSeen] = field(default_factory=dict)
     first: Run | None = None
@@ -299,11 +280,7 @@ def execute(
     wanted: Mapping[str, str],
     tracer: Path | None,
 ) -> Executed:
-    """Return what became of each of `calls`.
-
-    A call in which the program ends or hangs is to blame for it; those behind it are made in
-    another launch, as long as there are not too many.
-    """
+    """Return what became of each of `calls`."""
     left = sorted(dict.fromkeys(calls), key=lambda call: (-call.comm_size, -call.nodes, call))
     seen: dict[CanaryCall, CallSeen] = {}
     first: Run | None = None

@@ -60,10 +60,7 @@ class Forced:
     def of(
         cls, library: str, release: str, wanted: Sequence[tuple[Instance, Configuration]]
     ) -> Forced:
-        """Spread the configurations over few environments: each forces one per collective.
-
-        What does not fit into them, or cannot be forced, is left out.
-        """
+        """Spread the configurations over few environments: each forces one per collective."""
         chosen: list[dict[Collective, Configuration]] = []
         side_of: dict[Instance, int] = {}
         environments: list[dict[str, str]] = []
@@ -114,11 +111,7 @@ def _is_certain(gain: Gain) -> bool:
 
 @dataclass(frozen=True)
 class Gains:
-    """The speed-up of the file over the default for each instance that was measured.
-
-    ``regressions`` were measured a second time, and the file was slower again. ``timed`` compares
-    with the forced configuration, where that was asked for.
-    """
+    """The speed-up of the file over the default for each instance that was measured."""
 
     gains: Mapping[Instance, Gain] = field(default_factory=dict)
     regressions: frozenset[Instance] = frozenset()

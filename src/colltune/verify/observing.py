@@ -41,10 +41,7 @@ _REFUSED = re.compile(r"Incorrect (?:algorithm|adjust value)\b.*")
 
 @dataclass(frozen=True)
 class Observer:
-    """Reads what was seen of calls in one release of a library.
-
-    ``unavailable`` tells why nothing can be seen; empty if calls are traced.
-    """
+    """Reads what was seen of calls in one release of a library."""
 
     library: str
     release: str
@@ -149,10 +146,7 @@ def parameters(function: Function) -> dict[str, int]:
 
 
 def said(run: Run, file: Path) -> Iterator[str]:
-    """Yield in sentences what the library said in a launch with `file`.
-
-    MPICH 5 tells which selection file it took, Intel MPI which values it takes for others.
-    """
+    """Yield in sentences what the library said in a launch with `file`."""
     text = f"{run.outcome.stdout}\n{run.outcome.stderr}"
     for taken in dict.fromkeys(match["what"] for match in _TAKEN.finditer(text)):
         if taken == str(file):

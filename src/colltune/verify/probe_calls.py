@@ -70,10 +70,7 @@ class Layout:
         return Shape(nodes, size // nodes) if regular else None
 
     def communicators(self, sizes: Iterable[int]) -> tuple[Communicator, ...]:
-        """Return those worth trying, by descending size and number of nodes.
-
-        The whole job, one process per node, one node, halves, powers of two, and `sizes`.
-        """
+        """Return those worth trying, by descending size and number of nodes."""
         found = {Communicator(self.nprocs, len(self.processes), is_whole=True)}
         for size in {*self._usual(), *sizes}:
             if 2 <= size <= self.nprocs:
@@ -99,12 +96,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class ProbeCall:
-    """A call that a rule should decide.
-
-    ``planned`` is what the file alone would have run, ``expected`` what the release is to run
-    under the job's settings; ``is_inner`` tells that the rule is reached only by a call on a part
-    of the communicator, of ``size`` processes, that a hierarchical component makes.
-    """
+    """A call that a rule should decide."""
 
     communicator: Communicator
     call: Call
@@ -239,10 +231,7 @@ def largest_msize(collective: Collective, comm_size: int) -> int:
 def reached_elsewhere(
     parsed: ParsedFile, rule: Rule, layout: Layout, activation: Mapping[str, str]
 ) -> str:
-    """Return what a call would need beyond those of the job, for `rule` to decide it.
-
-    Empty if no call was found that reaches it.
-    """
+    """Return what a call would need beyond those of the job, for `rule` to decide it."""
     sizes = parsed.comm_sizes(rule.collective)
     for size in sorted({*sizes, *(s - 1 for s in sizes), *(s + 1 for s in sizes)}):
         for nodes in dict.fromkeys((1, 2, size)):

@@ -22,10 +22,7 @@ _COMPANIONS = (".dispatch", ".ch4", ".posix")
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; see `colltune verify`.
-
-    ``budget_s`` bounds the whole verification, ``limit_s`` one launch of the canary.
-    """
+    """What the user asked for; see `colltune verify`."""
 
     path: Path
     words: tuple[str, ...]
@@ -40,10 +37,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Readability:
-    """Whether every process of the job reads the same bytes.
-
-    ``problems`` maps each host that does not to the reason; ``nprocs`` were asked on ``hosts``.
-    """
+    """Whether every process of the job reads the same bytes."""
 
     path: Path
     nprocs: int

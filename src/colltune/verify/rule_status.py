@@ -37,13 +37,7 @@ _NEVER = (
 
 
 class RuleStatus(StrEnum):
-    """What became of a rule in the user's job.
-
-    ``applied``: what ran is what the rule says; ``overridden``: something else has the say;
-    ``ignored``: the library makes nothing of it; ``harmful``: it breaks programs; ``unreachable``:
-    no call of this job is one of its; ``unobserved``: nothing speaks against it, but which
-    algorithm ran cannot be seen in this library.
-    """
+    """What became of a rule in the user's job."""
 
     APPLIED = "applied"
     OVERRIDDEN = "overridden"
@@ -101,10 +95,7 @@ class Assessor:
     def assess(
         self, rule: Rule, evidence: Sequence[Evidence]
     ) -> tuple[Assessment, Evidence | None]:
-        """Return what became of `rule`, and the call that shows it best.
-
-        The largest communicator that it decides on counts; the others are told of.
-        """
+        """Return what became of `rule`, and the call that shows it best."""
         if self.parsed.dropped:
             return Assessment(RuleStatus.IGNORED, self.parsed.dropped), None
         if not evidence:
@@ -274,10 +265,7 @@ def _fallback(outcome: Outcome) -> str:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What became of one rule, and what it brings.
-
-    ``call`` is the call that shows it; ``default_ran`` what the library runs there by itself.
-    """
+    """What became of one rule, and what it brings."""
 
     rule: Rule
     assessment: Assessment

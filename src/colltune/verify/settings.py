@@ -26,11 +26,7 @@ _TUNED = ("openmpi-classic", "openmpi-json")
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What the job's processes see.
-
-    ``user`` are variables that stand without the file; ``activation`` those that put the file into
-    effect; ``origins`` tell of the user's where they come from.
-    """
+    """What the job's processes see."""
 
     user: Mapping[str, str]
     activation: Mapping[str, str]
@@ -41,10 +37,7 @@ class JobSettings:
         return dict(self.activation) | dict(self.user)
 
     def against(self) -> tuple[str, ...]:
-        """Return those of the user's variables that may speak against the file.
-
-        They concern collectives and are not, or not with that value, of the activation.
-        """
+        """Return those of the user's variables that may speak against the file."""
         return tuple(
             name
             for name, value in sorted(self.user.items())
@@ -150,10 +143,7 @@ class _WithHanRules:
 def with_others(
     parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
 ) -> ParsedFile:
-    """Return `parsed` together with the rules for coll/han that `environment` names.
-
-    A file of those that cannot be read, or that the library drops, changes nothing.
-    """
+    """Return `parsed` together with the rules for coll/han that `environment` names."""
     named = environment.get(f"{_OPENMPI}{setup.HAN_RULES_FILE}")
     if named is None or parsed.format not in _TUNED:
         return parsed

@@ -25,11 +25,7 @@ _MEND = "write the launcher with its options behind --, as in: -- mpirun -np 8"
 
 @dataclass(frozen=True)
 class UserLine:
-    """A launcher with its options, without a program; fulfils the Protocol of a launcher.
-
-    What ``user``, his environment, sets is never overridden. ``left_out`` are settings of his that
-    put the file under test into effect already, where a launch without it is wanted.
-    """
+    """A launcher with its options, without a program; fulfils the Protocol of a launcher."""
 
     words: tuple[str, ...]
     user: Mapping[str, str]
@@ -66,10 +62,7 @@ def check_line(words: Sequence[str]) -> None:
 
 
 def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
-    """Return the MPI that the launcher in `words` belongs to, or that `mpi` names.
-
-    srun belongs to none: there it is the first one that is found.
-    """
+    """Return the MPI that the launcher in `words` belongs to, or that `mpi` names."""
     if mpi is not None:
         return installation.find(mpi)
     launcher = process.find(words[0], _MEND)
@@ -87,10 +80,7 @@ def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
 
 @dataclass(frozen=True)
 class Preloaded:
-    """The libraries that a job preloads: ``users`` without libcolltune, and with it in all.
-
-    ``library`` is the path of libcolltune.
-    """
+    """The libraries that a job preloads: ``users`` without libcolltune, and with it in all."""
 
     users: tuple[str, ...]
     library: str

@@ -52,11 +52,7 @@ class InstalledMpi:
         wanted: Mapping[str, str],
         options: Sequence[str] = (),
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return command line and environment that start `words` on `shape`.
-
-        `options` are passed to the launcher. The environment has `wanted` where the user has not
-        set it.
-        """
+        """Return command line and environment that start `words` on `shape`."""
         shape = started_shape(shape)
         user = os.environ | self.mpi.launch_environment()
         environment = self.launcher.environment(user, wanted, shape)

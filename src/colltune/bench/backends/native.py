@@ -44,11 +44,7 @@ _BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
 class NativeBackend(InstalledMpi):
-    """Measures with colltune's own C program, compiled for the installed MPI on first use.
-
-    Compiled programs lie in the folder `cache`; default: the user's. ``around_s`` are the seconds
-    that a launch takes beside its plan's budget, as the last one did.
-    """
+    """Measures with colltune's own C program, compiled for the installed MPI on first use."""
 
     measures_subshapes = True
 
@@ -157,10 +153,7 @@ class NativeBackend(InstalledMpi):
         options: Sequence[str] = (),
         watcher: Watcher | None = None,
     ) -> process.Outcome:
-        """Start the benchmark once with `settings` per cell and the environment `wanted`.
-
-        `options` are the launcher's. What `wanted` preloads stands behind what the user does.
-        """
+        """Start the benchmark once with `settings` per cell and the environment `wanted`."""
         watcher = watcher or Watcher(folder / "raw.txt", plan, lambda _: None, self.around_s)
         program = self.program()
         raw.save_cells(folder / "cells.json", plan.cells, launch)
@@ -241,10 +234,7 @@ class _Forcing:
 
 
 def _preloading(library: str | None, program: tuple[Path, ...]) -> tuple[str | Path, ...]:
-    """Return the words that start `program` with `library` preloaded, on whatever node.
-
-    Only the program itself is to have it: neither the launcher nor the daemons.
-    """
+    """Return the words that start `program` with `library` preloaded, on whatever node."""
     if library is None:
         return program
     return ("/bin/sh", "-c", _PRELOAD_SCRIPT, library, *program)

@@ -36,12 +36,7 @@ _BEGINS = re.compile(rb"^s (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class RawOutput:
-    """Raw output as read: times and problems by cell index.
-
-    ``in_flight`` are the cells whose steps had begun but not ended, ``began`` tells whether any
-    had; ``ended`` is the reason of the ``end`` line, or empty if it is missing; ``facts`` are those
-    that the program told about the launch.
-    """
+    """Raw output as read: times and problems by cell index."""
 
     times_s: Mapping[int, tuple[float, ...]]
     problems: Mapping[int, tuple[RunStatus, str]]
@@ -93,11 +88,7 @@ def live_of(part: Path) -> Path:
 
 
 def read_raw(path: Path) -> RawOutput:
-    """Read raw output, whole or cut off by a kill.
-
-    An unfinished last line is left out; repetitions of the step under way are taken from the live
-    file unless the text has them already.
-    """
+    """Read raw output, whole or cut off by a kill."""
     read = [_Part.of(file) for file in parts(path)]
     times: dict[int, tuple[float, ...]] = {}
     problems: dict[int, tuple[RunStatus, str]] = {}
@@ -234,10 +225,7 @@ class Stop(StrEnum):
 
 @dataclass
 class _Seen:
-    """What a raw file and its live file looked like when they last changed, and when that was.
-
-    ``read_bytes`` of the raw file were followed; ``in_flight``: its last step has not ended yet.
-    """
+    """What a raw file and its live file looked like when they last changed, and when that was."""
 
     state: tuple[int, bytes] = (-2, b"")
     since: float = 0.0
@@ -246,13 +234,7 @@ class _Seen:
 
 
 class Watcher:
-    """Reports progress; gives a launch up when it is silent for too long, or past its budget.
-
-    ``begun`` are the cells whose visits have begun, by index, the latest last. Every repetition is
-    a sign of life. ``stop`` tells why the launch was given up, None if it was not; `stuck` then
-    tells whether a single repetition took longer than any visit is granted. `around_s` is what the
-    launch takes beside its plan's budget.
-    """
+    """Reports progress; gives a launch up when it is silent for too long, or past its budget."""
 
     def __init__(
         self, path: Path, plan: LaunchPlan, progress: Callable[[float], None], around_s: float

@@ -31,14 +31,7 @@ _FEWEST_FOR_SPREAD = 4
 
 @dataclass(frozen=True)
 class Noise:
-    """How much replayed repetitions scatter, as standard deviations of log-normal factors.
-
-    ``repetition`` is the scatter of single repetitions of cells whose record has no spread of its
-    own (fewer than 4 repetitions, or no 90 % quantile); the others scatter as their recorded 90 %
-    quantile lies above their median. ``launch`` is a factor common to all repetitions of a cell in
-    one launch, which no number of repetitions averages out. ``seed`` and the launch's name
-    determine every draw.
-    """
+    """How much replayed repetitions scatter, as standard deviations of log-normal factors."""
 
     repetition: float = 0.2
     launch: float = 0.01
@@ -59,13 +52,7 @@ class Noise:
 
 
 class ReplayBackend:
-    """Replays recorded measurements; time passes as if they were measured again.
-
-    A launch may hold cells of any shape up to its own, as a launch on real nodes can.
-    Of several launches of a cell the first is replayed. ``launch_s`` are the seconds that each
-    launch costs beside its timed loops. Without noise the repetitions are the recorded ones, or
-    their median.
-    """
+    """Replays recorded measurements; time passes as if they were measured again."""
 
     measures_subshapes = True
 

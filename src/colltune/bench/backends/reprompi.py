@@ -57,11 +57,7 @@ _BLIND_REPS = 10
 
 @dataclass(frozen=True)
 class Program:
-    """An mpibenchmark that works.
-
-    ``timed`` tells that a job can be bounded in time (all releases since 2019). ``commit`` is that
-    of its source where the build knew it.
-    """
+    """An mpibenchmark that works."""
 
     path: Path
     timed: bool
@@ -115,12 +111,7 @@ def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
 
 
 class ReproMpiBackend(InstalledMpi):
-    """Measures with ReproMPI's ``mpibenchmark``, a program that is installed beside colltune.
-
-    ``program`` is its path; default: the variable COLLTUNE_REPROMPI, or else PATH. A `Path` is not
-    looked for, so that a campaign can be planned where the program is not. ``launch_s`` are the
-    seconds that a launch takes beside its jobs, as the last one did.
-    """
+    """Measures with ReproMPI's ``mpibenchmark``, a program that is installed beside colltune."""
 
     measures_subshapes = False
 

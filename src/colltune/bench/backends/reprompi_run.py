@@ -164,11 +164,7 @@ def contradictions(output: ReproMpiOutput, mode: Mode, elements: Elements, nproc
 
 
 def warm_times_s(row: ReproMpiCell) -> tuple[float, ...]:
-    """Return the repetitions without the first of each visit, unless it is the visit's only one.
-
-    Its buffers have never been touched before; the native benchmark's first call is not timed
-    either.
-    """
+    """Return the repetitions without the first of each visit, unless it is the visit's only one."""
     ends = (*row.visits[1:], len(row.times_s))
     kept: list[float] = []
     for first, end in zip(row.visits, ends, strict=True):
@@ -218,10 +214,7 @@ class Request:
 
 
 class Watch:
-    """Reports progress, and gives a start up when it has been silent for too long.
-
-    Its output grows whenever a job is done.
-    """
+    """Reports progress, and gives a start up when it has been silent for too long."""
 
     def __init__(self, output_path: Path, slot_s: float, progress: Callable[[], None]) -> None:
         self._path, self._slot_s, self._progress = output_path, slot_s, progress

@@ -42,11 +42,7 @@ _OF_MESSAGES = (
 
 
 class SmpiBackend:
-    """Simulates SimGrid's algorithms on a platform; one repetition tells all.
-
-    A launch holds every configuration on one shape: a start of smpirun for each. What is known
-    already is not simulated again. Without an installed SimGrid the campaign is only planned.
-    """
+    """Simulates SimGrid's algorithms on a platform; one repetition tells all."""
 
     measures_subshapes = False
     launch_s = _LAUNCH_S
@@ -108,11 +104,7 @@ class SmpiBackend:
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        """Start smpirun for each configuration that has a step, the smallest messages first.
-
-        A configuration that crashes, or takes longer than the simulation's limit, costs its own
-        cells only; see `Backend.run`.
-        """
+        """Start smpirun for each configuration that has a step, the smallest messages first."""
         if self._installed is None:
             raise ProgramError("the campaign is only planned; nothing can be simulated")
         raw.save_cells(folder / "cells.json", plan.cells, launch)
@@ -237,10 +229,7 @@ class _Launch:
 
 
 def _ours(collective: Collective) -> tuple[Configuration, ...]:
-    """Return what libcolltune has, without what waits for shared memory to change.
-
-    Simulated processes run one at a time, and copies between them take no simulated time.
-    """
+    """Return what libcolltune has, without what waits for shared memory to change."""
     return tuple(
         c for c in LIBCOLLTUNE.offered(collective) if (collective, c.algorithm) in _OF_MESSAGES
     )

@@ -50,15 +50,13 @@ _XML = """\
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a campaign's table ``[smpi]`` says.
+    """What a campaign's table ``[smpi]`` says."""
 
-    ``platform`` is SimGrid's description of the cluster, an XML file; None: one is made from the
-    rest. ``topology`` is one of `TOPOLOGIES`, ``parameters`` SimGrid's numbers for it; ``flat``,
-    every host at one switch, has none, and as many hosts as the campaign asks for.
-    """
-
+    # SimGrid's description of the cluster, an XML file; without one it is made from the rest
     platform: str | None = None
+    # "flat": every host at one switch, as many as the campaign asks for
     topology: str = FLAT
+    # SimGrid's numbers for the topology
     parameters: str = ""
     # of a host; arithmetic of reductions costs one operation a byte
     cores: int = 32
@@ -129,10 +127,7 @@ class Simulation:
         return 0
 
     def description(self) -> str:
-        """Return the platform's XML; its own, or one that is made.
-
-        A flat one has the hosts that `hosts` names, and no more.
-        """
+        """Return the platform's XML; its own, or one that is made."""
         if self.platform is None:
             return self._made(max(1, self._made_hosts))
         return text_of(Path(self.platform), CampaignError, "correct smpi.platform")

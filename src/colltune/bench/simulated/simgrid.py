@@ -111,10 +111,7 @@ class SimGrid:
         return cls(smpirun, smpicc, match[1])
 
     def algorithms(self, collective: Collective) -> tuple[str, ...]:
-        """Return the names of the algorithms of a collective, selectors left out.
-
-        A wrong name makes smpirun tell the right ones.
-        """
+        """Return the names of the algorithms of a collective, selectors left out."""
         with TemporaryDirectory() as temporary:
             folder = Path(temporary)
             small = Simulation()

@@ -39,24 +39,17 @@ _LEAST_VARIANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class SurrogateState:
-    """One collective's R instances and C configurations.
-
-    ``cell`` (R, C) are indices into the state's cells, `NO_CELL` where there is none; ``open``
-    (R, C) may be visited; ``reps`` (R, C) counts repetitions so far, ``log_time`` (R, C) is the log
-    of their median in seconds, NaN without any. ``weight`` (R) is how much time an instance is
-    worth. ``scatter`` is the variance of one repetition's log
-    time. ``rng`` picks among more instances than can be reckoned with.
-    """
+    """One collective's R instances and C configurations."""
 
     instances: tuple[Instance, ...]
     configurations: tuple[Configuration, ...]
-    cell: Integers
-    open: Flags
-    reps: Integers
-    log_time: Numbers
-    weight: Numbers
-    scatter: float
-    rng: np.random.Generator
+    cell: Integers  # (R, C), indices into the state's cells; NO_CELL where there is none
+    open: Flags  # (R, C)
+    reps: Integers  # (R, C), repetitions so far
+    log_time: Numbers  # (R, C), log of their median in seconds, NaN without any
+    weight: Numbers  # (R,)
+    scatter: float  # variance of the log time of one repetition
+    rng: np.random.Generator  # picks among more instances than can be computed with
 
     @classmethod
     def of(cls, state: State, collective: Collective, rng: np.random.Generator) -> SurrogateState:
@@ -260,17 +253,14 @@ def _reps(known: SurrogateState, rows: Integers, max_reps: int) -> Integers:
 
 @dataclass(eq=False)
 class Batch:
-    """A selection under way among n instances, whose arrays every pick updates.
+    """A selection under way among n instances, whose arrays every pick updates."""
 
-    ``cells`` and ``reps`` have the shape (n, C), ``among`` (n, n), ``towards`` (n, T).
-    """
-
-    cells: Integers
-    reps: Integers
+    cells: Integers  # (n, C)
+    reps: Integers  # (n, C)
     cost_s: Numbers
     noise: Numbers
-    among: Numbers
-    towards: Numbers
+    among: Numbers  # (n, n)
+    towards: Numbers  # (n, T)
     variance: Numbers
     regret: Numbers
     free: Flags

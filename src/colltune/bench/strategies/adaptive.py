@@ -44,10 +44,7 @@ class _Launch:
 
 
 class Adaptive:
-    """Visits what lowers the expected regret of the decisions most per second.
-
-    Whatever is random comes from the `rng` that `next` is given.
-    """
+    """Visits what lowers the expected regret of the decisions most per second."""
 
     def next(self, state: State, rng: random.Random) -> Visit | None:
         """Return the launch that saves most per second, None when that is next to nothing."""
@@ -76,11 +73,7 @@ class Adaptive:
 
 
 def _limit_s(state: State) -> float:
-    """Return how long the next launch's steps may take.
-
-    The first one is short, for nothing is known yet of what anything takes; the others are long
-    enough to be worth their start, and grow with what was spent.
-    """
+    """Return how long the next launch's steps may take."""
     spent_s = sum(visited.wall_s for visited in state.history)
     if not state.times_s:
         wanted_s = _FIRST_LAUNCH * state.launch_s

@@ -46,10 +46,7 @@ class _Launch:
 
 
 class Confirm:
-    """Visits what is not decided yet, the most valuable doubt first.
-
-    Whatever is random comes from the `rng` that `next` is given.
-    """
+    """Visits what is not decided yet, the most valuable doubt first."""
 
     def next(self, state: State, rng: random.Random) -> Visit | None:
         """Return the launch that decides most per second, None when all is decided."""

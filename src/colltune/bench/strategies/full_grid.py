@@ -34,13 +34,7 @@ class _Group:
 
 
 class FullGrid:
-    """Visits every cell; groups of cells that need a launch of their own share the time.
-
-    They share it equally, or by the weights of their cells; so do the cells that are refined. Those
-    of more weight come first.
-
-    Whatever is random comes from the `rng` that `next` is given.
-    """
+    """Visits every cell; groups of cells that need a launch of their own share the time."""
 
     def next(self, state: State, rng: random.Random) -> Visit | None:
         """Return the survey, or a refining launch, of the first group that wants one."""

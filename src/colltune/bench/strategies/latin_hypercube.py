@@ -19,14 +19,7 @@ _ORDER_SEED = 0
 
 
 class LatinHypercube:
-    """Visits instances, with all their configurations, in an order that fills the space evenly.
-
-    With a granted shape a launch holds one batch, and then as many instances as were visited
-    before; without one, a launch holds all instances of the next instance's shape. Instances of
-    more weight come first.
-
-    Whatever is random comes from the `rng` that `next` is given.
-    """
+    """Visits instances, with all their configurations, in an order that fills the space evenly."""
 
     def next(self, state: State, rng: random.Random) -> Visit | None:
         """Return the launch of the next instances, None when all were visited."""
@@ -62,10 +55,7 @@ def _levels(instance: Instance) -> tuple[int, int, int]:
 
 
 def _order(instances: Sequence[Instance]) -> Iterator[Instance]:
-    """Yield the distinct instances, batch by batch; the order depends on them alone.
-
-    It must not change while a campaign runs, nor when a killed one goes on.
-    """
+    """Yield the distinct instances, batch by batch; the order depends on them alone."""
     waiting = dict.fromkeys(sorted(set(instances), key=lambda i: (i.collective, *_levels(i))))
     rng = random.Random(_ORDER_SEED)  # noqa: S311
     while waiting:

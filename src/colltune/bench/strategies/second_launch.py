@@ -18,14 +18,7 @@ _MOST_TRIES = 2
 
 
 class WithSecondLaunch:
-    """Measures as another strategy does, and then the shapes ``State.repeated`` once more.
-
-    The time for it is reserved from the start. Shapes that the other strategy measured in two
-    launches anyway cost nothing; for a shape that it did not measure the nearest measured one is
-    taken. What is left afterwards is the other strategy's again.
-
-    Whatever is random comes from the `rng` that `next` is given.
-    """
+    """Measures as another strategy does, and then the shapes ``State.repeated`` once more."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy

@@ -65,11 +65,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Exhaustive:
-    """What measuring every cell takes: 500 repetitions or half a second each, and the launches.
-
-    ``shapes`` are launches of all collectives together, ``blocks`` those of one collective on one
-    shape, ``single`` those of one configuration on one shape.
-    """
+    """What measuring every cell takes: 500 repetitions or half a second each, and the launches."""
 
     timed_s: float
     shapes: int
@@ -95,10 +91,7 @@ class Trial:
         learner: str,
         max_nprocs: int | None = None,
     ) -> Trial:
-        """Split `dataset` by node counts, leaving out instances of more than `max_nprocs`.
-
-        Collectives without a measured default on the test nodes are measured, but not judged.
-        """
+        """Split `dataset` by node counts, leaving out instances of more than `max_nprocs`."""
         frame = dataset.frame
         small = frame["nodes"] * frame["ppn"] <= (max_nprocs or np.inf)
         train = dataset.where(small & frame["nodes"].isin(list(train_nodes)))
