@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 
 from colltune.domain import Configuration
 from colltune.models.costs.families import configuration_amounts, family_of
-from colltune.models.costs.network import COEFFICIENTS, Coefficient
+from colltune.models.costs.network import COEFFICIENTS, Coefficient, Instances
 from colltune.models.predictors import Predictor
 from colltune.models.predictors.costs import Costs, instances_of
 from colltune.models.predictors.splines import ORDER, Splines, bspline_basis
@@ -59,55 +59,45 @@ class CostModel(RuntimeRegressor):
         """
         configurations = getattr(self, "configurations_", None)
         if configurations is None:
-            features, times = validated(self, X, y)
-            self.predictor_: Predictor = _loglinear(features, times)
-        else:
-            features, times = _timed(X, y, configurations)
-            self.n_features_in_ = features.shape[1]
-            vectors = self._vectors(features, times, configurations)
-            self.predictor_ = Costs(configurations, self.columns_, vectors)
+            self.predictor_: Predictor = _loglinear(*validated(self, X, y))
+            return self
+        features = np.asarray(X, np.float64)
+        times = np.asarray(y, np.float64).reshape(len(features), len(configurations))
+        for configuration, column in zip(configurations, times.T, strict=True):
+            if not np.isfinite(column).any():
+                raise ValueError(f"{configuration.id} has no time to fit a cost to")
+            if (column <= 0).any():
+                raise ValueError(f"{configuration.id} has a time that is not positive")
+        self.n_features_in_ = features.shape[1]
+        vectors = _vectors(
+            instances_of(features, self.columns_), slow_guessed(times), configurations
+        )
+        self.predictor_ = Costs(configurations, self.columns_, vectors)
         return self
 
-    def _vectors(
-        self, features: Numbers, times: Numbers, configurations: Sequence[Configuration]
-    ) -> Numbers:
-        instances = instances_of(features, self.columns_)
-        rows = [np.isfinite(column) for column in times.T]
-        tables = [
-            configuration_amounts(configuration, instances)[measured]
-            for configuration, measured in zip(configurations, rows, strict=True)
+
+def _vectors(at: Instances, times: Numbers, configurations: Sequence[Configuration]) -> Numbers:
+    """Return each configuration's parameters, (C, k), drawn to those common to all."""
+    measured = [np.isfinite(column) for column in times.T]
+    tables = [
+        (configuration_amounts(configuration, at)[rows], column[rows])
+        for configuration, rows, column in zip(configurations, measured, times.T, strict=True)
+    ]
+    is_known = [not family_of(configuration).is_generic for configuration in configurations]
+    common = np.zeros(len(COEFFICIENTS))
+    if any(is_known):
+        known = [table for table, its in zip(tables, is_known, strict=True) if its]
+        amounts, seen = (np.concatenate(parts) for parts in zip(*known, strict=True))
+        common = fit_parameters(amounts, seen)
+        # the fixed part belongs to an algorithm, not to the machine
+        common[COEFFICIENTS.index(Coefficient.SETUP)] = 0.0
+    prior = ParameterPrior(common, _SHARED_POINTS)
+    return np.stack(
+        [
+            fit_parameters(*table, prior if its else _NOTHING)
+            for table, its in zip(tables, is_known, strict=True)
         ]
-        seen = [column[measured] for column, measured in zip(times.T, rows, strict=True)]
-        known = [k for k, c in enumerate(configurations) if not family_of(c).is_generic]
-        common = np.zeros(len(COEFFICIENTS))
-        if known:
-            common = fit_parameters(
-                np.concatenate([tables[k] for k in known]),
-                np.concatenate([seen[k] for k in known]),
-            )
-            # the fixed part belongs to an algorithm, not to the machine
-            common[COEFFICIENTS.index(Coefficient.SETUP)] = 0.0
-        prior = ParameterPrior(common, _SHARED_POINTS)
-        return np.stack(
-            [
-                fit_parameters(table, column, prior if k in known else None)
-                for k, (table, column) in enumerate(zip(tables, seen, strict=True))
-            ]
-        )
-
-
-def _timed(
-    X: ArrayLike, y: ArrayLike, configurations: Sequence[Configuration]
-) -> tuple[Numbers, Numbers]:
-    """Return features (n, k) and seconds (n, C), NaN where unknown, with guesses of slow cells."""
-    features = np.asarray(X, np.float64)
-    times = np.asarray(y, np.float64).reshape(len(features), len(configurations))
-    for configuration, column in zip(configurations, times.T, strict=True):
-        if not np.isfinite(column).any():
-            raise ValueError(f"{configuration.id} has no time to fit a cost to")
-        if (column <= 0).any():
-            raise ValueError(f"{configuration.id} has a time that is not positive")
-    return features, slow_guessed(times)
+    )
 
 
 def _loglinear(features: Numbers, times: Numbers) -> Splines:
@@ -139,19 +129,16 @@ class ParameterPrior(NamedTuple):
 _NOTHING = ParameterPrior(np.zeros(len(COEFFICIENTS)), 0.0)
 
 
-def fit_parameters(
-    amounts: Numbers, times_s: Numbers, prior: ParameterPrior | None = None
-) -> Numbers:
+def fit_parameters(amounts: Numbers, times_s: Numbers, prior: ParameterPrior = _NOTHING) -> Numbers:
     """Return the non-negative values of `COEFFICIENTS` that explain times (n) best.
 
     `amounts` (n, k) are those of a cost, n at least 1. Deviations from `prior` cost as much as
     errors of the predicted time on its ``points`` average rows.
     """
-    held = prior or _NOTHING
     starts = [_first_guess(amounts, times_s, power) for power in _POWERS]
-    if held.vector.any():
-        starts.append(held.vector)
-    found = [_converged(amounts, times_s, start, held) for start in starts]
+    if prior.vector.any():
+        starts.append(prior.vector)
+    found = [_converged(amounts, times_s, start, prior) for start in starts]
     return min(found, key=lambda vector: _loss(amounts, times_s, vector))
 
 
@@ -186,21 +173,17 @@ def _loss(amounts: Numbers, times_s: Numbers, vector: Numbers) -> float:
     return float(np.abs(np.log(ratio)).mean())
 
 
-def _log_error(amounts: Numbers, times_s: Numbers, vector: Numbers) -> Numbers:
-    """Return log(predicted / measured), as if no time were predicted far too short.
-
-    Where next to nothing is predicted the logarithm is too steep to be linearised; where far too
-    much is, it is flat, so that a measured time that is much too short has little weight.
-    """
-    ratio = np.maximum(amounts @ vector / times_s, np.exp(-_FURTHEST))
-    return np.asarray(np.log(ratio))
-
-
 def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: ParameterPrior) -> Numbers:
-    """Return the solution of the problem linearised at `vector`."""
-    error = _log_error(amounts, times_s, vector)
+    """Return the solution of the problem linearised at `vector`.
+
+    As if no time were predicted far too short: where next to nothing is predicted the logarithm is
+    too steep to be linearised. Where far too much is, it is flat, so that a measured time that is
+    much too short has little weight.
+    """
+    error = np.log(np.maximum(amounts @ vector / times_s, np.exp(-_FURTHEST)))
     rows = amounts / (times_s * np.exp(error))[:, None]
-    weight = np.sqrt(_huber_weights(error))
+    limit = _HUBER * max(_MAD_TO_SIGMA * float(np.median(np.abs(error))), _LEAST_SPREAD)
+    weight = np.sqrt(np.minimum(1.0, limit / np.maximum(np.abs(error), 1e-300)))
     matrix, right = rows * weight[:, None], (1.0 - error) * weight
     if held.points > 0:
         strength = np.sqrt(held.points * (rows**2).mean(axis=0))
@@ -217,9 +200,3 @@ def _solved(matrix: Numbers, right: Numbers) -> Numbers:
     q, triangle = np.linalg.qr(matrix / lengths)
     solution, _ = nnls(triangle, q.T @ right)
     return np.asarray(solution / lengths)
-
-
-def _huber_weights(error: Numbers) -> Numbers:
-    spread = _MAD_TO_SIGMA * float(np.median(np.abs(error)))
-    limit = _HUBER * max(spread, _LEAST_SPREAD)
-    return np.asarray(np.minimum(1.0, limit / np.maximum(np.abs(error), 1e-300)))

@@ -27,8 +27,7 @@ from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.costs import breakdown
-from colltune.models.costs.breakdown import Costs, Share, shares
-from colltune.models.costs.designs import Design, designs
+from colltune.models.costs.breakdown import Costs, Design, Share, designs, shares
 from colltune.models.costs.network import Instances, Rails
 from colltune.selector.argmin import ModelSelector
 

@@ -21,9 +21,6 @@ from colltune.models.costs.network import (
     Numbers,
     Rails,
     RailUse,
-    Traffic,
-    amounts,
-    messages,
     total_seconds,
 )
 from colltune.models.fitting import fit
@@ -38,8 +35,8 @@ AT = Instances.of(4, 8, 1000)
 def exchange(configuration: Configuration, instances: Instances) -> Numbers:
     """Return three rounds within nodes and two between them, eight senders each, and arithmetic."""
     m = instances.msize_bytes
-    rounds = messages(instances, Traffic(3, 3 * m, 2, 2 * m, 8))
-    return rounds + amounts(instances, {Coefficient.REDUCTION: 5 * m})
+    rounds = instances.messages(3, 3 * m, 2, 2 * m, 8)
+    return rounds + instances.amounts({Coefficient.REDUCTION: 5 * m})
 
 
 FITTED = FittedCost(Configuration.default("openmpi", Collective.BCAST), NETWORK.vector())

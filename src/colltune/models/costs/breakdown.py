@@ -1,23 +1,33 @@
-"""Fitted costs: where they come from, what they are made of, what other adapters make of them."""
+"""Fitted costs: where they come from, what they are made of, what other adapters make of them.
+
+`designs` are published ones that most MPI libraries lack: for a broadcast, Hasanov's groups
+(`colltune.models.costs.hierarchical`); for an allgather, Tran et al.'s use of all adapters
+(`colltune.models.costs.multi_hca`). Nothing of the kind was measured, so that these are formulas
+with the network's parameters, and no candidates of any selection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
-from colltune.domain import Configuration
+from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import DataError
 from colltune.models import learners
 from colltune.models.cells import CellMatrix
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.costs.families import configuration_amounts, family_of
+from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
+from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
 from colltune.models.costs.network import (
     COEFFICIENTS,
     Coefficient,
     Instances,
+    Link,
     NetworkParameters,
     Numbers,
     Rails,
@@ -54,8 +64,7 @@ _KINDS: dict[Coefficient, Kind] = {
 }
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """One kind of cost: seconds, and its share of the whole."""
 
     kind: Kind
@@ -97,7 +106,6 @@ class FittedCost:
         return np.asarray(as_fitted * scale * self.vector)
 
     def time_s(self, instances: Instances, measured: Rails, other: Rails | None = None) -> Numbers:
-        """Return the whole cost in seconds, shape (n); see `by_coefficient_s`."""
         return np.asarray(self.by_coefficient_s(instances, measured, other).sum(axis=1))
 
     def _amounts(self, instances: Instances, rails: Rails) -> Numbers:
@@ -159,3 +167,61 @@ def shares(
         seconds[kinds[coefficient]] += float(time_s)
     total_s = sum(seconds.values())
     return tuple(Share(k, s, s / total_s) for k, s in seconds.items() if s > 0)
+
+
+_SEGSIZE_BYTES = 65536
+_BROADCASTS = (Broadcast.LINEAR, Broadcast.PIPELINED, Broadcast.SCATTER_RING_ALLGATHER)
+
+
+class Design(NamedTuple):
+    """A published design: predicted seconds, and its own optimum in words."""
+
+    name: str
+    time_s: float
+    optimum: str
+
+
+def designs(instance: Instance, network: NetworkParameters) -> list[Design]:
+    """Return the designs for the collective of `instance`; none for most collectives."""
+    if instance.collective is Collective.BCAST:
+        return list(_broadcasts(instance, network))
+    if instance.collective is Collective.ALLGATHER:
+        return list(_allgathers(instance, network))
+    return []
+
+
+def _broadcasts(instance: Instance, network: NetworkParameters) -> Iterator[Design]:
+    shape, m = instance.shape, instance.msize_bytes
+    link = network.inter if shape.nodes > 1 else network.intra
+    if shape.nodes > 1 and network.rails.use is RailUse.SHARING:
+        # every message is striped over all adapters
+        link = replace(link, s_per_byte=link.s_per_byte / network.rails.adapters)
+    for algorithm in _BROADCASTS:
+        segments = max(1, -(-m // _SEGSIZE_BYTES))
+        best = BroadcastCost(algorithm, shape.nprocs, m, link, segments).optimum()
+        groups = "1 group" if best.groups == 1 else f"{best.groups} groups"
+        name = f"hierarchical {algorithm.replace('_', '-')}"
+        yield Design(name, best.time_s, f"{groups}, {best.gain:.2f}x the flat one")
+
+
+def _allgathers(instance: Instance, network: NetworkParameters) -> Iterator[Design]:
+    shape = instance.shape
+    gather = MultiAdapterAllgather(
+        shape.nodes,
+        shape.ppn,
+        instance.msize_bytes,
+        network.inter,
+        network.rails.adapters,
+        memory=network.intra,
+        # the fit knows no startup of a local copy
+        copy=Link(0.0, network.copy_s_per_byte or network.intra.s_per_byte),
+    )
+    offload = gather.optimal_offload()
+    optimum = f"{offload.transfers} of {shape.ppn - 1} transfers offloaded"
+    if shape.nodes == 1:
+        yield Design("MHA-intra", offload.time_s, optimum)
+        return
+    for exchange in Exchange:
+        if exchange is Exchange.RING or not shape.nodes & (shape.nodes - 1):
+            name = f"MHA-inter {exchange.replace('_', '-')}"
+            yield Design(name, gather.inter_s(exchange), optimum)

@@ -8,26 +8,20 @@ before them. Bine trees (De Sensi et al., SC 2025) take as many rounds and bytes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from colltune.domain import INTERPOSED, Collective, Configuration
-from colltune.models.costs import blocks, libcolltune, reductions, trees
-from colltune.models.costs.network import (
-    Coefficient,
-    CostFunction,
-    Instances,
-    Numbers,
-    Parameters,
-    amounts,
-)
-from colltune.models.costs.rounds import ceil_log
+from colltune.models.costs import formulas as f
+from colltune.models.costs import libcolltune
+from colltune.models.costs.network import Coefficient, CostFunction, Instances, Numbers, ceil_log
 
-GENERIC = "generic"
 FORMULAS_VERSION = 1
 """To be raised whenever an amount of any family changes, since fitted parameters belong to them."""
+_GENERIC = "generic"
 _PREFIXES = ("over.", "default_", "ompi_")
 
 
@@ -36,250 +30,197 @@ class Family(NamedTuple):
 
     name: str
     cost: CostFunction
-    defaults: tuple[tuple[str, int], ...] = ()
+    defaults: Mapping[str, int]
 
     @property
     def is_generic(self) -> bool:
         """Whether the algorithm's rounds are not known."""
-        return self.name == GENERIC
+        return self.name == _GENERIC
 
 
 Families = dict[str, Family]
 
 
-def _family(name: str, cost: CostFunction, algorithms: str, **defaults: int) -> Families:
-    """Return the family for each of the `algorithms`, which are separated by spaces."""
-    family = Family(name, cost, tuple(sorted(defaults.items())))
-    return dict.fromkeys(algorithms.split(), family)
-
-
-def _two_level(between: CostFunction, *within: CostFunction) -> CostFunction:
-    """Return the cost of `between` for the leaders of nodes and of `within` for each node.
-
-    The leaders are alone on their nodes (Tran et al., sec. 1.1, "two-level algorithms": data to the
-    leaders, an exchange between them, and a broadcast within nodes). Nothing overlaps here;
-    pipelines between the levels are cheaper than this by up to half.
-    """
-
-    def cost(instances: Instances, parameters: Parameters) -> Numbers:
-        one = np.ones(len(instances))
-        result = between(replace(instances, ppn=one), parameters)
-        for part in within:
-            result = result + part(replace(instances, nodes=one), parameters)
-        return result
-
-    return cost
-
-
-_REDUCE_BINOMIAL = trees.reduction(trees.binomial)
-_UP_AND_DOWN = reductions.reduce_broadcast(trees.binomial)
-
-
-def _allreduce_in_levels(between: CostFunction) -> CostFunction:
-    return _two_level(between, _REDUCE_BINOMIAL, trees.binomial)
-
-
-_BCAST = (
-    _family("flat", trees.flat, "flattree")
-    | _family("flat, non-blocking", trees.flat_overlapping, "basic_linear linear")
-    | _family("chain", trees.chain, "chain", fanout=4)
-    | _family("pipeline", trees.pipeline, "pipeline pipelined_chain")
-    | _family("pipeline", trees.pipeline, "ntsl", segsize=8192)
-    | _family("binary", trees.binary, "binary binary_tree")
-    | _family("binary", trees.binary, "ntsb", segsize=8192)
-    | _family("k-ary", trees.k_ary, "tree_kary pipelined_tree_kary", fanout=2)
-    | _family("split-binary", trees.split_binary, "split_binary split_binary_tree")
-    | _family("split-binary", trees.split_binary, "split_bintree", segsize=8192)
-    | _family(
-        "binomial",
-        trees.binomial,
-        "binomial binomial_tree bine_lat bine_lat_new bine_lat_i_new bine_lat_reversed",
-    )
-    | _family(
-        "k-nomial",
-        trees.knomial,
-        "knomial tree_knomial_1 tree_knomial_2 mvapich2_knomial_intra_node",
-        fanout=4,
-    )
-    | _family(
-        "scatter-recursive-doubling-allgather",
-        blocks.scatter_doubling_allgather,
-        "scatter_allgather scatter_rdb_allgather scatter_recursive_doubling_allgather"
-        " bine_bdw_remap bine_bdw_static recursive_doubling",
-    )
-    | _family(
-        "scatter-ring-allgather",
-        blocks.scatter_ring_allgather,
-        "scatter_allgather_ring scatter_lr_allgather scatter_ring_allgather ring",
-    )
-    | _family(
-        "binomial in two levels",
-        _two_level(trees.binomial, trees.binomial),
-        "smp_binomial topology_binomial",
-    )
-    | _family(
-        "scatter-recursive-doubling-allgather in two levels",
-        _two_level(blocks.scatter_doubling_allgather, trees.binomial),
-        "topology_recursive_doubling",
-    )
-    | _family(
-        "scatter-ring-allgather in two levels",
-        _two_level(blocks.scatter_ring_allgather, trees.binomial),
-        "topology_ring",
-    )
-    | _family(
-        "binary in two levels", _two_level(trees.binary, trees.binary), "smp_binary", segsize=8192
-    )
-    | _family(
-        "pipeline in two levels",
-        _two_level(trees.pipeline, trees.pipeline),
-        "smp_linear",
-        segsize=8192,
-    )
-)
-
-_REDUCE = (
-    _family("flat", trees.reduction(trees.flat_overlapping), "linear")
-    | _family("chain", trees.reduction(trees.chain), "chain", fanout=4)
-    | _family("pipeline", trees.reduction(trees.pipeline), "pipeline")
-    | _family("binary", trees.reduction(trees.binary), "binary in_order_binary in_order")
-    | _family("binomial", _REDUCE_BINOMIAL, "binomial bine_lat")
-    | _family("k-nomial", trees.reduction(trees.knomial), "knomial", fanout=4)
-    | _family(
-        "Rabenseifner",
-        reductions.reduce_rabenseifner,
-        "rabenseifner reduce_scatter_gather bine_bdw",
-    )
-    | _family(
-        "binomial in two levels",
-        _two_level(_REDUCE_BINOMIAL, _REDUCE_BINOMIAL),
-        "topology_binomial",
-    )
-    | _family(
-        "Rabenseifner in two levels",
-        _two_level(reductions.reduce_rabenseifner, _REDUCE_BINOMIAL),
-        "topology_rabenseifner",
-    )
-)
-
-_ALLREDUCE = (
-    _family("linear", reductions.reduce_broadcast(trees.flat_overlapping), "basic_linear")
-    | _family("reduce and broadcast", _UP_AND_DOWN, "nonoverlapping redbcast reduce_bcast rdbc")
-    | _family(
-        "reduce and broadcast",
-        reductions.reduce_broadcast(trees.knomial),
-        "tree_knomial_1 tree_knomial_2 knomial",
-        fanout=4,
-    )
-    | _family(
-        "reduce and broadcast", reductions.reduce_broadcast(trees.k_ary), "tree_kary", fanout=2
-    )
-    | _family(
-        "recursive doubling", reductions.allreduce_doubling, "recursive_doubling rdb bine_lat"
-    )
-    | _family("ring", reductions.allreduce_ring, "ring lr")
-    | _family(
-        "segmented ring", reductions.allreduce_segmented_ring, "segmented_ring ring_segmented"
-    )
-    | _family(
-        "Rabenseifner",
-        reductions.allreduce_rabenseifner,
-        "rabenseifner rab_rdb mvapich2_rs reduce_scatter_allgather bine_bdw_remap bine_bdw_static",
-    )
-    | _family("allgather and reduce", reductions.allgather_reduce, "allgather_reduce")
-    | _family(
-        "reduce and broadcast in two levels",
-        _allreduce_in_levels(_UP_AND_DOWN),
-        "smp_binomial topology_reduce_bcast",
-    )
-    | _family(
-        "recursive doubling in two levels",
-        _allreduce_in_levels(reductions.allreduce_doubling),
-        "smp_rdb",
-    )
-    | _family("ring in two levels", _allreduce_in_levels(reductions.allreduce_ring), "smp_rsag_lr")
-    | _family(
-        "Rabenseifner in two levels",
-        _allreduce_in_levels(reductions.allreduce_rabenseifner),
-        "mvapich2_two_level",
-    )
-)
-
-_ALLGATHER = (
-    _family("gather and broadcast", blocks.gather_broadcast, "linear basic_default")
-    | _family("ring", blocks.allgather_ring, "ring")
-    | _family(
-        "Bruck",
-        blocks.allgather_bruck,
-        "bruck brucks k_bruck k_brucks bruck_k_fanout recexch_doubling recexch_halving"
-        " bine_permute_remap bine_permute_static",
-    )
-    | _family(
-        "recursive doubling",
-        blocks.allgather_doubling,
-        "recursive_doubling bine_send_remap bine_send_static",
-    )
-    | _family("neighbour exchange", blocks.allgather_neighbours, "neighbor")
-    | _family("sparbit", blocks.allgather_sparbit, "sparbit")
-    | _family("direct spread", blocks.spread, "two_proc")
-    | _family("direct spread", blocks.spread_overlapping, "direct_messaging")
-)
-
-_ALLTOALL = (
-    _family("linear", blocks.alltoall_linear, "linear basic_linear isend_irecv_waitall")
-    | _family("linear", blocks.alltoall_linear, "scattered", requests=32)
-    | _family("linear", blocks.alltoall_linear, "linear_sync", requests=1)
-    | _family("pairwise", blocks.spread, "pairwise pairwise_sendrecv_replace two_proc")
-    | _family("Bruck", blocks.alltoall_bruck, "bruck brucks k_brucks modified_bruck bine")
-)
-
-_GATHER = (
-    _family("linear", trees.flat_overlapping, "basic_linear linear linear_nb")
-    | _family("linear, synchronised", blocks.gather_linear_synchronised, "linear_sync linear_synch")
-    | _family("binomial", blocks.gather_binomial, "binomial bine topology_binomial")
-)
-
-
-def _reduce_scatter(per_block: int) -> Families:
-    algorithms = {
-        "reduce and scatter": (
-            reductions.reduce_scatter_nonoverlapping,
-            "non_overlapping basic_linear reduce_scatterv",
-        ),
-        "recursive halving": (
-            reductions.reduce_scatter_halving,
-            "recursive_halving recursive_distance_doubling bine_send_remap bine_permute_remap",
-        ),
-        "recursive doubling": (
-            reductions.reduce_scatter_doubling,
-            "recursive_doubling noncommutative",
-        ),
-        "butterfly": (reductions.reduce_scatter_butterfly, "butterfly"),
-        "ring": (reductions.reduce_scatter_ring, "ring"),
-        "pairwise": (reductions.reduce_scatter_pairwise, "pairwise"),
-    }
+def _families(
+    *rows: tuple[str, CostFunction, str] | tuple[str, CostFunction, str, Mapping[str, int]],
+) -> Families:
+    """Return rows (family, cost, algorithms separated by spaces, its parameters) by algorithm."""
     families: Families = {}
-    for name, (cost, names) in algorithms.items():
-        families |= _family(name, cost, names, per_block=per_block)
+    for name, cost, algorithms, *defaults in rows:
+        family = Family(name, cost, defaults[0] if defaults else {})
+        families |= dict.fromkeys(algorithms.split(), family)
     return families
 
 
-_SCAN = _family("linear", reductions.scan_linear, "linear") | _family(
-    "recursive doubling", reductions.scan_doubling, "recursive_doubling"
-)
+_REDUCE_BINOMIAL = f.reduction(f.binomial)
+_UP_AND_DOWN = f.reduce_broadcast(f.binomial)
+_KNOMIAL, _8K = {"fanout": 4}, {"segsize": 8192}
 
-_BARRIER = (
-    _family("linear", reductions.barrier_linear, "linear")
-    | _family("double ring", reductions.barrier_double_ring, "double_ring")
-    | _family("recursive doubling", reductions.barrier_doubling, "recursive_doubling recexch")
-    | _family(
-        "dissemination",
-        reductions.barrier_dissemination,
-        "bruck dissemination k_dissemination two_proc",
-    )
-    | _family("tree", reductions.barrier_tree, "tree")
-)
 
+def _allreduce_in_levels(between: CostFunction) -> CostFunction:
+    return f.two_level(between, _REDUCE_BINOMIAL, f.binomial)
+
+
+_BCAST = _families(
+    ("flat", f.flat, "flattree"),
+    ("flat, non-blocking", f.flat_overlapping, "basic_linear linear"),
+    ("chain", f.chain, "chain", {"fanout": 4}),
+    ("pipeline", f.pipeline, "pipeline pipelined_chain"),
+    ("pipeline", f.pipeline, "ntsl", _8K),
+    ("binary", f.binary, "binary binary_tree"),
+    ("binary", f.binary, "ntsb", _8K),
+    ("k-ary", f.k_ary, "tree_kary pipelined_tree_kary", {"fanout": 2}),
+    ("split-binary", f.split_binary, "split_binary split_binary_tree"),
+    ("split-binary", f.split_binary, "split_bintree", _8K),
+    (
+        "binomial",
+        f.binomial,
+        "binomial binomial_tree bine_lat bine_lat_new bine_lat_i_new bine_lat_reversed",
+    ),
+    (
+        "k-nomial",
+        f.knomial,
+        "knomial tree_knomial_1 tree_knomial_2 mvapich2_knomial_intra_node",
+        _KNOMIAL,
+    ),
+    (
+        "scatter-recursive-doubling-allgather",
+        f.scatter_doubling_allgather,
+        "scatter_allgather scatter_rdb_allgather scatter_recursive_doubling_allgather"
+        " bine_bdw_remap bine_bdw_static recursive_doubling",
+    ),
+    (
+        "scatter-ring-allgather",
+        f.scatter_ring_allgather,
+        "scatter_allgather_ring scatter_lr_allgather scatter_ring_allgather ring",
+    ),
+    (
+        "binomial in two levels",
+        f.two_level(f.binomial, f.binomial),
+        "smp_binomial topology_binomial",
+    ),
+    (
+        "scatter-recursive-doubling-allgather in two levels",
+        f.two_level(f.scatter_doubling_allgather, f.binomial),
+        "topology_recursive_doubling",
+    ),
+    (
+        "scatter-ring-allgather in two levels",
+        f.two_level(f.scatter_ring_allgather, f.binomial),
+        "topology_ring",
+    ),
+    ("binary in two levels", f.two_level(f.binary, f.binary), "smp_binary", _8K),
+    ("pipeline in two levels", f.two_level(f.pipeline, f.pipeline), "smp_linear", _8K),
+)
+_REDUCE = _families(
+    ("flat", f.reduction(f.flat_overlapping), "linear"),
+    ("chain", f.reduction(f.chain), "chain", {"fanout": 4}),
+    ("pipeline", f.reduction(f.pipeline), "pipeline"),
+    ("binary", f.reduction(f.binary), "binary in_order_binary in_order"),
+    ("binomial", _REDUCE_BINOMIAL, "binomial bine_lat"),
+    ("k-nomial", f.reduction(f.knomial), "knomial", _KNOMIAL),
+    ("Rabenseifner", f.reduce_rabenseifner, "rabenseifner reduce_scatter_gather bine_bdw"),
+    (
+        "binomial in two levels",
+        f.two_level(_REDUCE_BINOMIAL, _REDUCE_BINOMIAL),
+        "topology_binomial",
+    ),
+    (
+        "Rabenseifner in two levels",
+        f.two_level(f.reduce_rabenseifner, _REDUCE_BINOMIAL),
+        "topology_rabenseifner",
+    ),
+)
+_ALLREDUCE = _families(
+    ("linear", f.reduce_broadcast(f.flat_overlapping), "basic_linear"),
+    ("reduce and broadcast", _UP_AND_DOWN, "nonoverlapping redbcast reduce_bcast rdbc"),
+    (
+        "reduce and broadcast",
+        f.reduce_broadcast(f.knomial),
+        "tree_knomial_1 tree_knomial_2 knomial",
+        _KNOMIAL,
+    ),
+    ("reduce and broadcast", f.reduce_broadcast(f.k_ary), "tree_kary", {"fanout": 2}),
+    ("recursive doubling", f.allreduce_doubling, "recursive_doubling rdb bine_lat"),
+    ("ring", f.allreduce_ring, "ring lr"),
+    ("segmented ring", f.allreduce_segmented_ring, "segmented_ring ring_segmented"),
+    (
+        "Rabenseifner",
+        f.allreduce_rabenseifner,
+        "rabenseifner rab_rdb mvapich2_rs reduce_scatter_allgather bine_bdw_remap bine_bdw_static",
+    ),
+    ("allgather and reduce", f.allgather_reduce, "allgather_reduce"),
+    (
+        "reduce and broadcast in two levels",
+        _allreduce_in_levels(_UP_AND_DOWN),
+        "smp_binomial topology_reduce_bcast",
+    ),
+    ("recursive doubling in two levels", _allreduce_in_levels(f.allreduce_doubling), "smp_rdb"),
+    ("ring in two levels", _allreduce_in_levels(f.allreduce_ring), "smp_rsag_lr"),
+    (
+        "Rabenseifner in two levels",
+        _allreduce_in_levels(f.allreduce_rabenseifner),
+        "mvapich2_two_level",
+    ),
+)
+_ALLGATHER = _families(
+    ("gather and broadcast", f.gather_broadcast, "linear basic_default"),
+    ("ring", f.allgather_ring, "ring"),
+    (
+        "Bruck",
+        f.allgather_bruck,
+        "bruck brucks k_bruck k_brucks bruck_k_fanout recexch_doubling recexch_halving"
+        " bine_permute_remap bine_permute_static",
+    ),
+    (
+        "recursive doubling",
+        f.allgather_doubling,
+        "recursive_doubling bine_send_remap bine_send_static",
+    ),
+    ("neighbour exchange", f.allgather_neighbours, "neighbor"),
+    ("sparbit", f.allgather_sparbit, "sparbit"),
+    ("direct spread", f.spread, "two_proc"),
+    ("direct spread", f.spread_overlapping, "direct_messaging"),
+)
+_ALLTOALL = _families(
+    ("linear", f.alltoall_linear, "linear basic_linear isend_irecv_waitall"),
+    ("linear", f.alltoall_linear, "scattered", {"requests": 32}),
+    ("linear", f.alltoall_linear, "linear_sync", {"requests": 1}),
+    ("pairwise", f.spread, "pairwise pairwise_sendrecv_replace two_proc"),
+    ("Bruck", f.alltoall_bruck, "bruck brucks k_brucks modified_bruck bine"),
+)
+_GATHER = _families(
+    ("linear", f.flat_overlapping, "basic_linear linear linear_nb"),
+    ("linear, synchronised", f.gather_linear_synchronised, "linear_sync linear_synch"),
+    ("binomial", f.gather_binomial, "binomial bine topology_binomial"),
+)
+_REDUCE_SCATTER = _families(
+    (
+        "reduce and scatter",
+        f.reduce_scatter_nonoverlapping,
+        "non_overlapping basic_linear reduce_scatterv",
+    ),
+    (
+        "recursive halving",
+        f.reduce_scatter_halving,
+        "recursive_halving recursive_distance_doubling bine_send_remap bine_permute_remap",
+    ),
+    ("recursive doubling", f.reduce_scatter_doubling, "recursive_doubling noncommutative"),
+    ("butterfly", f.reduce_scatter_butterfly, "butterfly"),
+    ("ring", f.reduce_scatter_ring, "ring"),
+    ("pairwise", f.reduce_scatter_pairwise, "pairwise"),
+)
+_SCAN = _families(
+    ("linear", f.scan_linear, "linear"),
+    ("recursive doubling", f.scan_doubling, "recursive_doubling"),
+)
+_BARRIER = _families(
+    ("linear", f.barrier_linear, "linear"),
+    ("double ring", f.barrier_double_ring, "double_ring"),
+    ("recursive doubling", f.barrier_doubling, "recursive_doubling recexch"),
+    ("dissemination", f.barrier_dissemination, "bruck dissemination k_dissemination two_proc"),
+    ("tree", f.barrier_tree, "tree"),
+)
 FAMILIES: dict[Collective, Families] = {
     Collective.BCAST: _BCAST,
     Collective.REDUCE: _REDUCE,
@@ -290,21 +231,24 @@ FAMILIES: dict[Collective, Families] = {
     Collective.ALLTOALLV: _ALLTOALL,
     Collective.GATHER: _GATHER,
     Collective.SCATTER: _GATHER,
-    Collective.REDUCE_SCATTER: _reduce_scatter(0),
-    Collective.REDUCE_SCATTER_BLOCK: _reduce_scatter(1),
+    Collective.REDUCE_SCATTER: _REDUCE_SCATTER,
+    Collective.REDUCE_SCATTER_BLOCK: {
+        name: family._replace(defaults={"per_block": 1}) for name, family in _REDUCE_SCATTER.items()
+    },
     Collective.SCAN: _SCAN,
     Collective.EXSCAN: _SCAN,
     Collective.BARRIER: _BARRIER,
 }
-
 _DOUBLING = {
-    Collective.BCAST: _family("binomial", trees.binomial_doubling, "binomial"),
-    Collective.REDUCE: _family("binomial", trees.reduction(trees.binomial_doubling), "binomial"),
+    Collective.BCAST: _families(("binomial", f.binomial_doubling, "binomial")),
+    Collective.REDUCE: _families(("binomial", f.reduction(f.binomial_doubling), "binomial")),
 }
 _OF_LIBRARY: dict[str, dict[Collective, Families]] = {
     "openmpi": _DOUBLING,
     "fjmpi": _DOUBLING,
-    "smpi": {Collective.BCAST: _family("pipeline", trees.pipeline, "pipeline", segsize=131072)},
+    "smpi": {
+        Collective.BCAST: _families(("pipeline", f.pipeline, "pipeline", {"segsize": 131072}))
+    },
 }
 """Where a name means something else in one library: Open MPI's binomial trees double distances."""
 
@@ -312,10 +256,10 @@ _OF_LIBRARY: dict[str, dict[Collective, Families]] = {
 def family_of(configuration: Configuration) -> Family:
     """Return the family of a configuration; a generic basis where its rounds are not known."""
     collective = configuration.collective
-    generic = Family(GENERIC, _per_block if collective.has_block_per_rank else _per_vector)
+    generic = Family(_GENERIC, _per_block if collective.has_block_per_rank else _per_vector, {})
     if configuration.library == INTERPOSED:
         found = libcolltune.cost_of(configuration)
-        return generic if found is None else Family(*found)
+        return generic if found is None else Family(*found, {})
     name = configuration.algorithm.lower().replace("-", "_")
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
@@ -331,19 +275,19 @@ def configuration_amounts(configuration: Configuration, instances: Instances) ->
     family = family_of(configuration)
     told_by_0 = configuration.library == INTERPOSED
     given = {n: v for n, v in configuration.numbers.items() if v > 0 or told_by_0}
-    found = family.cost(instances, {**dict(family.defaults), **given})
-    return amounts(instances, {Coefficient.SETUP: 1.0}) + found
+    at = replace(instances, parameters={**family.defaults, **given})
+    return at.amounts({Coefficient.SETUP: 1.0}) + family.cost(at)
 
 
-def _per_vector(instances: Instances, parameters: Parameters) -> Numbers:
-    return _basis(instances, instances.msize_bytes)
+def _per_vector(at: Instances) -> Numbers:
+    return _basis(at, at.msize_bytes)
 
 
-def _per_block(instances: Instances, parameters: Parameters) -> Numbers:
-    return _basis(instances, np.maximum(instances.nprocs - 1, 0.0) * instances.msize_bytes)
+def _per_block(at: Instances) -> Numbers:
+    return _basis(at, np.maximum(at.nprocs - 1, 0.0) * at.msize_bytes)
 
 
-def _basis(instances: Instances, moved: Numbers) -> Numbers:
+def _basis(at: Instances, moved: Numbers) -> Numbers:
     """Return what stands for an algorithm whose rounds are not known: what most costs are made of.
 
     It is no published formula. Its amounts are latencies per call, per round of a tree and per
@@ -351,10 +295,9 @@ def _basis(instances: Instances, moved: Numbers) -> Numbers:
     combination grows with nodes, processes and bytes as some algorithm would: the library's own
     decision, which is one algorithm here and another there, is fitted with it.
     """
-    m, local, remote = instances.msize_bytes, instances.ppn - 1, instances.nodes - 1
-    rounds, inside = ceil_log(instances.nodes), ceil_log(instances.ppn)
-    return amounts(
-        instances,
+    m, local, remote = at.msize_bytes, at.ppn - 1, at.nodes - 1
+    rounds, inside = ceil_log(at.nodes), ceil_log(at.ppn)
+    return at.amounts(
         {
             Coefficient.INTRA_LATENCY: inside,
             Coefficient.INTER_LATENCY: rounds,
@@ -364,5 +307,5 @@ def _basis(instances: Instances, moved: Numbers) -> Numbers:
             Coefficient.INTER_BYTES: rounds * m,
             Coefficient.COPY: moved,
             Coefficient.INTER_CONTENDED: moved * local * (remote > 0),
-        },
+        }
     )

@@ -105,8 +105,6 @@ class Setup(NamedTuple):
 
 
 class BestSetup(NamedTuple):
-    """The setup that is fastest for a message, with its runtime in seconds."""
-
     setup: Setup
     time_s: float
 

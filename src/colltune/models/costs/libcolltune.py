@@ -18,37 +18,27 @@ most twice as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from colltune.domain import Collective, Configuration
-from colltune.models.costs import blocks, trees
-from colltune.models.costs.network import (
-    Coefficient,
-    CostFunction,
-    Instances,
-    Numbers,
-    Parameters,
-    Traffic,
-    amounts,
-    messages,
-)
-from colltune.models.costs.rounds import ceil_log
+from colltune.models.costs import formulas
+from colltune.models.costs.network import Coefficient, CostFunction, Instances, Numbers, ceil_log
 
 
-def _unsegmented(cost: CostFunction) -> CostFunction:
-    return lambda instances, _parameters: cost(instances, {})
+def _whole(cost: CostFunction) -> CostFunction:
+    """Return the cost without segments."""
+    return lambda at: cost(replace(at, parameters={}))
 
 
-_BROADCASTS: Mapping[str, CostFunction] = {
-    "flat": trees.flat,
-    "chain": _unsegmented(trees.pipeline),
-    "pipeline": trees.pipeline,
-    "binary": _unsegmented(trees.binary),
-    "binomial": _unsegmented(trees.binomial),
-    "scatter_ring_allgather": blocks.scatter_ring_allgather,
+_BROADCASTS: dict[str, CostFunction] = {
+    "flat": formulas.flat,
+    "chain": _whole(formulas.pipeline),
+    "pipeline": formulas.pipeline,
+    "binary": _whole(formulas.binary),
+    "binomial": _whole(formulas.binomial),
+    "scatter_ring_allgather": formulas.scatter_ring_allgather,
 }
 
 
@@ -58,100 +48,76 @@ def cost_of(configuration: Configuration) -> tuple[str, CostFunction] | None:
     Those of the MPI library's own broadcast in groups are, and those of an adaptive algorithm.
     """
     words = dict(configuration.parameters)
-    key = configuration.collective, configuration.algorithm
-    if key == (Collective.BCAST, "hierarchical"):
-        inner = str(words.get("inner", "binomial"))
-        outer = str(words.get("outer", "same"))
-        outer = inner if outer == "same" else outer
-        if inner not in _BROADCASTS or outer not in _BROADCASTS:
-            return None
-        name = inner if inner == outer else f"{outer}, then {inner},"
-        return f"{name} in groups", _in_groups(_BROADCASTS[outer], _BROADCASTS[inner])
     doubling = words.get("exchange") == "recursive_doubling"
-    if key == (Collective.ALLGATHER, "hierarchical"):
-        return "allgather in two levels", _allgather(doubling=doubling)
-    if key == (Collective.ALLREDUCE, "ring"):
-        return "ring allreduce in two levels", _allreduce(doubling=doubling)
-    if key == (Collective.ALLTOALLV, "eager_pairwise"):
-        return "at once up to a threshold", _eager_pairwise
+    match configuration.collective, configuration.algorithm:
+        case Collective.BCAST, "hierarchical":
+            inner, outer = str(words.get("inner", "binomial")), str(words.get("outer", "same"))
+            outer = inner if outer == "same" else outer
+            if inner not in _BROADCASTS or outer not in _BROADCASTS:
+                return None
+            name = inner if inner == outer else f"{outer}, then {inner},"
+            return f"{name} in groups", _in_groups(_BROADCASTS[outer], _BROADCASTS[inner])
+        case Collective.ALLGATHER, "hierarchical":
+            return "allgather in two levels", lambda at: _allgather(at, doubling=doubling)
+        case Collective.ALLREDUCE, "ring":
+            return "ring allreduce in two levels", lambda at: _allreduce(at, doubling=doubling)
+        case Collective.ALLTOALLV, "eager_pairwise":
+            return "at once up to a threshold", _eager_pairwise
     return None
 
 
 def _in_groups(outer: CostFunction, inner: CostFunction) -> CostFunction:
-    """Return the cost of `outer` among the leaders and `inner` in the groups."""
+    """Return the cost of `outer` among the leaders of groups and of `inner` in the largest."""
 
-    def cost(instances: Instances, parameters: Parameters) -> Numbers:
-        p = instances.nprocs
-        asked = float(parameters.get("groups", 0))
+    def cost(at: Instances) -> Numbers:
+        p, asked = at.nprocs, float(at.parameters.get("groups", 0))
         groups = np.clip(asked if asked else np.floor(np.sqrt(p) + 0.5), 1.0, p)
-        between = outer(_leaders(instances, groups), parameters)
-        return between + inner(_group(instances, groups), parameters)
+        led = np.minimum(groups, at.nodes)
+        size = np.ceil(p / groups)
+        nodes = np.maximum(np.ceil(size / at.ppn), 1.0)
+        within = replace(at, nodes=nodes, ppn=np.where(nodes > 1, size / nodes, size))
+        return outer(replace(at, nodes=led, ppn=groups / led)) + inner(within)
 
     return cost
 
 
-def _leaders(instances: Instances, groups: Numbers) -> Instances:
-    """Return how the leaders of groups of consecutive ranks lie."""
-    nodes = np.minimum(groups, instances.nodes)
-    return replace(instances, nodes=nodes, ppn=groups / nodes)
+def _allgather(at: Instances, *, doubling: bool) -> Numbers:
+    m = at.msize_bytes
+    exchanged = _exchange(at, at.ppn * m, doubling=doubling)
+    return exchanged + _through_shared_memory(at, m, at.nprocs * m)
 
 
-def _group(instances: Instances, groups: Numbers) -> Instances:
-    """Return how the processes of the largest group lie."""
-    size = np.ceil(instances.nprocs / groups)
-    nodes = np.maximum(np.ceil(size / instances.ppn), 1.0)
-    return replace(instances, nodes=nodes, ppn=np.where(nodes > 1, size / nodes, size))
+def _allreduce(at: Instances, *, doubling: bool) -> Numbers:
+    m, nodes, ppn = at.msize_bytes, at.nodes, at.ppn
+    share = m / nodes
+    reduced = m * (ppn - 1) / ppn + share * (nodes - 1) / _leaders(at)
+    return (
+        at.amounts({Coefficient.REDUCTION: reduced})
+        + _exchange(at, share, doubling=False)
+        + _exchange(at, share, doubling=doubling)
+        + _through_shared_memory(at, m, m)
+    )
 
 
-def _allgather(*, doubling: bool) -> CostFunction:
-    def cost(instances: Instances, parameters: Parameters) -> Numbers:
-        m = instances.msize_bytes
-        exchanged = _exchange(instances, parameters, instances.ppn * m, doubling=doubling)
-        return exchanged + _through_shared_memory(instances, m, instances.nprocs * m)
-
-    return cost
+def _leaders(at: Instances) -> Numbers:
+    asked = float(max(at.parameters.get("leaders", 1), 1))
+    return np.asarray(np.clip(asked, 1.0, at.ppn))
 
 
-def _allreduce(*, doubling: bool) -> CostFunction:
-    def cost(instances: Instances, parameters: Parameters) -> Numbers:
-        m, nodes, ppn = instances.msize_bytes, instances.nodes, instances.ppn
-        share = m / nodes
-        reduced = m * (ppn - 1) / ppn + share * (nodes - 1) / _leading(instances, parameters)
-        return (
-            amounts(instances, {Coefficient.REDUCTION: reduced})
-            + _exchange(instances, parameters, share, doubling=False)
-            + _exchange(instances, parameters, share, doubling=doubling)
-            + _through_shared_memory(instances, m, m)
-        )
-
-    return cost
-
-
-def _leading(instances: Instances, parameters: Parameters) -> Numbers:
-    asked = float(max(parameters.get("leaders", 1), 1))
-    return np.asarray(np.clip(asked, 1.0, instances.ppn))
-
-
-def _exchange(
-    instances: Instances, parameters: Parameters, block: Numbers, *, doubling: bool
-) -> Numbers:
+def _exchange(at: Instances, block: Numbers, *, doubling: bool) -> Numbers:
     """Return what leaders pay that exchange blocks of nodes, each leader its share of them."""
-    leaders, nodes = _leading(instances, parameters), instances.nodes
-    steps = ceil_log(nodes) if doubling else nodes - 1
-    nbytes = (nodes - 1) * block / leaders
-    return messages(instances, Traffic(inter_messages=steps, inter_bytes=nbytes, senders=leaders))
+    leaders = _leaders(at)
+    steps = ceil_log(at.nodes) if doubling else at.nodes - 1
+    nbytes = (at.nodes - 1) * block / leaders
+    return at.messages(between=steps, bytes_between=nbytes, senders=leaders)
 
 
-def _through_shared_memory(
-    instances: Instances, copied_in: Numbers, copied_out: Numbers
-) -> Numbers:
+def _through_shared_memory(at: Instances, copied_in: Numbers, copied_out: Numbers) -> Numbers:
     """Return what each process pays to copy its data in, to see that all are there, and out."""
-    waits = np.where(instances.ppn > 1, instances.nodes, 0.0)
-    copies = copied_in + copied_out
-    return amounts(instances, {Coefficient.INTRA_LATENCY: waits, Coefficient.COPY: copies})
+    waits = np.where(at.ppn > 1, at.nodes, 0.0)
+    return at.amounts({Coefficient.INTRA_LATENCY: waits, Coefficient.COPY: copied_in + copied_out})
 
 
-def _eager_pairwise(instances: Instances, parameters: Parameters) -> Numbers:
-    eager = (instances.msize_bytes <= parameters.get("threshold", 32768))[:, None]
-    at_once, in_turn = blocks.spread_overlapping(instances, {}), blocks.spread(instances, {})
-    return np.where(eager, at_once, in_turn)
+def _eager_pairwise(at: Instances) -> Numbers:
+    eager = (at.msize_bytes <= at.parameters.get("threshold", 32768))[:, None]
+    return np.where(eager, formulas.spread_overlapping(at), formulas.spread(at))

@@ -16,8 +16,8 @@ counts as one between nodes as soon as any of its pairs is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 class Coefficient(StrEnum):
@@ -44,7 +45,6 @@ class Coefficient(StrEnum):
 
 COEFFICIENTS: tuple[Coefficient, ...] = tuple(Coefficient)
 """The columns of a matrix of amounts, in order."""
-_COLUMN = {coefficient: column for column, coefficient in enumerate(COEFFICIENTS)}
 
 
 class RailUse(StrEnum):
@@ -97,49 +97,35 @@ class NetworkParameters:
 
     def vector(self) -> Numbers:
         """Return the value of each of `COEFFICIENTS`."""
-        return np.array(
-            [
-                self.setup_s,
-                self.intra.latency_s,
-                self.intra.gap_s,
-                self.intra.s_per_byte,
-                self.inter.latency_s,
-                self.inter.gap_s,
-                self.inter.s_per_byte,
-                self.contention * self.inter.s_per_byte,
-                self.reduction_s_per_byte,
-                self.copy_s_per_byte,
-            ]
-        )
+        intra, inter = self.intra, self.inter
+        within = self.setup_s, intra.latency_s, intra.gap_s, intra.s_per_byte
+        contended = self.contention * inter.s_per_byte
+        between = inter.latency_s, inter.gap_s, inter.s_per_byte, contended
+        return np.array([*within, *between, self.reduction_s_per_byte, self.copy_s_per_byte])
 
     @classmethod
     def of(cls, vector: ArrayLike, rails: Rails = ONE_RAIL) -> Self:
-        """Return the parameters whose `vector` is the given one, up to contention without bytes.
-
-        Contention is relative to the bytes between nodes; where those cost nothing it is 0.
-        """
+        """Return the parameters of `vector`; without bytes between nodes no contention."""
         values = np.asarray(vector, np.float64).tolist()
-        setup_s, latency_s, gap_s, s_per_byte = values[:4]
-        latency_between_s, gap_between_s, beta, contended, reduction, copy = values[4:]
-        return cls(
-            Link(latency_s, s_per_byte, gap_s),
-            Link(latency_between_s, beta, gap_between_s),
-            reduction,
-            copy,
-            setup_s,
-            contended / beta if beta > 0 else 0.0,
-            rails,
-        )
+        setup_s, alpha, gap_s, beta, inter_alpha, inter_gap_s, inter_beta, contended = values[:8]
+        contention = contended / inter_beta if inter_beta > 0 else 0.0
+        links = Link(alpha, beta, gap_s), Link(inter_alpha, inter_beta, inter_gap_s)
+        reduction, copy = values[8:]
+        return cls(*links, reduction, copy, setup_s, contention, rails)
 
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """n instances as vectors of floats of shape (n), and the adapters per node."""
+    """n instances as vectors of floats (n), the adapters per node, and an algorithm's parameters.
+
+    The methods return amounts, (n, k), of who talks to whom.
+    """
 
     nodes: Numbers
     ppn: Numbers
     msize_bytes: Numbers
     rails: Rails = ONE_RAIL
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -147,8 +133,8 @@ class Instances:
     ) -> Self:
         """Broadcast scalars and vectors to one length."""
         vectors = (np.atleast_1d(np.asarray(v, np.float64)) for v in (nodes, ppn, msize_bytes))
-        whole = np.broadcast_arrays(*vectors)
-        return cls(whole[0], whole[1], whole[2], rails)
+        n, p, m = np.broadcast_arrays(*vectors)
+        return cls(n, p, m, rails)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -159,75 +145,176 @@ class Instances:
         return self.nodes * self.ppn
 
     @property
-    def several_nodes(self) -> NDArray[np.bool_]:
-        """Which instances run on more than one node, shape (n)."""
-        return np.asarray(self.nodes > 1)
+    def one_node(self) -> Flags:
+        """Which instances run on a single node, shape (n)."""
+        return np.asarray(self.nodes <= 1)
+
+    def given(self, **parameters: int) -> Instances:
+        """Return the instances with further parameters (segsize, fanout, …)."""
+        return replace(self, parameters={**self.parameters, **parameters})
+
+    def of_bytes(self, msize_bytes: Numbers) -> Instances:
+        """Return the instances with other messages, and without parameters."""
+        return replace(self, msize_bytes=np.asarray(msize_bytes), parameters={})
+
+    def block(self) -> Instances:
+        """Return the same for each process's block of a vector, m / p bytes."""
+        return self.of_bytes(self.msize_bytes / self.nprocs)
+
+    def amounts(self, columns: Mapping[Coefficient, ArrayLike]) -> Numbers:
+        """Return the amounts of some coefficients, and none of the others."""
+        result = np.zeros((len(self), len(COEFFICIENTS)))
+        for coefficient, amount in columns.items():
+            result[:, COEFFICIENTS.index(coefficient)] = amount
+        return result
+
+    def messages(
+        self,
+        within: ArrayLike = 0.0,
+        bytes_within: ArrayLike = 0.0,
+        between: ArrayLike = 0.0,
+        bytes_between: ArrayLike = 0.0,
+        senders: ArrayLike = 1.0,
+        *,
+        overlapping: bool = False,
+    ) -> Numbers:
+        """Return messages that follow one another: how many (n), and their bytes in all (n).
+
+        `senders` (n) processes of a node send to other nodes at the same time. Bound to one of H
+        adapters, ceil(k / H) of k senders share one; sharing all of them, each message is H times
+        faster and all k senders are in each other's way (Tran et al., sec. 2.2). `overlapping`
+        messages do not wait for each other: one latency in all, and a gap for each.
+        """
+        adapters = max(self.rails.adapters, 1)
+        binding = self.rails.use is RailUse.BINDING
+        rivals = np.asarray(senders, np.float64)
+        rivals = np.maximum((np.ceil(rivals / adapters) if binding else rivals) - 1.0, 0.0)
+        inter_bytes = np.asarray(bytes_between, np.float64) / (1 if binding else adapters)
+        return self.amounts(
+            {
+                Coefficient.INTRA_LATENCY: np.minimum(within, 1.0) if overlapping else within,
+                Coefficient.INTRA_GAP: within if overlapping else 0.0,
+                Coefficient.INTRA_BYTES: bytes_within,
+                Coefficient.INTER_LATENCY: np.minimum(between, 1.0) if overlapping else between,
+                Coefficient.INTER_GAP: between if overlapping else 0.0,
+                Coefficient.INTER_BYTES: inter_bytes,
+                Coefficient.INTER_CONTENDED: inter_bytes * rivals,
+            }
+        )
+
+    def with_arithmetic(self, sent: Numbers, times: float = 1.0) -> Numbers:
+        """Return `sent` and the arithmetic on every byte that a process receives by it."""
+        adapters = 1 if self.rails.use is RailUse.BINDING else max(self.rails.adapters, 1)
+        within, between = (
+            sent[:, COEFFICIENTS.index(c)]
+            for c in (Coefficient.INTRA_BYTES, Coefficient.INTER_BYTES)
+        )
+        received = times * (within + between * adapters)
+        return sent + self.amounts({Coefficient.REDUCTION: received})
+
+    def aligned_on_node(self, distance: float, radix: float = 2.0) -> Flags:
+        """Tell where all ranks whose numbers to base `radix` differ in one digit share a node.
+
+        The digit is the one worth `distance`, a power of `radix`; base 2 is ``r xor distance``. So
+        it is where `radix` times the distance divides the processes per node.
+        """
+        return np.asarray((np.remainder(self.ppn, radix * distance) == 0) | self.one_node)
+
+    def in_turn(
+        self, on_node: Flags, count: Numbers, nbytes: Numbers, senders: Numbers | float = 1.0
+    ) -> Numbers:
+        """Return messages after one another, within nodes where `on_node`, else between them."""
+        between = ~on_node
+        sides = count * on_node, nbytes * on_node, count * between, nbytes * between
+        return self.messages(*sides, senders)
+
+    def neighbours(self, rounds: Numbers, nbytes: Numbers) -> Numbers:
+        """Return rounds along a ring of all ranks: one process of each node sends.
+
+        As a round is over when its slowest pair is, all are between nodes if there are several
+        (Tran et al., sec. 2.2.1, "the slowest links are the bottlenecks").
+        """
+        return self.in_turn(self.one_node, rounds, nbytes)
+
+    def exchanges(self, counts: Numbers, blocks: Callable[[float], Numbers]) -> Numbers:
+        """Return rounds between ranks r and ``r xor 1``, ``r xor 2``, … below `counts`.
+
+        ``blocks(d)`` gives the bytes (n) exchanged at distance d.
+        """
+        result = np.zeros((len(self), len(COEFFICIENTS)))
+        for distance in powers(counts):
+            active = distance < counts
+            senders = np.minimum(2.0 * distance, self.ppn)
+            nbytes = np.where(active, blocks(distance), 0.0)
+            on_node = self.aligned_on_node(distance)
+            result += self.in_turn(on_node, active.astype(np.float64), nbytes, senders)
+        return result
+
+    def shifts(
+        self, counts: Numbers, blocks: Callable[[float], Numbers], radix: float = 2.0
+    ) -> Numbers:
+        """Return rounds from rank r to ``r + d``, d = 1, radix, radix ** 2, ….
+
+        Each has ``radix - 1`` messages, of ``blocks(d)`` bytes in all. Some rank always shifts to
+        the next node, min(d, ppn) on each.
+        """
+        result = np.zeros((len(self), len(COEFFICIENTS)))
+        for distance in powers(counts, radix):
+            active = distance < counts
+            reached = np.minimum(radix - 1.0, np.ceil(counts / distance) - 1.0)
+            nbytes = np.where(active, blocks(distance), 0.0)
+            senders = np.minimum(distance, self.ppn)
+            result += self.in_turn(self.one_node, np.where(active, reached, 0.0), nbytes, senders)
+        return result
+
+    def to_everyone(self, nbytes: Numbers, *, overlapping: bool = False) -> Numbers:
+        """Return a message from every process to every other, P - 1 within its node.
+
+        Tran et al., sec. 2.2.1: ``(P - 1) (alpha_C + …) + (N - 1) P (alpha_H + …)``.
+        """
+        local, remote = self.ppn - 1, self.nprocs - self.ppn
+        sides = local, local * nbytes, remote, remote * nbytes
+        return self.messages(*sides, self.ppn, overlapping=overlapping)
+
+    def from_root(self, count: float = 1.0, *, overlapping: bool = False) -> Numbers:
+        """Return the root's messages to all others, each block in `count` messages."""
+        local, remote, m = self.ppn - 1, self.nprocs - self.ppn, self.msize_bytes
+        sides = count * local, local * m, count * remote, remote * m
+        return self.messages(*sides, overlapping=overlapping)
 
 
-Parameters = Mapping[str, int]
-CostFunction = Callable[[Instances, Parameters], Numbers]
-"""Maps n instances and a configuration's parameters (segsize, fanout, …) to amounts, (n, k)."""
+CostFunction = Callable[[Instances], Numbers]
+"""Maps n instances with the parameters of a configuration to amounts, (n, k)."""
 
 
-class Traffic(NamedTuple):
-    """Messages that follow one another, each (n): how many, and their bytes in all.
-
-    ``senders`` (n) is how many processes of a node send to other nodes at the same time.
-    """
-
-    intra_messages: ArrayLike = 0.0
-    intra_bytes: ArrayLike = 0.0
-    inter_messages: ArrayLike = 0.0
-    inter_bytes: ArrayLike = 0.0
-    senders: ArrayLike = 1.0
+def powers(counts: Numbers, radix: float = 2.0) -> Iterator[float]:
+    """Yield 1, r, r ** 2, … below the largest of `counts`."""
+    distance = 1.0
+    while distance < counts.max(initial=0.0):
+        yield distance
+        distance *= radix
 
 
-def amounts(instances: Instances, columns: Mapping[Coefficient, ArrayLike]) -> Numbers:
-    """Return the amounts of some coefficients, and none of the others, (n, k)."""
-    result = np.zeros((len(instances), len(COEFFICIENTS)))
-    for coefficient, amount in columns.items():
-        result[:, _COLUMN[coefficient]] = amount
-    return result
+def ceil_log(counts: Numbers, radix: float = 2.0) -> Numbers:
+    """Return the least whole r with radix ** r >= counts, exactly; 0 for 1."""
+    rounds, reached = np.zeros(counts.shape), np.ones(counts.shape)
+    while (short := reached < counts).any():
+        rounds += short
+        reached = np.where(short, reached * radix, reached)
+    return rounds
 
 
-def messages(instances: Instances, traffic: Traffic, *, overlapping: bool = False) -> Numbers:
-    """Return the amounts of `traffic`, (n, k).
-
-    Bound to one of H adapters, ceil(k / H) of k senders share one; sharing all of them, each
-    message is H times faster and all k senders are in each other's way (Tran et al., sec. 2.2).
-    `overlapping` messages do not wait for each other: one latency in all, and a gap for each.
-    """
-    adapters = max(instances.rails.adapters, 1)
-    binding = instances.rails.use is RailUse.BINDING
-    senders = np.asarray(traffic.senders, np.float64)
-    rivals = np.maximum((np.ceil(senders / adapters) if binding else senders) - 1.0, 0.0)
-    inter_bytes = np.asarray(traffic.inter_bytes, np.float64) / (1 if binding else adapters)
-    intra, inter = traffic.intra_messages, traffic.inter_messages
-    return amounts(
-        instances,
-        {
-            Coefficient.INTRA_LATENCY: np.minimum(intra, 1.0) if overlapping else intra,
-            Coefficient.INTRA_GAP: intra if overlapping else 0.0,
-            Coefficient.INTRA_BYTES: traffic.intra_bytes,
-            Coefficient.INTER_LATENCY: np.minimum(inter, 1.0) if overlapping else inter,
-            Coefficient.INTER_GAP: inter if overlapping else 0.0,
-            Coefficient.INTER_BYTES: inter_bytes,
-            Coefficient.INTER_CONTENDED: inter_bytes * rivals,
-        },
-    )
+def power_of_two_below(counts: Numbers) -> Numbers:
+    """Return the largest power of two that is not above `counts` (at least 1)."""
+    power = np.exp2(ceil_log(counts))
+    return np.where(power > counts, power / 2.0, power)
 
 
-def bytes_received(instances: Instances, sent: Numbers) -> Numbers:
-    """Return the bytes that a process receives in messages of the amounts `sent`, shape (n)."""
-    adapters = 1 if instances.rails.use is RailUse.BINDING else max(instances.rails.adapters, 1)
-    within, between = (_COLUMN[c] for c in (Coefficient.INTRA_BYTES, Coefficient.INTER_BYTES))
-    return np.asarray(sent[:, within] + sent[:, between] * adapters)
-
-
-def with_arithmetic(instances: Instances, sent: Numbers, times: float = 1.0) -> Numbers:
-    """Return the amounts `sent` and the arithmetic on every byte that they bring, so many times."""
-    received = times * bytes_received(instances, sent)
-    return sent + amounts(instances, {Coefficient.REDUCTION: received})
+def segments(msize_bytes: Numbers, segsize_bytes: int | None) -> Numbers:
+    """Return X, into how many segments a message is cut: 1 without a segment size or a message."""
+    if not segsize_bytes or segsize_bytes <= 0:
+        return np.ones(msize_bytes.shape)
+    return np.maximum(np.ceil(msize_bytes / segsize_bytes), 1.0)
 
 
 def total_seconds(amounts: Numbers, network: NetworkParameters) -> Numbers:

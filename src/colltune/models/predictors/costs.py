@@ -15,7 +15,6 @@ from colltune.models.costs.network import COEFFICIENTS, Instances
 from colltune.models.predictors import Arrays, Numbers
 from colltune.models.predictors.level import summed
 
-_NAMES = ("nodes", "ppn", "msize")
 LEAST_S = 1e-9
 """No collective takes less."""
 
@@ -38,12 +37,10 @@ class Costs:
 
     def predict(self, X: Numbers) -> Numbers:
         """Return seconds, shape (n, C); at least `LEAST_S`, as what was not seen has no cost."""
-        instances = instances_of(X, self.columns)
-        result = np.empty((len(X), self.n_outputs))
-        for column, configuration in enumerate(self.configurations):
-            found = configuration_amounts(configuration, instances)
-            result[:, column] = summed(found, self.vectors[column])
-        return np.maximum(result, LEAST_S)
+        at = instances_of(X, self.columns)
+        pairs = zip(self.configurations, self.vectors, strict=True)
+        seconds = [summed(configuration_amounts(c, at), vector) for c, vector in pairs]
+        return np.maximum(np.column_stack(seconds), LEAST_S)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields, and the version of the formulas that the parameters belong to."""
@@ -57,7 +54,6 @@ class Costs:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from `arrays`; ValueError if they were fitted with other formulas."""
         version = int(arrays["formulas_version"][0])
         known = tuple(arrays["coefficients"].tolist()) == COEFFICIENTS
         if version != FORMULAS_VERSION or not known:
@@ -66,34 +62,28 @@ class Costs:
                 f" has version {FORMULAS_VERSION}; fit again"
             )
         configurations = tuple(map(Configuration.parse, arrays["configurations"].tolist()))
-        columns = tuple(arrays["columns"].tolist())
         if arrays["vectors"].shape != (len(configurations), len(COEFFICIENTS)):
             raise ValueError("one row of parameters per configuration is needed")
-        return cls(configurations, columns, arrays["vectors"])
+        return cls(configurations, tuple(arrays["columns"].tolist()), arrays["vectors"])
 
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
-        """Put the outputs of predictors with the same features side by side."""
-        return cls(
-            tuple(c for p in predictors for c in p.configurations),
-            predictors[0].columns,
-            np.concatenate([p.vectors for p in predictors]),
-        )
+        configurations = tuple(c for p in predictors for c in p.configurations)
+        vectors = np.concatenate([p.vectors for p in predictors])
+        return cls(configurations, predictors[0].columns, vectors)
 
 
 def instances_of(X: Numbers, columns: Sequence[str]) -> Instances:
     """Return the instances that features (n, k) describe."""
-    found = {}
-    for name in _NAMES:
-        for column, values in zip(columns, X.T, strict=True):
-            if column in (name, f"{name}_bytes"):
-                found[name] = values
-                break
-            if column == f"log2_{name}":
-                found[name] = np.round(np.exp2(values))
-                break
+    by_name = dict(zip(columns, X.T, strict=True))
+    found = []
+    for name in ("nodes", "ppn", "msize"):
+        if f"log2_{name}" in by_name:
+            found.append(np.round(np.exp2(by_name[f"log2_{name}"])))
+        elif len(plain := {name, f"{name}_bytes"} & by_name.keys()):
+            found.append(by_name[plain.pop()])
         else:
             raise ValueError(
                 f"a cost model needs {name} among the features, not {', '.join(columns)}"
             )
-    return Instances.of(found["nodes"], found["ppn"], found["msize"])
+    return Instances.of(*found)
