@@ -92,9 +92,9 @@ def _table(library: str, release: str) -> Iterator[str]:
 def _statements() -> Iterator[str]:
     """Yield the same table as compiled statements, from small messages to large ones."""
     yield '#include "ct.h"\n\nstatic const ct_configuration_t *chosen[64];\n\n'
-    yield "int find_configurations(void) {\n    char why[128];\n"
+    yield "int find_configurations(void) {\n    ct_why_t why;\n"
     for number, configuration in enumerate(_ids()):
-        yield f'    chosen[{number}] = ct_configuration("{configuration}", why, sizeof why);\n'
+        yield f'    chosen[{number}] = ct_configuration("{configuration}", &why);\n'
         yield f"    if (!chosen[{number}]) return 1;\n"
     yield "    return 0;\n}\n\n"
     yield "const ct_configuration_t *by_statements(ct_comm_t *c, const ct_call_t *call);\n"

@@ -43,12 +43,12 @@ static char *contents(const char *path, size_t *length) {
     return text;
 }
 
-static ct_table_t *read_copy(const char *text, size_t length, char *why) {
+static ct_table_t *read_copy(const char *text, size_t length, ct_why_t *why) {
     char *copy = malloc(length + 1);
     CHECK(copy != NULL);
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return ct_table_read(copy, length, why, CT_WHY_LENGTH);
+    return ct_table_read(copy, length, why);
 }
 
 static const char *answer(const ct_table_t *table, const char *question) {
@@ -62,16 +62,16 @@ static const char *answer(const ct_table_t *table, const char *question) {
 }
 
 static void ask(char **arguments) {
-    char why[CT_WHY_LENGTH] = "";
+    ct_why_t why = {0};
     size_t length;
     char *text = contents(arguments[0], &length);
-    ct_table_t *table = read_copy(text, length, why);
+    ct_table_t *table = read_copy(text, length, &why);
     free(text);
     if (!table) {
-        printf("ignored: %s\n", why);
+        printf("ignored: %s\n", why.text);
         return;
     }
-    if (table->n_unknown) printf("unknown: %s\n", table->unknown);
+    if (table->n_unknown) printf("unknown: %s\n", table->unknown.text);
     extern char **environ;
     const char *variable = ct_table_overruled(table, environ);
     if (variable) printf("overruled: %s\n", variable);
@@ -136,7 +136,7 @@ static void damage(char *text, size_t *length) {
 }
 
 static void read_damaged(const char *path, long rounds) {
-    char why[CT_WHY_LENGTH];
+    ct_why_t why = {0};
     size_t length, n;
     char *text = contents(path, &length), *copy = malloc(length + 1024);
     long whole = 0;
@@ -145,8 +145,8 @@ static void read_damaged(const char *path, long rounds) {
         memcpy(copy, text, (n = length) + 1);
         for (size_t k = 0; k <= random_below(4) && n; k++) damage(copy, &n);
         if (i % 2) seal(copy, &n);
-        ct_table_t *table = read_copy(copy, n, why);
-        CHECK(table || *why);
+        ct_table_t *table = read_copy(copy, n, &why);
+        CHECK(table || *why.text);
         if (table) {
             whole++;
             answer(table, "bcast:4:2x2:12345");
@@ -167,23 +167,23 @@ static void read_strange(void) {
     static const char *const before[] = {"", "colltune-table 1\n", "colltune-table 1\nlibrary ",
                                          "colltune-table 1\nlibrary a b\nshape 1x2\nunless ",
                                          "colltune-table 1\nlibrary a b\nconfiguration 1 "};
-    char why[CT_WHY_LENGTH];
+    ct_why_t why = {0};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         char *text = malloc(LONG + 256);
         CHECK(text != NULL);
         size_t length = (size_t)sprintf(text, "%s", before[i]);
         memset(text + length, 'x', LONG);
         length += LONG + (size_t)sprintf(text + length + LONG, "\nend 0123456789abcdef\n");
-        CHECK(!read_copy(text, length, why) && *why);
+        CHECK(!read_copy(text, length, &why) && *why.text);
         seal(text, &length);
-        ct_table_t *table = read_copy(text, length, why);
-        CHECK(table ? i == 3 : strlen(why) < CT_WHY_LENGTH); /* a pattern may be long */
+        ct_table_t *table = read_copy(text, length, &why);
+        CHECK(table ? i == 3 : strlen(why.text) < sizeof why); /* a pattern may be long */
         ct_table_free(table);
         text[length / 2] = '\0';
-        CHECK(!read_copy(text, length, why));
+        CHECK(!read_copy(text, length, &why));
         free(text);
     }
-    CHECK(!read_copy("", 0, why));
+    CHECK(!read_copy("", 0, &why));
 }
 
 /* ---- rules ---- */

@@ -13,9 +13,8 @@ void *ct_find(ct_comm_t *c, const void *key, long number) {
     (void)c, (void)key, (void)number;
     return NULL;
 }
-int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release_)(void *)) {
-    (void)c, (void)key, (void)number, (void)data, (void)release_;
-    return 0;
+void *ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release_)(void *)) {
+    return (void)c, (void)key, (void)number, (void)release_, data;
 }
 int ct_led_from(int ppn, int leaders, int k) { return ppn * k / leaders; }
 int ct_leader(const ct_hierarchy_t *h, int leaders) { return (void)h, (void)leaders, 0; }

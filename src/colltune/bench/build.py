@@ -79,7 +79,7 @@ def _collectives() -> dict[str, bytes]:
 
 def _control_variables() -> dict[str, bytes]:
     folder = resources.files("colltune.mpi.libcolltune") / "native"
-    return {name: (folder / name).read_bytes() for name in ("cvar.c", "cvar.h")}
+    return {name: (folder / name).read_bytes() for name in ("cvar.c", "cvar.h", "why.h")}
 
 
 def _for(

@@ -59,9 +59,9 @@ static int force_own(const char *name, const char *id) {
 }
 
 static int write_setting(const setting_t *setting, ct_cvar_t *variable) {
-    char why[VALUE_LENGTH];
+    ct_why_t why;
     if (is_own(setting->name)) return force_own(setting->name, setting->value);
-    if (ct_cvar_open(variable, setting->name, setting->value, why, sizeof why)) return 1;
+    if (ct_cvar_open(variable, setting->name, setting->value, &why)) return 1;
     if (!ct_cvar_write(variable)) return 0;
     ct_cvar_close(variable);
     return 1;

@@ -25,10 +25,8 @@ static const char order_key;
 
 static void release(void *data) {
     order_t *order = data;
-    if (order) {
-        free(order->start);
-        free(order->rank);
-    }
+    free(order->start);
+    free(order->rank);
     free(order);
 }
 
@@ -60,7 +58,7 @@ static const order_t *order_of(ct_comm_t *c, const ct_hierarchy_t *h, int leader
     order->rank = malloc((size_t)h->size * sizeof *order->rank);
     if (order->start && order->rank) {
         fill(order, h, leaders);
-        if (!ct_keep(c, &order_key, leaders, order, release)) return order;
+        return ct_keep(c, &order_key, leaders, order, release);
     }
     release(order);
     return NULL;

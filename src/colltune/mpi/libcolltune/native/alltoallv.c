@@ -61,13 +61,9 @@ static void export_threshold(const ct_comm_t *c, ct_exchange_t *x) {
 int ct_exchange_of(ct_comm_t *c, ct_exchange_t **exchange) {
     *exchange = ct_find(c, &key, 0);
     if (*exchange) return MPI_SUCCESS;
-    ct_exchange_t *x = new_exchange(c->size);
-    if (!x || ct_keep(c, &key, 0, x, release)) {
-        if (x) release(x);
-        return MPI_ERR_NO_MEM;
-    }
-    export_threshold(c, x);
-    *exchange = x;
+    *exchange = ct_keep(c, &key, 0, new_exchange(c->size), release);
+    if (!*exchange) return MPI_ERR_NO_MEM;
+    export_threshold(c, *exchange);
     return MPI_SUCCESS;
 }
 
@@ -120,28 +116,16 @@ static int is_paired(const side_t *side, int peer, long threshold) {
 
 /* ---- the eager part ---- */
 
-static int post_receives(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, long threshold,
-                         int *n) {
-    int code = MPI_SUCCESS;
+/* Post the eager receives, or the sends. */
+static int post(const ct_comm_t *c, ct_exchange_t *x, const side_t *side, int sends, long threshold,
+                int *n) {
+    int code = MPI_SUCCESS, tag = ct_tag(c);
     for (int step = 1; step < c->size; step++) {
-        int from = (c->rank - step + c->size) % c->size;
-        if (!is_eager(in, from, threshold)) continue;
-        int posted = PMPI_Irecv(block(in, from), in->counts[from], in->type, from, ct_tag(c), c->base,
-                                &x->requests[*n]);
-        if (posted == MPI_SUCCESS) ++*n;
-        code = ct_first(code, posted);
-    }
-    return code;
-}
-
-static int post_sends(const ct_comm_t *c, ct_exchange_t *x, const side_t *out, long threshold,
-                      int *n) {
-    int code = MPI_SUCCESS;
-    for (int step = 1; step < c->size; step++) {
-        int to = (c->rank + step) % c->size;
-        if (!is_eager(out, to, threshold)) continue;
-        int posted = PMPI_Isend(block(out, to), out->counts[to], out->type, to, ct_tag(c), c->base,
-                                &x->requests[*n]);
+        int peer = (c->rank + (sends ? step : c->size - step)) % c->size, count = side->counts[peer];
+        MPI_Request *request = &x->requests[*n];
+        if (!is_eager(side, peer, threshold)) continue;
+        int posted = sends ? PMPI_Isend(block(side, peer), count, side->type, peer, tag, c->base, request)
+                           : PMPI_Irecv(block(side, peer), count, side->type, peer, tag, c->base, request);
         if (posted == MPI_SUCCESS) ++*n;
         code = ct_first(code, posted);
     }
@@ -150,21 +134,28 @@ static int post_sends(const ct_comm_t *c, ct_exchange_t *x, const side_t *out, l
 
 /* ---- the pairwise part ---- */
 
+/* What one message of a pair is made of; nothing where there is none. */
+typedef struct {
+    void *buffer;
+    int count, peer;
+    MPI_Datatype type;
+} half_t;
+
+static half_t half_of(const side_t *side, int peer, long threshold) {
+    if (!is_paired(side, peer, threshold)) return (half_t){NULL, 0, MPI_PROC_NULL, MPI_BYTE};
+    return (half_t){block(side, peer), side->counts[peer], peer, side->type};
+}
+
 static int exchange_pairs(const ct_comm_t *c, const side_t *out, const side_t *in,
                           long threshold) {
-    int code = MPI_SUCCESS;
+    int code = MPI_SUCCESS, tag = ct_tag(c);
     for (int step = 1; step < c->size; step++) {
-        int to = (c->rank + step) % c->size, from = (c->rank - step + c->size) % c->size;
-        int sends = is_paired(out, to, threshold), receives = is_paired(in, from, threshold);
-        if (!sends && !receives) continue;
-        code = ct_first(code, PMPI_Sendrecv(sends ? block(out, to) : NULL, sends ? out->counts[to] : 0,
-                                         sends ? out->type : MPI_BYTE,
-                                         sends ? to : MPI_PROC_NULL, ct_tag(c),
-                                         receives ? block(in, from) : NULL,
-                                         receives ? in->counts[from] : 0,
-                                         receives ? in->type : MPI_BYTE,
-                                         receives ? from : MPI_PROC_NULL, ct_tag(c), c->base,
-                                         MPI_STATUS_IGNORE));
+        half_t sent = half_of(out, (c->rank + step) % c->size, threshold);
+        half_t got = half_of(in, (c->rank - step + c->size) % c->size, threshold);
+        if (sent.peer == MPI_PROC_NULL && got.peer == MPI_PROC_NULL) continue;
+        code = ct_first(code, PMPI_Sendrecv(sent.buffer, sent.count, sent.type, sent.peer, tag,
+                                            got.buffer, got.count, got.type, got.peer, tag, c->base,
+                                            MPI_STATUS_IGNORE));
     }
     return code;
 }
@@ -194,8 +185,8 @@ static int copy_own(const ct_comm_t *c, const side_t *out, const side_t *in) {
 static int run_apart(const ct_comm_t *c, ct_exchange_t *x, const side_t *out, const side_t *in,
                      long threshold) {
     int n = 0;
-    int code = post_receives(c, x, in, threshold, &n);
-    code = ct_first(code, post_sends(c, x, out, threshold, &n));
+    int code = post(c, x, in, 0, threshold, &n);
+    code = ct_first(code, post(c, x, out, 1, threshold, &n));
     code = ct_first(code, copy_own(c, out, in));
     code = ct_first(code, exchange_pairs(c, out, in, threshold));
     return ct_first(code, ct_wait_all(n, x->requests));
@@ -243,7 +234,7 @@ static int run_in_place(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, 
     char *buffer = room > 0 ? malloc((size_t)room) : NULL;
     if (!buffer) threshold = 0;
     int code = send_copies(c, x, in, threshold, buffer, &n);
-    code = ct_first(code, post_receives(c, x, in, threshold, &n));
+    code = ct_first(code, post(c, x, in, 0, threshold, &n));
     code = ct_first(code, replace_pairs(c, in, threshold));
     code = ct_first(code, ct_wait_all(n, x->requests));
     free(buffer);

@@ -86,57 +86,36 @@ static ct_team_t leaders_of(const partition_t *p, int root, int rank) {
 /* ---- the MPI library inside and between groups ---- */
 
 enum { KEPT = 8 }; /* numbers of groups whose communicators are kept with a communicator */
+static const char parts_key;
 
 typedef struct {
-    int groups;
     MPI_Comm inside, across; /* of a group; of those that stand at the same place of their groups */
 } parts_t;
-typedef struct {
-    int next; /* to be replaced */
-    parts_t parts[KEPT];
-} all_parts_t;
-
-static void free_parts(parts_t *parts) {
-    if (parts->groups && parts->inside != MPI_COMM_NULL) ct_give_back(&parts->inside);
-    if (parts->groups && parts->across != MPI_COMM_NULL) ct_give_back(&parts->across);
-    parts->groups = 0;
-}
 
 static void release_parts(void *data) {
-    all_parts_t *all = data;
-    for (int i = 0; i < KEPT; i++) free_parts(&all->parts[i]);
-    free(all);
-}
-
-static int make_parts(ct_comm_t *c, const partition_t *p, parts_t *parts) {
-    int group = group_of(p, c->rank), place = c->rank - first_of(p, group);
-    free_parts(parts);
-    int error = ct_split(c, group, c->rank, &parts->inside);
-    if (error != MPI_SUCCESS) return error;
-    error = ct_split(c, place, group, &parts->across);
-    if (error == MPI_SUCCESS) parts->groups = p->groups;
-    else ct_give_back(&parts->inside);
-    return error;
+    parts_t *parts = data;
+    if (parts->inside != MPI_COMM_NULL) ct_give_back(&parts->inside);
+    if (parts->across != MPI_COMM_NULL) ct_give_back(&parts->across);
+    free(parts);
 }
 
 /* The communicators for these groups; collective at the first call. */
 static int parts_of(ct_comm_t *c, const partition_t *p, const parts_t **found) {
-    all_parts_t *all = ct_find(c, make_parts, 0);
-    for (int i = 0; all && i < KEPT; i++) {
-        *found = &all->parts[i];
-        if ((*found)->groups == p->groups) return MPI_SUCCESS;
-    }
-    if (!all) {
-        if (!(all = calloc(1, sizeof *all))) return MPI_ERR_NO_MEM;
-        if (ct_keep(c, make_parts, 0, all, release_parts)) {
-            free(all);
-            return MPI_ERR_NO_MEM;
-        }
-    }
-    parts_t *parts = &all->parts[all->next];
-    all->next = (all->next + 1) % KEPT;
+    int group = group_of(p, c->rank), place = c->rank - first_of(p, group);
+    parts_t *parts = ct_find(c, &parts_key, p->groups);
     *found = parts;
-    return make_parts(c, p, parts);
+    if (parts) return MPI_SUCCESS;
+    ct_limit(c, &parts_key, KEPT - 1);
+    if (!(parts = malloc(sizeof *parts))) return MPI_ERR_NO_MEM;
+    parts->across = MPI_COMM_NULL;
+    int error = ct_split(c, group, c->rank, &parts->inside);
+    if (error == MPI_SUCCESS) error = ct_split(c, place, group, &parts->across);
+    if (error != MPI_SUCCESS) {
+        release_parts(parts);
+        return error;
+    }
+    *found = ct_keep(c, &parts_key, p->groups, parts, release_parts);
+    return *found ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
 static int by_library(ct_message_t *m, int root, MPI_Comm comm) {

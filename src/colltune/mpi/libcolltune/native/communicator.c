@@ -45,32 +45,42 @@ static _Atomic int made;
 
 /* ---- what is kept ---- */
 
-void *ct_find(ct_comm_t *c, const void *key, long number) {
-    for (ct_kept_t *kept = c->kept; kept; kept = kept->next)
-        if (kept->key == key && kept->number == number) return kept->data;
-    return NULL;
-}
-
-int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *)) {
-    ct_kept_t *kept = malloc(sizeof *kept);
-    if (!kept) return 1;
-    *kept = (ct_kept_t){key, number, data, release, c->kept};
-    c->kept = kept;
-    return 0;
-}
-
 static void release(ct_kept_t *kept) {
-    if (kept->release) kept->release(kept->data);
+    kept->release(kept->data);
     free(kept);
 }
 
-void ct_drop(ct_comm_t *c, const void *key, long number) {
+void *ct_find(ct_comm_t *c, const void *key, long number) {
     for (ct_kept_t **at = &c->kept; *at; at = &(*at)->next) {
         ct_kept_t *kept = *at;
         if (kept->key != key || kept->number != number) continue;
         *at = kept->next;
+        kept->next = c->kept;
+        c->kept = kept;
+        return kept->data;
+    }
+    return NULL;
+}
+
+void *ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *)) {
+    ct_kept_t *kept = data ? malloc(sizeof *kept) : NULL;
+    if (!kept && data) release(data);
+    if (!kept) return NULL;
+    *kept = (ct_kept_t){key, number, data, release, c->kept};
+    c->kept = kept;
+    return data;
+}
+
+void ct_limit(ct_comm_t *c, const void *key, int most) {
+    int n = 0;
+    for (ct_kept_t **at = &c->kept; *at;) {
+        ct_kept_t *kept = *at;
+        if (kept->key != key || n++ < most) {
+            at = &kept->next;
+            continue;
+        }
+        *at = kept->next;
         release(kept);
-        return;
     }
 }
 

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,84 +69,66 @@ static int read_value(const ct_parameter_t *parameter, const char *text, long *v
            *value > parameter->high;
 }
 
-/* NAME=VALUE,...; 1 with `why` written if something is wrong. */
-static int read_parameters(const char *at, ct_configuration_t *c, char *why, size_t length) {
+/* NAME=VALUE,... */
+static int read_parameters(const char *at, ct_configuration_t *c, ct_why_t *why) {
     char name[CT_ID_LENGTH], value[CT_ID_LENGTH];
     const ct_parameter_t *parameters = c->algorithm->parameters;
-    for (int i = 0; i < CT_MAX_PARAMETERS && parameters[i].name; i++)
-        c->values[i] = parameters[i].usual;
+    int n = 0;
+    for (; n < CT_MAX_PARAMETERS && parameters[n].name; n++) c->values[n] = parameters[n].usual;
     while (*at) {
         int i = 0;
         if (next_word(&at, "=,", name, sizeof name) || *at++ != '=' ||
-            next_word(&at, ",", value, sizeof value) || (*at == ',' && !*++at)) {
-            snprintf(why, length, "its parameters are not NAME=VALUE,...");
-            return 1;
-        }
-        while (i < CT_MAX_PARAMETERS && parameters[i].name && strcmp(parameters[i].name, name)) i++;
-        if (i == CT_MAX_PARAMETERS || !parameters[i].name) {
-            snprintf(why, length, "there is no parameter %s", name);
-            return 1;
-        }
-        if (read_value(&parameters[i], value, &c->values[i])) {
-            snprintf(why, length, "%s=%s is out of range", name, value);
-            return 1;
-        }
+            next_word(&at, ",", value, sizeof value) || (*at == ',' && !*++at))
+            return ct_refuse(why, "its parameters are not NAME=VALUE,...");
+        while (i < n && strcmp(parameters[i].name, name)) i++;
+        if (i == n) return ct_refuse(why, "there is no parameter %s", name);
+        if (read_value(&parameters[i], value, &c->values[i]))
+            return ct_refuse(why, "%s=%s is out of range", name, value);
     }
     return 0;
 }
 
-static int read_settings(const char *at, ct_configuration_t *c, char *why, size_t length) {
+static int read_settings(const char *at, ct_configuration_t *c, ct_why_t *why) {
     char name[CT_ID_LENGTH], value[4 * CT_ID_LENGTH];
     for (at += strspn(at, " \t"); *at; at += strspn(at, " \t")) {
         ct_setting_t *more = realloc(c->settings, (size_t)(c->n_settings + 1) * sizeof *more);
         if (more) c->settings = more;
         if (!more || next_word(&at, "= \t", name, sizeof name) || *at++ != '=' ||
-            next_word(&at, " \t", value, sizeof value)) {
-            snprintf(why, length, "its control variables are not NAME=VALUE ...");
-            return 1;
-        }
-        more[c->n_settings] = (ct_setting_t){strdup(name), strdup(value)};
-        c->n_settings++;
+            next_word(&at, " \t", value, sizeof value))
+            return ct_refuse(why, "its control variables are not NAME=VALUE ...");
+        more[c->n_settings++] = (ct_setting_t){strdup(name), strdup(value)};
     }
     return 0;
 }
 
 /* What runs a configuration of our own library. */
-static int read_own(const char *algorithm, const char *parameters, ct_configuration_t *c, char *why,
-                    size_t length) {
+static int read_own(const char *algorithm, const char *parameters, ct_configuration_t *c,
+                    ct_why_t *why) {
     c->kind = CT_OWN;
     c->algorithm = algorithm_named(c->collective, algorithm);
-    if (!c->algorithm || !c->algorithm->run) {
-        snprintf(why, length, "this library has no algorithm %s for %s", algorithm,
-                 ct_collective_names[c->collective]);
-        return 1;
-    }
-    return read_parameters(parameters, c, why, length);
+    if (c->algorithm && c->algorithm->run) return read_parameters(parameters, c, why);
+    return ct_refuse(why, "this library has no algorithm %s for %s", algorithm,
+                     ct_collective_names[c->collective]);
 }
 
-static int read_text(const char *text, ct_configuration_t *c, char *why, size_t length) {
+static int read_text(const char *text, ct_configuration_t *c, ct_why_t *why) {
     char library[CT_ID_LENGTH], collective[CT_ID_LENGTH], algorithm[CT_ID_LENGTH];
     const char *at = text, *id = c->id;
-    if (next_word(&at, " \t", c->id, sizeof c->id) || read_settings(at, c, why, length) ||
+    ct_refuse(why, "it is not LIBRARY.COLLECTIVE.ALGORITHM:PARAMETERS");
+    if (next_word(&at, " \t", c->id, sizeof c->id) || read_settings(at, c, why) ||
         next_word(&id, ".", library, sizeof library) || *id++ != '.' ||
         next_word(&id, ".", collective, sizeof collective) || *id++ != '.' ||
-        next_word(&id, ":", algorithm, sizeof algorithm) || (*id == ':' && !*++id)) {
-        if (!*why) snprintf(why, length, "it is not LIBRARY.COLLECTIVE.ALGORITHM:PARAMETERS");
+        next_word(&id, ":", algorithm, sizeof algorithm) || (*id == ':' && !*++id))
         return 1;
-    }
     c->collective = ct_collective_named(collective);
-    if (c->collective == CT_NONE) {
-        snprintf(why, length, "there is no collective %s", collective);
-        return 1;
-    }
+    if (c->collective == CT_NONE) return ct_refuse(why, "there is no collective %s", collective);
     if (!strcmp(library, "colltune")) {
-        if (c->n_settings) snprintf(why, length, "control variables do not choose it");
-        return c->n_settings || read_own(algorithm, id, c, why, length);
+        if (c->n_settings) return ct_refuse(why, "control variables do not choose it");
+        return read_own(algorithm, id, c, why);
     }
     c->kind = c->n_settings ? CT_STEERED : CT_LIBRARY;
     if (c->kind == CT_STEERED || !strcmp(algorithm, "default")) return 0;
-    snprintf(why, length, "control variables that choose it are missing");
-    return 1;
+    return ct_refuse(why, "control variables that choose it are missing");
 }
 
 static void free_read(read_t *read) {
@@ -160,14 +141,11 @@ static void free_read(read_t *read) {
     free(read);
 }
 
-static const ct_configuration_t *read_new(const char *text, char *why, size_t length) {
+static const ct_configuration_t *read_new(const char *text, ct_why_t *why) {
     read_t *read = calloc(1, sizeof *read);
-    if (!read || !(read->text = strdup(text))) {
-        free(read);
-        snprintf(why, length, "memory is out");
-        return NULL;
-    }
-    if (read_text(text, &read->configuration, why, length)) {
+    ct_refuse(why, "memory is out");
+    if (!read) return NULL;
+    if (!(read->text = strdup(text)) || read_text(text, &read->configuration, why)) {
         free_read(read);
         return NULL;
     }
@@ -176,13 +154,12 @@ static const ct_configuration_t *read_new(const char *text, char *why, size_t le
     return &read->configuration;
 }
 
-const ct_configuration_t *ct_configuration(const char *text, char *why, size_t length) {
+const ct_configuration_t *ct_configuration(const char *text, ct_why_t *why) {
     const ct_configuration_t *found = NULL;
-    if (length) *why = '\0';
     pthread_mutex_lock(&lock);
     for (read_t *read = all; read && !found; read = read->next)
         if (!strcmp(read->text, text)) found = &read->configuration;
-    if (!found) found = read_new(text, why, length);
+    if (!found) found = read_new(text, why);
     pthread_mutex_unlock(&lock);
     return found;
 }
@@ -202,7 +179,7 @@ static void force(ct_collective_t collective, const ct_configuration_t *configur
 }
 
 CT_PUBLIC int colltune_force(const char *collective, const char *id) {
-    char why[CT_ID_LENGTH];
+    ct_why_t why;
     ct_collective_t named = collective && *collective ? ct_collective_named(collective) : CT_NONE;
     if (collective && *collective && named == CT_NONE) {
         ct_log(0, "%s cannot be forced: there is no such collective", collective);
@@ -213,17 +190,13 @@ CT_PUBLIC int colltune_force(const char *collective, const char *id) {
             if (named == CT_NONE || (int)named == c) force((ct_collective_t)c, NULL);
         return 0;
     }
-    const ct_configuration_t *configuration = ct_configuration(id, why, sizeof why);
-    if (configuration && named != CT_NONE && configuration->collective != named) {
-        snprintf(why, sizeof why, "it is not of %s", collective);
-        configuration = NULL;
-    }
-    if (!configuration) {
-        ct_log(0, "%s cannot be forced: %s", id, why);
-        return 1;
-    }
-    force(configuration->collective, configuration);
-    return 0;
+    const ct_configuration_t *configuration = ct_configuration(id, &why);
+    int failed = !configuration;
+    if (!failed && named != CT_NONE && configuration->collective != named)
+        failed = ct_refuse(&why, "it is not of %s", collective);
+    if (failed) ct_log(0, "%s cannot be forced: %s", id, why.text);
+    else force(configuration->collective, configuration);
+    return failed;
 }
 
 /* COLLTUNE_FORCE, configurations with ; in between. */

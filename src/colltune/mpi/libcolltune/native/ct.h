@@ -6,6 +6,8 @@
 #ifndef CT_H
 #define CT_H
 
+#include "why.h"
+
 #include <mpi.h>
 #include <stddef.h>
 
@@ -91,7 +93,8 @@ struct ct_algorithm {
     int (*run)(ct_comm_t *, const ct_call_t *, const long *values);
 };
 
-/* Something that an algorithm keeps with a communicator, under its own `key` and `number`. */
+/* Something that an algorithm keeps with a communicator, under its own `key` and `number`; in a list
+ * whose first one was used last. */
 typedef struct ct_kept {
     const void *key;
     long number;
@@ -138,14 +141,14 @@ int ct_spread(ct_comm_t *c);
  * how many we have, of which all processes of c make the same. */
 int ct_split(ct_comm_t *c, int colour, int order, MPI_Comm *part);
 void ct_give_back(MPI_Comm *own);
-/* What was kept under key and number, or NULL. */
+/* What was kept under key and number, which is now the one used last; or NULL. */
 void *ct_find(ct_comm_t *c, const void *key, long number);
-/* Keep `data` with c; replaces nothing. `release` (may be NULL) is called when the communicator is
- * freed and else in MPI_Finalize while MPI still works. It may free communicators, but must not wait
- * for other processes. 0 if done; if not, `data` stays the caller's. */
-int ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *));
-/* Release and forget what is kept under key and number. */
-void ct_drop(ct_comm_t *c, const void *key, long number);
+/* Keep `data` with c; replaces nothing. `release` is called when the communicator is freed and else in
+ * MPI_Finalize while MPI still works. It may free communicators, but must not wait for other
+ * processes. Returns data; NULL if there is none, or no memory: data is released then. */
+void *ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *));
+/* Release all that is kept under key but the `most` that were used last. */
+void ct_limit(ct_comm_t *c, const void *key, int most);
 
 /* ---- the user's datatypes and operations (objects.c) ---- */
 
@@ -172,9 +175,9 @@ void ct_engage(ct_engager_t who, unsigned collectives);
 /* Value of an environment variable on rank 0 of MPI_COMM_WORLD, the same on all processes from
  * MPI_Init on; NULL if it is unset or empty. Only for the names listed in settings.c. */
 const char *ct_setting(const char *name);
-/* Give all processes of MPI_COMM_WORLD rank 0's `bytes` of `length` (others: ignored); collective.
- * A copy that ends with a NUL and is the caller's; NULL if rank 0 has none or memory is out. */
-char *ct_share(const char *bytes, size_t *length);
+/* Give all processes of comm rank 0's `bytes` of `length` (others: ignored); collective. A copy that
+ * ends with a NUL and is the caller's; NULL if rank 0 has none or memory is out. */
+char *ct_share(MPI_Comm comm, const char *bytes, size_t *length);
 extern int ct_world_rank, ct_world_size;
 
 /* ---- configurations (configuration.c) ---- */
@@ -186,7 +189,7 @@ ct_collective_t ct_collective_named(const char *name);
  * CT_STEERED, colltune.… is CT_OWN, LIBRARY.COLLECTIVE.default CT_LIBRARY. The same text gives the
  * same pointer, valid until MPI_Finalize. NULL, with `why` written, if it names nothing that we can
  * run. */
-const ct_configuration_t *ct_configuration(const char *text, char *why, size_t length);
+const ct_configuration_t *ct_configuration(const char *text, ct_why_t *why);
 /* Make `id` (or `ID NAME=VALUE ...`) the choice for its collective on every communicator, whatever
  * the table says; an empty or NULL id: no longer. All processes between the same two calls. Public:
  * benchmarks look it up. 0 if done. */
@@ -220,7 +223,7 @@ void ct_profile_note(ct_comm_t *c, const ct_call_t *call, const ct_configuration
                      double seconds);
 void ct_profile_end(void);     /* in MPI_Finalize, MPI still works; collective */
 
-/* ---- feedback (feedback.c, feedback_trace.c) ---- */
+/* ---- feedback (feedback.c) ---- */
 
 void ct_feedback_end(void); /* in MPI_Finalize: writes the traces of COLLTUNE_FEEDBACK */
 /* The threshold of alltoallv on `comm`, in bytes, and its change, which all processes of comm must

@@ -1,7 +1,6 @@
 /* Writes control variables (MPI_T) and takes them back; the benchmark is compiled with it, too. */
 #include "cvar.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,27 +77,22 @@ static int encode(ct_cvar_t *v, const facts_t *facts, const char *text) {
 
 /* ---- one variable ---- */
 
-int ct_cvar_open(ct_cvar_t *v, const char *name, const char *value, char *why, size_t length) {
+int ct_cvar_open(ct_cvar_t *v, const char *name, const char *value, ct_why_t *why) {
     facts_t facts;
     MPI_Datatype type;
     int index, none = 0, size = sizeof facts.description, verbosity, bind, scope;
     memset(v, 0, sizeof *v);
     if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
         MPI_T_cvar_get_info(index, NULL, &none, &verbosity, &type, &facts.items, facts.description,
-                            &size, &bind, &scope) != MPI_SUCCESS) {
-        snprintf(why, length, "there is no control variable %.100s", name);
-        return 1;
-    }
+                            &size, &bind, &scope) != MPI_SUCCESS)
+        return ct_refuse(why, "there is no control variable %.100s", name);
     if (bind != MPI_T_BIND_NO_OBJECT || PMPI_Type_size(type, &v->width) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &v->handle, &v->count) != MPI_SUCCESS) {
-        snprintf(why, length, "the control variable %.100s cannot be used", name);
-        return 1;
-    }
+        MPI_T_cvar_handle_alloc(index, NULL, &v->handle, &v->count) != MPI_SUCCESS)
+        return ct_refuse(why, "the control variable %.100s cannot be used", name);
     v->name = name;
     if (!encode(v, &facts, value)) return 0;
-    snprintf(why, length, "the control variable %.100s cannot be %.60s", name, value);
     ct_cvar_close(v);
-    return 1;
+    return ct_refuse(why, "the control variable %.100s cannot be %.60s", name, value);
 }
 
 int ct_cvar_write(ct_cvar_t *v) {

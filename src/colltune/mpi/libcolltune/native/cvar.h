@@ -2,8 +2,9 @@
 #ifndef CT_CVAR_H
 #define CT_CVAR_H
 
+#include "why.h"
+
 #include <mpi.h>
-#include <stddef.h>
 
 enum { CT_CVAR_LENGTH = 1024 };
 
@@ -17,7 +18,7 @@ typedef struct {
 
 /* `value` is a number, the name of an item of the variable's enumeration, or a string. 1, with `why`
  * written, if the variable is unknown or cannot hold it. */
-int ct_cvar_open(ct_cvar_t *v, const char *name, const char *value, char *why, size_t length);
+int ct_cvar_open(ct_cvar_t *v, const char *name, const char *value, ct_why_t *why);
 /* 1 if it cannot be written. One that holds the value already is left alone: it may be read-only. */
 int ct_cvar_write(ct_cvar_t *v);
 void ct_cvar_restore(ct_cvar_t *v); /* what it held before */

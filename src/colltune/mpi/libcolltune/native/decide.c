@@ -42,7 +42,7 @@ static char *contents(const char *path, size_t *length, const char **why) {
 static char *shared_file(const char *name, size_t *length) {
     const char *path = ct_setting(name), *why = NULL;
     if (!path) return NULL;
-    char *mine = contents(path, length, &why), *text = ct_share(mine, length);
+    char *mine = contents(path, length, &why), *text = ct_share(MPI_COMM_WORLD, mine, length);
     free(mine);
     if (!text) ct_log(0, "%s=%s: %s; %s", name, path, why ? why : "memory is out", leave);
     return text;
@@ -58,19 +58,16 @@ static int most(int value) {
 /* ---- the table ---- */
 
 /* Why a table that could be read does not hold here, written to `why`; 1 if so. */
-static int refuses(const ct_table_t *t, char *why, size_t length) {
+static int refuses(const ct_table_t *t, ct_why_t *why) {
     char name[64], release[64];
     const char *variable = ct_table_overruled(t, environ);
     ct_library(name, release, sizeof name);
-    if (strcmp(name, t->library) || strcmp(release, t->release)) {
-        snprintf(why, length, "it is for %.40s %.40s, and this is %s %s", t->library, t->release,
-                 name, release);
-        return 1;
-    }
-    if (variable)
-        snprintf(why, length, "%.*s is set, and the user's settings win",
-                 (int)strcspn(variable, "=") < 80 ? (int)strcspn(variable, "=") : 80, variable);
-    return variable != NULL;
+    if (strcmp(name, t->library) || strcmp(release, t->release))
+        return ct_refuse(why, "it is for %.40s %.40s, and this is %s %s", t->library, t->release, name,
+                         release);
+    if (!variable) return 0;
+    int shown = (int)strcspn(variable, "=");
+    return ct_refuse(why, "%.*s is set, and the user's settings win", shown < 80 ? shown : 80, variable);
 }
 
 static unsigned collectives_of(const ct_table_t *t) {
@@ -81,21 +78,21 @@ static unsigned collectives_of(const ct_table_t *t) {
 
 static void load_table(void) {
     const char *path = ct_setting("COLLTUNE_TABLE");
-    char why[CT_WHY_LENGTH] = "";
+    ct_why_t why;
     size_t length = 0;
     char *text = shared_file("COLLTUNE_TABLE", &length);
     if (!text) return;
-    ct_table_t *read = ct_table_read(text, length, why, sizeof why);
-    int refused = !read || refuses(read, why, sizeof why);
+    ct_table_t *read = ct_table_read(text, length, &why);
+    int refused = !read || refuses(read, &why);
     if (most(refused)) {
-        if (!refused) snprintf(why, sizeof why, "another process cannot use it, or has settings");
-        ct_log(0, "COLLTUNE_TABLE=%s: %s; %s", path, why, leave);
+        if (!refused) ct_refuse(&why, "another process cannot use it, or has settings");
+        ct_log(0, "COLLTUNE_TABLE=%s: %s; %s", path, why.text, leave);
         ct_table_free(read);
         return;
     }
     if (read->n_unknown)
         ct_log(0, "COLLTUNE_TABLE=%s: %d configurations cannot be run, the first is %s; there %s",
-               path, read->n_unknown, read->unknown, leave);
+               path, read->n_unknown, read->unknown.text, leave);
     table = read;
     ct_engage(CT_BY_TABLE, collectives_of(table));
     ct_log(1, "COLLTUNE_TABLE=%s: %d configurations, %d communicators' rules", path,
@@ -114,16 +111,17 @@ static void settle(ct_comm_t *c) {
 /* ---- the rules ---- */
 
 static void load_rules(void) {
-    char why[CT_WHY_LENGTH] = "";
+    ct_why_t why;
     size_t length = 0;
     char *text = shared_file("COLLTUNE_RULES", &length);
     if (!text) return;
     /* they hold on all processes or on none */
-    int failed = ct_rules_read(text, length, why, sizeof why);
+    int failed = ct_rules_read(text, length, &why);
     if (most(failed)) {
-        if (!failed) snprintf(why, sizeof why, "memory is out");
-        ct_log(0, "%s:%s%s; %s", ct_setting("COLLTUNE_RULES"), strncmp(why, "line ", 5) ? " " : "",
-               strncmp(why, "line ", 5) ? why : why + 5, leave);
+        if (!failed) ct_refuse(&why, "memory is out");
+        int has_line = !strncmp(why.text, "line ", 5);
+        ct_log(0, "%s:%s%s; %s", ct_setting("COLLTUNE_RULES"), has_line ? "" : " ",
+               why.text + (has_line ? 5 : 0), leave);
         ct_rules_clear();
     }
     free(text);

@@ -1,8 +1,6 @@
 /* What becomes of a call: whether it is ours to change, what it asks for, and who runs it. */
-#include "core.h"
-#include "dispatch.h"
-
 #include "calls.h"
+#include "core.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -93,7 +93,7 @@ const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange) {
     if (plan->receives && plan->requests) {
         plan->sends = plan->receives + most;
         ct_plan_of(exchange, h->nodes, h->node, plan);
-        if (!ct_keep(c, &plan_key, exchange, plan, release)) return plan;
+        return ct_keep(c, &plan_key, exchange, plan, release);
     }
     release(plan);
     return NULL;

@@ -64,8 +64,8 @@ static int make(ct_comm_t *c, ct_hierarchy_t **made) {
         sort_ranks(h, c->node_of);
         describe(h);
         h->world = world_of(c, h);
-        *made = h;
-        if (h->world && !ct_keep(c, &hierarchy_key, 0, h, release)) return MPI_SUCCESS;
+        if (h->world) *made = ct_keep(c, &hierarchy_key, 0, h, release);
+        if (h->world) return *made ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
     release(h);
     return MPI_ERR_NO_MEM;

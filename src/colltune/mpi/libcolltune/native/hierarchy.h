@@ -149,7 +149,7 @@ static inline int ct_length(size_t bytes, int code) {
     return code == MPI_SUCCESS ? (int)bytes : !bytes;
 }
 
-/* ---- elements (elements.c) ---- */
+/* ---- elements and their reduction (elements.c) ---- */
 
 typedef struct {
     MPI_Datatype type;
@@ -165,8 +165,6 @@ char *ct_element(const ct_elements_t *e, const void *buffer, size_t i);
 int ct_pack(const ct_elements_t *e, const void *buffer, size_t count, void *bytes, MPI_Comm comm);
 int ct_unpack(const ct_elements_t *e, const void *bytes, void *buffer, size_t count,
               MPI_Comm comm);
-
-/* ---- reduction (reduction.c) ---- */
 
 /* How elements are combined that lie as contiguous bytes. */
 typedef struct {

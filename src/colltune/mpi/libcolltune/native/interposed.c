@@ -1,7 +1,6 @@
 /* MPI's functions as programs call them: the beginning, the end, and the collectives. */
 #include "calls.h"
 #include "core.h"
-#include "dispatch.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

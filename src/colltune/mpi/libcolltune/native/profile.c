@@ -54,41 +54,13 @@ static ct_records_t finished; /* of communicators that are gone */
 
 /* ---- adding up ---- */
 
-static uint64_t hash_of(const ct_record_t *record) {
-    uint64_t hash = 14695981039346656037u;
-    const int numbers[] = {record->collective, record->size, record->nodes, record->ppn, record->bin};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        hash = (hash ^ (uint64_t)(unsigned)numbers[i]) * 1099511628211u;
-    for (const char *c = record->id; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    return hash ^ hash >> 29;
-}
-
-static int same_kind(const ct_record_t *a, const ct_record_t *b) {
-    return a->collective == b->collective && a->size == b->size && a->nodes == b->nodes
-           && a->ppn == b->ppn && a->bin == b->bin && !strcmp(a->id, b->id);
-}
-
-/* Where the record of this kind is, or is to be. */
-static size_t slot_of(const ct_records_t *records, const ct_record_t *record) {
-    size_t mask = records->n_slots - 1, slot = hash_of(record) & mask;
-    while (records->slots[slot] && !same_kind(&records->items[records->slots[slot] - 1], record))
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
-static int grow(ct_records_t *records) {
-    size_t room = records->room ? 2 * records->room : 64, n_slots = 2 * room;
-    ct_record_t *items = realloc(records->items, room * sizeof *items);
-    if (!items) return 0;
-    records->items = items;
-    uint32_t *slots = calloc(n_slots, sizeof *slots);
-    if (!slots) return 0;
-    free(records->slots);
-    records->slots = slots;
-    records->n_slots = n_slots;
-    records->room = room;
-    for (size_t i = 0; i < records->n; i++) slots[slot_of(records, &items[i])] = (uint32_t)i + 1;
-    return 1;
+static int by_kind(const void *left, const void *right) {
+    const ct_record_t *a = left, *b = right;
+    const int keys[][2] = {{a->collective, b->collective}, {a->size, b->size},
+                           {a->nodes, b->nodes}, {a->ppn, b->ppn}, {a->bin, b->bin}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i][0] != keys[i][1]) return keys[i][0] < keys[i][1] ? -1 : 1;
+    return strcmp(a->id, b->id);
 }
 
 static void add_to(ct_record_t *sum, const ct_record_t *more) {
@@ -104,18 +76,34 @@ static void add_to(ct_record_t *sum, const ct_record_t *more) {
     sum->time_s += more->time_s;
 }
 
+/* Sort the records and add up those of one kind. */
+static void merge_records(ct_records_t *records) {
+    size_t n = 0;
+    if (records->n) qsort(records->items, records->n, sizeof *records->items, by_kind);
+    for (size_t i = 0; i < records->n; i++) {
+        ct_record_t *record = &records->items[i];
+        if (n && !by_kind(&records->items[n - 1], record)) add_to(&records->items[n - 1], record);
+        else records->items[n++] = *record;
+    }
+    records->n = n;
+}
+
+static int has_room(ct_records_t *records) {
+    if (records->n < records->room) return 1;
+    merge_records(records);
+    size_t room = records->room ? 2 * records->room : 64;
+    if ((records->n && records->n <= records->room / 2) || room > MOST_RECORDS)
+        return records->n < records->room;
+    ct_record_t *items = realloc(records->items, room * sizeof *items);
+    if (!items) return records->n < records->room;
+    records->items = items;
+    records->room = room;
+    return 1;
+}
+
 static void add_record(ct_records_t *records, const ct_record_t *more) {
-    size_t slot = records->n_slots ? slot_of(records, more) : 0;
-    if (records->n_slots && records->slots[slot]) {
-        add_to(&records->items[records->slots[slot] - 1], more);
-        return;
-    }
-    if (records->n == records->room && (records->n >= MOST_RECORDS || !grow(records))) {
-        records->lost_calls += more->calls;
-        return;
-    }
-    records->items[records->n] = *more;
-    records->slots[slot_of(records, more)] = (uint32_t)++records->n;
+    if (has_room(records)) records->items[records->n++] = *more;
+    else records->lost_calls += more->calls;
 }
 
 /* Seconds of all calls of the cell: those timed without exception, and the mean of the sample for
@@ -146,17 +134,14 @@ static void finish(profile_t *p, ct_records_t *records) {
     free(p);
 }
 
-static void unlink_live(profile_t *p) {
-    if (p->before) p->before->next = p->next;
-    else live = p->next;
-    if (p->next) p->next->before = p->before;
-}
-
 /* The communicator is freed. After ct_profile_end nothing is left of its numbers. */
 static void release(void *data) {
     pthread_mutex_lock(&lock);
     if (ct_profiling) {
-        unlink_live(data);
+        profile_t *p = data;
+        if (p->before) p->before->next = p->next;
+        else live = p->next;
+        if (p->next) p->next->before = p->before;
         finish(data, &finished);
     }
     pthread_mutex_unlock(&lock);
@@ -181,9 +166,7 @@ static profile_t *begin_profile(ct_comm_t *c) {
     if (live) live->before = p;
     live = p;
     pthread_mutex_unlock(&lock);
-    if (ct_keep(c, &key, 0, p, release) == MPI_SUCCESS) return c->profile = p;
-    release(p);
-    return NULL;
+    return c->profile = ct_keep(c, &key, 0, p, release);
 }
 
 /* What the caller passes per process, where it differs among them: the mean. */
@@ -336,6 +319,7 @@ static int receive(MPI_Comm comm, int source, ct_records_t *records, ct_totals_t
         if (status != MPI_SUCCESS) return status;
         add_record(records, &record);
     }
+    merge_records(records);
     return MPI_SUCCESS;
 }
 
@@ -371,6 +355,7 @@ static ct_records_t collected(void) {
         live = p->next;
         finish(p, &finished);
     }
+    merge_records(&finished);
     ct_records_t records = finished;
     finished = (ct_records_t){0};
     pthread_mutex_unlock(&lock);
@@ -391,5 +376,4 @@ void ct_profile_end(void) {
     else if (c && c->rank == 0)
         ct_log(0, "the profile is lost: the processes' numbers could not be gathered");
     free(records.items);
-    free(records.slots);
 }

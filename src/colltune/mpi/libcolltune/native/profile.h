@@ -18,11 +18,10 @@ typedef struct {
     double time_s;                               /* of all, estimated */
 } ct_record_t;
 
-/* Records by kind; `slots` is a hash table of their numbers from 1 on, 0 where it is free. */
+/* Records, by kind where they are sent or written. */
 typedef struct {
-    size_t n, room, n_slots;
+    size_t n, room;
     ct_record_t *items;
-    uint32_t *slots;
     uint64_t lost_calls; /* for which there was no room */
 } ct_records_t;
 

@@ -75,15 +75,6 @@ static void print_head(FILE *out, uint32_t rate, const ct_shape_t *world,
     fprintf(out, "lost_calls %" PRIu64 "\n", totals->lost_calls);
 }
 
-static int by_kind(const void *left, const void *right) {
-    const ct_record_t *a = left, *b = right;
-    const int keys[][2] = {{a->collective, b->collective}, {a->size, b->size},
-                           {a->nodes, b->nodes}, {a->ppn, b->ppn}, {a->bin, b->bin}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (keys[i][0] != keys[i][1]) return keys[i][0] < keys[i][1] ? -1 : 1;
-    return strcmp(a->id, b->id);
-}
-
 /* Write each configuration's line, once, and return the number of that of each record; 0 is the
  * library's own choice. NULL: no memory. */
 static int *print_configurations(FILE *out, const ct_records_t *records) {
@@ -112,7 +103,6 @@ static void print_record(FILE *out, const ct_record_t *r, int configuration) {
 static int print_all(FILE *out, uint32_t rate, const ct_shape_t *world,
                      const ct_records_t *records, const ct_totals_t *totals) {
     print_head(out, rate, world, totals);
-    if (records->n) qsort(records->items, records->n, sizeof *records->items, by_kind);
     int *numbers = print_configurations(out, records);
     if (!numbers) return 0;
     fputs("columns collective size layout first_bytes configuration calls bytes least_bytes"

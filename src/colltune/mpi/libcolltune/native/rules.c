@@ -250,15 +250,14 @@ typedef struct {
     ct_program_t *program;
     ct_collective_t collective;
     int *place; /* of each entry in the part's blocks; UNSEEN, or OPEN while it is followed */
-    char *why;
-    size_t length;
+    ct_why_t *why;
     int failed;
 } maker_t;
 
 enum { UNSEEN = -1, OPEN = -2 };
 
 static int fail(maker_t *m, const char *name, const char *what, const char *whose) {
-    if (!m->failed++) snprintf(m->why, m->length, "%s: %s%s%s", name, what, *whose ? " " : "", whose);
+    if (!m->failed++) ct_refuse(m->why, "%s: %s%s%s", name, what, *whose ? " " : "", whose);
     return TO_TABLE;
 }
 
@@ -328,9 +327,9 @@ static void make_part(maker_t *m) {
     if (part->start != TO_TABLE) m->program->ruled |= 1u << m->collective;
 }
 
-ct_program_t *ct_program_of(const ct_draft_t *draft, char *why, size_t length) {
+ct_program_t *ct_program_of(const ct_draft_t *draft, ct_why_t *why) {
     size_t n = (size_t)draft->n + 1;
-    maker_t m = {.draft = draft, .why = why, .length = length};
+    maker_t m = {.draft = draft, .why = why};
     m.program = calloc(1, sizeof *m.program);
     m.place = calloc(n, sizeof *m.place);
     if (m.program) {

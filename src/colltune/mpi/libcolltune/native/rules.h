@@ -71,21 +71,15 @@ typedef struct {
 extern const char *const ct_parameter_names[COLLTUNE_PARAMETERS];
 extern const char *const ct_operator_names[COLLTUNE_OPERATORS];
 
-/* Add or replace; `entry` with its `text` is copied. 1 with `why` written if it cannot be done. */
-int ct_draft_put(ct_draft_t *draft, const ct_entry_t *entry, char *why, size_t length);
-int ct_draft_remove(ct_draft_t *draft, ct_kind_of_entry_t kind, const char *name);
+int ct_draft_remove_rule(ct_draft_t *draft, const char *name); /* 1: there is none */
 const ct_entry_t *ct_draft_find(const ct_draft_t *draft, const char *name);
-/* `collective` may be "all"; an empty target: no rules. */
-int ct_draft_start(ct_draft_t *draft, const char *collective, const char *target, char *why,
-                   size_t length);
+/* `collective` may be "all"; an empty target: no rules. 1 with `why` written if it is none. */
+int ct_draft_start(ct_draft_t *draft, const char *collective, const char *target, ct_why_t *why);
 void ct_draft_clear(ct_draft_t *draft);
-
-/* ---- its language (rules_text.c) ---- */
 
 /* Read lines into the draft; a whole file begins with its version. 1 with `why` ("line 3: ...")
  * written if something is wrong; what stands before it has been read. */
-int ct_draft_read(ct_draft_t *draft, const char *text, size_t text_length, int whole, char *why,
-                  size_t length);
+int ct_draft_read(ct_draft_t *draft, const char *text, size_t length, int whole, ct_why_t *why);
 /* The draft and all named values as a whole file, the caller's; NULL if memory is out. */
 char *ct_draft_text(const ct_draft_t *draft);
 
@@ -94,14 +88,14 @@ char *ct_draft_text(const ct_draft_t *draft);
 typedef struct ct_program ct_program_t;
 
 /* What a draft says, for quick deciding; NULL, with `why` written, if it cannot hold. */
-ct_program_t *ct_program_of(const ct_draft_t *draft, char *why, size_t length);
+ct_program_t *ct_program_of(const ct_draft_t *draft, ct_why_t *why);
 void ct_program_free(ct_program_t *program);
 /* Let it hold instead of what did; NULL: nothing. One thread at a time. */
 void ct_program_publish(ct_program_t *program);
 
 /* ---- from the file, at the beginning and the end (rules_api.c) ---- */
 
-int ct_rules_read(const char *text, size_t text_length, char *why, size_t length);
+int ct_rules_read(const char *text, size_t length, ct_why_t *why);
 void ct_rules_clear(void);
 void ct_rules_end(void);
 

@@ -6,18 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHY_LENGTH = 320 };
-
 static ct_draft_t draft;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the draft, and of publishing it */
-static _Thread_local char why[WHY_LENGTH];
+static _Thread_local ct_why_t why;
 
 /* ---- writing the draft ---- */
 
 /* Lines are the one way in: what the functions write and what files say is checked alike. */
 static int read_lines(const char *lines) {
     pthread_mutex_lock(&lock);
-    int failed = ct_draft_read(&draft, lines, strlen(lines), 0, why, sizeof why);
+    int failed = ct_draft_read(&draft, lines, strlen(lines), 0, &why);
     pthread_mutex_unlock(&lock);
     return failed;
 }
@@ -27,10 +25,7 @@ static int is_word(const char *text) {
     return text && *text && !strpbrk(text, " \t\r\n");
 }
 
-static int refuse(const char *what) {
-    snprintf(why, sizeof why, "%s", what);
-    return 1;
-}
+static int refuse(const char *what) { return ct_refuse(&why, "%s", what); }
 
 static int api_clear(void) {
     pthread_mutex_lock(&lock);
@@ -69,7 +64,7 @@ static int api_rule_named(const char *name, colltune_parameter_t parameter, coll
 
 static int api_remove_rule(const char *name) {
     pthread_mutex_lock(&lock);
-    int failed = !name || ct_draft_remove(&draft, CT_A_RULE, name);
+    int failed = !name || ct_draft_remove_rule(&draft, name);
     pthread_mutex_unlock(&lock);
     return failed ? refuse("there is no rule of that name") : 0;
 }
@@ -94,7 +89,7 @@ static int api_start(const char *collective, const char *target) {
         return n < (int)sizeof line ? read_lines(line) : refuse("a name is too long");
     }
     pthread_mutex_lock(&lock);
-    int failed = ct_draft_start(&draft, collective, "", why, sizeof why);
+    int failed = ct_draft_start(&draft, collective, "", &why);
     pthread_mutex_unlock(&lock);
     return failed;
 }
@@ -105,31 +100,16 @@ static long api_collective(const char *name) { return name ? ct_collective_named
 
 static int api_commit(void) {
     pthread_mutex_lock(&lock);
-    ct_program_t *program = ct_program_of(&draft, why, sizeof why);
+    ct_program_t *program = ct_program_of(&draft, &why);
     if (program) ct_program_publish(program);
     pthread_mutex_unlock(&lock);
     return !program;
 }
 
-/* Rank 0's text on all processes of comm; NULL if there is none. An MPI error code. */
-static int share_text(MPI_Comm comm, int rank, char **text) {
-    long n = rank || !*text ? 0 : (long)strlen(*text) + 1;
-    int error = PMPI_Bcast(&n, 1, MPI_LONG, 0, comm), failed;
-    if (error != MPI_SUCCESS || !n) return error;
-    if (rank) *text = malloc((size_t)n);
-    failed = !*text;
-    error = PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm);
-    if (error == MPI_SUCCESS && !failed) error = PMPI_Bcast(*text, (int)n, MPI_CHAR, 0, comm);
-    if (error == MPI_SUCCESS && !failed) return MPI_SUCCESS;
-    free(*text);
-    *text = NULL;
-    return error;
-}
-
 static ct_program_t *program_of_text(const char *text, ct_draft_t *read) {
     memset(read, 0, sizeof *read);
-    if (ct_draft_read(read, text, strlen(text), 1, why, sizeof why)) return NULL;
-    return ct_program_of(read, why, sizeof why);
+    if (ct_draft_read(read, text, strlen(text), 1, &why)) return NULL;
+    return ct_program_of(read, &why);
 }
 
 /* All processes are here: none of them is deciding on comm. */
@@ -142,11 +122,14 @@ static int api_commit_all(MPI_Comm comm) {
     pthread_mutex_lock(&lock);
     if (!rank) text = ct_draft_text(&draft);
     pthread_mutex_unlock(&lock);
-    if (share_text(comm, rank, &text) != MPI_SUCCESS || !text) return refuse("memory is out");
-    ct_program_t *program = program_of_text(text, &read);
-    failed = !program;
+    size_t length = text ? strlen(text) : 0;
+    char *shared = ct_share(comm, text, &length);
     free(text);
-    if (program) snprintf(why, sizeof why, "another process has no memory, or no such algorithm");
+    if (!shared) return refuse("memory is out");
+    ct_program_t *program = program_of_text(shared, &read);
+    failed = !program;
+    free(shared);
+    if (program) refuse("another process has no memory, or no such algorithm");
     if (PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
     if (failed) {
         ct_program_free(program);
@@ -194,7 +177,7 @@ static int api_keyval(const char *name, int *keyval) {
     return failed ? refuse("there is no value of that name, or MPI is not running") : 0;
 }
 
-static const char *api_error(void) { return why; }
+static const char *api_error(void) { return why.text; }
 
 static const colltune_rules_t functions = {
     .clear = api_clear,         .read = api_read,
@@ -212,10 +195,10 @@ CT_PUBLIC const colltune_rules_t *colltune_rules_1(void) { return &functions; }
 
 /* ---- the file ---- */
 
-int ct_rules_read(const char *text, size_t text_length, char *reason, size_t length) {
+int ct_rules_read(const char *text, size_t length, ct_why_t *reason) {
     pthread_mutex_lock(&lock);
-    int failed = ct_draft_read(&draft, text, text_length, 1, reason, length);
-    ct_program_t *program = failed ? NULL : ct_program_of(&draft, reason, length);
+    int failed = ct_draft_read(&draft, text, length, 1, reason);
+    ct_program_t *program = failed ? NULL : ct_program_of(&draft, reason);
     if (program) ct_program_publish(program);
     pthread_mutex_unlock(&lock);
     return !program;

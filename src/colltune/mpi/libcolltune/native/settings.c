@@ -1,8 +1,9 @@
-/* Environment variables, as rank 0 of MPI_COMM_WORLD has them. */
+/* Environment variables, as rank 0 of MPI_COMM_WORLD has them; the log and the clock. */
 #include "core.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const names[] = {
     "COLLTUNE_FORCE",   "COLLTUNE_TABLE",        "COLLTUNE_RULES", "COLLTUNE_PROFILE",
@@ -14,24 +15,25 @@ enum { NAMES = sizeof names / sizeof *names, ASKING = 6 }; /* the first ones ask
 int ct_world_rank, ct_world_size;
 static char *values[NAMES];
 
-char *ct_share(const char *bytes, size_t *length) {
-    unsigned long n = bytes && ct_world_rank == 0 ? *length + 1 : 0; /* 0: there is nothing */
-    int failed;
-    if (PMPI_Bcast(&n, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD) != MPI_SUCCESS || !n) return NULL;
+char *ct_share(MPI_Comm comm, const char *bytes, size_t *length) {
+    unsigned long n = bytes ? *length + 1 : 0; /* 0: there is nothing */
+    int failed, rank;
+    if (PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS ||
+        PMPI_Bcast(&n, 1, MPI_UNSIGNED_LONG, 0, comm) != MPI_SUCCESS || !n)
+        return NULL;
     char *copy = malloc(n);
     failed = !copy;
-    if (PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
-        failed = 1;
+    if (PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
     if (failed) {
         free(copy);
         return NULL;
     }
     *length = n - 1;
-    if (ct_world_rank == 0) memcpy(copy, bytes, n - 1);
+    if (rank == 0) memcpy(copy, bytes, n - 1);
     copy[n - 1] = '\0';
     for (unsigned long done = 0; done < n; done += 1ul << 30) { /* a count is an int */
         int part = (int)(n - done < 1ul << 30 ? n - done : 1ul << 30);
-        if (PMPI_Bcast(copy + done, part, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) break;
+        if (PMPI_Bcast(copy + done, part, MPI_BYTE, 0, comm) != MPI_SUCCESS) break;
     }
     return copy;
 }
@@ -55,7 +57,7 @@ static char *joined(size_t *length) {
 
 int ct_settings_begin(void) {
     size_t length = 0;
-    char *mine = ct_world_rank == 0 ? joined(&length) : NULL, *text = ct_share(mine, &length);
+    char *mine = ct_world_rank == 0 ? joined(&length) : NULL, *text = ct_share(MPI_COMM_WORLD, mine, &length);
     int any = 0;
     free(mine);
     if (!text) return 0;
@@ -80,4 +82,25 @@ void ct_settings_end(void) {
         free(values[i]);
         values[i] = NULL;
     }
+}
+
+/* ---- the log and the clock ---- */
+
+enum { LINE_LENGTH = 512 };
+
+void ct_log(int level, const char *format, ...) {
+    char line[LINE_LENGTH];
+    const char *wanted = ct_setting("COLLTUNE_LOG");
+    if (ct_world_rank || (level > 0 && level > (wanted ? atoi(wanted) : 0))) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "colltune: %s\n", line);
+}
+
+double ct_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

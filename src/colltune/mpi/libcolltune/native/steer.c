@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ enum { READ_AT_CREATION = 1 };
 #else
 enum { READ_AT_CREATION = 0 };
 #endif
-enum { MOST_SHADOWS = 16, WHY_LENGTH = 256, COMPANIONS = 2 };
+enum { MOST_SHADOWS = 16, COMPANIONS = 2 };
 
 /* ---- the variables of a configuration ---- */
 
@@ -42,9 +41,8 @@ static void free_variables(variables_t *all) {
     free(all);
 }
 
-static int open_one(variables_t *all, const char *name, const char *value, char *why,
-                    size_t length) {
-    if (ct_cvar_open(&all->cvars[all->n], name, value, why, length)) return 1;
+static int open_one(variables_t *all, const char *name, const char *value, ct_why_t *why) {
+    if (ct_cvar_open(&all->cvars[all->n], name, value, why)) return 1;
     all->n++;
     return 0;
 }
@@ -57,13 +55,13 @@ static int steers_tuned(const ct_configuration_t *configuration) {
 }
 
 /* coll/tuned looks at the others only if the first is on; hcoll comes before it where it is there. */
-static int open_companions(variables_t *all, const ct_configuration_t *c, char *why, size_t length) {
+static int open_companions(variables_t *all, const ct_configuration_t *c, ct_why_t *why) {
     static const char *const companions[COMPANIONS][2] = {{"coll_tuned_use_dynamic_rules", "1"},
                                                           {"coll_hcoll_enable", "0"}};
     for (int i = 0, index; i < COMPANIONS && steers_tuned(c); i++) {
         /* releases and installations differ */
         if (MPI_T_cvar_get_index(companions[i][0], &index) != MPI_SUCCESS) continue;
-        if (open_one(all, companions[i][0], companions[i][1], why, length)) return 1;
+        if (open_one(all, companions[i][0], companions[i][1], why)) return 1;
     }
     return 0;
 }
@@ -79,35 +77,23 @@ static int is_skipped(const char *name) {
     return n >= sizeof fallback - 1 && !strcmp(name + n - (sizeof fallback - 1), fallback);
 }
 
-static int open_all(variables_t *all, const ct_configuration_t *c, char *why, size_t length) {
-    if (open_companions(all, c, why, length)) return 1;
-    for (int i = 0; i < c->n_settings; i++) {
-        const ct_setting_t *setting = &c->settings[i];
-        if (is_skipped(setting->name)) continue;
-        if (open_one(all, setting->name, setting->value, why, length)) return 1;
-    }
-    return 0;
-}
-
-static variables_t *new_variables(const ct_configuration_t *c, char *why, size_t length) {
+static variables_t *new_variables(const ct_configuration_t *c, ct_why_t *why) {
     size_t most = (size_t)c->n_settings + COMPANIONS;
     variables_t *all = calloc(1, sizeof *all + most * sizeof *all->cvars);
-    if (!all) {
-        snprintf(why, length, "memory is out");
-        return NULL;
-    }
-    if (!open_all(all, c, why, length)) return all;
-    free_variables(all);
+    int failed = all ? open_companions(all, c, why) : ct_refuse(why, "memory is out");
+    for (int i = 0; i < c->n_settings && !failed; i++)
+        if (!is_skipped(c->settings[i].name))
+            failed = open_one(all, c->settings[i].name, c->settings[i].value, why);
+    if (!failed) return all;
+    if (all) free_variables(all);
     return NULL;
 }
 
-static int write_variables(variables_t *all, char *why, size_t length) {
+static int write_variables(variables_t *all, ct_why_t *why) {
     for (int i = 0; i < all->n; i++) {
         if (!ct_cvar_write(&all->cvars[i])) continue;
-        snprintf(why, length, "the control variable %.100s cannot be written",
-                 all->cvars[i].name);
         restore_variables(all);
-        return 1;
+        return ct_refuse(why, "the control variable %.100s cannot be written", all->cvars[i].name);
     }
     return 0;
 }
@@ -119,21 +105,13 @@ typedef struct opened {
     variables_t *variables; /* NULL: they cannot be had */
 } opened_t;
 
-/* How a configuration is run on one communicator. */
+/* How a configuration is run on one communicator. Calls come in the same order on all processes, and
+ * so does what is forgotten. */
 typedef struct {
-    const ct_configuration_t *configuration;
     variables_t *variables;
     MPI_Comm shadow; /* where the library reads them at creation */
     int usable;      /* the same on all processes */
-    unsigned long used;
 } way_t;
-
-/* Calls come in the same order on all processes, and so does what is forgotten. */
-typedef struct {
-    int n;
-    unsigned long uses;
-    way_t ways[MOST_SHADOWS];
-} ways_t;
 
 static opened_t *all;
 static int has_mpi_t;
@@ -144,16 +122,15 @@ static const char key;
 /* ---- the variables ---- */
 
 static opened_t *open_new(const ct_configuration_t *configuration) {
-    char why[WHY_LENGTH] = "MPI_T does not start";
+    ct_why_t why = {"MPI_T does not start"};
     int provided;
     opened_t *opened = calloc(1, sizeof *opened);
     if (!opened) return NULL;
     if (!has_mpi_t) has_mpi_t = MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS;
-    opened->configuration = configuration;
-    if (has_mpi_t) opened->variables = new_variables(configuration, why, sizeof why);
+    *opened = (opened_t){.next = all, .configuration = configuration};
+    if (has_mpi_t) opened->variables = new_variables(configuration, &why);
     if (!opened->variables)
-        ct_log(0, "%s: %s; the MPI library decides", configuration->id, why);
-    opened->next = all;
+        ct_log(0, "%s: %s; the MPI library decides", configuration->id, why.text);
     return all = opened;
 }
 
@@ -177,34 +154,22 @@ static const char *forbidden(void) {
 
 /* ---- ways ---- */
 
-static void forget(way_t *way) {
+static void forget(void *data) {
+    way_t *way = data;
     if (way->shadow != MPI_COMM_NULL) ct_give_back(&way->shadow);
-}
-
-static void release(void *data) {
-    ways_t *ways = data;
-    while (ways->n) forget(&ways->ways[--ways->n]);
-    free(ways);
+    free(way);
 }
 
 static way_t *find(ct_comm_t *c, const ct_configuration_t *configuration) {
-    ways_t *ways = ct_find(c, &key, 0);
-    for (int i = 0; ways && i < ways->n; i++) {
-        if (ways->ways[i].configuration != configuration) continue;
-        ways->ways[i].used = ++ways->uses;
-        return &ways->ways[i];
-    }
-    return NULL;
+    return ct_find(c, &key, (long)(intptr_t)configuration);
 }
 
-/* Room for one more: the one that was not used for longest makes it. */
-static way_t *next_way(ways_t *ways) {
-    way_t *oldest = ways->ways;
-    if (ways->n < MOST_SHADOWS) return &ways->ways[ways->n++];
-    for (int i = 1; i < ways->n; i++)
-        if (ways->ways[i].used < oldest->used) oldest = &ways->ways[i];
-    forget(oldest);
-    return oldest;
+/* Room is made by the one that was not used for longest. */
+static way_t *new_way(ct_comm_t *c, const ct_configuration_t *configuration) {
+    way_t *way = calloc(1, sizeof *way);
+    if (way) way->shadow = MPI_COMM_NULL;
+    ct_limit(c, &key, MOST_SHADOWS - 1);
+    return ct_keep(c, &key, (long)(intptr_t)configuration, way, forget);
 }
 
 static int agreed(ct_comm_t *c, int *answers, int n) {
@@ -214,7 +179,7 @@ static int agreed(ct_comm_t *c, int *answers, int n) {
 /* Write the variables; 1 if this process can, with what may be wrong told. */
 static int can_write(const ct_configuration_t *configuration, variables_t **variables) {
     static _Atomic int told;
-    char why[WHY_LENGTH];
+    ct_why_t why;
     const char *no = forbidden();
     if (no) {
         if (!atomic_exchange(&told, 1))
@@ -224,41 +189,33 @@ static int can_write(const ct_configuration_t *configuration, variables_t **vari
     }
     *variables = variables_of(configuration);
     if (!*variables) return 0;
-    if (!write_variables(*variables, why, sizeof why)) return 1;
-    ct_log(0, "%s: %s; the MPI library decides", configuration->id, why);
+    if (!write_variables(*variables, &why)) return 1;
+    ct_log(0, "%s: %s; the MPI library decides", configuration->id, why.text);
     return 0;
 }
 
 /* The variables are written. All processes do the same, and come to the same. */
-static void make_way(ct_comm_t *c, way_t *way) {
+static void make_shadow(ct_comm_t *c, const char *id, way_t *way) {
     way->usable = 1;
     if (READ_AT_CREATION) way->usable = ct_split(c, 0, c->rank, &way->shadow) == MPI_SUCCESS;
     restore_variables(way->variables);
     if (READ_AT_CREATION && !agreed(c, &way->usable, 1)) way->usable = 0;
     if (!way->usable)
-        ct_log(0, "%s: no communicator can be made for it; the MPI library decides",
-               way->configuration->id);
+        ct_log(0, "%s: no communicator can be made for it; the MPI library decides", id);
 }
 
 static int prepare(ct_comm_t *c, const ct_configuration_t *configuration) {
-    ways_t *ways = ct_find(c, &key, 0);
-    way_t way = {.configuration = configuration, .shadow = MPI_COMM_NULL};
+    variables_t *variables = NULL;
     if (ct_base(c) != MPI_SUCCESS) return 0;
-    if (!ways && (ways = calloc(1, sizeof *ways)) && ct_keep(c, &key, 0, ways, release)) {
-        free(ways);
-        ways = NULL;
-    }
-    int written = can_write(configuration, &way.variables), answers[2] = {ways != NULL, written};
+    way_t *way = new_way(c, configuration);
+    int written = can_write(configuration, &variables), answers[2] = {way != NULL, written};
     int together = agreed(c, answers, 2);
-    if (together && answers[0] && answers[1]) make_way(c, &way);
-    else if (written) restore_variables(way.variables);
-    if (!together || !answers[0]) {
-        ct_drop(c, &key, 0);
-        return 0;
-    }
-    way.used = ++ways->uses;
-    *next_way(ways) = way;
-    return way.usable;
+    if (way) way->variables = variables;
+    if (together && answers[0] && answers[1]) make_shadow(c, configuration->id, way);
+    else if (written) restore_variables(variables);
+    if (together && answers[0]) return way->usable;
+    ct_limit(c, &key, 0);
+    return 0;
 }
 
 int ct_steerable(ct_comm_t *c, const ct_configuration_t *configuration) {
@@ -267,11 +224,11 @@ int ct_steerable(ct_comm_t *c, const ct_configuration_t *configuration) {
 }
 
 int ct_run_steered(ct_comm_t *c, const ct_call_t *call, const ct_configuration_t *configuration) {
-    char why[WHY_LENGTH];
+    ct_why_t why;
     const way_t *way = find(c, configuration);
     if (!way || !way->usable) return ct_pass(call, call->comm);
     if (READ_AT_CREATION) return ct_pass(call, way->shadow);
-    if (write_variables(way->variables, why, sizeof why)) ct_log(1, "%s", why);
+    if (write_variables(way->variables, &why)) ct_log(1, "%s", why.text);
     int error = ct_pass(call, c->base);
     restore_variables(way->variables);
     return error;

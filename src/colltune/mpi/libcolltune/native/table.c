@@ -112,12 +112,11 @@ static void read_pattern(reader_t *r, char *rest, const char ***patterns, int *n
 
 /* One that cannot be run is the library's own decision: other parts of the table still hold. */
 static const ct_configuration_t *known(ct_table_t *table, const char *text) {
-    char why[CT_WHY_LENGTH / 2];
+    ct_why_t why;
     size_t id = strcspn(text, " ");
-    const ct_configuration_t *found = ct_configuration(text, why, sizeof why);
+    const ct_configuration_t *found = ct_configuration(text, &why);
     if (!found && !table->n_unknown++)
-        snprintf(table->unknown, sizeof table->unknown, "%.*s: %s",
-                 (int)(id < SHOWN ? id : SHOWN), text, why);
+        ct_refuse(&table->unknown, "%.*s: %s", (int)(id < SHOWN ? id : SHOWN), text, why.text);
     return found;
 }
 
@@ -250,20 +249,20 @@ static void read_lines(reader_t *r, size_t body) {
     if (!r->table->library || !r->has_shape) give_up(r, "library or shape is missing");
 }
 
-ct_table_t *ct_table_read(char *text, size_t length, char *why, size_t why_length) {
+ct_table_t *ct_table_read(char *text, size_t length, ct_why_t *why) {
     reader_t r = {.table = calloc(1, sizeof *r.table)};
     size_t body = 0;
     const char *damaged = damage(text, length, &body);
     if (!r.table) {
         free(text);
-        snprintf(why, why_length, "memory is out");
+        ct_refuse(why, "memory is out");
         return NULL;
     }
     r.table->text = text;
     if (!damaged) read_lines(&r, body);
     if (!damaged && !r.broken) return r.table;
-    if (damaged) snprintf(why, why_length, "%s", damaged);
-    else snprintf(why, why_length, "line %d: %s", r.line, r.broken);
+    if (damaged) ct_refuse(why, "%s", damaged);
+    else ct_refuse(why, "line %d: %s", r.line, r.broken);
     ct_table_free(r.table);
     return NULL;
 }

@@ -4,8 +4,6 @@
 
 #include "ct.h"
 
-enum { CT_WHY_LENGTH = 320 };
-
 /* From `from` bytes on; NULL: the MPI library by its own decision. */
 typedef struct {
     size_t from;
@@ -31,13 +29,13 @@ typedef struct {
     int n_configurations;
     ct_part_t *parts;
     int n_parts;
-    int n_unknown;               /* of the configurations */
-    char unknown[CT_WHY_LENGTH]; /* the first of them, and why */
+    int n_unknown;    /* of the configurations */
+    ct_why_t unknown; /* the first of them, and why */
 } ct_table_t;
 
 /* Read a table; `text`, of `length` bytes and a NUL behind them, is the table's from now on. NULL,
  * with `why` written, if it is no whole table of this version. */
-ct_table_t *ct_table_read(char *text, size_t length, char *why, size_t why_length);
+ct_table_t *ct_table_read(char *text, size_t length, ct_why_t *why);
 void ct_table_free(ct_table_t *table);
 /* The part that holds on a communicator: that of its layout goes before that of its size; or NULL. */
 const ct_part_t *ct_table_part(const ct_table_t *table, ct_collective_t collective,
