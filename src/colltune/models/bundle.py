@@ -4,9 +4,13 @@
 configurations and the SHA-256 of its array file, the shapes trained on, when it was made and by
 which colltune. Reading one imports numpy and nothing heavier, and unpickles nothing.
 
+A collective is one file, because a thousand small arrays load slowly; arrays follow each other in
+numpy's own format in the order that the manifest names them, because importing a zip reader takes
+longer than reading them.
+
 Format history
 --------------
-1. one ``<collective>.arrays`` file per collective, see `colltune.models.bundle_files`;
+1. one ``<collective>.arrays`` file per collective;
 2. adds ``objective``, the statistic of the runtime that was learned, and ``evidence``, the figures
    of held-out decisions. Bundles of version 1 learned the median of medians;
 3. adds where configurations ran, what noise makes of a gain, and ``confirmations``, what was
@@ -17,34 +21,39 @@ Format history
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
-from colltune.errors import BundleError, ColltuneError
+from colltune.errors import BundleError, ColltuneError, OutputError
+from colltune.files import insist_writable
 from colltune.files.reading import json_of, read_bytes
-from colltune.models.bundle_files import (
-    MANIFEST,
-    SUFFIX,
-    insist_savable,
-    packed,
-    unpacked,
-    write_folder,
-)
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation, replaced
+from colltune.models.coverage import Coverage
+from colltune.models.error_model import ErrorModel
+from colltune.models.predictors import predictor_class
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_savable", "load"]
 FORMAT = "colltune-bundle"
 FORMAT_VERSION = 3
+_MANIFEST, _SUFFIX = "manifest.json", ".arrays"
+_PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
 _NOT_IN_ID = ("id", "created_utc", "colltune_version")
 _MEND = "fit it again, or copy it again from where it is whole"
+_ELSEWHERE = "name another folder with --out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +105,11 @@ class Bundle:
         evidence
             Figures of held-out decisions, as JSON has them.
         """
-        bundle = cls(
-            "",
-            context,
-            tuple(models),
-            tuple(m.collective for m in models),
-            tuple(training_shapes),
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            __version__,
-            objective,
-            dict(evidence or {}),
-        )
-        return bundle._named()
+        collectives = tuple(model.collective for model in models)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        shapes = tuple(training_shapes)
+        bundle = cls("", context, tuple(models), collectives, shapes, now, __version__)
+        return replace(bundle, objective=objective, evidence=dict(evidence or {}))._named()
 
     def with_confirmations(self, found: Sequence[Confirmation]) -> Bundle:
         """Return a revision, under another id, that has `found`, too.
@@ -119,17 +121,11 @@ class Bundle:
         BundleError
             If only a part of the bundle was loaded.
         """
-        self._insist_on_all()
         return replace(self, confirmations=replaced(self.confirmations, found))._named()
 
     def _named(self) -> Bundle:
         """Return the bundle with the id of its content."""
-        entries = {m.collective.value: _entry(m)[0] for m in self.models}
-        return replace(self, id=_content_id(self._content(entries)))
-
-    def _insist_on_all(self) -> None:
-        if len(self.models) < len(self.collectives):
-            raise BundleError("only a part of this bundle was loaded; load all of it to save it")
+        return replace(self, id=_content_id(self._content()[0]))
 
     def model(self, collective: Collective) -> CollectiveModel:
         """Return the models of `collective`.
@@ -142,9 +138,8 @@ class Bundle:
         for model in self.models:
             if model.collective is collective:
                 return model
-        known = ", ".join(self.collectives)
         raise BundleError(
-            f"this bundle has no models of {collective}, only of {known};"
+            f"this bundle has no models of {collective}, only of {', '.join(self.collectives)};"
             f" measure {collective} and fit again"
         )
 
@@ -185,38 +180,41 @@ class Bundle:
         BundleError
             If only a part of the bundle was loaded.
         """
-        self._insist_on_all()
-        write_folder(path, self._files())
+        content, files = self._content()
+        made = {"created_utc": self.created_utc, "colltune_version": self.colltune_version}
+        manifest = content | {"id": _content_id(content)} | made
+        files[_MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+        _write_folder(path, files)
         return path
 
-    def _files(self) -> dict[str, bytes]:
-        entries, files = {}, {}
-        for model in self.models:
-            entry, content = _entry(model)
-            entries[model.collective.value] = entry
-            files[entry["file"]] = content
-        covered = self._content(entries)
-        manifest = covered | {
-            "id": _content_id(covered),
-            "created_utc": self.created_utc,
-            "colltune_version": self.colltune_version,
-        }
-        files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
-        return files
-
-    def _content(self, entries: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the id covers: all but the time and the version that wrote it."""
+    def _content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return what the id covers, all but the time and version that wrote it, and the files."""
+        if len(self.models) < len(self.collectives):
+            raise BundleError("only a part of this bundle was loaded; load all of it to save it")
         fields = ("machine", "library", "library_version", "fabric")
-        return {
+        files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
+        content = {
             "format": FORMAT,
             "context": {name: getattr(self.context, name) for name in fields},
             "training_shapes": [[shape.nodes, shape.ppn] for shape in self.training_shapes],
-            "collectives": dict(entries),
+            "collectives": {
+                model.collective.value: {
+                    "learner": model.learner,
+                    "feature_set": model.feature_set,
+                    "predictor": model.predictor.kind,
+                    "configurations": [c.id for c in model.configurations],
+                    "arrays": list(_arrays(model)),
+                    "file": file,
+                    "sha256": hashlib.sha256(packed).hexdigest(),
+                }
+                for model, (file, packed) in zip(self.models, files.items(), strict=True)
+            },
             "format_version": FORMAT_VERSION,
             "objective": self.objective,
             "evidence": dict(self.evidence),
             "confirmations": [confirmation.as_json() for confirmation in self.confirmations],
         }
+        return content, files
 
 
 def load(
@@ -246,12 +244,12 @@ def load(
         return bundle
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(
-            f"{path / MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
+            f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
         ) from error
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    file = path / MANIFEST
+    file = path / _MANIFEST
     try:
         manifest = json_of(read_bytes(file))
     except FileNotFoundError:
@@ -283,15 +281,12 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
     confirmations = tuple(map(Confirmation.from_json, manifest.get("confirmations", ())))
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
-        raise BundleError(f"{path / MANIFEST}: its content does not fit its id; {_MEND}")
+        raise BundleError(f"{path / _MANIFEST}: its content does not fit its id; {_MEND}")
+    asked = [c for c in entries if wanted is None or c in wanted]
     return Bundle(
         manifest["id"],
         context,
-        tuple(
-            _read_collective(path, collective, entry)
-            for collective, entry in entries.items()
-            if wanted is None or collective in wanted
-        ),
+        tuple(_read_collective(path, collective, entries[collective]) for collective in asked),
         tuple(entries),
         tuple(Shape(n, p) for n, p in manifest["training_shapes"]),
         manifest["created_utc"],
@@ -305,7 +300,7 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
 def _read_collective(
     path: Path, collective: Collective, entry: Mapping[str, Any]
 ) -> CollectiveModel:
-    file = path / f"{collective}{SUFFIX}"
+    file = path / f"{collective}{_SUFFIX}"
     try:
         content = read_bytes(file)
     except FileNotFoundError:
@@ -318,21 +313,120 @@ def _read_collective(
             f" {_MEND}"
         )
     try:
-        return unpacked(collective, entry, content)
+        return _unpacked(collective, entry, content)
     except ColltuneError:
         raise
     except (KeyError, ValueError, EOFError, TypeError) as error:
         raise BundleError(f"{file}: does not fit the manifest ({error}); {_MEND}") from error
 
 
-def _entry(model: CollectiveModel) -> tuple[dict[str, Any], bytes]:
-    entry, content = packed(model)
-    return entry | {
-        "file": f"{model.collective}{SUFFIX}",
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }, content
-
-
 def _content_id(content: Mapping[str, Any]) -> str:
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _arrays(model: CollectiveModel) -> dict[str, NDArray[Any]]:
+    parts = {part: getattr(model, part).arrays() for part in _PARTS}
+    return {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _packed(model: CollectiveModel) -> bytes:
+    stream = io.BytesIO()
+    for array in _arrays(model).values():
+        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _unpacked(collective: Collective, entry: Mapping[str, Any], content: bytes) -> CollectiveModel:
+    """Rebuild a collective's models from their manifest entry and bytes."""
+    stream = io.BytesIO(content)
+    parts: dict[str, dict[str, NDArray[Any]]] = {part: {} for part in _PARTS}
+    for name in entry["arrays"]:
+        part, _, key = name.partition(".")
+        parts[part][key] = np.lib.format.read_array(stream, allow_pickle=False)
+    predictor = predictor_class(entry["predictor"]).from_arrays(parts["predictor"])
+    configurations = tuple(Configuration.parse(text) for text in entry["configurations"])
+    if predictor.n_outputs != len(configurations):
+        raise ValueError(f"{predictor.n_outputs} models of {len(configurations)} configurations")
+    return CollectiveModel(
+        collective,
+        configurations,
+        entry["learner"],
+        entry["feature_set"],
+        predictor,
+        Coverage.from_arrays(parts["coverage"]),
+        ErrorModel.from_arrays(parts["error"]),
+    )
+
+
+def insist_savable(path: Path) -> None:
+    """Insist that a bundle can be saved to `path`, before one is fitted; nothing is left behind.
+
+    Raises
+    ------
+    OutputError
+        If `path` is something else or cannot be written.
+    """
+    target = path.resolve()
+    try:
+        names = {entry.name for entry in target.iterdir()}
+    except FileNotFoundError:
+        names = set()
+    except OSError as error:
+        raise OutputError(
+            f"cannot write a bundle to {path}: {error.strerror}; {_ELSEWHERE}"
+        ) from error
+    strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
+    if strange or (names and _MANIFEST not in names):
+        raise OutputError(
+            f"{path}: exists and is not a bundle (it holds {(strange or sorted(names))[0]});"
+            f" {_ELSEWHERE}"
+        )
+    insist_writable(target.with_name(f"{target.name}.new"))
+
+
+def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write the folder `path` under a temporary name beside it, and rename it."""
+    insist_savable(path)
+    target = path.resolve()
+    token = os.urandom(4).hex()
+    temporary = target.with_name(f".{target.name}.{token}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        for name, content in files.items():
+            with (temporary / name).open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        _swap_in(temporary, target, target.with_name(f".{target.name}.{token}.old"))
+    except OSError as error:
+        _remove(temporary)
+        raise OutputError(
+            f"cannot write the bundle {path}: {error.strerror or error};"
+            " name a writable place with --out"
+        ) from error
+
+
+def _swap_in(temporary: Path, target: Path, old: Path) -> None:
+    """Put `temporary` in the place of `target`, which is absent, empty, or an older bundle."""
+    try:
+        temporary.rename(target)
+    except OSError:
+        if not (target / _MANIFEST).exists():
+            raise
+        target.rename(old)
+        try:
+            temporary.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of plain files, as far as possible."""
+    with suppress(OSError):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
