@@ -21,8 +21,8 @@ from colltune import process
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.intelmpi import adjust, tuning
-from colltune.mpi.intelmpi.grid import CommPart, PpnPart, SizePart
 from colltune.mpi.intelmpi.library import variable
+from colltune.mpi.intelmpi.writing import Part, Parts
 from tests.integration.real_intelmpi import RealIntelMpi, prepare
 
 SOURCE = Path(__file__).with_name("timed_calls.c")
@@ -100,7 +100,7 @@ def _scenarios(
     for number in range(2):
         grid = {c: _parts(c, calls, chance) for c in PAIRS}
         path = folder / f"{number}.json"
-        path.write_text(tuning.render(grid), encoding="utf-8")
+        path.write_text(tuning.rendered(grid), encoding="utf-8")
         parsed = tuning_format.parse(path.read_text(encoding="utf-8"), str(path), release)
         environment = tuning_format.activation(release, {"": str(path)})
         yield Scenario(f"I_MPI_TUNING file {number}", parsed, environment)
@@ -113,16 +113,14 @@ def _scenarios(
         yield Scenario(f"I_MPI_ADJUST_* list {number}", listed, environment)
 
 
-def _parts(
-    collective: Collective, calls: Sequence[Call], chance: random.Random
-) -> tuple[PpnPart, ...]:
+def _parts(collective: Collective, calls: Sequence[Call], chance: random.Random) -> Parts:
     """Return random ends of processes per node, of processes, and of message sizes."""
     ppns = sorted(chance.sample(range(2, RANKS), chance.randint(0, 2)))
     return tuple(
-        PpnPart(
+        Part(
             ppn,
             tuple(
-                CommPart(comm, _sizes(collective, calls, chance))
+                Part(comm, _sizes(collective, calls, chance))
                 for comm in (*sorted(chance.sample(range(2, RANKS), chance.randint(1, 3))), None)
             ),
         )
@@ -130,14 +128,12 @@ def _parts(
     )
 
 
-def _sizes(
-    collective: Collective, calls: Sequence[Call], chance: random.Random
-) -> tuple[SizePart, ...]:
+def _sizes(collective: Collective, calls: Sequence[Call], chance: random.Random) -> Parts:
     """Return random ends at, or just below, message sizes that are called."""
     pair = PAIRS[collective]
     called = sorted({call.msize_bytes for call in calls if call.collective is collective})
     ends = sorted({m - chance.randint(0, 1) for m in chance.sample(called, chance.randint(1, 3))})
-    return tuple(SizePart(end, chance.choice((pair.quick, pair.slow))) for end in (*ends, None))
+    return tuple(Part(end, chance.choice((pair.quick, pair.slow))) for end in (*ends, None))
 
 
 def _compared(

@@ -22,7 +22,7 @@ SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
 FANOUTS = (2, 4, 8)
 """Numbers of chains offered for the chain algorithms."""
-_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)\S*")
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.a-z-]\S*)?")
 
 
 class Release:
@@ -194,6 +194,7 @@ class MpiLibrary:
     the library was told, ``prints_choices`` those under which it tells what it took; releases that
     do not know them ignore them. ``traced`` tells whether `colltune.mpi.trace` sees its algorithms;
     ``component_prefix`` stands before the names of its components, where it has such.
+    ``same_numbers`` of a release are those of the first one that its catalogue describes.
     """
 
     name: str
@@ -207,6 +208,7 @@ class MpiLibrary:
     prints_choices: Mapping[str, str] = {}
     traced: bool = False
     component_prefix: str = ""
+    same_numbers: int = 2
     space: ClassVar[type[CatalogueSpace]]
 
     @property
@@ -236,19 +238,25 @@ class MpiLibrary:
         return Release(self, self.space(self.name, self.title, release, found))
 
     def catalogue_of(self, release: str) -> Catalogue:
-        """Return the catalogue of the series that `release` belongs to.
+        """Return the catalogue that describes `release`, the newest that is not newer.
 
-        `LibraryError` is raised where there is none, or it is older than the first one described.
+        `LibraryError` is raised where there is none.
         """
         every = [catalogue.load(self.name, series, self.catalogues) for series in self.series]
         match = _RELEASE.fullmatch(release.strip())
         wanted = _numbers(match[1]) if match else ()
+        same = self.same_numbers
         for found in reversed(every):
-            series = _numbers(found.series)
-            if wanted[: len(series)] == series and wanted >= _numbers(found.first_release):
+            first = _numbers(found.first_release)
+            if wanted[:same] == first[:same] and (*wanted, 0, 0) >= first:
                 return found
-        known = ", ".join(f"{found.first_release} and later {found.series}.x" for found in every)
-        raise LibraryError(f"{self.title} {release} is not supported; supported: {known}")
+        known: dict[tuple[int, ...], str] = {}
+        for found in every:
+            known.setdefault(_numbers(found.first_release)[:same], found.first_release)
+        supported = ", ".join(
+            f"{first} and later {'.'.join(map(str, numbers))}.x" for numbers, first in known.items()
+        )
+        raise LibraryError(f"{self.title} {release} is not supported; supported: {supported}")
 
     def parameter_file(self, environment: Mapping[str, str]) -> str:
         """Return the text of a file that puts `environment` into effect; see `start_line`."""

@@ -134,6 +134,7 @@ class Catalogue:
         return frozenset(e.collective for e in self.collectives.values() if e.one_rule)
 
 
+@cache
 def all_series(library: str, folder: Path = FOLDER) -> tuple[str, ...]:
     """Return the release series of `library` that have a catalogue in `folder`, oldest first."""
     found = (file.stem.removeprefix(f"{library}-") for file in folder.glob(f"{library}-*.toml"))

@@ -1,10 +1,11 @@
-"""The format ``intelmpi-adjust``: a list of I_MPI_ADJUST_* variables."""
+"""The format ``intelmpi-adjust``: a list of I_MPI_ADJUST_<COLLECTIVE> variables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
@@ -22,158 +23,50 @@ from colltune.mpi.file_format import (
     Written,
     absolute_path,
 )
-from colltune.mpi.intelmpi import adjust_value, choices, lint
+from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
-from colltune.mpi.intelmpi.choices import Choice, Sizes
-from colltune.mpi.intelmpi.grid import CommPart, Grid, Laid, Leaf, PpnPart, converted, shown
-from colltune.mpi.intelmpi.library import INTEL_MPI, variable
-from colltune.mpi.intelmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.intelmpi.library import LIBRARY, variable
+from colltune.mpi.intelmpi.presets import Preset, PresetFile, Tree, preset_findings, shown
+from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
 
 NAME = "intelmpi-adjust"
-PREFIX = "I_MPI_ADJUST_"
+_PREFIX = "I_MPI_ADJUST_"
 _LINE = re.compile(r"\s*(?P<export>export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
 _QUOTED = re.compile(r"(?P<mark>['\"])(?P<value>.*?)(?P=mark)\s*+;?+\s*+(?:#.*)?")
 _COLLECTIVES = {variable(c): c for c in Collective}
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A variable as a line sets it; the later of two of one name holds."""
-
-    line: int
-    collective: Collective
-    value: Value
-
-
 @dataclass
-class Listing:
-    """What the lines of a file set."""
+class _Lines:
+    """What the lines of a file set; the later of two of one name holds."""
 
-    settings: dict[Collective, Setting] = field(default_factory=dict)
+    values: dict[Collective, Value] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
+    def read(self, number: int, line: str) -> None:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            what = f"{shown(line.strip())} sets no variable"
+            self.find(number, Fault.MALFORMED, what, "write export NAME='value', or remove it")
+            return
+        value, cut = _unquoted(match["value"], in_shell=bool(match["export"]))
+        if cut:
+            self.find(number, Fault.MALFORMED, cut, "put the value in quotes: export NAME='value'")
+        name = match["name"]
+        if name not in _COLLECTIVES:
+            self.find(number, *_other_variable(name))
+            return
+        collective = _COLLECTIVES[name]
+        if before := self.values.get(collective):
+            what = f"{name} is set again on line {number}, which holds"
+            self.find(before.line, Fault.DEAD_RULE, what, "remove one line")
+        self.values[collective] = adjust_value.parse(value, collective, number)
 
-@dataclass(frozen=True)
-class AdjustFile(Laid):
-    """A list of variables as one release reads it; see `file_format.ParsedFile`, `grid.Laid`."""
-
-    text: str
-    source: str
-    release: str
-    format: str = NAME
-    dropped: str = ""
-
-    @cached_property
-    def listing(self) -> Listing:
-        listing = Listing()
-        for number, line in enumerate(self.text.split("\n"), 1):
-            if line.strip() and not line.strip().startswith("#"):
-                _read_line(listing, number, line.rstrip("\r"), self.release)
-        return listing
-
-    @property
-    def collectives(self) -> tuple[Collective, ...]:
-        return tuple(c for c, s in self.listing.settings.items() if not s.value.rejected)
-
-    @property
-    def not_read(self) -> tuple[str, ...]:
-        return tuple(
-            f"line {setting.line}: {collective} is left out: {setting.value.rejected}"
-            for collective, setting in self.listing.settings.items()
-            if setting.value.rejected
-        )
-
-    @cached_property
-    def rules(self) -> tuple[Rule, ...]:
-        rules = (rule for found in self._rules.values() for rule in found)
-        return tuple(sorted(rules, key=lambda rule: rule.line))
-
-    @cached_property
-    def _rules(self) -> dict[Collective, tuple[Rule, ...]]:
-        return {
-            c: tuple(
-                Rule(s.line, e.text, c, INTEL_MPI.presets(self.release).preset(c, e.number))
-                for e in s.value.entries
-            )
-            for c, s in self.listing.settings.items()
-        }
-
-    def leaf(self, collective: Collective, ppn: int, comm_size: int, msize: int) -> Leaf | None:
-        if collective not in self.collectives:
-            return None
-        value = self.listing.settings[collective].value
-        entry = adjust_value.entry_at(value, comm_size, msize)
-        at = next(i for i, each in enumerate(value.entries) if each is entry)
-        return Leaf(self._rules[collective][at], entry.number)
-
-    def ppn_ends(self, collective: Collective) -> tuple[int, ...]:
-        """Return none: a variable knows of no nodes."""
-        return ()
-
-    def comm_ends(self, collective: Collective, ppn: int) -> tuple[int, ...]:
-        taken = collective in self.collectives
-        return adjust_value.comm_ends(self.listing.settings[collective].value) if taken else ()
-
-    def size_ends(self, collective: Collective, ppn: int, comm_size: int) -> tuple[int, ...]:
-        taken = collective in self.collectives
-        return adjust_value.size_ends(self.listing.settings[collective].value) if taken else ()
-
-    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """Return what runs; the file's variables hold unless `environment` sets the same ones."""
-        own = Configuration.default(LIBRARY, call.collective)
-        leaf = self.leaf(call.collective, 1, call.comm_size, call.msize_bytes)
-        setting = self.listing.settings.get(call.collective)
-        said = (
-            own
-            if leaf is None
-            else INTEL_MPI.presets(self.release).chosen(call.collective, leaf.number)
-        )
-        given = (environment or {}).get(variable(call.collective))
-        if given is not None and (setting is None or given != setting.value.text):
-            value = adjust_value.parse(given, call.collective, self.release)
-            if not value.rejected:
-                return adjust_value.outcome(value, call, None, chosen=said)
-            why = f"the library ignores {shown(given)}: {value.rejected}"
-            return Outcome(own, None, (why,), said)
-        if setting is None:
-            why = f"{variable(call.collective)} is not set: the tuning of the library holds"
-            return Outcome(own, None, (why,), own)
-        if leaf is None:
-            why = f"line {setting.line}: the library ignores the value: {setting.value.rejected}"
-            return Outcome(own, None, (why,), own)
-        return adjust_value.outcome(setting.value, call, leaf.rule)
-
-    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        if collective not in self.collectives:
-            return ()
-        return tuple(sorted({2, *(end + 1 for end in self.comm_ends(collective, 1) if end >= 2)}))
+    def find(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.findings.append(Finding(line, fault, message, mend))
 
 
-def _read_line(listing: Listing, number: int, line: str, release: str) -> None:
-    match = _LINE.fullmatch(line)
-    if match is None:
-        what = f"{shown(line.strip())} sets no variable"
-        finding = Finding(number, Fault.MALFORMED, what, "write export NAME='value', or remove it")
-        listing.findings.append(finding)
-        return
-    value, cut = _value(match["value"], in_shell=bool(match["export"]))
-    if cut:
-        mend = "put the value in quotes: export NAME='value'"
-        listing.findings.append(Finding(number, Fault.MALFORMED, cut, mend))
-    collective = _COLLECTIVES.get(match["name"])
-    if collective is None:
-        listing.findings += lint.other_variable(number, match["name"])
-        return
-    before = listing.settings.get(collective)
-    if before is not None:
-        what = f"{variable(collective)} is set again on line {number}, which holds"
-        finding = Finding(before.line, Fault.DEAD_RULE, what, "remove one line")
-        listing.findings.append(finding)
-    parsed = adjust_value.parse(value, collective, release)
-    listing.settings[collective] = Setting(number, collective, parsed)
-
-
-def _value(text: str, *, in_shell: bool) -> tuple[str, str]:
+def _unquoted(text: str, *, in_shell: bool) -> tuple[str, str]:
     """Return the value that a line sets, and what a shell would make of missing quotes."""
     quoted = _QUOTED.fullmatch(text.strip())
     if quoted is not None:
@@ -185,6 +78,84 @@ def _value(text: str, *, in_shell: bool) -> tuple[str, str]:
         what = "a shell ends the value at the first ';': the rest of it is lost"
         return plain.partition(";")[0], what
     return plain, "a shell would end the value at the first ';'"
+
+
+class AdjustFile(PresetFile):
+    """A list of variables as one release reads it."""
+
+    format = NAME
+
+    @cached_property
+    def lines(self) -> _Lines:
+        lines = _Lines()
+        for number, line in enumerate(self.text.split("\n"), 1):
+            if line.strip() and not line.strip().startswith("#"):
+                lines.read(number, line.rstrip("\r"))
+        return lines
+
+    @cached_property
+    def trees(self) -> dict[Collective, Tree]:
+        return {c: value.tree for c, value in self.lines.values.items() if not value.rejected}
+
+    @property
+    def not_read(self) -> tuple[str, ...]:
+        return tuple(
+            f"line {value.line}: {collective} is left out: {value.rejected}"
+            for collective, value in self.lines.values.items()
+            if value.rejected
+        )
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        found = (
+            self.rule(c, Preset(value.line, entry.text, entry.number))
+            for c, value in self.lines.values.items()
+            for entry in value.entries
+        )
+        return tuple(sorted(found, key=lambda rule: rule.line))
+
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """Return what runs; the file's variables hold unless `environment` sets the same ones."""
+        own, said = Configuration.default(LIBRARY, call.collective), self.said(call)
+        name = variable(call.collective)
+        value = self.lines.values.get(call.collective)
+        given = (environment or {}).get(name)
+        if given is not None and (value is None or given != value.text):
+            other = adjust_value.parse(given, call.collective)
+            if not other.rejected:
+                return adjust_value.outcome(other, self.release, call, instead_of=said)
+            why = f"the library ignores {shown(given)}: {other.rejected}"
+            return Outcome(own, None, (why,), said)
+        if value is None:
+            why = f"{name} is not set: the tuning of the library holds"
+        elif value.rejected:
+            why = f"line {value.line}: the library ignores the value: {value.rejected}"
+        else:
+            return adjust_value.outcome(value, self.release, call)
+        return Outcome(own, None, (why,), own)
+
+
+_OTHERS = ("ALLTOALLW", "GATHERV", "SCATTERV")
+_BLOCKING = (*_COLLECTIVES, *map(_PREFIX.__add__, _OTHERS))
+_KNOWN = (*_BLOCKING, *(name.replace(_PREFIX, f"{_PREFIX}I") for name in _BLOCKING))
+_NEAR = 0.9
+
+
+def _other_variable(name: str) -> tuple[Fault, str, str]:
+    """Return what is to be said of a variable that is not one of a known collective."""
+    likely = next(iter(get_close_matches(name.upper(), _KNOWN, 1, _NEAR)), "")
+    if likely and name not in _KNOWN and not name.startswith(f"{likely}_"):
+        message = f"{shown(name)}: there is no such variable; the library ignores it"
+        return Fault.UNKNOWN, message, f"write {likely}"
+    if not name.startswith(_PREFIX):
+        message = f"{shown(name)} chooses no preset, and is not looked at"
+        return Fault.REMARK, message, "none needed"
+    if name in _KNOWN or any(name.startswith(f"{known}_") for known in _KNOWN):
+        message = f"{shown(name)}: nothing is known here of this collective"
+        return Fault.REMARK, message, "none needed"
+    message = f"{shown(name)}: there is no such collective; the library ignores it"
+    mend = "write the collective as MPI does, in capitals: I_MPI_ADJUST_REDUCE_SCATTER"
+    return Fault.UNKNOWN, message, mend
 
 
 EVERYWHERE = (
@@ -210,43 +181,48 @@ class AdjustFormat(Format):
         return bool(_NAMED.search(text))
 
     def parse(self, text: str, source: str, release: str) -> AdjustFile:
-        catalogue_of(release)
+        self.catalogue_of(release)
         return AdjustFile(text, source, release)
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
         assert isinstance(parsed, AdjustFile)
-        found = [*parsed.listing.findings]
-        for setting in parsed.listing.settings.values():
-            found += lint.value_findings(setting.line, setting.value)
-        return tuple(sorted(set(found)))
+        found = {*parsed.lines.findings}
+        for value in parsed.lines.values.values():
+            found |= {Finding(value.line, *each) for each in adjust_value.findings(value)}
+            for entry in value.read if value.text.strip() else ():
+                leaf = Preset(value.line, entry.text, entry.number)
+                found |= {*preset_findings(leaf, value.collective, parsed.release)}
+        return tuple(sorted(found))
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
         """Return what `table` says for the whole job's communicator, as variables.
 
-        A collective is written as a whole or not at all, see `choices`.
+        A collective is written as a whole or not at all, see `writing`.
         """
-        chosen, notes = choices.chosen(
+        found, notes = chosen(
             _whole_job(table), release, builtin_operations_only=builtin_operations_only
         )
-        grid = {collective: _everywhere(choice) for collective, choice in chosen.items()}
-        dropped = sorted({c for c, s in _all_keys(table) if s != table.shape.nprocs})
+        sizes = {c: next(iter(by_size.values())) for c, by_size in found.items()}
+        job = table.shape.nprocs
+        dropped = {c for c, size in table.rules if size != job}
+        dropped |= {c for c, shape in table.by_layout if shape.nprocs != job}
         notes += tuple(
-            f"{c}: what the table has for communicators of other sizes than"
-            f" {table.shape.nprocs} cannot be told apart"
-            for c in dropped
+            f"{c}: what the table has for communicators of other sizes than {job} cannot be told"
+            " apart"
+            for c in sorted(dropped)
         )
-        return _written(grid, release, (*notes, *(self.remarks if grid else ())))
+        return _written(sizes, release, (*notes, *(self.remarks if sizes else ())))
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return what another file of Intel MPI means, as far as all communicators have it."""
-        catalogue_of(release)
+        self.catalogue_of(release)
         grid, notes = converted(parsed, release)
-        kept: dict[Collective, tuple[PpnPart, ...]] = {}
-        for collective, parts in grid.items():
-            if len(parts) == 1 and len(parts[0].comms) == 1:
-                kept[collective] = parts
+        kept: dict[Collective, Parts] = {}
+        for collective, sizes in _for_all(grid):
+            if sizes:
+                kept[collective] = sizes
                 continue
             line = next(r.line for r in parsed.rules if r.collective is collective)
             notes.append(
@@ -263,10 +239,10 @@ class AdjustFormat(Format):
         try:
             text = path.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
-            catalogue_of(release)
+            self.catalogue_of(release)
             return {}
-        settings = self.parse(text, str(path), release).listing.settings
-        return {variable(c): s.value.text for c, s in settings.items()}
+        values = self.parse(text, str(path), release).lines.values
+        return {variable(c): value.text for c, value in values.items()}
 
 
 def _whole_job(table: DecisionTable) -> DecisionTable:
@@ -279,32 +255,29 @@ def _whole_job(table: DecisionTable) -> DecisionTable:
     return DecisionTable(table.library, job, rules)
 
 
-def _all_keys(table: DecisionTable) -> set[tuple[Collective, int]]:
-    return {*table.rules, *((c, shape.nprocs) for c, shape in table.by_layout)}
+def _for_all(grid: Grid) -> Iterator[tuple[Collective, Parts]]:
+    """Yield the sizes of each collective for which all communicators are alike, else nothing."""
+    for collective, parts in grid.items():
+        below: Parts | int = parts
+        for _ in ("ppn", "comm_size"):
+            below = below[0].below if isinstance(below, tuple) and len(below) == 1 else ()
+        yield collective, below if isinstance(below, tuple) else ()
 
 
-def _everywhere(choice: Choice) -> tuple[PpnPart, ...]:
-    (sizes,) = choice.everywhere.values()
-    return (PpnPart(None, (CommPart(None, sizes),)),)
-
-
-def _written(grid: Grid, release: str, notes: tuple[str, ...]) -> Written:
-    lines = [
-        f"export {variable(collective)}='{value_of(parts[0].comms[0].sizes)}'\n"
-        for collective, parts in sorted(grid.items())
-    ]
+def _written(sizes: Mapping[Collective, Parts], release: str, notes: tuple[str, ...]) -> Written:
+    lines = [f"export {variable(c)}='{value_of(parts)}'\n" for c, parts in sorted(sizes.items())]
     return Written(NAME, release, {"": _HEADER + "".join(lines)}, notes)
 
 
-def value_of(sizes: Sizes) -> str:
+def value_of(sizes: Parts) -> str:
     """Return the value of a variable: ascending ends, the last entry without a range."""
     words, first = [], 0
     for part in sizes:
         if part.last is None:
-            words.append(str(part.preset))
+            words.append(f"{part.below}")
             break
-        if part.last > choices.LARGEST_BYTES:
-            raise LibraryError(f"{part.last} bytes: no end beyond {choices.LARGEST_BYTES} is read")
-        words.append(f"{part.preset}:{first}-{part.last}")
+        if part.last > LARGEST_BYTES:
+            raise LibraryError(f"{part.last} bytes: no end beyond {LARGEST_BYTES} is read")
+        words.append(f"{part.below}:{first}-{part.last}")
         first = part.last + 1
     return ";".join(words)

@@ -6,19 +6,28 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Outcome, Rule
-from colltune.mpi.intelmpi.grid import Leaf, as_word, shown
-from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, INTEL_MPI, variable
-from colltune.mpi.intelmpi.releases import LIBRARY
+from colltune.mpi.file_format import Call, Fault, Outcome, Rule
+from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, variable
+from colltune.mpi.intelmpi.presets import (
+    COMM_ID,
+    COMM_SIZE,
+    MSG_SIZE,
+    Branch,
+    Preset,
+    Step,
+    Tree,
+    leading_number,
+    ran,
+    shown,
+)
 
-_LEADING = re.compile(r"\s*([+-]?[0-9]+)")
 _RANGE = re.compile(r"\s*([+-]?[0-9]+)(?P<rest>[^-]*)(?:-(?P<end>.*))?", re.DOTALL)
+_FORM = "write <preset>:<first>-<last>;…;<preset>, with numbers up to 2147483647"
 
 
 @dataclass(frozen=True)
@@ -45,43 +54,12 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Order:
-    """Ends that are above all before them, their entries, and the entry that goes on after them."""
-
-    ends: tuple[int, ...]
-    entries: tuple[Entry, ...]
-    last: Entry
-
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[int | None, Entry]]) -> Order:
-        """Return the order of entries by their ends (None: no end) as they are tried."""
-        found: dict[int, Entry] = {}
-        tried: dict[int | None, Entry] = {}
-        for end, entry in pairs:
-            if end is not None or None not in tried:
-                tried[end] = entry
-        highest = -1
-        for end, entry in tried.items():
-            if end is None:
-                return cls(tuple(found), tuple(found.values()), entry)
-            if end > highest:
-                found[end] = entry
-                highest = end
-        return cls(tuple(found), tuple(found.values()), list(tried.values())[-1])
-
-    def first_from(self, actual: int) -> Entry:
-        """Return the first entry that ends at `actual` or above, else the one that goes on."""
-        at = bisect_left(self.ends, actual)
-        return self.entries[at] if at < len(self.entries) else self.last
-
-
-@dataclass(frozen=True)
 class Value:
-    """A value; ``rejected`` says why the library ignores it as a whole, after a message."""
+    """A value on a line; ``rejected`` says why the library ignores all of it, after a message."""
 
+    line: int
     text: str
     collective: Collective
-    release: str
     entries: tuple[Entry, ...]
     rejected: str = ""
 
@@ -97,128 +75,194 @@ class Value:
         return self.entries[: next(ends, None)]
 
     @cached_property
-    def order(self) -> Order:
-        """The entries as they are tried: of equal ends the first place, and the last entry.
+    def tree(self) -> Tree:
+        """The entries as they are tried: of equal ends the first place, and the last entry."""
+        tried: dict[int | None, Entry] = {}
+        for entry in self.entries:
+            for condition in entry.conditions or (_ALWAYS,):
+                end = condition.last_process if self.counts_processes else condition.last
+                # nothing takes the place of an entry without an end
+                if end is not None or None not in tried:
+                    tried[end] = entry
+        level = COMM_SIZE if self.counts_processes else MSG_SIZE
+        steps = [self._step(level, end, entry) for end, entry in _reached(tried)]
+        root = Branch(tuple(steps))
+        if level == MSG_SIZE:
+            root = Branch((Step(self.line, "", COMM_ID, None, root),))
+        return Tree(self.collective, self.line, root)
 
-        Nothing takes the place of an entry without an end.
-        """
-        pairs = [(c, e) for e in self.entries for c in e.conditions or _ALWAYS]
-        if self.counts_processes:
-            return Order.of((c.last_process, e) for c, e in pairs)
-        return Order.of((c.last, e) for c, e in pairs)
+    def _step(self, level: str, end: int | None, entry: Entry) -> Step:
+        leaf = Preset(self.line, entry.text, entry.number)
+        return Step(self.line, entry.text, level, end, leaf)
 
 
-def parse(text: str, collective: Collective, release: str) -> Value:
-    """Return what the library reads out of `text`."""
+_ALWAYS = Condition("", 0, None, None, counts_processes=False)
+
+
+def _reached(tried: Mapping[int | None, Entry]) -> Iterator[tuple[int | None, Entry]]:
+    """Yield the entries with ends above all before them, then the one that goes on after them."""
+    highest = -1
+    for end, entry in tried.items():
+        if end is None:
+            yield None, entry
+            return
+        if end > highest:
+            yield end, entry
+            highest = end
+    yield None, list(tried.values())[-1]
+
+
+def parse(text: str, collective: Collective, line: int = 0) -> Value:
+    """Return what the library reads out of a value."""
     parts = text.split(";")
     if len(parts) > 1 and not parts[-1].strip():
         parts.pop()
     if not text.strip():
-        return Value(text, collective, release, (Entry(text, BUILT_IN, ()),))
+        return Value(line, text, collective, (Entry(text, BUILT_IN, ()),))
     entries: list[Entry] = []
     for part in parts:
         entry = _entry(part)
-        if isinstance(entry, str) and all(before.conditions for before in entries):
-            return Value(text, collective, release, (), entry)
-        unread = Entry(part.strip(), BUILT_IN, ())
-        entries.append(unread if isinstance(entry, str) else entry)
-    return Value(text, collective, release, tuple(entries))
+        if isinstance(entry, str):
+            if all(before.conditions for before in entries):
+                return Value(line, text, collective, (), entry)
+            entry = Entry(part.strip(), BUILT_IN, ())
+        entries.append(entry)
+    return Value(line, text, collective, tuple(entries))
 
 
 def _entry(text: str) -> Entry | str:
     """Return an entry, or why the library rejects it."""
     number, colon, conditions = text.partition(":")
-    preset = _integer(number)
+    preset = leading_number(number)
     if preset is None or preset < 0:
         return f"{shown(text)} does not begin with the number of a preset"
     found = []
     for condition in conditions.split(",") if colon and conditions.strip() else ():
-        read = _condition(condition)
-        if isinstance(read, str):
-            return read
-        found.append(read)
+        sizes, at, processes = condition.partition("@")
+        size = (0, None) if at and not sizes.strip() else _ends(sizes)
+        process = _ends(processes) if at else (0, None)
+        if size is None or process is None:
+            return f"{shown(condition)} is no range of numbers from 0 to 2147483647"
+        found.append(Condition(condition.strip(), size[0], size[1], process[1], bool(at)))
     return Entry(text.strip(), preset, tuple(found))
-
-
-def _condition(text: str) -> Condition | str:
-    sizes, at, processes = text.partition("@")
-    size = (0, None) if at and not sizes.strip() else _ends(sizes)
-    process = _ends(processes) if at else (0, None)
-    if size is None or process is None:
-        return f"{shown(text)} is no range of numbers from 0 to 2147483647"
-    return Condition(text.strip(), size[0], size[1], process[1], bool(at))
 
 
 def _ends(text: str) -> tuple[int, int | None] | None:
     """Return first value and last one of a range (None: no end); None if it is rejected."""
     match = _RANGE.match(text)
-    first = _integer(text)
+    first = leading_number(text)
     if match is None or first is None or first < 0:
         return None
     if match["end"] is None:
         return 0, first
-    last = _integer(match["end"])
+    last = leading_number(match["end"])
     if match["rest"] or last is None or last < 0:
         return None
     return first, (last if last >= first else None)
 
 
-def _integer(text: str) -> int | None:
-    match = _LEADING.match(text)
-    return as_word(match[1]) if match else None
-
-
-def size_ends(value: Value) -> tuple[int, ...]:
-    return () if value.counts_processes else value.order.ends
-
-
-def comm_ends(value: Value) -> tuple[int, ...]:
-    return value.order.ends if value.counts_processes else ()
-
-
-def entry_at(value: Value, comm_size: int, msize_bytes: int) -> Entry:
-    """Return the entry that holds: the first whose end is not below, else the last one."""
-    return value.order.first_from(comm_size if value.counts_processes else msize_bytes)
-
-
 def outcome(
-    value: Value, call: Call, rule: Rule | None, *, chosen: Configuration | None = None
+    value: Value, release: str, call: Call, *, instead_of: Configuration | None = None
 ) -> Outcome:
     """Return what runs by a value that is not rejected.
 
-    `rule` is the file's rule, where the value is one of a file; `chosen` what the file says, where
-    it is another one.
+    A variable of the job goes before a file, which says `instead_of`.
     """
-    entry = entry_at(value, call.comm_size, call.msize_bytes)
-    name = variable(call.collective)
-    named = INTEL_MPI.presets(value.release).preset(call.collective, entry.number)
-    stands = rule or Rule(0, entry.text, call.collective, named)
-    first = (
-        f"the entry {shown(entry.text)} of {name} holds for {call.comm_size} processes"
+    known = {COMM_SIZE: call.comm_size, MSG_SIZE: call.msize_bytes}
+    leaf, name = value.tree.leaf(known), variable(call.collective)
+    named = INTEL_MPI.presets(release).preset(call.collective, leaf.number)
+    rule = Rule(leaf.line, leaf.text, call.collective, named)
+    why = (
+        f"the entry {shown(leaf.text)} of {name} holds for {call.comm_size} processes"
         f" and {call.msize_bytes} bytes"
     )
-    reasons = (first,) if rule else (f"{name} goes before the file", first)
-    found = ran(value.release, call, Leaf(stands, entry.number), reasons)
-    if rule is None:
-        own = Configuration.default(LIBRARY, call.collective)
-        return Outcome(found.configuration, None, found.reasons, chosen or own)
-    return found
+    if instead_of is None:
+        return ran(release, call, rule, leaf.number, why)
+    found = ran(release, call, rule, leaf.number, f"{name} goes before the file", why)
+    return Outcome(found.configuration, None, found.reasons, instead_of)
 
 
-def ran(release: str, call: Call, leaf: Leaf, reasons: tuple[str, ...]) -> Outcome:
-    """Return what runs where `leaf` holds."""
-    presets = INTEL_MPI.presets(release)
-    chosen = presets.chosen(call.collective, leaf.number)
-    running, fallen = presets.running(chosen, call.comm_size)
-    said = [*reasons]
-    if leaf.number == BUILT_IN:
-        said.append(BUILT_IN_LOGIC)
-    elif presets.as_read(call.collective, leaf.number) != leaf.number:
-        top = presets.highest(call.collective)
-        said.append(f"there is no preset {leaf.number}, only 1 to {top}: preset 1 runs instead")
-    if fallen:
-        said.append(fallen)
-    return Outcome(running, leaf.rule, tuple(said), chosen)
+def findings(value: Value) -> Iterator[tuple[Fault, str, str]]:
+    """Yield what is wrong with a value: fault, message, mend."""
+    name = variable(value.collective)
+    if value.rejected:
+        message = f"{name}: {value.rejected}; after a message the library ignores the whole value"
+        yield Fault.RULE_DROPPED, message, _FORM
+        return
+    if not value.text.strip():
+        message = f"{name} is empty: the built-in logic runs, not what runs without the variable"
+        yield Fault.MALFORMED, message, "remove it or name a preset"
+        return
+    for entry in value.read:
+        if not entry.text.partition(":")[0].strip().isdecimal():
+            message = f"{shown(entry.text)}: the library reads preset {entry.number}"
+            yield Fault.MALFORMED, message, _FORM
+        for condition in entry.conditions:
+            if not condition.counts_processes:
+                yield from _spelling(shown(entry.text), condition)
+    if value.counts_processes:
+        message = (
+            f"{name}: where a condition has an @, message sizes are not compared, and of the"
+            " entries for one number of processes only the last one holds"
+        )
+        yield Fault.DEAD_RULE, message, "use a file for I_MPI_TUNING (format intelmpi-json)"
+    else:
+        yield from _order(value)
 
 
-_ALWAYS = (Condition("", 0, None, None, counts_processes=False),)
+def _spelling(entry: str, condition: Condition) -> Iterator[tuple[Fault, str, str]]:
+    first, dash, last = condition.text.partition("-")
+    upper = (last if dash else first).strip()
+    said = shown(condition.text)
+    if condition.last is None:
+        message = f"{entry}: {said} ends before it begins, and holds for all sizes"
+        yield Fault.MALFORMED, message, _FORM
+    elif upper.lstrip("+") != str(condition.last):
+        if upper.isdecimal() and int(upper[:40]) == condition.last:
+            return
+        message = f"{entry}: the library reads {condition.last} as its end: {said}"
+        yield Fault.MALFORMED, message, "write bytes, without a unit"
+
+
+def _order(value: Value) -> Iterator[tuple[Fault, str, str]]:
+    """Yield entries that are never reached, and gaps that another entry fills."""
+    reached = -1
+    unbounded: Entry | None = None
+    for entry in value.entries:
+        said = shown(entry.text)
+        if unbounded is not None:
+            message = f"{said} is never reached: {shown(unbounded.text)} holds for all that is left"
+            yield Fault.DEAD_RULE, message, "remove it, or sort"
+            continue
+        lasts = [c.last for c in entry.conditions]
+        if lasts and all(last is not None and last < reached for last in lasts):
+            message = f"{said} is never reached: an entry before it ends at {reached}"
+            yield Fault.DEAD_RULE, message, "sort by ascending ends"
+        elif reached in lasts:
+            message = f"{said} takes the place of an entry before it with the same end"
+            yield Fault.DEAD_RULE, message, "remove one of them"
+        yield from _lower_ends(entry, reached)
+        reached = max([reached, *(last for last in lasts if last is not None)])
+        if not lasts or None in lasts:
+            unbounded = entry
+    if unbounded is None:
+        message = (
+            f"{shown(value.entries[-1].text)} holds above {reached}, too: the last entry goes on"
+        )
+        yield Fault.INHERITED, message, "end with an entry without a range"
+
+
+def _lower_ends(entry: Entry, reached: int) -> Iterator[tuple[Fault, str, str]]:
+    said = shown(entry.text)
+    for condition in entry.conditions:
+        if condition.last is None or "-" not in condition.text:
+            continue
+        if condition.first > reached + 1:
+            message = (
+                f"{said} holds from {reached + 1} on: the library does not look at where a"
+                f" range begins ({condition.first})"
+            )
+            yield Fault.INHERITED, message, "name a preset for the sizes before"
+        elif condition.first <= reached < condition.last:
+            message = f"{said} begins at {condition.first}, but holds from {reached + 1} on"
+            yield Fault.UNSORTED, message, f"begin it at {reached + 1}"

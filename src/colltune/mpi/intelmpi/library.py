@@ -17,13 +17,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.intelmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.toolchain import Toolchain, before, module_named
 from colltune.mpi.user_overrides import UserPatterns
 
+LIBRARY, TITLE = "intelmpi", "Intel MPI"
 BUILT_IN = 0
 BUILT_IN_LOGIC = (
     "preset 0 is the library's built-in logic, which does not use the tuning data that it ships"
@@ -32,11 +31,10 @@ _TOO_HIGH = 1
 """What runs in place of a number that the release does not have."""
 
 
-_LAUNCHER = re.compile(
-    r"Intel\(R\) MPI Library for Linux\* OS, Version (\d+(?:\.\d+)*)(?: Update (\d+))?"
-)
-_COMPILER = re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))? for Linux")
-_PROGRAM = re.compile(r"Intel\(R\) MPI Library (\d+(?:\.\d+)*)(?: Update (\d+))?")
+_NUMBERS = r"(\d+(?:\.\d+)*)(?: Update (\d+))?"
+_LAUNCHER = re.compile(rf"Intel\(R\) MPI Library for Linux\* OS, Version {_NUMBERS}")
+_COMPILER = re.compile(rf"Intel\(R\) MPI Library {_NUMBERS} for Linux")
+_PROGRAM = re.compile(rf"Intel\(R\) MPI Library {_NUMBERS}")
 
 
 def variable(collective: Collective) -> str:
@@ -45,16 +43,12 @@ def variable(collective: Collective) -> str:
 
 
 class PresetSpace(CatalogueSpace):
-    """The presets of a release.
-
-    Intel MPI falls back by itself wherever a preset cannot run.
-    """
+    """The presets of a release; Intel MPI falls back by itself wherever one cannot run."""
 
     def chosen_by(self, collective: Collective) -> str:
         return variable(collective)
 
     def deciding(self, collective: Collective) -> tuple[str, str]:
-        """Return the same for one node and for several."""
         tuned = "the vendor's tuning file; a preset combines algorithms within and between nodes"
         return tuned, tuned
 
@@ -66,9 +60,9 @@ class PresetSpace(CatalogueSpace):
         """Return the preset that the library takes a number for."""
         return number if 0 <= number <= self.highest(collective) else _TOO_HIGH
 
-    def preset(self, collective: Collective, number: int) -> Configuration | None:
-        """Return the configuration of a preset: the default for 0, None if there is none."""
-        if number == BUILT_IN:
+    def preset(self, collective: Collective, number: int | None) -> Configuration | None:
+        """Return the configuration of a preset, the default for 0; None if there is none."""
+        if not number:
             return Configuration.default(LIBRARY, collective)
         algorithm = self.entry_of(collective).numbered(number)
         return None if algorithm is None else self.configuration(collective, algorithm, {})
@@ -131,12 +125,8 @@ class IntelMpiToolchain(Toolchain):
         if loaded and Path(loaded).resolve() == root.resolve():
             return {}
         fabrics = (prefix / "lib/libfabric", prefix / "libfabric/lib", root / "libfabric/lib")
-        folders = [
-            *fabrics,
-            prefix / "opt/mpi/libfabric/lib",
-            prefix / "lib/release",
-            prefix / "lib",
-        ]
+        own = ("opt/mpi/libfabric/lib", "lib/release", "lib")
+        folders = [*fabrics, *(prefix / folder for folder in own)]
         libraries = [str(folder) for folder in folders if folder.is_dir()]
         found = {
             self.root_variable: str(root),
@@ -157,8 +147,6 @@ def _intel_release(match: re.Match[str] | None) -> str | None:
 
 
 class IntelMpi(MpiLibrary):
-    """Intel MPI; see `colltune.mpi.release.MpiLibrary`."""
-
     name = LIBRARY
     title = TITLE
     toolchain = IntelMpiToolchain()
@@ -171,6 +159,8 @@ class IntelMpi(MpiLibrary):
     preferred = ("intelmpi-json",)
     space = PresetSpace
     user_patterns = UserPatterns(("I_MPI_ADJUST_*", "I_MPI_TUNING*"))
+    # presets were only ever added within 2021, so that the catalogue before a release holds for it
+    same_numbers = 1
 
     def bound(self, release: str) -> Release:
         return Release(self, self.presets(release))
@@ -178,11 +168,7 @@ class IntelMpi(MpiLibrary):
     @staticmethod
     @lru_cache(maxsize=128)
     def presets(release: str) -> PresetSpace:
-        """Return the presets of `release`."""
-        return PresetSpace(LIBRARY, TITLE, release, catalogue_of(release))
-
-    def catalogue_of(self, release: str) -> Catalogue:
-        return catalogue_of(release)
+        return PresetSpace(LIBRARY, TITLE, release, INTEL_MPI.catalogue_of(release))
 
 
 INTEL_MPI = IntelMpi()
