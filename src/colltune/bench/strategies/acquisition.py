@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.bench.strategies.protocol import State
+from colltune.bench.strategies.surrogate import Posterior, Surrogate, coordinates
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.models.surrogate import Posterior, Surrogate, coordinates
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]

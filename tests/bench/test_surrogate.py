@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from colltune.models.surrogate import Posterior, Surrogate, coordinates
+from colltune.bench.strategies.surrogate import Posterior, Surrogate, coordinates
 
 MSIZES = 4 ** np.arange(10)
 
