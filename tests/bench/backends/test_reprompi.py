@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, ReproMpiBackend, reprompi_run
+from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, ReproMpiBackend, reprompi
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, Shape, Synchronisation
@@ -211,8 +211,8 @@ def test_processes_that_share_cores_follow_a_dissemination_barrier(
 
 def test_the_cell_in_flight_is_to_blame(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before a crash or a hang is kept."""
-    monkeypatch.setattr(reprompi_run, "_SILENCE_S", 0.5)
-    monkeypatch.setattr(reprompi_run, "_STUCK_S", 0.1)
+    monkeypatch.setattr(reprompi, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(reprompi, "_STUCK_S", 0.1)
     for fault, ending, status in (("crash", "crash", "crash"), ("hang", "hang", "timeout")):
         result = run(fault)
         assert _found(result) == {8: GOOD, 64: (status, ())}
@@ -277,8 +277,8 @@ def test_a_disk_that_filled_up_is_not_taken_for_a_hang(
 ) -> None:
     """mpibenchmark goes on without writing; no cell is to blame, and what was done is kept."""
     backend.program()
-    monkeypatch.setattr(reprompi_run, "_SILENCE_S", 0.5)
-    monkeypatch.setattr(reprompi_run, "_LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(reprompi, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(reprompi, "_LEAST_FREE_BYTES", 1 << 60)
     with pytest.raises(OutputError, match="disk full"):
         run("hang")
     assert [m.instance.msize_bytes for m in backend.salvage(tmp_path / "l")] == [8]

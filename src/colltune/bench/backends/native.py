@@ -14,7 +14,7 @@ from colltune import process
 from colltune.bench import build
 from colltune.bench.backends import raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
-from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
+from colltune.bench.backends.protocol import BLAME, Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.backends.raw import Stop, Watcher
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
@@ -24,7 +24,6 @@ from colltune.domain import (
     Configuration,
     Measurement,
     Portfolio,
-    RunStatus,
 )
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi import LIBRARIES, Release
@@ -40,7 +39,6 @@ _MOST_BYTES = 2**31 - 1
 _COMPLAINT = "collbench: "
 _CANNOT_WRITE = f"{_COMPLAINT}cannot write"
 _PRELOAD_SCRIPT = f'{PRELOAD}="${{{PRELOAD}:+${PRELOAD}:}}$0" exec "$@"'
-_BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 
 
 class NativeBackend(InstalledMpi):
@@ -124,10 +122,10 @@ class NativeBackend(InstalledMpi):
         output = raw.read_raw(folder / "raw.txt")
         forced = any(map(self._forcing.needs_own_launch, configurations))
         ending = _ending(outcome, output, watcher, forced=forced)
-        in_flight = output.in_flight if ending in _BLAME else ()
-        if forced and ending in _BLAME and not output.began:
+        in_flight = output.in_flight if ending in BLAME else ()
+        if forced and ending in BLAME and not output.began:
             in_flight = (plan.steps[0].cell,)
-        blamed = {in_flight[0]: _BLAME[ending]} if len(in_flight) == 1 else {}
+        blamed = {in_flight[0]: BLAME[ending]} if len(in_flight) == 1 else {}
         timed_s = sum(map(sum, output.times_s.values()))
         if output.ended:
             timed_s = output.timed_s

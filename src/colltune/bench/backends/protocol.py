@@ -11,7 +11,15 @@ from typing import Protocol, Self, runtime_checkable
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, Step
-from colltune.domain import Collective, Context, Measurement, Portfolio, Shape, Synchronisation
+from colltune.domain import (
+    Collective,
+    Context,
+    Measurement,
+    Portfolio,
+    RunStatus,
+    Shape,
+    Synchronisation,
+)
 from colltune.mpi.installation import Installation
 
 
@@ -22,6 +30,10 @@ class Ending(StrEnum):
     BUDGET = "budget"
     CRASH = "crash"
     HANG = "hang"
+
+
+BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
+"""What becomes of the cell that is to blame for a launch's ending."""
 
 
 @dataclass(frozen=True)

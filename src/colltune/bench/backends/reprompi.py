@@ -12,102 +12,36 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import disk_usage
 from statistics import median
 from typing import Self
 
 from colltune import process
-from colltune.bench.backends import raw, reprompi_run
+from colltune.bench.backends import mpibenchmark, raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
-from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
-from colltune.bench.backends.reprompi_run import Attempt, Elements, Job, Mode, Request, Watch
+from colltune.bench.backends.mpibenchmark import Elements, Job, Mode, Program, warm_times_s
+from colltune.bench.backends.protocol import BLAME, Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
-from colltune.bench.schedule import Cell, Step, grouped
-from colltune.dataset.importers.reprompi import ReproMpiOutput, parse
-from colltune.domain import (
-    Collective,
-    Instance,
-    Measurement,
-    Portfolio,
-    Shape,
-    Synchronisation,
-)
-from colltune.errors import CampaignError, DataError, ProgramError
+from colltune.bench.schedule import Cell, grouped
+from colltune.dataset.importers.reprompi import ReproMpiOutput
+from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
+from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi import library
 from colltune.mpi.installation import Installation
 
-VARIABLE = "COLLTUNE_REPROMPI"
-_NAME = "mpibenchmark"
-_MEND = (
-    "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI to be measured, and put its"
-    f" mpibenchmark on PATH or name it in the variable {VARIABLE}"
-)
-_NPROCS = 2
-_NREP = 3
-_SLOT_S = 1.0
-_NOT_STARTED = 127
-_NO_LIBRARY = "error while loading shared libraries"
-
-Probe = Callable[[Sequence[str | Path], Mode], process.Outcome]
-"""Starts a program on two processes of one node, with the environment of the mode."""
 _LAUNCH_S = 1.0
 _PROBE_TIMEOUT_S = 60.0
 _BLIND_REPS = 10
-
-
-@dataclass(frozen=True)
-class Program:
-    """An mpibenchmark that works."""
-
-    path: Path
-    timed: bool
-    commit: str
-
-
-def find(named: str | None) -> Path:
-    """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH."""
-    return process.find(named or os.environ.get(VARIABLE) or _NAME, _MEND)
-
-
-def probe(path: Path, start: Probe) -> Program:
-    """Run `path` briefly on two processes and return what it proved to be."""
-    for mode in (Mode.TIMED, Mode.COUNTED):
-        what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_NREP}")
-        outcome = start([path, *what, *_options(mode)], mode)
-        output = _answer(path, outcome)
-        rows = output.rows.values() if output else ()
-        if output and outcome.ok and output.complete and any(row.n_valid == _NREP for row in rows):
-            commit = output.facts.get("reproMPIcommitSHA1", "unknown")
-            return Program(path, mode is Mode.TIMED, commit)
-    raise ProgramError(f"{path} does not measure; {_MEND}\n{outcome.explain()}")
-
-
-def _options(mode: Mode) -> list[str]:
-    """Return the options of `mode` for a run that prints to its standard output."""
-    words = reprompi_run.options(mode, reprompi_run.BYTES, _SLOT_S, Path(), Path())
-    return [word for word in words if not word.startswith(("--input-file=", "--output-file="))]
-
-
-def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
-    """Return what mpibenchmark said; None if it is one but refuses the options."""
-    if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
-        raise ProgramError(
-            f"{path} does not start, as a library of its is not found (libmpits is installed"
-            f" beside it: name its folder in LD_LIBRARY_PATH)\n{outcome.explain()}"
-        )
-    if outcome.timed_out:
-        raise ProgramError(f"{path} does not come to an end; {_MEND}\n{outcome.explain()}")
-    if "#@nprocs=1\n" in outcome.stdout:
-        raise ProgramError(
-            f"{path} was built for another MPI than that which starts it: its {_NPROCS} processes"
-            f" do not find each other; {_MEND}"
-        )
-    if "#command-line arguments:" not in outcome.stdout.lower():
-        raise ProgramError(f"{path} is not ReproMPI's mpibenchmark; {_MEND}\n{outcome.explain()}")
-    try:
-        return parse(outcome.stdout, str(path))
-    except DataError:
-        return None
+_SILENCE_S = 15.0
+_STUCK_S = 5.0
+_LEAST_FREE_BYTES = 4096
+_CANNOT_OPEN = "Cannot open output file"
+_SYNCHRONISATIONS = {
+    Mode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",
+    Mode.TIMED: "the library's barrier before each repetition (ReproMPI's roundtime)",
+    Mode.COUNTED: "dissemination barrier before each repetition (ReproMPI's dissem_barrier)",
+}
 
 
 class ReproMpiBackend(InstalledMpi):
@@ -123,8 +57,9 @@ class ReproMpiBackend(InstalledMpi):
         cores: int | None = None,
     ) -> None:
         super().__init__(installation, launcher, cores)
-        self._library = library(installation.library)
-        self._path = program if isinstance(program, Path) else find(program)
+        self._release = library(installation.library).at(installation.release)
+        # a `Path` is not looked for, so that a campaign can be planned where the program is not
+        self._path = program if isinstance(program, Path) else mpibenchmark.find(program)
         self._program: Program | None = None
         self._owed_s = 0.0
         self._clocks_fail = False
@@ -144,16 +79,15 @@ class ReproMpiBackend(InstalledMpi):
         return cls(installation, launcher, program, campaign.cores_per_node)
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
-        portfolio = campaign.offered(self._library, self.mpi.release, collective)
-        self._refuse_user_settings(portfolio)
-        return portfolio.filtered(campaign.only, campaign.skip)
+        offered = campaign.offered(library(self.mpi.library), self.mpi.release, collective)
+        self._refuse_user_settings(offered)
+        return offered.filtered(campaign.only, campaign.skip)
 
     def _refuse_user_settings(self, portfolio: Portfolio) -> None:
         """Refuse where the user's variables, which always win, choose the algorithm."""
         values: dict[str, set[str]] = {}
         for configuration in portfolio.configurations:
-            forced = self._library.at(portfolio.release).forced_environment(configuration)
-            for name, value in forced.items():
+            for name, value in self._release.forced_environment(configuration).items():
                 values.setdefault(name, set()).add(value)
         for name, wanted in sorted(values.items()):
             theirs = os.environ.get(name)
@@ -164,8 +98,8 @@ class ReproMpiBackend(InstalledMpi):
                 )
 
     def feasible(self, cell: Cell) -> bool:
-        return not reprompi_run.why_not(cell.instance) and runs_as_itself(
-            self._library.at(self.mpi.release), cell.configuration, cell.instance
+        return not mpibenchmark.why_not(cell.instance) and runs_as_itself(
+            self._release, cell.configuration, cell.instance
         )
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
@@ -186,15 +120,14 @@ class ReproMpiBackend(InstalledMpi):
         if self._program is None:
             started = time.monotonic()
             try:
-                self._program = probe(self._path, self._start_probe)
+                self._program = mpibenchmark.probe(self._path, self._start_probe)
             finally:
                 self._owed_s += time.monotonic() - started
         return self._program
 
     def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
-        command, environment = self.command(
-            Shape(1, _NPROCS), words, reprompi_run.environment(mode)
-        )
+        shape = Shape(1, mpibenchmark.PROBED_NPROCS)
+        command, environment = self.command(shape, words, mode.environment)
         return process.run(command, timeout_s=_PROBE_TIMEOUT_S, env=environment)
 
     def run(
@@ -204,97 +137,93 @@ class ReproMpiBackend(InstalledMpi):
         self.program()
         # asking it what it is may have taken a part of the time that was granted
         ends, self._owed_s = started + plan.budget_s - self._owed_s, 0.0
-        visits = [(plan.cells[step.cell], step) for step in plan.steps]
-        if len({_group(cell) for cell, _ in visits}) != 1:
+        cells = [plan.cells[step.cell] for step in plan.steps]
+        if len({_group(cell) for cell in cells}) != 1:
             raise ValueError("the steps are not of one group; see `together`")
-        raw.save_cells(folder / "cells.json", [*dict.fromkeys(cell for cell, _ in visits)], launch)
+        raw.save_cells(folder / "cells.json", [*dict.fromkeys(cells)], launch)
 
-        def beat() -> None:
-            progress(time.monotonic() - started)
+        def attempt() -> _Attempt:
+            return self._attempt(plan, folder, ends, lambda: progress(time.monotonic() - started))
 
-        request = self._request(visits, plan.synchronisation)
-        attempt = self._attempt(request, folder, ends, beat)
-        if request.mode is Mode.CLOCKS and attempt.measured_nothing:
+        made = attempt()
+        if made.mode is Mode.CLOCKS and made.measured_nothing:
             self._clocks_fail = True
-            again = self._request(visits, plan.synchronisation)
-            attempt = self._attempt(again, folder, ends, beat)
-        measured = attempt.measurements(launch)
+            made = attempt()
+        result = made.result(launch, time.monotonic() - started)
         self._time_s |= {
-            Cell(m.configuration, m.instance): median(m.times_s) for m in measured if m.times_s
+            Cell(m.configuration, m.instance): median(m.times_s)
+            for m in result.measurements
+            if m.times_s
         }
-        return LaunchResult(
-            measurements=measured,
-            ending=attempt.ending,
-            timed_s=attempt.timed_s,
-            wall_s=time.monotonic() - started,
-            suspect=attempt.suspect,
-            message=attempt.message,
-            facts=attempt.facts,
-        )
+        return result
 
-    def _request(
-        self, visits: Sequence[tuple[Cell, Step]], synchronisation: Synchronisation
-    ) -> Request:
-        instance = visits[0][0].instance
-        mode = self._mode(instance, synchronisation)
-        jobs = tuple(Job(cell, self._nrep(mode, cell, step)) for cell, step in visits)
+    def _attempt(
+        self, plan: LaunchPlan, folder: Path, ends: float, progress: Callable[[], None]
+    ) -> _Attempt:
+        """Start mpibenchmark once; what it was asked and what it said stays in `folder`."""
+        first = plan.cells[plan.steps[0].cell]
+        mode = self._mode(first.instance.collective, plan)
+        jobs = self._jobs(mode, plan)
         # one number for all jobs: none may take longer than it was granted
-        slot_s = min(step.max_seconds for _, step in visits)
-        elements = reprompi_run.elements_of(instance)
-        return Request(mode, elements, instance.shape, jobs, slot_s)
+        slot_s = min(step.max_seconds for step in plan.steps)
+        jobs_path, output_path = _file(folder, "jobs", mode), _file(folder, "output", mode)
+        _keep(jobs_path, mpibenchmark.job_file(jobs))
+        options = mpibenchmark.options(mode, mpibenchmark.elements_of(first.instance), slot_s)
+        files = (f"--input-file={jobs_path}", f"--output-file={output_path}")
+        wanted = self._release.forced_environment(first.configuration) | mode.environment
+        command, environment = self.command(
+            first.instance.shape, [self._path, *files, *options], wanted
+        )
+        settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
+        _keep(_file(folder, "command", mode), shlex.join(["env", *settings, *command]) + "\n")
+        watch = _Watch(output_path, slot_s, progress)
+        left_s = max(0.0, ends - time.monotonic())
+        outcome = process.run(command, timeout_s=left_s, env=environment, watch=watch)
+        _keep(_file(folder, "stdout", mode), outcome.stdout)
+        _keep(_file(folder, "stderr", mode), outcome.stderr)
+        output = mpibenchmark.read(output_path)
+        if output and (wrong := mpibenchmark.contradictions(output, mode, jobs)):
+            raise ProgramError(f"{output_path}: mpibenchmark did otherwise than asked: {wrong}")
+        ending = _ending(outcome, output, output_path, watch)
+        if ending is Ending.PLAN:
+            self.launch_s = watch.around_s(outcome.seconds)
+        to_blame = ending in BLAME and output_path.exists()
+        suspect = mpibenchmark.in_flight(jobs, output) if to_blame else None
+        return _Attempt(mode, jobs, outcome, output, ending, suspect)
 
-    def _mode(self, instance: Instance, synchronisation: Synchronisation) -> Mode:
+    def _mode(self, collective: Collective, plan: LaunchPlan) -> Mode:
         """Return how to synchronise and to end jobs: by time unless that would bend the result.
 
         Processes that share cores leave the library's barrier so far apart that small messages are
         there before they are waited for; and a barrier must not be synchronised by itself.
         """
-        oversubscribed = instance.shape.ppn > self.cores
+        oversubscribed = plan.shape.ppn > self.cores
         if oversubscribed or not self.program().timed:
             return Mode.COUNTED
-        if synchronisation is Synchronisation.WINDOW and not self._clocks_fail:
+        if plan.synchronisation is Synchronisation.WINDOW and not self._clocks_fail:
             return Mode.CLOCKS
-        return Mode.COUNTED if instance.collective is Collective.BARRIER else Mode.TIMED
+        return Mode.COUNTED if collective is Collective.BARRIER else Mode.TIMED
 
-    def _nrep(self, mode: Mode, cell: Cell, step: Step) -> int:
-        """Return how often to repeat: what fits, where only the number ends a job."""
-        if mode is not Mode.COUNTED:
-            return max(1, step.max_reps)
-        known_s = self._time_s.get(cell)
-        fitting = int(step.max_seconds / known_s) if known_s else _BLIND_REPS
-        return max(1, min(step.max_reps, fitting))
-
-    def _attempt(
-        self, request: Request, folder: Path, ends: float, progress: Callable[[], None]
-    ) -> Attempt:
-        """Start mpibenchmark once; what it was asked and what it said stays in `folder`."""
-        mode = request.mode
-        jobs_path, output_path = _jobs_path(folder, mode), _output_path(folder, mode)
-        reprompi_run.keep(jobs_path, reprompi_run.job_file(request.jobs))
-        options = reprompi_run.options(
-            mode, request.elements, request.slot_s, jobs_path, output_path
-        )
-        configuration = request.jobs[0].cell.configuration
-        wanted = self._library.at(self.mpi.release).forced_environment(configuration)
-        wanted |= reprompi_run.environment(mode)
-        command, environment = self.command(request.shape, [self._path, *options], wanted)
-        settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
-        line = shlex.join(["env", *settings, *command])
-        reprompi_run.keep(folder / f"command-{mode}.txt", f"{line}\n")
-        watch = Watch(output_path, request.slot_s, progress)
-        left_s = max(0.0, ends - time.monotonic())
-        outcome = process.run(command, timeout_s=left_s, env=environment, watch=watch)
-        reprompi_run.keep(folder / f"stdout-{mode}.txt", outcome.stdout)
-        reprompi_run.keep(folder / f"stderr-{mode}.txt", outcome.stderr)
-        attempt = reprompi_run.judged(request, outcome, output_path, watch)
-        if attempt.ending is Ending.PLAN:
-            self.launch_s = watch.around_s(outcome.seconds)
-        return attempt
+    def _jobs(self, mode: Mode, plan: LaunchPlan) -> tuple[Job, ...]:
+        """Return the visits; where only the number of repetitions ends a job, as many as fit."""
+        jobs = []
+        for step in plan.steps:
+            cell, nrep = plan.cells[step.cell], step.max_reps
+            if mode is Mode.COUNTED:
+                known_s = self._time_s.get(cell)
+                nrep = min(nrep, int(step.max_seconds / known_s) if known_s else _BLIND_REPS)
+            jobs.append(Job(cell, max(1, nrep)))
+        return tuple(jobs)
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")
-        outputs = (reprompi_run.read(_output_path(folder, mode)) for mode in Mode)
-        return tuple(m for o in outputs for m in reprompi_run.salvaged(o, cells, launch))
+        outputs = [mpibenchmark.read(_file(folder, "output", mode)) for mode in Mode]
+        return tuple(
+            Measurement(cell.instance, cell.configuration, launch, RunStatus.OK, times_s)
+            for output in outputs
+            for cell in cells
+            if (times_s := warm_times_s(output, cell))
+        )
 
 
 def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
@@ -302,12 +231,123 @@ def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
     instance, configuration = cell.instance, cell.configuration
     forced = "" if configuration.is_default else configuration.id
     is_barrier = instance.collective is Collective.BARRIER
-    return forced, instance.shape, reprompi_run.elements_of(instance), is_barrier
+    return forced, instance.shape, mpibenchmark.elements_of(instance), is_barrier
 
 
-def _jobs_path(folder: Path, mode: Mode) -> Path:
-    return (folder / f"jobs-{mode}.txt").absolute()
+def _file(folder: Path, what: str, mode: Mode) -> Path:
+    return (folder / f"{what}-{mode}.txt").absolute()
 
 
-def _output_path(folder: Path, mode: Mode) -> Path:
-    return (folder / f"output-{mode}.txt").absolute()
+def _keep(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; is the disk full?") from error
+
+
+class _Watch:
+    """Reports progress, and gives a run up when its output has not grown for too long."""
+
+    def __init__(self, output_path: Path, slot_s: float, progress: Callable[[], None]) -> None:
+        self._path, self._slot_s, self._progress = output_path, slot_s, progress
+        self._grown = time.monotonic()
+        self._began: float | None = None
+        self._size = -1
+
+    def __call__(self) -> bool:
+        """Tell whether to wait on."""
+        self._progress()
+        now = time.monotonic()
+        size = self._path.stat().st_size if self._path.exists() else -1
+        if size != self._size:
+            self._size, self._grown = size, now
+            if size > 0 and self._began is None:
+                self._began = now
+        return now - self._grown < _SILENCE_S + 3 * self._slot_s
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the job in flight has taken far longer than it may."""
+        return time.monotonic() - self._grown > _STUCK_S + 3 * self._slot_s
+
+    def around_s(self, wall_s: float) -> float:
+        """Return what a run of `wall_s` seconds took beside its jobs."""
+        began = self._grown if self._began is None else self._began
+        return wall_s - (self._grown - began)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A run of mpibenchmark; ``output`` is None where it wrote nothing."""
+
+    mode: Mode
+    jobs: tuple[Job, ...]
+    outcome: process.Outcome
+    output: ReproMpiOutput | None
+    ending: Ending
+    suspect: Cell | None
+
+    @property
+    def measured_nothing(self) -> bool:
+        """Whether there is no valid repetition, though it went to its end or for all its time."""
+        rows = self.output.rows.values() if self.output else ()
+        return self.ending not in BLAME and not any(row.n_valid for row in rows)
+
+    def result(self, launch: str, wall_s: float) -> LaunchResult:
+        """Return what it brought, the cold repetitions left out of all but the seconds timed."""
+        output, message = self.output, ""
+        if not self.outcome.ok:
+            message = self.outcome.explain()
+        elif output:
+            message = "; ".join(output.errors + output.remarks)
+        return LaunchResult(
+            measurements=self._measurements(launch),
+            ending=self.ending,
+            timed_s=sum(sum(row.times_s) for row in output.rows.values()) if output else 0.0,
+            wall_s=wall_s,
+            suspect=self.suspect,
+            message=message,
+            facts={
+                "synchronisation": _SYNCHRONISATIONS[self.mode],
+                "clock_synchronisation": (output.clocksync if output else "") or "unknown",
+            },
+        )
+
+    def _measurements(self, launch: str) -> tuple[Measurement, ...]:
+        """Return one measurement per cell that was timed, refused or is to blame."""
+        # a cell without a repetition is one that mpibenchmark does not have
+        whole = self.output is not None and self.output.complete
+        untimed = RunStatus.OK
+        if whole and self.mode is not Mode.CLOCKS:
+            untimed = RunStatus.NOT_APPLICABLE
+        found = []
+        for cell in dict.fromkeys(job.cell for job in self.jobs):
+            times_s = warm_times_s(self.output, cell)
+            status = RunStatus.OK if times_s else untimed
+            if cell == self.suspect:
+                status, times_s = BLAME[self.ending], ()
+            if times_s or status is not RunStatus.OK:
+                found.append(
+                    Measurement(cell.instance, cell.configuration, launch, status, times_s)
+                )
+        return tuple(found)
+
+
+def _ending(
+    outcome: process.Outcome, output: ReproMpiOutput | None, path: Path, watch: _Watch
+) -> Ending:
+    if output is not None and output.complete:
+        return Ending.PLAN
+    refused = "ERROR" in outcome.stdout + outcome.stderr
+    cut = outcome.ok and path.exists() and not refused
+    # mpibenchmark does not notice a full disk: it goes on, and looks as if it hung
+    if cut or _CANNOT_OPEN in outcome.stderr or disk_usage(path.parent).free < _LEAST_FREE_BYTES:
+        raise OutputError(
+            "mpibenchmark cannot write its raw output; is the disk full?"
+            f" What was measured before is kept\n{outcome.explain()}"
+        )
+    if outcome.timed_out:
+        return Ending.HANG if watch.stuck else Ending.BUDGET
+    if outcome.ok or not path.exists():
+        raise ProgramError(f"mpibenchmark did not begin\n{outcome.explain()}")
+    return Ending.CRASH

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from colltune.bench.backends import reprompi_run
-from colltune.bench.backends.reprompi_run import BYTES, INTEGERS, Job, Mode
+from colltune.bench.backends import mpibenchmark
+from colltune.bench.backends.mpibenchmark import BYTES, INTEGERS, Job, Mode
 from colltune.bench.schedule import Cell
 from colltune.dataset.importers.reprompi import ReproMpiCell, ReproMpiOutput
 from colltune.domain import Collective, Configuration, Instance, Shape
@@ -24,16 +22,16 @@ def _cell(collective: Collective, msize_bytes: int) -> Cell:
 def _output(visits: dict[Cell, int]) -> ReproMpiOutput:
     rows = {}
     for cell, n in visits.items():
-        key = reprompi_run.key_of(cell)
+        key = mpibenchmark.key_of(cell)
         rows[key] = ReproMpiCell(*key, n, n, (1e-6,) * n, None, tuple(range(n)))
     return ReproMpiOutput({}, 4, complete=False, rows=rows)
 
 
 def _options(mode: Mode) -> list[str]:
-    words = reprompi_run.options(mode, INTEGERS, 0.05, Path("/j"), Path("/o"))
-    asked = ("--input-file=/j", "--output-file=/o", "--datatype=MPI_INT", "--operation=MPI_SUM")
-    assert (words[:4], words[-1]) == (asked, "--runtime-type=local")
-    return list(words[4:-1])
+    words = mpibenchmark.options(mode, INTEGERS, 0.05)
+    asked = ("--datatype=MPI_INT", "--operation=MPI_SUM")
+    assert (words[:2], words[-1]) == (asked, "--runtime-type=local")
+    return list(words[2:-1])
 
 
 def test_options_of_each_mode() -> None:
@@ -45,8 +43,8 @@ def test_options_of_each_mode() -> None:
     assert _options(Mode.CLOCKS) == [*timed, *clocks]
     assert _options(Mode.COUNTED) == ["--proc-sync=dissem_barrier", "--clock-sync=None"]
     # releases before 2025 are told how to synchronise; later ones do it by themselves
-    assert reprompi_run.environment(Mode.TIMED) == {"MPITS_PARAMS": "--clock-sync=None"}
-    assert reprompi_run.environment(Mode.CLOCKS) == {}
+    assert Mode.TIMED.environment == {"MPITS_PARAMS": "--clock-sync=None"}
+    assert Mode.CLOCKS.environment == {}
 
 
 def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
@@ -57,7 +55,7 @@ def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
         _cell(Collective.REDUCE_SCATTER_BLOCK, 4096),
         _cell(Collective.BARRIER, 0),
     )
-    assert reprompi_run.job_file(Job(cell, 7) for cell in cells) == (
+    assert mpibenchmark.job_file(Job(cell, 7) for cell in cells) == (
         "MPI_Bcast 5 7\n"
         "MPI_Reduce_scatter 1024 7\n"
         "MPI_Reduce_scatter_block 4096 7\n"
@@ -74,7 +72,7 @@ def test_elements_are_those_of_the_native_benchmark() -> None:
         (Collective.BCAST, 8): BYTES,
         (Collective.BARRIER, 0): BYTES,
     }
-    assert {at: reprompi_run.elements_of(_instance(*at)) for at in wanted} == wanted
+    assert {at: mpibenchmark.elements_of(_instance(*at)) for at in wanted} == wanted
 
 
 def test_what_mpibenchmark_cannot_measure() -> None:
@@ -89,41 +87,47 @@ def test_what_mpibenchmark_cannot_measure() -> None:
         (Collective.BARRIER, 8): "no message",
     }
     for at, reason in reasons.items():
-        assert reason in reprompi_run.why_not(_instance(*at)), at
+        assert reason in mpibenchmark.why_not(_instance(*at)), at
 
 
 def test_what_mpibenchmark_can_measure() -> None:
     """Every collective but the two vector ones, of sizes above 0."""
-    able = {c for c in Collective if not reprompi_run.why_not(_instance(c, 64 * (c != "barrier")))}
+    able = {c for c in Collective if not mpibenchmark.why_not(_instance(c, 64 * (c != "barrier")))}
     assert able == set(Collective) - {Collective.ALLTOALLV, Collective.ALLGATHERV}
-    assert not reprompi_run.why_not(_instance(Collective.BCAST, (1 << 31) - 2))
+    assert not mpibenchmark.why_not(_instance(Collective.BCAST, (1 << 31) - 2))
 
 
 def test_the_first_repetition_of_a_visit_is_left_out() -> None:
     """It is cold; a visit's only repetition is kept all the same."""
     times = (9.0, 1.0, 2.0, 8.0, 9.0, 3.0)
-    row = ReproMpiCell(Collective.BCAST, 8, 6, 6, times, None, (0, 3, 4))
-    assert reprompi_run.warm_times_s(row) == (1.0, 2.0, 8.0, 3.0)
-    invalid = ReproMpiCell(Collective.BCAST, 8, 0, 5, (), None, (0, 0))
-    assert reprompi_run.warm_times_s(invalid) == ()
+    cell = _cell(Collective.BCAST, 8)
+    rows = {
+        (times, (0, 3, 4)): (1.0, 2.0, 8.0, 3.0),
+        ((), (0, 0)): (),
+    }
+    for (row_times, visits), warm in rows.items():
+        row = ReproMpiCell(Collective.BCAST, 8, 6, 6, row_times, None, visits)
+        output = ReproMpiOutput({}, 4, complete=True, rows={mpibenchmark.key_of(cell): row})
+        assert mpibenchmark.warm_times_s(output, cell) == warm, visits
 
 
 def test_the_job_in_flight_follows_the_last_one_that_was_written() -> None:
     """Visits are counted, so that a cell that is visited again is not taken for its first visit."""
     a, b = _cell(Collective.BCAST, 8), _cell(Collective.BCAST, 16)
     jobs = [Job(a, 1), Job(b, 1), Job(a, 1), Job(b, 1)]
-    assert reprompi_run.in_flight(jobs, None) == 0
-    assert reprompi_run.in_flight(jobs, _output({a: 1})) == 1
-    assert reprompi_run.in_flight(jobs, _output({a: 1, b: 1})) == 2
-    assert reprompi_run.in_flight(jobs, _output({a: 2, b: 1})) == 3
-    assert reprompi_run.in_flight(jobs, _output({a: 2, b: 2})) is None
+    assert mpibenchmark.in_flight(jobs, None) == a
+    assert mpibenchmark.in_flight(jobs, _output({a: 1})) == b
+    assert mpibenchmark.in_flight(jobs, _output({a: 1, b: 1})) == a
+    assert mpibenchmark.in_flight(jobs, _output({a: 2, b: 1})) == b
+    assert mpibenchmark.in_flight(jobs, _output({a: 2, b: 2})) is None
 
 
 def test_contradictions_are_what_was_done_otherwise() -> None:
     """An option that was ignored shows in the header; a header that was lost does not."""
     facts = {"nprocs": "4", "datatype": "MPI_BYTE", "procsync": "roundtime"}
     output = ReproMpiOutput(facts, 4, complete=True, rows={})
-    assert reprompi_run.contradictions(output, Mode.TIMED, BYTES, 4) == ""
-    assert reprompi_run.contradictions(output, Mode.COUNTED, INTEGERS, 4) == (
+    bcast, allreduce = (Job(_cell(c, 8), 1) for c in (Collective.BCAST, Collective.ALLREDUCE))
+    assert mpibenchmark.contradictions(output, Mode.TIMED, [bcast]) == ""
+    assert mpibenchmark.contradictions(output, Mode.COUNTED, [allreduce]) == (
         "datatype is MPI_BYTE instead of MPI_INT, procsync is roundtime instead of dissem_barrier"
     )

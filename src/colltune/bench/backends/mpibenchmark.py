@@ -1,0 +1,248 @@
+"""ReproMPI's ``mpibenchmark``: what it can measure, what a run is asked, and what its rows tell.
+
+One run works through a file of jobs (call, size, repetitions) with one datatype, one operation and
+one way of synchronising. It writes a job's rows when the job is done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from colltune import process
+from colltune.bench.schedule import Cell
+from colltune.dataset.importers.reprompi import ReproMpiOutput, parse
+from colltune.domain import Collective, Instance
+from colltune.errors import DataError, ProgramError
+
+_VARIABLE = "COLLTUNE_REPROMPI"
+_MEND = (
+    "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI to be measured, and put its"
+    f" mpibenchmark on PATH or name it in the variable {_VARIABLE}"
+)
+PROBED_NPROCS = 2
+_PROBED_NREP = 3
+_NOT_STARTED = 127
+_NO_LIBRARY = "error while loading shared libraries"
+_MOST_ELEMENTS = 2**31 - 2  # mpibenchmark asserts that all counts are less than INT_MAX
+# measures offsets alone, as the default of later releases does; linear models take seconds per job
+_OFFSETS = ("--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20")
+_ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
+
+
+class Mode(StrEnum):
+    """How a repetition starts, and what ends a job.
+
+    ``clocks``: at a time agreed upon by synchronised clocks, until the job's time is up; ``timed``:
+    after the library's barrier, until the job's time is up; ``counted``: after a dissemination
+    barrier of ReproMPI's own, for a number of repetitions.
+    """
+
+    CLOCKS = "clocks"
+    TIMED = "timed"
+    COUNTED = "counted"
+
+    @property
+    def synchronisation(self) -> str:
+        """Name of ReproMPI's method, as its output tells it."""
+        return "dissem_barrier" if self is Mode.COUNTED else "roundtime"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that keep releases since 2025 from synchronising clocks for nothing."""
+        return {} if self is Mode.CLOCKS else {"MPITS_PARAMS": "--clock-sync=None"}
+
+
+class Elements(NamedTuple):
+    """Datatype and operation of a run; the native benchmark uses the same ones."""
+
+    datatype: str
+    operation: str
+    size_bytes: int
+
+
+BYTES = Elements("MPI_BYTE", "MPI_BOR", 1)
+INTEGERS = Elements("MPI_INT", "MPI_SUM", 4)
+
+
+class Job(NamedTuple):
+    """A visit to `cell`: up to `nrep` valid repetitions."""
+
+    cell: Cell
+    nrep: int
+
+
+class Program(NamedTuple):
+    """An mpibenchmark that works; ``timed``: a job can be bounded in time (releases since 2019)."""
+
+    timed: bool
+    commit: str
+
+
+def find(named: str | None) -> Path:
+    """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH."""
+    return process.find(named or os.environ.get(_VARIABLE) or "mpibenchmark", _MEND)
+
+
+def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> Program:
+    """Run `path` briefly by `start`, on two processes, and return what it proved to be."""
+    what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_PROBED_NREP}")
+    for mode in (Mode.TIMED, Mode.COUNTED):
+        outcome = start([path, *what, *options(mode, BYTES, 1.0)], mode)
+        output = _answer(path, outcome)
+        rows = output.rows.values() if output and outcome.ok and output.complete else ()
+        if output and any(row.n_valid == _PROBED_NREP for row in rows):
+            return Program(mode is Mode.TIMED, output.facts.get("reproMPIcommitSHA1", "unknown"))
+    raise ProgramError(f"{path} does not measure; {_MEND}\n{outcome.explain()}")
+
+
+def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
+    """Return what mpibenchmark said; None if it is one but refuses the options."""
+    why = ""
+    if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
+        why = (
+            "does not start, as a library of its is not found (libmpits is installed"
+            " beside it: name its folder in LD_LIBRARY_PATH)"
+        )
+    elif outcome.timed_out:
+        why = f"does not come to an end; {_MEND}"
+    elif "#@nprocs=1\n" in outcome.stdout:
+        raise ProgramError(
+            f"{path} was built for another MPI than that which starts it: its {PROBED_NPROCS}"
+            f" processes do not find each other; {_MEND}"
+        )
+    elif "#command-line arguments:" not in outcome.stdout.lower():
+        why = f"is not ReproMPI's mpibenchmark; {_MEND}"
+    if why:
+        raise ProgramError(f"{path} {why}\n{outcome.explain()}")
+    try:
+        return parse(outcome.stdout, str(path))
+    except DataError:
+        return None
+
+
+def elements_of(instance: Instance) -> Elements:
+    """Return integers for a reduction of whole integers, else bytes."""
+    whole = instance.msize_bytes % INTEGERS.size_bytes == 0
+    return INTEGERS if instance.collective.reduces and whole else BYTES
+
+
+def why_not(instance: Instance) -> str:
+    """Return why mpibenchmark cannot measure `instance`; empty if it can."""
+    collective, nprocs = instance.collective, instance.shape.nprocs
+    if collective in _ABSENT:
+        return f"mpibenchmark has no {collective.mpi_name}"
+    if collective is Collective.BARRIER:
+        return "" if instance.msize_bytes == 0 else "a barrier has no message"
+    if instance.msize_bytes == 0:
+        return "mpibenchmark measures no empty messages"
+    size_bytes = elements_of(instance).size_bytes
+    if instance.msize_bytes % (size_bytes * _ranks_sharing(instance)):
+        return f"mpibenchmark scatters equal blocks only, and {nprocs} processes cannot have them"
+    scattered = collective.has_block_per_rank or collective is Collective.REDUCE_SCATTER
+    blocks = nprocs if scattered else 1
+    if _asked_bytes(instance) // size_bytes * blocks > _MOST_ELEMENTS:
+        return "the buffer has more elements than mpibenchmark can count"
+    return ""
+
+
+def _asked_bytes(instance: Instance) -> int:
+    """Return the size that mpibenchmark is asked for: of reduce_scatter the block per process."""
+    if instance.collective is Collective.BARRIER:
+        return BYTES.size_bytes
+    return instance.msize_bytes // _ranks_sharing(instance)
+
+
+def _ranks_sharing(instance: Instance) -> int:
+    """Return how many ranks share the message that is ours, where ReproMPI's is one rank's."""
+    return instance.shape.nprocs if instance.collective is Collective.REDUCE_SCATTER else 1
+
+
+def job_file(jobs: Iterable[Job]) -> str:
+    """Return the text of the input file that lists `jobs`."""
+    return "".join(
+        f"{cell.instance.collective.mpi_name} {_asked_bytes(cell.instance)} {nrep}\n"
+        for cell, nrep in jobs
+    )
+
+
+def options(mode: Mode, elements: Elements, slot_s: float) -> tuple[str, ...]:
+    """Return the options of a run whose jobs take up to `slot_s` seconds each.
+
+    The last one must stay the last one: any option behind it resets it. ``--clock-sync`` is for the
+    releases before 2025; later ones choose by the environment and ignore it.
+    """
+    words = [f"--datatype={elements.datatype}", f"--operation={elements.operation}"]
+    words.append(f"--proc-sync={mode.synchronisation}")
+    if mode is not Mode.COUNTED:
+        words.append(f"--rt-bench-time-ms={slot_s * 1e3:.3f}")
+    words += _OFFSETS if mode is Mode.CLOCKS else ("--clock-sync=None",)
+    if mode is Mode.TIMED:
+        # from messages of this many elements on a barrier starts a repetition, clocks or not
+        words.append("--rt-barrier-count=0")
+    return (*words, "--runtime-type=local")
+
+
+def read(output_path: Path) -> ReproMpiOutput | None:
+    """Return what mpibenchmark wrote; None if it has not come to write anything."""
+    try:
+        text = output_path.read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+    return parse(text, str(output_path)) if "#@nprocs=" in text else None
+
+
+def contradictions(output: ReproMpiOutput, mode: Mode, jobs: Sequence[Job]) -> str:
+    """Return what a run did otherwise than asked; it ignores what it does not understand."""
+    instance = jobs[0].cell.instance
+    elements = elements_of(instance)
+    asked = {
+        "nprocs": str(instance.shape.nprocs),
+        "datatype": elements.datatype,
+        "operation": elements.operation,
+        "procsync": mode.synchronisation,
+        "runtime_type": "local",
+    }
+    wrong = [
+        f"{name} is {output.facts[name]} instead of {value}"
+        for name, value in asked.items()
+        if output.facts.get(name, value) != value
+    ]
+    unasked = sorted(set(output.rows) - {key_of(job.cell) for job in jobs})
+    wrong += [f"{c} of {m} bytes was not asked for" for c, m in unasked[: not wrong]]
+    return ", ".join(wrong)
+
+
+def warm_times_s(output: ReproMpiOutput | None, cell: Cell) -> tuple[float, ...]:
+    """Return the cell's repetitions without the first of each visit, unless it is the only one."""
+    # its buffers have never been touched before; the native benchmark does not time them either
+    row = output.rows.get(key_of(cell)) if output else None
+    if row is None:
+        return ()
+    ends = (*row.visits[1:], len(row.times_s))
+    kept: list[float] = []
+    for first, end in zip(row.visits, ends, strict=True):
+        kept += row.times_s[first + (end - first > 1) : end]
+    return tuple(kept)
+
+
+def in_flight(jobs: Sequence[Job], output: ReproMpiOutput | None) -> Cell | None:
+    """Return the cell that a run that broke off was at; None if all jobs were done."""
+    rows = output.rows if output else {}
+    left = Counter({key: len(row.visits) for key, row in rows.items()})
+    current = 0
+    for index, job in enumerate(jobs):
+        key = key_of(job.cell)
+        if left[key] > 0:
+            left[key] -= 1
+            current = index + 1
+    return jobs[current].cell if current < len(jobs) else None
+
+
+def key_of(cell: Cell) -> tuple[Collective, int]:
+    """Return the name of the cell's row in a run's output."""
+    return cell.instance.collective, cell.instance.msize_bytes
