@@ -141,13 +141,18 @@ def _listed(costs: dict[str, float]) -> str:
 def _other_launches(trials: list[Trial], shared_launches: bool, cost: float) -> str:
     """Return the same seconds over an exhaustive campaign with more launches."""
     ours = sum(exhaustive_s(trial, shared_launches=shared_launches) for trial in trials)
-    timed = sum(trial.exhaustive.timed_s for trial in trials)
-    blocks = timed + LAUNCH_S * sum(trial.exhaustive.blocks for trial in trials)
-    single = timed + LAUNCH_S * sum(trial.exhaustive.single for trial in trials)
+    timed = sum(trial.exhaustive_s for trial in trials)
+    block = ["nodes", "ppn", "collective"]
+    blocks = timed + LAUNCH_S * _combinations(trials, block)
+    single = timed + LAUNCH_S * _combinations(trials, [*block, "algorithm", "parameters"])
     return (
         f"of one launch per shape and collective {cost * ours / blocks:.4f},"
         f" per configuration and shape {cost * ours / single:.4f}"
     )
+
+
+def _combinations(trials: list[Trial], columns: list[str]) -> int:
+    return sum(len(trial.train.cells()[columns].drop_duplicates()) for trial in trials)
 
 
 def _at(found: list[Curve], cost: float) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from itertools import product
+from typing import Any
 
 import pytest
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
-from colltune.bench.progress import Terms
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import STRATEGIES, State, Visited
 from colltune.bench.strategies.trial import Reached, simulate
@@ -53,8 +53,9 @@ CELLS = tuple(Cell(m.configuration, m.instance) for m in RECORD)
 def _simulated(name: str, granted: Shape | None, total_s: float = 40.0) -> list[Reached]:
     record = PerformanceDataset.of(Context("model", "openmpi", "5.0"), RECORD)
     backend = ReplayBackend(record, 0.5, Noise(seed=1))
-    terms = Terms(total_s, launch_s=0.5, max_reps=20, cell_s=0.05, granted=granted)
-    return list(simulate(STRATEGIES[name], backend, CELLS, terms, seed=3))
+    limits: dict[str, Any] = {"launch_s": 0.5, "max_reps": 20, "cell_s": 0.05}
+    found = simulate(STRATEGIES[name], backend, CELLS, total_s, granted=granted, seed=3, **limits)
+    return list(found)
 
 
 def _state(granted: Shape | None, **changes: object) -> State:

@@ -72,19 +72,6 @@ class CampaignProgress:
 Progress = Callable[[CampaignProgress], None]
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What a simulated campaign is granted; see `Campaign` and `State` for the fields' meaning."""
-
-    total_s: float
-    launch_s: float = 2.0
-    max_reps: int = 500
-    cell_s: float = 0.5
-    granted: Shape | None = None
-    contests: tuple[Contest, ...] = ()
-    repeated_shapes: tuple[Shape, ...] = ()
-
-
 class MeasuredCells:
     """The cells of a campaign with their repetitions so far, by a cell's index, in seconds."""
 
@@ -110,7 +97,15 @@ class MeasuredCells:
         self._index = {cell: index for index, cell in enumerate(cells)}
         self._skipped: list[int] = []
 
-    def state(self, limits: Campaign | Terms, launch_s: float, left_s: float) -> State:
+    def state(
+        self,
+        left_s: float,
+        launch_s: float,
+        max_reps: int,
+        cell_s: float,
+        contests: tuple[Contest, ...] = (),
+        repeated: tuple[Shape, ...] = (),
+    ) -> State:
         """Return what a strategy may look at."""
         return State(
             cells=self.cells,
@@ -120,15 +115,15 @@ class MeasuredCells:
             history=tuple(self.history),
             left_s=left_s,
             launch_s=launch_s,
-            max_reps=limits.max_reps,
-            cell_s=limits.cell_s,
+            max_reps=max_reps,
+            cell_s=cell_s,
             granted=self.granted,
             members=self.members,
             weights=self.weights,
-            contests=limits.contests,
+            contests=contests,
             by_launch=self.by_launch,
             failed=frozenset(self.failed),
-            repeated=limits.repeated_shapes,
+            repeated=repeated,
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from colltune import provenance
 from colltune.bench import journal
 from colltune.bench.backends.protocol import (
+    BLAME,
     Backend,
-    Ending,
     FollowsVisits,
     LaunchPlan,
     LaunchResult,
@@ -24,7 +24,7 @@ from colltune.bench.campaign import Campaign, weighed
 from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
 from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
 from colltune.bench.schedule import Cell, Step, too_slow
-from colltune.bench.strategies import STRATEGIES, Strategy, Visit, Visited, WithSecondLaunch
+from colltune.bench.strategies import STRATEGIES, State, Strategy, Visit, Visited, WithSecondLaunch
 from colltune.bench.strategies.confirm import Confirm, judged
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
@@ -157,33 +157,33 @@ class CampaignRun:
         """Return the seconds that the campaign took so far, killed processes included."""
         return self.log.spent_s + time.monotonic() - self.started
 
-    def left_s(self) -> float:
-        """Return the seconds of wall time that the campaign has left."""
-        return self.campaign.budget_s - self.spent_s()
-
     def measure(self, within_s: float | None) -> None:
         """Launch what the strategy wants, for at most `within_s` seconds in this process."""
-        strategy: Strategy = WithSecondLaunch(STRATEGIES[self.campaign.strategy])
-        if self.campaign.contests:
+        campaign = self.campaign
+        strategy: Strategy = WithSecondLaunch(STRATEGIES[campaign.strategy])
+        if campaign.contests:
             strategy = Confirm()
-        budget_ends_s = self.campaign.budget_s - _STORE_S
-        ends_s = min(budget_ends_s, self.spent_s() + (math.inf if within_s is None else within_s))
-        self.ends_s = ends_s
-        nothing_more = False
-        while (left_s := ends_s - self.spent_s()) > 0 and not nothing_more:
-            state = self.measured.state(self.campaign, self._visit_s(), left_s)
-            visit = strategy.next(state, self.rng)
-            nothing_more = visit is None
-            if visit is not None:
-                self._visit(visit, min(ends_s, self.spent_s() + visit.budget_s))
-        self.report.finished = nothing_more or self.spent_s() >= budget_ends_s
+        budget_ends_s = campaign.budget_s - _STORE_S
+        own_end_s = math.inf if within_s is None else self.spent_s() + within_s
+        self.ends_s = min(budget_ends_s, own_end_s)
+        while (left_s := self.ends_s - self.spent_s()) > 0:
+            visit = strategy.next(self._state(left_s, self._visit_s()), self.rng)
+            if visit is None:
+                break
+            self._visit(visit, min(self.ends_s, self.spent_s() + visit.budget_s))
+        else:
+            self.report.finished = self.spent_s() >= budget_ends_s
         if self.report.finished:
             self.log.finish(self.spent_s())
 
+    def _state(self, left_s: float, launch_s: float) -> State:
+        limits = (self.campaign.max_reps, self.campaign.cell_s)
+        wanted = (self.campaign.contests, self.campaign.repeated_shapes)
+        return self.measured.state(left_s, launch_s, *limits, *wanted)
+
     def _visit_s(self) -> float:
         """Return what a visit of all cells costs beside its steps: its launch, or launches."""
-        shapes = {cell.instance.shape for cell in self.measured.cells}
-        visits = 1 if self.measured.granted else max(1, len(shapes))
+        visits = 1 if self.measured.granted else max(1, len(self.measured.members))
         return self.launch_s * max(1, self.n_groups / visits)
 
     def _visit(self, visit: Visit, ends_s: float) -> None:
@@ -191,17 +191,15 @@ class CampaignRun:
         began_s = self.spent_s()
         steps_of = _steps_by_group(self.backend, self.measured.cells, visit.steps)
         for number, wanted in enumerate(steps_of):
-            weights = [
-                self.launch_s + sum(s.max_seconds for s in later) for later in steps_of[number:]
-            ]
+            later = steps_of[number:]
+            needed_s = [self.launch_s + sum(s.max_seconds for s in steps) for steps in later]
             left_s = ends_s - self.spent_s()
             # where there is not time for all, some have enough rather than all too little
-            budget_s = min(left_s, max(left_s * weights[0] / sum(weights), weights[0]))
+            budget_s = min(left_s, max(left_s * needed_s[0] / sum(needed_s), needed_s[0]))
             if budget_s <= (self.launch_s if number else 0.0):
                 break
             steps = self._without_hopeless(wanted, budget_s - self.launch_s)
-            failed = bool(steps) and not self._launch(replace(visit, steps=tuple(steps)), budget_s)
-            if failed:
+            if steps and not self._launch(replace(visit, steps=tuple(steps)), budget_s):
                 # to be asked for again, as long as the shape is not given up
                 return
         visited = Visited(visit.what, visit.shape, self.spent_s() - began_s)
@@ -234,36 +232,29 @@ class CampaignRun:
             result = self.run_plan(plan, visit.what)
         except ProgramError as error:
             self.failure = self.failure or error
-            self._failed(visit, str(error))
-            return False
+            return self._failed(visit.shape, str(error))
         self.report.launches += 1
         self.report.timed_s += result.timed_s
-        if result.suspect is not None:
+        if (cell := result.suspect) is not None:
             self.report.problems.append(
-                f"{result.suspect.configuration.id} on {result.suspect.instance.shape} at"
-                f" {result.suspect.instance.msize_bytes} bytes: {result.ending.value}"
+                f"{cell.configuration.id} on {cell.instance.shape} at"
+                f" {cell.instance.msize_bytes} bytes: {result.ending.value}"
             )
-        elif result.ending in (Ending.CRASH, Ending.HANG):
-            return self._explained(visit, result)
-        return True
-
-    def _explained(self, visit: Visit, result: LaunchResult) -> bool:
-        """Take note of a launch that failed where no one cell is to blame; tell if we know why."""
-        if result.in_flight:
+        elif result.ending in BLAME and result.in_flight:
             self.measured.apart = True
             self.report.problems.append(f"measuring one after the other now: {result.message}")
-            return True
-        why = result.message or f"it ended by {result.ending}"
-        self._failed(visit, why, for_good=why == _GONE)
-        return False
+        elif result.ending in BLAME:
+            return self._failed(visit.shape, result.message or f"it ended by {result.ending}")
+        return True
 
-    def _failed(self, visit: Visit, why: str, *, for_good: bool = False) -> None:
+    def _failed(self, shape: Shape, why: str) -> bool:
         """Take note of a launch that brought nothing; the second one is a shape's last."""
-        self.failures[visit.shape] += 1
-        self.report.problems.append(f"a launch on {visit.shape} failed: {why}")
-        if for_good or self.failures[visit.shape] > 1:
-            self.report.problems.append(f"no more launches on {visit.shape}")
-            self.measured.give_up(visit.shape)
+        self.failures[shape] += 1
+        self.report.problems.append(f"a launch on {shape} failed: {why}")
+        if why == _GONE or self.failures[shape] > 1:
+            self.report.problems.append(f"no more launches on {shape}")
+            self.measured.give_up(shape)
+        return False
 
     def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
         """Make one launch of the phase `what` and store what it brought, also when interrupted."""
@@ -306,7 +297,7 @@ class CampaignRun:
 
     def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = ()) -> None:
         """Tell how far a launch of the phase `what` is that has visited the cells `begun`."""
-        spent_s = self._told_s = self.spent_s()
+        self._told_s = self.spent_s()
         n_cells = len(self.measured.cells)
         self.progress(
             CampaignProgress(
@@ -316,7 +307,7 @@ class CampaignRun:
                 now=plan.cells[begun[-1]] if begun else None,
                 measured=n_cells - self.measured.untouched(set(begun)),
                 cells=n_cells,
-                spent_s=spent_s,
+                spent_s=self._told_s,
                 budget_s=self.campaign.budget_s,
                 ends_s=self.ends_s,
             )
@@ -324,9 +315,7 @@ class CampaignRun:
 
     def _blamed(self, shape: Shape, result: LaunchResult) -> LaunchResult:
         """Take the blame from a cell whose nodes turn out to be gone."""
-        if result.suspect is None:
-            return result
-        if self.backend.answers(shape, _PROBE_S):
+        if result.suspect is None or self.backend.answers(shape, _PROBE_S):
             return result
         kept = tuple(m for m in result.measurements if m.status.is_timed)
         return replace(result, measurements=kept, suspect=None, in_flight=(), message=_GONE)
@@ -351,10 +340,9 @@ class CampaignRun:
         report = self.report
         report.unmeasured_cells = self.measured.untouched()
         if self.campaign.contests:
-            report.judgements = judged(self.measured.state(self.campaign, 0.0, 0.0))
-        if report.measurements or report.complete_before or self.measured.times_s:
-            return report
-        if not report.finished:
+            report.judgements = judged(self._state(0.0, 0.0))
+        brought = report.measurements or report.complete_before or self.measured.times_s
+        if brought or not report.finished:
             return report
         if self.failure is not None:
             raise self.failure

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from colltune.bench.backends.replay import ReplayBackend
-from colltune.bench.progress import Terms
 from colltune.bench.strategies import STRATEGIES
-from colltune.bench.strategies.curves import Curve, Point, Reference, alternate_nodes, curves
+from colltune.bench.strategies.curves import (
+    Curve,
+    Point,
+    Reference,
+    alternate_nodes,
+    curves,
+    exhaustive_s,
+)
 from colltune.bench.strategies.trial import Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
@@ -44,13 +50,14 @@ def _trial() -> Trial:
 def test_costs_are_launches_and_repetitions() -> None:
     """After every launch the cost is what its start and its repetitions took, all added up."""
     trial = _trial()
-    terms = Terms(30.0, launch_s=2.0, granted=trial.granted)
     backend = ReplayBackend(trial.train, 2.0)
-    reached = list(simulate(STRATEGIES["adaptive"], backend, trial.cells, terms))
-    assert [r.launches for r in reached] == list(range(1, len(reached) + 1))
-    for r in reached:
+    reached = list(
+        simulate(STRATEGIES["adaptive"], backend, trial.cells, 30.0, granted=trial.granted)
+    )
+    assert len(reached) > 1
+    for launches, r in enumerate(reached, start=1):
         timed_s = sum(math.fsum(m.times_s) for m in r.measurements)
-        assert r.cost_s == pytest.approx(2.0 * r.launches + timed_s)
+        assert r.cost_s == pytest.approx(2.0 * launches + timed_s)
 
 
 def test_test_nodes_are_never_seen() -> None:
@@ -59,12 +66,12 @@ def test_test_nodes_are_never_seen() -> None:
 
 
 def test_exhaustive_costs_count_every_cell_and_launch() -> None:
-    """Half a second at most for each cell; launches per shape, collective and configuration."""
+    """Half a second at most for each cell, and 2 s for each shape's launch."""
     trial = _trial()
-    every = trial.exhaustive
     times_s = [m.summary.time_s for m in trial.train.measurements() if m.summary]
-    assert every.timed_s == pytest.approx(sum(min(500 * t, 0.5) for t in times_s))
-    assert (every.shapes, every.blocks, every.single) == (8, 8, 24)
+    timed_s = sum(min(500 * t, 0.5) for t in times_s)
+    assert exhaustive_s(trial, shared_launches=True) == pytest.approx(timed_s + 2.0)
+    assert exhaustive_s(trial, shared_launches=False) == pytest.approx(timed_s + 8 * 2.0)
 
 
 def test_gains_lie_between_default_and_oracle() -> None:

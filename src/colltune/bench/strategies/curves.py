@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
-from colltune.bench.progress import Terms
 from colltune.bench.strategies import STRATEGIES
 from colltune.bench.strategies.trial import Trial, simulate
 from colltune.dataset import PerformanceDataset
@@ -139,20 +140,11 @@ def curves(  # noqa: PLR0913
         If the dataset has too few node counts, or none on which to judge.
     """
     trial = Trial.of(dataset, *alternate_nodes(dataset), learner=learner)
+    how: dict[str, Any] = {"shared_launches": shared_launches, "noise": noise, "most": most}
     found = []
-    for strategy in strategies:
-        for seed in seeds:
-            progress(f"{strategy}, seed {seed}")
-            found.append(
-                curve(
-                    [trial],
-                    strategy,
-                    seed,
-                    shared_launches=shared_launches,
-                    noise=noise,
-                    most=most,
-                )
-            )
+    for strategy, seed in product(strategies, seeds):
+        progress(f"{strategy}, seed {seed}")
+        found.append(curve([trial], strategy, seed, **how))
     return found
 
 
@@ -190,44 +182,43 @@ def curve(
 def exhaustive_s(trial: Trial, *, shared_launches: bool) -> float:
     """Return the seconds of the exhaustive campaign: one launch in all, or one per shape.
 
-    With `shared_launches` one launch holds all shapes.
+    With `shared_launches` one launch holds all shapes of `trial`.
     """
-    launches = 1 if shared_launches else trial.exhaustive.shapes
-    return trial.exhaustive.timed_s + LAUNCH_S * launches
+    launches = 1 if shared_launches else len(trial.train.shapes())
+    return trial.exhaustive_s + LAUNCH_S * launches
 
 
 def _way(
     trial: Trial, strategy: str, seed: int, shared_launches: bool, noise: float, most: float
 ) -> list[Point]:
     whole_s = exhaustive_s(trial, shared_launches=shared_launches)
-    granted = trial.granted if shared_launches else None
-    budgets = [most]
-    if strategy in _BUDGETED:
-        budgets = [budget for budget in _BUDGETS if budget <= most]
+    budgeted = strategy in _BUDGETED
     points = []
-    for budget in budgets:
+    for budget in [b for b in _BUDGETS if b <= most] if budgeted else [most]:
         backend = ReplayBackend(trial.train, LAUNCH_S, Noise(noise, seed=seed))
-        terms = Terms(budget * whole_s, LAUNCH_S, granted=granted)
-        way = simulate(STRATEGIES[strategy], backend, trial.cells, terms, seed=seed)
-        followed = list(way)
-        if strategy in _BUDGETED:
-            followed = followed[-1:]
+        granted = trial.granted if shared_launches else None
+        way = simulate(
+            STRATEGIES[strategy],
+            backend,
+            trial.cells,
+            budget * whole_s,
+            launch_s=LAUNCH_S,
+            granted=granted,
+            seed=seed,
+        )
+        followed = list(way)[-1 if budgeted else 0 :]
         points += [Point(r.cost_s / whole_s, trial.gained(r.measurements)) for r in followed]
     return sorted(points, key=lambda point: point.cost)
 
 
 def _reached(trial: Trial, way: Sequence[Point], cost: float) -> Gains:
     """Return the gains of the last point not beyond `cost`; before the first nothing is gained."""
-    reached: Gains = dict.fromkeys(trial.tested, 0.0)
-    for point in way:
-        if point.cost <= cost:
-            reached = point.gained
-    return reached
+    before = [point.gained for point in way if point.cost <= cost]
+    return before[-1] if before else dict.fromkeys(trial.tested, 0.0)
 
 
 def _summed(gains: Iterable[Mapping[Collective, float]]) -> dict[Collective, float]:
     total: dict[Collective, float] = {}
-    for gained in gains:
-        for collective, gain in gained.items():
-            total[collective] = total.get(collective, 0.0) + gain
+    for collective, gain in (item for gained in gains for item in gained.items()):
+        total[collective] = total.get(collective, 0.0) + gain
     return total

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from colltune.bench.backends.protocol import Backend, LaunchPlan
-from colltune.bench.progress import MeasuredCells, Terms
+from colltune.bench.progress import MeasuredCells
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies.protocol import Strategy, Visited
 from colltune.dataset import PerformanceDataset
@@ -31,25 +32,32 @@ from colltune.selector.argmin import ModelSelector
 _MOST_LAUNCHES = 10_000
 
 
-@dataclass(frozen=True)
-class Reached:
+class Reached(NamedTuple):
     """Everything measured up to the end of a launch, and the seconds spent until then."""
 
     cost_s: float
-    launches: int
     measurements: tuple[Measurement, ...]
 
 
-def simulate(
-    strategy: Strategy, backend: Backend, cells: Sequence[Cell], terms: Terms, *, seed: int = 0
+def simulate(  # noqa: PLR0913
+    strategy: Strategy,
+    backend: Backend,
+    cells: Sequence[Cell],
+    total_s: float,
+    *,
+    launch_s: float = 2.0,
+    granted: Shape | None = None,
+    max_reps: int = 500,
+    cell_s: float = 0.5,
+    seed: int = 0,
 ) -> Iterator[Reached]:
     """Yield what is known after every launch, until the strategy or the time ends."""
-    known = MeasuredCells(tuple(cells), terms.granted, [])
+    known = MeasuredCells(tuple(cells), granted, [])
     measurements: list[Measurement] = []
     rng = random.Random(seed)  # noqa: S311
     cost_s = 0.0
     while len(known.history) < _MOST_LAUNCHES:
-        state = known.state(terms, terms.launch_s, terms.total_s - cost_s)
+        state = known.state(total_s - cost_s, launch_s, max_reps, cell_s)
         visit = strategy.next(state, rng)
         if visit is None:
             return
@@ -60,17 +68,7 @@ def simulate(
         known.history.append(Visited(visit.what, visit.shape, result.wall_s))
         known.learn(result.measurements)
         measurements += result.measurements
-        yield Reached(cost_s, len(known.history), tuple(measurements))
-
-
-@dataclass(frozen=True)
-class Exhaustive:
-    """What measuring every cell takes: 500 repetitions or half a second each, and the launches."""
-
-    timed_s: float
-    shapes: int
-    blocks: int
-    single: int
+        yield Reached(cost_s, tuple(measurements))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,19 +121,9 @@ class Trial:
         return Shape(max(s.nodes for s in shapes), max(s.ppn for s in shapes))
 
     @cached_property
-    def exhaustive(self) -> Exhaustive:
-        """What measuring all training cells takes."""
-        frame = self.train.cells()
-        times_s = frame["time_s"].to_numpy(np.float64)
-        count = [
-            len(frame[columns].drop_duplicates())
-            for columns in (
-                ["nodes", "ppn"],
-                ["nodes", "ppn", "collective"],
-                ["nodes", "ppn", "collective", "algorithm", "parameters"],
-            )
-        ]
-        return Exhaustive(exhaustive_s(times_s), *count)
+    def exhaustive_s(self) -> float:
+        """Seconds of all training cells, 500 repetitions or half a second each; no launches."""
+        return exhaustive_s(self.train.cells()["time_s"].to_numpy(np.float64))
 
     @cached_property
     def full(self) -> dict[Collective, float]:
@@ -157,18 +145,14 @@ class Trial:
 
     def gained(self, measurements: Sequence[Measurement]) -> dict[Collective, float]:
         """Return the log of t_default / t_selected, summed over the test instances."""
-        return self._gained(
-            cell_matrices(PerformanceDataset.of(self.train.context, measurements))
-            if measurements
-            else {}
-        )
+        if not measurements:
+            return self._gained({})
+        return self._gained(cell_matrices(PerformanceDataset.of(self.train.context, measurements)))
 
     def _gained(self, matrices: Mapping[Collective, CellMatrix]) -> dict[Collective, float]:
         return {
-            collective: self._gained_on(matrices[collective], tested)
-            if collective in matrices
-            else 0.0
-            for collective, tested in self.tested.items()
+            c: self._gained_on(matrices[c], tested) if c in matrices else 0.0
+            for c, tested in self.tested.items()
         }
 
     def _gained_on(self, cells: CellMatrix, tested: CellMatrix) -> float:
@@ -184,5 +168,4 @@ class Trial:
 
 
 def _default_s(cells: CellMatrix) -> np.typing.NDArray[np.float64]:
-    assert cells.default_column is not None
     return np.asarray(cells.time_s[:, cells.default_column])
