@@ -16,8 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from colltune.dataset import append, read, read_parquet
-from colltune.dataset.parquet import append_dataset, put, read_provenance, read_provenances
-from colltune.dataset.reading import read_launch_provenances
+from colltune.dataset.parquet import (
+    append_dataset,
+    put,
+    read_launch_provenances,
+    read_provenance,
+    read_provenances,
+)
 from colltune.domain import (
     Collective,
     Configuration,

@@ -126,13 +126,13 @@ def test_parquet_rows_are_checked_like_those_of_a_csv(
 ) -> None:
     """A file that only looks like one of ours does not get into a dataset."""
     for changed, why in (
-        ({"nodes": [0]}, "column nodes: '0' is not within"),
+        ({"nodes": [0]}, "column nodes: '0' is not a whole number from 1"),
         ({"ppn": [2**31]}, "column ppn"),
         ({"msize_bytes": [-1]}, "column msize_bytes"),
         ({"nodes": [None]}, "damaged or strange"),
         ({"nodes": ["many"]}, "damaged or strange"),
-        ({"collective": ["gossip"]}, "'gossip' is unknown"),
-        ({"status": ["fine"]}, "'fine' is unknown"),
+        ({"collective": ["gossip"]}, "'gossip' is not a valid Collective"),
+        ({"status": ["fine"]}, "'fine' is not a valid RunStatus"),
         ({"status": ["crash"]}, "a time of what was not timed"),
         ({"time_s": [float("nan")]}, "column time_s"),
         ({"time_s": [-1.0]}, "column time_s"),

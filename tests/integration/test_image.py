@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.dataset.reading import read
+from colltune.dataset.parquet import read
 from colltune.models.fitting import fit
 from colltune.registry import Registry
 from tests.integration.image import Builder, Container, Image, skip_without

@@ -48,7 +48,7 @@ def noise(
     """
     from colltune.dataset import read
     from colltune.dataset.noise import allocations_of, measured, noise_report
-    from colltune.dataset.reading import read_launch_provenances
+    from colltune.dataset.parquet import read_launch_provenances
 
     if picture:
         from colltune.plots.saving import picture_format

@@ -350,7 +350,7 @@ def _read(
 ) -> tuple[PerformanceDataset, Mapping[str, str]]:
     from colltune.dataset import read
     from colltune.dataset.noise import allocations_of
-    from colltune.dataset.reading import read_launch_provenances
+    from colltune.dataset.parquet import read_launch_provenances
 
     dataset = read(paths, where)
     launches = dataset.frame["launch"].astype(str)

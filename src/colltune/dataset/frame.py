@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from colltune.dataset.objective import Objective, launch_times
+from colltune.dataset.objective import Objective, cell_text, launch_times
 from colltune.domain import (
     Collective,
     Configuration,
@@ -136,13 +137,10 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
     doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])
-        row = frame.iloc[at]
         raise DataError(
             f"{source}: {int(doubled.sum())} duplicate cells, the first is data row {at + 1}:"
-            f" {row['collective']} {row['algorithm']} {row['parameters']} on"
-            f" {row['nodes']}x{row['ppn']}, {row['msize_bytes']} bytes, launch {row['launch']!r};"
-            " remove it or give repeated launches different names, in the column launch or with"
-            " import --launch NAME"
+            f" {cell_text(frame.iloc[at])}; remove it or give repeated launches different names,"
+            " in the column launch or with import --launch NAME"
         )
 
 
@@ -165,21 +163,16 @@ def _row(measurement: Measurement) -> tuple[object, ...]:
     )
 
 
-def _measurement(library: str, row: object) -> Measurement:
-    def get(name: str) -> object:
-        return getattr(row, name)
-
-    collective = Collective(str(get("collective")))
-    status = RunStatus(str(get("status")))
-    statistics = [float(str(get(name))) for name in TIME_COLUMNS]
-    summary = Summary(int(str(get("n_reps"))), *statistics) if status.is_timed else None
-    shape = Shape(int(str(get("nodes"))), int(str(get("ppn"))))
-    times = get("times_s")
+def _measurement(library: str, row: Any) -> Measurement:
+    collective, status = Collective(row.collective), RunStatus(row.status)
+    summary = None
+    if status.is_timed:
+        summary = Summary(int(row.n_reps), *(float(getattr(row, name)) for name in TIME_COLUMNS))
     return Measurement(
-        Instance(collective, shape, int(str(get("msize_bytes")))),
-        Configuration.stored(library, collective, str(get("algorithm")), str(get("parameters"))),
-        str(get("launch")),
+        Instance(collective, Shape(int(row.nodes), int(row.ppn)), int(row.msize_bytes)),
+        Configuration.stored(library, collective, row.algorithm, row.parameters),
+        str(row.launch),
         status,
-        tuple(times) if isinstance(times, tuple | list | np.ndarray) else (),
+        tuple(row.times_s),
         summary,
     )

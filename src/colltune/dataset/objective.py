@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,6 @@ class Objective(StrEnum):
     P95 = "p95"
     P99 = "p99"
 
-    @property
-    def quantile(self) -> float | None:
-        """The quantile's probability, None for the means."""
-        if self is Objective.MEDIAN:
-            return 0.5
-        return int(self.value[1:]) / 100 if self.value.startswith("p") else None
-
     def __str__(self) -> str:
         """Return how it is written on the command line."""
         return self.value
@@ -66,9 +59,8 @@ def parse_objective(text: str) -> Objective:
 def of_repetitions(times_s: Numbers, objective: Objective) -> Numbers:
     """Return the statistic of each row of `times_s` (n, repetitions), shape (n).
 
-    A tenth of the repetitions, rounded down, is cut at either end, and at least one of three or
-    more, so that one outlier among few does no harm. Quantiles are measured values: that
-    at or next above the probability; the median of an even number lies between two.
+    At least one of three or more is cut, so that one outlier among few does no harm. Quantiles are
+    measured values; the median of an even number lies between two.
     """
     if objective is Objective.MEAN:
         return np.asarray(times_s.mean(axis=1))
@@ -79,15 +71,12 @@ def of_repetitions(times_s: Numbers, objective: Objective) -> Numbers:
     if objective is Objective.TRIMMED_MEAN:
         cut = max(1, int(n * _CUT)) if n >= _LEAST_CUT_OF else 0
         return np.asarray(ordered[:, cut : n - cut].mean(axis=1))
-    assert objective.quantile is not None
-    return np.asarray(ordered[:, min(n - 1, max(0, int(np.ceil(objective.quantile * n)) - 1))])
+    quantile = int(objective.value.removeprefix("p")) / 100
+    return np.asarray(ordered[:, min(n - 1, max(0, int(np.ceil(quantile * n)) - 1))])
 
 
 def launch_times(frame: pd.DataFrame, objective: Objective) -> Numbers:
-    """Return the statistic of every row of a dataset's `frame`, in seconds, shape (n).
-
-    Rows without raw repetitions are judged by their summary.
-    """
+    """Return the statistic of every row of a `frame`, of its summary where it has no more."""
     result = _of_summaries(frame, objective)
     repetitions = frame["times_s"].to_list()
     lengths = np.array([len(times) for times in repetitions], np.int64)
@@ -123,10 +112,7 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
     if not len(bad):
         return
     row = frame.iloc[bad[0]]
-    cell = (
-        f"{row['collective']} {row['algorithm']} {row['parameters']} on"
-        f" {row['nodes']}x{row['ppn']}, {row['msize_bytes']} bytes, launch {row['launch']!r}"
-    )
+    cell = cell_text(row)
     if np.isnan(result[bad[0]]) and np.isfinite(row["time_s"]) and not len(row["times_s"]):
         raise DataError(
             f"the {objective} is not known of {len(bad)} of {len(frame)} measurements, which have"
@@ -136,6 +122,14 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
     raise DataError(
         f"{len(bad)} of {len(frame)} measurements have no positive time, the first: {cell};"
         " remove them, or give them a status other than ok"
+    )
+
+
+def cell_text(row: pd.Series[Any]) -> str:
+    """Return which cell of which launch a row of a dataset is, for people."""
+    return (
+        f"{row['collective']} {row['algorithm']} {row['parameters']} on"
+        f" {row['nodes']}x{row['ppn']}, {row['msize_bytes']} bytes, launch {row['launch']!r}"
     )
 
 

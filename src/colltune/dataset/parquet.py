@@ -1,4 +1,4 @@
-"""Datasets on disk: a folder of Parquet files, one per launch, append-only.
+"""Datasets where they are kept: folders of Parquet files, one per launch, append-only, or CSV.
 
 Schema history
 --------------
@@ -11,104 +11,118 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from colltune.dataset.frame import COLUMNS, PerformanceDataset, join
+from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, join
+from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import Context, Measurement
 from colltune.errors import DataError
 from colltune.files import whole
 from colltune.files.reading import json_of
-from colltune.files.remote import Remote, opened
+from colltune.files.remote import opened, url_of
 
 _SUFFIX = ".parquet"
-
-
-@contextmanager
-def local_copy(url: str) -> Iterator[Path]:
-    """Yield a folder of this machine with the Parquet files at `url`, a folder or one file.
-
-    It is removed at the end. What is found wrong with a file meanwhile is blamed on its URL.
-    """
-    remote = opened(url.rstrip("/"), DataError)
-    with tempfile.TemporaryDirectory(prefix="colltune-") as name:
-        folder = Path(name)
-        _fetch(remote, folder)
-        try:
-            yield folder
-        except DataError as error:
-            base = url.removesuffix(f"/{url.rpartition('/')[2]}") if _is_file(url) else url
-            raise DataError(str(error).replace(str(folder), base.rstrip("/"))) from error
-
-
-def put(url: str, name: str, content: bytes) -> str:
-    """Write a file into the folder `url`, whole or not at all, and return its URL."""
-    remote = opened(url.rstrip("/"), DataError)
-    with remote.writing(name):
-        remote.system.pipe_file(remote.path(name), content)
-    return f"{remote.url}/{name}"
-
-
-def _is_file(url: str) -> bool:
-    return url.endswith(_SUFFIX)
-
-
-def _fetch(remote: Remote, folder: Path) -> None:
-    try:
-        with remote.reading(""):
-            if _is_file(remote.url):
-                found = [remote.root]
-            else:
-                listed = remote.system.ls(remote.root, detail=False, refresh=True)
-                found = sorted(path for path in map(str, listed) if _is_file(path))
-            targets = [str(folder / path.rpartition("/")[2]) for path in found]
-            if found:
-                remote.system.get(found, targets)
-    except FileNotFoundError:
-        raise DataError(f"{remote.url}: no such file or folder") from None
-    if not found:
-        raise DataError(
-            f"{remote.url}: no *.parquet file in this folder; is it a colltune dataset?"
-        )
-
-
 SCHEMA_VERSION = 1
-SCHEMA = pa.schema(
-    [
-        ("collective", pa.string()),
-        ("algorithm", pa.string()),
-        ("parameters", pa.string()),
-        ("nodes", pa.int64()),
-        ("ppn", pa.int64()),
-        ("msize_bytes", pa.int64()),
-        ("launch", pa.string()),
-        ("status", pa.string()),
-        ("n_reps", pa.int64()),
-        ("time_s", pa.float64()),
-        ("time_mean_s", pa.float64()),
-        ("time_min_s", pa.float64()),
-        ("time_p90_s", pa.float64()),
-        ("time_max_s", pa.float64()),
-        ("times_s", pa.list_(pa.float64())),
-    ]
-)
-
+_INTEGERS = ("nodes", "ppn", "msize_bytes", "n_reps")
+_TYPES = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(TIME_COLUMNS, pa.float64())
+_TYPES |= {"times_s": pa.list_(pa.float64())}
+SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 # repetitions hardly repeat, so that dictionaries of them are larger than they are themselves;
 # their bytes resemble each other place by place
-_NUMBERS = [name for name in SCHEMA.names if name.startswith("time_")]
 _STORED: dict[str, Any] = {
     "compression": "zstd",
-    "use_dictionary": [name for name in SCHEMA.names if not name.startswith("time")],
-    "use_byte_stream_split": [*_NUMBERS, "times_s.list.element"],
+    "use_dictionary": [name for name in COLUMNS if not name.startswith("time")],
+    "use_byte_stream_split": [*TIME_COLUMNS, "times_s.list.element"],
 }
+Folder = TypeVar("Folder", Path, str)
+"""Of this machine, or the URL of one in an object store, ``s3://bucket/data``."""
+
+
+def read(paths: Sequence[Path | str], where: Mapping[str, str] | None = None) -> PerformanceDataset:
+    """Read and join the datasets at `paths` (folder, ``.parquet``, ``.csv``, ``.csv.gz``).
+
+    A folder or file of Parquet may also be the URL of an object store, ``s3://bucket/data``, given
+    as text or as the `Path` that a command line made of it.
+
+    `where` keeps the CSV rows whose columns have the given values, ``{"machine": "hydra"}``.
+
+    Raises
+    ------
+    DataError
+        If a path is missing, of no known kind, or cannot be read or joined.
+    """
+    return join([_read_one(path, where or {}) for path in paths])
+
+
+def _read_one(given: Path | str, where: Mapping[str, str]) -> PerformanceDataset:
+    url, path = url_of(given), Path(given)
+    if url is not None:
+        with local_copy(url) as folder:
+            return read_parquet(folder)
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    if path.is_dir() or path.suffix == _SUFFIX:
+        return read_parquet(path)
+    if path.name.endswith((".csv", ".csv.gz")):
+        return read_csv(path, where=where)
+    raise DataError(f"{path}: not a dataset; expected a folder, .parquet, .csv or .csv.gz")
+
+
+def read_parquet(path: Path) -> PerformanceDataset:
+    """Read one Parquet file or a folder of them.
+
+    `path` is that of the file or folder.
+
+    Raises
+    ------
+    DataError
+        If there is nothing, a file is damaged or of a newer schema, or contexts differ.
+    """
+    files = _files(path)
+    if not files:
+        raise DataError(f"{path}: no *.parquet file in this folder; is it a colltune dataset?")
+    return join([_read_file(file) for file in files])
+
+
+def read_launch_provenances(paths: Sequence[Path | str]) -> dict[str, dict[str, str]]:
+    """Return what Parquet datasets at `paths` know of each launch, by its name."""
+    found: dict[str, dict[str, str]] = {}
+    for given in paths:
+        url, path = url_of(given), Path(given)
+        if url is not None:
+            with local_copy(url) as folder:
+                found = read_provenances(folder) | found
+        elif path.is_dir() or path.suffix == _SUFFIX:
+            found = read_provenances(path) | found
+    return found
+
+
+def read_provenances(path: Path) -> dict[str, dict[str, str]]:
+    """Return the provenance of each launch, of one in several files that of the first."""
+    found: dict[str, dict[str, str]] = {}
+    for file in _files(path):
+        facts = read_provenance(file)
+        for launch in _table(file, columns=["launch"]).column("launch").unique().to_pylist():
+            found.setdefault(str(launch), facts)
+    return found
+
+
+def read_provenance(file: Path) -> dict[str, str]:
+    return _told(file, _metadata(file), "colltune.provenance")
+
+
+def read_context(file: Path) -> Context:
+    """Return the context stored with one Parquet file of a dataset; no measurement is read."""
+    return _context(file, _metadata(file))
 
 
 def append(
@@ -130,39 +144,22 @@ def append(
     OutputError
         If the folder or file cannot be written.
     """
-    dataset = PerformanceDataset.of(context, measurements)
-    return append_dataset(folder, dataset, provenance)
-
-
-@overload
-def append_dataset(
-    folder: Path, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
-) -> Path: ...
-
-
-@overload
-def append_dataset(
-    folder: str, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
-) -> str: ...
+    return append_dataset(folder, PerformanceDataset.of(context, measurements), provenance)
 
 
 def append_dataset(
-    folder: Path | str, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
-) -> Path | str:
-    """Add a whole dataset as one new file of `folder`, called `name` if given; see `append`.
-
-    Text is the URL of a folder in an object store, ``s3://bucket/data``, where an object appears
-    whole, too; the URL of the new file is returned.
-    """
+    folder: Folder, dataset: PerformanceDataset, provenance: Mapping[str, str], name: str = ""
+) -> Folder:
+    """Add a whole dataset as one new file of `folder`, called `name` if given; see `append`."""
     metadata = {
         "colltune.schema_version": str(SCHEMA_VERSION),
         "colltune.context": json.dumps(asdict(dataset.context), sort_keys=True),
         "colltune.provenance": json.dumps(dict(provenance), sort_keys=True),
     }
     table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=SCHEMA, preserve_index=False)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    name = name or f"{stamp}-{secrets.token_hex(4)}.parquet"
     table = table.replace_schema_metadata(metadata)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    name = name or f"{stamp}-{secrets.token_hex(4)}{_SUFFIX}"
     if isinstance(folder, str):
         content = pa.BufferOutputStream()
         pq.write_table(table, content, **_STORED)
@@ -172,66 +169,62 @@ def append_dataset(
     return folder / name
 
 
-def read_parquet(path: Path) -> PerformanceDataset:
-    """Read one Parquet file or a folder of them.
+def put(url: str, name: str, content: bytes) -> str:
+    """Write a file into the folder `url`, whole or not at all, and return its URL."""
+    remote = opened(url.rstrip("/"), DataError)
+    with remote.writing(name):
+        remote.system.pipe_file(remote.path(name), content)
+    return f"{remote.url}/{name}"
 
-    `path` is that of the file or folder.
 
-    Raises
-    ------
-    DataError
-        If there is nothing, a file is damaged or of a newer schema, or contexts differ.
+@contextmanager
+def local_copy(url: str) -> Iterator[Path]:
+    """Yield a folder of this machine with the Parquet files at `url`, a folder or one file.
+
+    It is removed at the end. What is found wrong with a file meanwhile is blamed on its URL.
     """
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    if not files:
-        raise DataError(f"{path}: no *.parquet file in this folder; is it a colltune dataset?")
-    return join([_read_file(file) for file in files])
+    remote = opened(url.rstrip("/"), DataError)
+    is_file = remote.url.endswith(_SUFFIX)
+    with tempfile.TemporaryDirectory(prefix="colltune-") as name:
+        folder = Path(name)
+        try:
+            with remote.reading(""):
+                listed = [remote.root]
+                if not is_file:
+                    listed = remote.system.ls(remote.root, detail=False, refresh=True)
+                found = sorted(path for path in map(str, listed) if path.endswith(_SUFFIX))
+                if found:
+                    targets = [str(folder / path.rpartition("/")[2]) for path in found]
+                    remote.system.get(found, targets)
+        except FileNotFoundError:
+            raise DataError(f"{remote.url}: no such file or folder") from None
+        if not found:
+            raise DataError(
+                f"{remote.url}: no *.parquet file in this folder; is it a colltune dataset?"
+            )
+        try:
+            yield folder
+        except DataError as error:
+            base = remote.url.rpartition("/")[0] if is_file else remote.url
+            raise DataError(str(error).replace(str(folder), base)) from error
 
 
-def read_provenance(file: Path) -> dict[str, str]:
-    return _table(file, _metadata(file), "colltune.provenance")
-
-
-def read_context(file: Path) -> Context:
-    """Return the context stored with one Parquet file of a dataset; no measurement is read."""
-    return _context(file, _metadata(file))
-
-
-def read_provenances(path: Path) -> dict[str, dict[str, str]]:
-    """Return the provenance of each launch in a Parquet file or a folder of them, by its name.
-
-    Measurements are not read. Of a launch that is in several files the first one's is told.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
-        facts = read_provenance(file)
-        for launch in _launches(file):
-            found.setdefault(launch, facts)
-    return found
-
-
-def _launches(file: Path) -> list[str]:
-    try:
-        column = pq.read_table(file, columns=["launch"]).column("launch")
-        return [str(launch) for launch in column.unique().to_pylist()]
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
+def _files(path: Path) -> list[Path]:
+    return sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
 
 
 def _context(file: Path, metadata: Mapping[str, str]) -> Context:
-    found = _table(file, metadata, "colltune.context")
     try:
-        return Context(**found)
+        return Context(**_told(file, metadata, "colltune.context"))
     except TypeError as error:
         raise DataError(f"{file}: damaged ({error}); remove it to go on") from error
 
 
-def _table(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
+def _told(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
     try:
-        found: dict[str, str] = dict(json_of(metadata.get(key, "")))
+        return dict(json_of(metadata.get(key, "")))
     except (TypeError, ValueError) as error:
         raise DataError(f"{file}: damaged {key} ({error}); remove it to go on") from error
-    return found
 
 
 def _metadata(file: Path) -> dict[str, str]:
@@ -260,12 +253,15 @@ def check_version(metadata: Mapping[str, str], name: str) -> None:
         )
 
 
-def _read_file(file: Path) -> PerformanceDataset:
-    metadata = _metadata(file)
+def _table(file: Path, **which: Any) -> pa.Table:
     try:
-        frame: pd.DataFrame = pq.read_table(file, schema=SCHEMA).to_pandas()
+        return pq.read_table(file, **which)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
-    context = _context(file, metadata)
+
+
+def _read_file(file: Path) -> PerformanceDataset:
+    metadata = _metadata(file)
+    frame: pd.DataFrame = _table(file, schema=SCHEMA).to_pandas()
     frame["times_s"] = [tuple(times) for times in frame["times_s"]]
-    return PerformanceDataset(context, frame)
+    return PerformanceDataset(_context(file, metadata), frame)

@@ -9,9 +9,10 @@ time_max_s (all but time_s optional). Times are seconds, sizes bytes as the call
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,13 @@ from colltune.files import whole
 from colltune.files.unpacking import unpacked
 
 CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric"]
+INTEGERS = {
+    "nodes": (1, 2**31 - 1),
+    "ppn": (1, 2**31 - 1),
+    "msize_bytes": (0, LARGEST_NUMBER),
+    "n_reps": (0, LARGEST_NUMBER),
+}
+"""The least and the largest number of each column of counts."""
 _REQUIRED = [
     *CONTEXT_COLUMNS[:3],
     "collective",
@@ -32,7 +40,8 @@ _REQUIRED = [
     "msize_bytes",
     "time_s",
 ]
-_MOST_RANKS = 2**31 - 1
+_OPTIONAL = dict.fromkeys(("fabric", "segsize_bytes", "parameters", "launch"), "")
+_OPTIONAL |= {"n_reps": "1", "status": RunStatus.OK.value} | dict.fromkeys(TIME_COLUMNS[1:], "")
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -68,7 +77,12 @@ def read_csv(
     if time_unit not in _TIME_UNITS:
         raise DataError(f"unknown time unit {time_unit!r}; known: {', '.join(_TIME_UNITS)}")
     text = _renamed(_text_table(path), path, columns or {}, constants or {})
-    text = _matching(text, path, where or {})
+    for column, value in (where or {}).items():
+        if column not in text:
+            raise DataError(f"{path}: no column {column!r} to filter by")
+        text = text[text[column] == value]
+        if text.empty:
+            raise DataError(f"{path}: no row has {column} = {value!r}")
     context = _context(text, path)
     frame = _parsed(text, path)
     frame[TIME_COLUMNS] *= _TIME_UNITS[time_unit]
@@ -124,19 +138,7 @@ def _renamed(
             f" {', '.join(map(str, table.columns))}."
             f" `colltune data import` takes --map {missing[0]}=THEIRS or --set {missing[0]}=VALUE"
         )
-    optional = {"fabric": "", "segsize_bytes": "", "parameters": "", "launch": "", "n_reps": ""}
-    optional |= {"status": RunStatus.OK.value} | dict.fromkeys(TIME_COLUMNS[1:], "")
-    return table.assign(**{k: v for k, v in optional.items() if k not in table})
-
-
-def _matching(table: pd.DataFrame, path: Path, where: Mapping[str, str]) -> pd.DataFrame:
-    for column, value in where.items():
-        if column not in table:
-            raise DataError(f"{path}: no column {column!r} to filter by")
-        table = table[table[column] == value]
-        if table.empty:
-            raise DataError(f"{path}: no row has {column} = {value!r}")
-    return table
+    return table.assign(**{k: v for k, v in _OPTIONAL.items() if k not in table})
 
 
 def _context(table: pd.DataFrame, path: Path) -> Context:
@@ -157,85 +159,81 @@ def _context(table: pd.DataFrame, path: Path) -> Context:
 
 
 def _parsed(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    reader = _Reader(table, path)
+    rows = RowCheck(table, lambda at: f"{path}, line {int(table.index[at]) + 2}")
     parsed = pd.DataFrame(index=table.index)
-    parsed["collective"] = reader.mapped("collective", lambda t: parse_collective(t).value)
-    parsed["algorithm"] = reader.mapped("algorithm", _nonempty)
-    parsed["parameters"] = _parameters(reader)
-    for name in ("nodes", "ppn"):
-        parsed[name] = reader.integers(name, least=1, most=_MOST_RANKS)
-    parsed["msize_bytes"] = reader.integers("msize_bytes", least=0)
+    parsed["collective"] = rows.converted("collective", lambda t: parse_collective(t).value)
+    parsed["algorithm"] = rows.converted("algorithm", nonempty)
+    parsed["parameters"] = _parameters(rows)
+    numbers = {c: pd.to_numeric(table[c].str.strip(), errors="coerce") for c in INTEGERS}
+    blank = table["n_reps"].str.strip() == ""
+    numbers["n_reps"] = numbers["n_reps"].mask(blank, 1)
+    for name in INTEGERS:
+        parsed[name] = rows.integers(name, numbers[name].to_numpy(float)).astype(np.int64)
     parsed["launch"] = table["launch"]
-    parsed["status"] = reader.mapped("status", lambda t: RunStatus(t).value)
-    parsed["n_reps"] = reader.integers("n_reps", least=0, blank=1)
-    ok = parsed["status"].isin([status for status in RunStatus if status.is_timed])
+    parsed["status"] = rows.converted("status", lambda t: RunStatus(t).value)
+    timed = parsed["status"].isin([status for status in RunStatus if status.is_timed]).to_numpy()
     for name in TIME_COLUMNS:
-        parsed[name] = reader.times(name, needed=ok if name == "time_s" else ok & False)
+        text = table[name].str.strip()
+        needed = (text != "").to_numpy() | (timed if name == "time_s" else False)
+        parsed[name] = rows.times(
+            name, pd.to_numeric(text, errors="coerce").to_numpy(float), needed
+        )
     parsed["times_s"] = [()] * len(parsed)
     return parsed[COLUMNS].reset_index(drop=True)
 
 
-def _nonempty(text: str) -> str:
+def nonempty(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     return text.strip()
 
 
-def _parameters(reader: _Reader) -> list[str]:
+def _parameters(rows: RowCheck) -> list[str]:
     """Merge the columns ``parameters`` and ``segsize_bytes`` to one canonical text per row."""
-    segsizes = reader.mapped("segsize_bytes", lambda t: str(int(float(t))) if t.strip() else "")
-    others = reader.mapped("parameters", lambda t: str(parse_parameters(t)) and t)
-    merged = []
-    for segsize, other in zip(segsizes, others, strict=True):
-        pairs = dict(parse_parameters(other))
-        if segsize:
-            pairs["segsize"] = int(segsize)
-        merged.append(",".join(f"{k}={v}" for k, v in sorted(pairs.items())))
-    return merged
+    segsizes = rows.converted("segsize_bytes", lambda t: int(float(t)) if t.strip() else None)
+    others = rows.converted("parameters", lambda t: dict(parse_parameters(t)))
+    pairs = (
+        other if segsize is None else other | {"segsize": segsize}
+        for segsize, other in zip(segsizes, others, strict=True)
+    )
+    return [",".join(f"{k}={v}" for k, v in sorted(row.items())) for row in pairs]
 
 
-class _Reader:
-    def __init__(self, table: pd.DataFrame, path: Path) -> None:
-        self._table = table
-        self._path = path
+@dataclass(frozen=True)
+class RowCheck:
+    """Refuses the first value of a column that a dataset cannot hold.
 
-    def _fail(self, position: int, column: str, why: str) -> DataError:
-        line = int(self._table.index[position]) + 2
-        value = self._table[column].iloc[position]
-        return DataError(f"{self._path}, line {line}, column {column}: {value!r} {why}")
+    ``shown`` has the values as the sender wrote them; ``place`` names the place of a row.
+    """
 
-    def mapped(self, column: str, convert: object) -> list[str]:
-        assert callable(convert)
-        results: dict[str, str] = {}
-        for position, value in enumerate(self._table[column]):
-            if value not in results:
-                try:
-                    results[value] = convert(value)
-                except (ValueError, OverflowError, DataError) as error:
-                    raise self._fail(position, column, f"is wrong: {error}") from None
-        return [results[value] for value in self._table[column]]
+    shown: pd.DataFrame
+    place: Callable[[int], str]
 
-    def integers(
-        self, column: str, least: int, blank: int | None = None, most: int = LARGEST_NUMBER
-    ) -> np.ndarray:
-        numbers = pd.to_numeric(self._table[column].str.strip(), errors="coerce").to_numpy(float)
-        if blank is not None:
-            numbers = np.where(self._table[column].str.strip() == "", blank, numbers)
+    def refuse(self, column: str, wrong: np.ndarray, why: str) -> None:
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            value = str(self.shown[column].iloc[at])[:80]
+            raise DataError(f"{self.place(at)}, column {column}: {value!r} {why}")
+
+    def converted(self, column: str, convert: Callable[[str], Any]) -> list[Any]:
+        """Return what `convert` makes of each value; what it raises says what is wrong."""
+        results: dict[str, Any] = {}
+        for value in self.shown[column].unique():
+            try:
+                results[value] = convert(value)
+            except (ValueError, OverflowError, DataError) as error:
+                self.refuse(column, (self.shown[column] == value).to_numpy(), f"is wrong: {error}")
+        return [results[value] for value in self.shown[column]]
+
+    def integers(self, column: str, numbers: np.ndarray) -> np.ndarray:
+        least, most = INTEGERS[column]
         # as a float the largest number is rounded up to one too many
-        inside = (numbers >= least) & (numbers < float(most))
-        bad = ~(np.isfinite(numbers) & inside & (numbers == np.floor(numbers)))
-        if bad.any():
-            at = int(np.flatnonzero(bad)[0])
-            limit = f" and below {most}" if numbers[at] >= most else ""
-            raise self._fail(at, column, f"is not a whole number of at least {least}{limit}")
-        return numbers.astype(np.int64)
+        large = numbers >= float(most) if numbers.dtype == float else numbers > most
+        bad = ~(np.isfinite(numbers) & (numbers >= least) & (numbers == np.floor(numbers)))
+        self.refuse(column, bad | large, f"is not a whole number from {least} to {most}")
+        return numbers
 
-    def times(self, column: str, needed: pd.Series[bool]) -> np.ndarray:
-        text = self._table[column].str.strip()
-        numbers = pd.to_numeric(text, errors="coerce").to_numpy(float)
+    def times(self, column: str, numbers: np.ndarray, needed: np.ndarray) -> np.ndarray:
         wrong = ~(np.isfinite(numbers) & (numbers > 0))
-        bad = wrong & (needed.to_numpy() | (text != "").to_numpy())
-        if bad.any():
-            at = int(np.flatnonzero(bad)[0])
-            raise self._fail(at, column, "is not a positive time; remove the row or mend it")
+        self.refuse(column, wrong & needed, "is not a positive time; remove the row or mend it")
         return np.where(wrong, np.nan, numbers)

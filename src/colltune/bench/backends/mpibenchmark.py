@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from colltune import process
 from colltune.bench.schedule import Cell
-from colltune.dataset.importers.reprompi import ReproMpiOutput, parse
+from colltune.dataset.importers.reprompi import ReproMpiOutput, parse_output
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError, ProgramError
 
@@ -120,7 +120,7 @@ def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
     if why:
         raise ProgramError(f"{path} {why}\n{outcome.explain()}")
     try:
-        return parse(outcome.stdout, str(path))
+        return parse_output(outcome.stdout, str(path))
     except DataError:
         return None
 
@@ -193,7 +193,7 @@ def read(output_path: Path) -> ReproMpiOutput | None:
         text = output_path.read_text(errors="replace")
     except FileNotFoundError:
         return None
-    return parse(text, str(output_path)) if "#@nprocs=" in text else None
+    return parse_output(text, str(output_path)) if "#@nprocs=" in text else None
 
 
 def contradictions(output: ReproMpiOutput, mode: Mode, jobs: Sequence[Job]) -> str:

@@ -309,7 +309,8 @@ class _Attempt:
             message=message,
             facts={
                 "synchronisation": _SYNCHRONISATIONS[self.mode],
-                "clock_synchronisation": (output.clocksync if output else "") or "unknown",
+                "clock_synchronisation": (output.facts.get("clocksync") if output else "")
+                or "unknown",
             },
         )
 

@@ -1,21 +1,25 @@
-"""From the rows of a file to a dataset: what the user told fills in what the file does not say."""
+"""From a file to a dataset: what the user told fills in what the file does not say."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.importers.protocol import (
     Imported,
+    Importer,
     Reading,
     Request,
     Row,
     Source,
+    TimeKind,
     whole,
 )
+from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import (
     Collective,
     Configuration,
@@ -32,47 +36,83 @@ SETTINGS = (*_REQUIRED, "fabric", "nodes", "ppn", "configuration", "collective")
 FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm")
 
 
+def reads_lines(title: str, signs: str, parse: Callable[[Iterable[str], str], Reading]) -> Importer:
+    """Return the importer of a format whose `parse` takes lines and the file's name."""
+
+    def load(source: Source, request: Request) -> Imported:
+        return assemble(parse(source.lines(), source.name), source, request)
+
+    return Importer(title, re.compile(signs), load)
+
+
+def load_csv(source: Source, request: Request) -> Imported:
+    """Read any CSV, its columns mapped to ours; a told configuration is that of all rows."""
+    constants = dict(request.settings)
+    told = constants.pop("configuration", "")
+    chosen = request.algorithms.canonical(Configuration.parse(told)) if told else None
+    if chosen:
+        constants |= {"algorithm": chosen.stored_algorithm, "parameters": chosen.parameter_text}
+    if request.launch:
+        constants["launch"] = request.launch
+    dataset = read_csv(
+        source.path,
+        columns=request.columns,
+        constants=constants,
+        where=request.where,
+        time_unit=request.time_unit,
+    )
+    found = (dataset.context.library, *dataset.collectives)
+    if chosen and found != (chosen.library, chosen.collective):
+        raise DataError(
+            f"{source.name}: has measurements that --set configuration={chosen.id} does not"
+            " speak of: of another library or collective; keep the others out with"
+            f" --where collective={chosen.collective}"
+        )
+    return Imported(dataset, frozenset({TimeKind.UNTOLD}))
+
+
+CSV = Importer("CSV", None, load_csv)
+
+
 def assemble(reading: Reading, source: Source, request: Request) -> Imported:
-    told = _Told.of(request, source)
-    rows = _kept(reading.rows, request.where, source)
+    told = _Told(source, request)
     remarks = Counter(reading.remarks)
-    rows = [row for row in (_in_our_size(row, told, remarks) for row in rows) if row is not None]
-    rows = [row for row in rows if _is_measured(row, remarks)]
+    kept = (_in_our_size(row, told, remarks) for row in _kept(reading.rows, request, source))
+    rows = [row for row in kept if row is not None and _is_measured(row, remarks)]
     if not rows:
         why = f": {'; '.join(_counted(remarks))}" if remarks else ""
         raise DataError(f"{source.name}: no usable measurement of a collective in it{why}")
     _refuse_mixtures(rows, source)
-    measurements = [_measurement(row, told, request, remarks) for row in rows]
-    launches = _launch_names(measurements)
-    named = [replace(m, launch=name) for m, name in zip(measurements, launches, strict=True)]
+    launches: Counter[tuple[Configuration, Instance]] = Counter()
+    measurements = []
+    for row in rows:
+        found = _measurement(row, told, remarks)
+        cell = (found.configuration, found.instance)
+        launches[cell] += 1
+        # a cell that comes again belongs to a further launch
+        again = f"/{launches[cell]}" if launches[cell] > 1 else ""
+        measurements.append(replace(found, launch=f"{found.launch}{again}"))
     return Imported(
-        PerformanceDataset.of(told.context, named),
+        PerformanceDataset.of(told.context, measurements),
         frozenset(row.kind for row in rows),
         reading.facts,
         tuple(_counted(remarks)),
     )
 
 
-@dataclass(frozen=True)
 class _Told:
     """What the user told with --set, checked."""
 
-    source: Source
-    context: Context
-    nodes: int | None
-    ppn: int | None
-    configuration: Configuration | None
-
-    @classmethod
-    def of(cls, request: Request, source: Source) -> _Told:
+    def __init__(self, source: Source, request: Request) -> None:
+        self.source, self.request = source, request
         settings = dict(request.settings)
         for name in settings:
             if name not in SETTINGS:
                 raise DataError(f"--set {name}: unknown here; known: {', '.join(SETTINGS)}")
-        configuration = None
+        self.configuration: Configuration | None = None
         if settings.get("configuration"):
             parsed = Configuration.parse(settings["configuration"])
-            configuration = request.algorithms.canonical(parsed)
+            self.configuration = request.algorithms.canonical(parsed)
             if settings.setdefault("library", parsed.library) != parsed.library:
                 raise DataError(
                     f"--set library={settings['library']} contradicts --set configuration="
@@ -85,9 +125,12 @@ class _Told:
                 f" {' '.join(f'--set {name}=VALUE' for name in missing)}"
             )
         machine, library, version = (settings[name].strip() for name in _REQUIRED)
-        context = Context(machine, library, version, settings.get("fabric", ""))
-        nodes, ppn = (_positive(settings, name) for name in ("nodes", "ppn"))
-        return cls(source, context, nodes, ppn, configuration)
+        self.context = Context(machine, library, version, settings.get("fabric", ""))
+        counts = {name: whole(settings.get(name, "1").strip()) for name in ("nodes", "ppn")}
+        for name, count in counts.items():
+            if not count:
+                raise DataError(f"--set {name}={settings[name]}: not a whole number of at least 1")
+        self.nodes, self.ppn = (n if name in settings else None for name, n in counts.items())
 
     def shape(self, nprocs: int | None, line: int) -> Shape:
         """Return the shape of a row, which the file tells as `nprocs` at most."""
@@ -115,18 +158,9 @@ class _Told:
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 
 
-def _positive(settings: Mapping[str, str], name: str) -> int | None:
-    if name not in settings:
-        return None
-    number = whole(settings[name].strip())
-    if not number:
-        raise DataError(f"--set {name}={settings[name]}: not a whole number of at least 1")
-    return number
-
-
-def _kept(rows: Sequence[Row], where: Mapping[str, str], source: Source) -> list[Row]:
+def _kept(rows: tuple[Row, ...], request: Request, source: Source) -> list[Row]:
     kept = list(rows)
-    for name, value in where.items():
+    for name, value in request.where.items():
         if name not in FILTERS:
             raise DataError(
                 f"{source.name}: no column {name!r} to filter by; known: {', '.join(FILTERS)}"
@@ -155,21 +189,18 @@ def _is_measured(row: Row, remarks: Counter[str]) -> bool:
     if row.msize_bytes == 0 and row.collective is not Collective.BARRIER:
         remarks["0 bytes: costs a call and no communication; left out"] += 1
         return False
-    if row.status.is_timed and row.summary is not None:
-        time_s = row.summary.time_s
-        if not (math.isfinite(time_s) and time_s > 0):
-            remarks["a time of 0, or none: nothing was measured that the file can show"] += 1
-            return False
+    if row.status.is_timed and row.summary is not None and not 0 < row.summary.time_s < math.inf:
+        remarks["a time of 0, or none: nothing was measured that the file can show"] += 1
+        return False
     return True
 
 
 def _refuse_mixtures(rows: Iterable[Row], source: Source) -> None:
-    kinds: dict[str, int] = {}
-    conventions: dict[Collective, dict[str, int]] = {}
+    mixtures: dict[str, dict[str, int]] = {}
     for row in rows:
-        kinds.setdefault(row.kind.value, row.line)
-        conventions.setdefault(row.collective, {}).setdefault(row.convention, row.line)
-    for what, found in (("times", kinds), *conventions.items()):
+        mixtures.setdefault("times", {}).setdefault(row.kind.value, row.line)
+        mixtures.setdefault(row.collective, {}).setdefault(row.convention, row.line)
+    for what, found in mixtures.items():
         if len(found) > 1:
             listed = "; ".join(f"{text or 'not told'} (line {n})" for text, n in found.items())
             raise DataError(
@@ -178,21 +209,20 @@ def _refuse_mixtures(rows: Iterable[Row], source: Source) -> None:
             )
 
 
-def _measurement(row: Row, told: _Told, request: Request, remarks: Counter[str]) -> Measurement:
-    shape = told.shape(row.nprocs, row.line)
-    instance = Instance(row.collective, shape, row.msize_bytes)
-    configuration = _configuration(row, told, request)
-    launch = request.launch or told.source.launch
-    why_not = (
-        "" if configuration.is_default else request.algorithms.why_not(configuration, instance)
-    )
-    if why_not and row.status.is_timed:
-        remarks[f"{configuration.id} is not_applicable, the library runs another: {why_not}"] += 1
-        return Measurement(instance, configuration, launch, RunStatus.NOT_APPLICABLE)
+def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:
+    instance = Instance(row.collective, told.shape(row.nprocs, row.line), row.msize_bytes)
+    configuration = _configuration(row, told)
+    launch = told.request.launch or told.source.launch
+    if row.status.is_timed and not configuration.is_default:
+        why_not = told.request.algorithms.why_not(configuration, instance)
+        if why_not:
+            what = f"{configuration.id} is not_applicable, the library runs another"
+            remarks[f"{what}: {why_not}"] += 1
+            return Measurement(instance, configuration, launch, RunStatus.NOT_APPLICABLE)
     return Measurement(instance, configuration, launch, row.status, row.times_s, row.summary)
 
 
-def _configuration(row: Row, told: _Told, request: Request) -> Configuration:
+def _configuration(row: Row, told: _Told) -> Configuration:
     library, chosen = told.context.library, told.configuration
     if row.algorithm:
         if chosen:
@@ -200,7 +230,7 @@ def _configuration(row: Row, told: _Told, request: Request) -> Configuration:
                 f"{told.source.name}: names the algorithm of each time itself; leave out"
                 " --set configuration"
             )
-        return request.algorithms.configuration(library, row.collective, row.algorithm)
+        return told.request.algorithms.configuration(library, row.collective, row.algorithm)
     if chosen is None:
         return Configuration.default(library, row.collective)
     if chosen.collective is not row.collective:
@@ -212,17 +242,5 @@ def _configuration(row: Row, told: _Told, request: Request) -> Configuration:
     return chosen
 
 
-def _launch_names(measurements: Sequence[Measurement]) -> list[str]:
-    """Return the launches' names: a cell that comes again belongs to a further launch."""
-    seen: Counter[tuple[Configuration, Instance]] = Counter()
-    names = []
-    for measurement in measurements:
-        cell = (measurement.configuration, measurement.instance)
-        seen[cell] += 1
-        again = f"/{seen[cell]}" if seen[cell] > 1 else ""
-        names.append(f"{measurement.launch}{again}")
-    return names
-
-
-def _counted(remarks: Counter[str]) -> Iterable[str]:
+def _counted(remarks: Counter[str]) -> Iterator[str]:
     return (f"{text} ({n} times)" if n > 1 else text for text, n in remarks.items())

@@ -14,22 +14,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.assembly import assemble
-from colltune.dataset.importers.protocol import (
-    Imported,
-    Importer,
-    Reading,
-    Request,
-    Row,
-    Source,
-    TimeKind,
-    real,
-    whole,
-)
+from colltune.dataset.importers.assembly import reads_lines
+from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
 from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
 
-SIGNS = re.compile(r"#\s*(?:Intel\(R\) MPI Benchmarks|Benchmarking\s+\S)")
 _PROGRAM = re.compile(r"#\s*Intel\S* MPI Benchmarks (?P<version>[^,]*)")
 _RELEASE = re.compile(r"(?P<year>[0-9]{1,4})\b(?P<update> Update)?")
 _BLOCK = re.compile(r"#\s*Benchmarking\s+(?P<name>\S+)")
@@ -50,54 +39,46 @@ _WORST_DEFECT = 1e-2
 
 
 def parse(lines: Iterable[str], name: str) -> Reading:
-    reader = _Reader(name)
-    for number, line in enumerate(lines, start=1):
-        reader.feed(number, line)
+    reader = _Reader(name).read(lines)
     if not reader.blocks:
         raise DataError(f"{name}: no IMB output (no line like '# Benchmarking Bcast')")
-    remarks = list(dict.fromkeys(reader.remarks))
+    reader.remarks = list(dict.fromkeys(reader.remarks))
     if not reader.complete:
-        remarks.append("the run did not reach its end; what is there is kept")
-    facts = {key: "; ".join(values) for key, values in reader.facts.items()}
-    return Reading(tuple(reader.rows), facts, tuple(remarks))
+        reader.remarks.append("the run did not reach its end; what is there is kept")
+    return reader.reading()
 
 
-def load(source: Source, request: Request) -> Imported:
-    return assemble(parse(source.lines(), source.name), source, request)
-
-
-IMPORTER = Importer("Intel MPI Benchmarks", SIGNS, load)
+IMPORTER = reads_lines(
+    "Intel MPI Benchmarks", r"#\s*(?:Intel\(R\) MPI Benchmarks|Benchmarking\s+\S)", parse
+)
 
 
 @dataclass
-class _Reader:
-    name: str
-    rows: list[Row] = field(default_factory=list)
-    facts: dict[str, dict[str, None]] = field(default_factory=dict)
+class _Reader(LineReader):
+    """`header` has the facts of the current run, `collective` is None in a foreign block."""
+
     header: dict[str, str] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
     blocks: int = 0
     complete: bool = False
     collective: Collective | None = None
     nprocs: int | None = None
     columns: list[str] = field(default_factory=list)
 
-    def feed(self, number: int, line: str) -> None:
+    def feed(self, line: str) -> None:
         text = line.strip()
         if text.startswith(("#bytes", "#repetitions")):
             self.columns = text.split() if self.collective else []
         elif text.startswith("#"):
-            self._comment(number, text)
+            self._comment(text)
         elif not text:
             self.columns = []
         elif self.columns and self.collective:
-            self._row(number, text.split(), ended=line.endswith("\n"))
+            self._row(self.collective, text.split(), line)
 
-    def _comment(self, number: int, text: str) -> None:
+    def _comment(self, text: str) -> None:
         if program := _PROGRAM.match(text):
-            self.header = {}
-            self._fact(number, "version", program["version"].strip())
-            self.complete = False
+            self.header, self.complete = {}, False
+            self._fact("version", program["version"].strip())
         elif block := _BLOCK.match(text):
             self._block(block["name"])
         elif processes := _PROCESSES.match(text):
@@ -105,15 +86,15 @@ class _Reader:
         elif "All processes entering MPI_Finalize" in text:
             self.complete = True
         elif (fact := _FACT.match(text)) and fact["key"] in _FACTS:
-            self._fact(number, fact["key"], fact["value"])
+            self._fact(fact["key"], fact["value"])
 
-    def _fact(self, number: int, key: str, value: str) -> None:
+    def _fact(self, key: str, value: str) -> None:
         self.header[key] = value
         known = self.facts.setdefault(key, {})
         if key in ("Machine", "System") and known and value not in known:
-            raise DataError(
-                f"{self.name}, line {number}: a run on another machine ({key} {value}, before"
-                f" {next(iter(known))}); measurements of different machines are not joined"
+            raise self.wrong(
+                f"a run on another machine ({key} {value}, before {next(iter(known))});"
+                " measurements of different machines are not joined"
             )
         known[value] = None
 
@@ -127,63 +108,54 @@ class _Reader:
             why = "runs several groups at once" if "Multi-" in benchmark else "is no collective"
             self.remarks.append(f"{benchmark} {why} and is left out")
 
-    def _row(self, number: int, words: list[str], *, ended: bool) -> None:
-        status = next((s for mark, s in _GIVEN_UP.items() if words[1:2] and mark in words[1]), None)
-        if not ended and status is None:
-            self.remarks.append(f"the last line ({number}) is cut off and left out")
-            return
-        if real(words[0]) is None:
-            return  # mpirun's
-        numbers = dict(zip(self.columns, [real(word) for word in words], strict=False))
-        reps = whole(dict(zip(self.columns, words, strict=False)).get("#repetitions", ""))
-        size = whole(words[0]) if "#bytes" in self.columns else 0
-        complete = len(words) == len(self.columns) and None not in (reps, *numbers.values())
+    def _row(self, collective: Collective, words: list[str], line: str) -> None:
+        given_up = (s for mark, s in _GIVEN_UP.items() if words[1:2] and mark in words[1])
+        status = next(given_up, None)
+        if (status is None and self.is_cut_off(line)) or real(words[0]) is None:
+            return  # cut, or mpirun's
+        row = dict(zip(self.columns, words, strict=False))
+        numbers = {name: real(word) for name, word in row.items()}
+        size = whole(words[0]) if "#bytes" in row else 0
+        complete = len(words) == len(self.columns) and None not in numbers.values()
+        complete = complete and whole(row.get("#repetitions", "")) is not None
         if size is None or (status is None and not complete):
-            raise DataError(
-                f"{self.name}, line {number}: malformed row {' '.join(words)!r}; expected"
-                f" {' '.join(self.columns)}"
+            raise self.wrong(
+                f"malformed row {' '.join(words)!r}; expected {' '.join(self.columns)}"
             )
-        found = {k: v for k, v in numbers.items() if v is not None}
-        self.rows.append(self._measured(number, size, found, status))
-
-    def _measured(
-        self, number: int, size: int, found: dict[str, float], status: RunStatus | None
-    ) -> Row:
-        assert self.collective is not None
         if self.nprocs is None:
-            raise DataError(f"{self.name}, line {number}: its block has no line '# #processes = N'")
-        if self.collective is Collective.REDUCE_SCATTER and self._counts_blocks(number):
+            raise self.wrong("its block has no line '# #processes = N'")
+        if collective is Collective.REDUCE_SCATTER and self._counts_blocks():
             size *= self.nprocs
-        if status is None and found.get("defects", 0.0) > _WORST_DEFECT:
+        if status is None and (numbers.get("defects") or 0.0) > _WORST_DEFECT:
             status = RunStatus.WRONG_RESULT
-        summary = None
-        if status is None:
-            if "t_max[usec]" not in found:
-                raise DataError(
-                    f"{self.name}, line {number}: no column t_max[usec] but {' '.join(found)}"
-                )
-            time_s = found["t_max[usec]"] * 1e-6
-            n_reps = int(found["#repetitions"])
-            summary = Summary(n_reps, time_s, time_s, *[math.nan] * 3)
-        key = "MPI_Datatype for reductions" if self.collective in _REDUCING else "MPI_Datatype"
-        return Row(
-            self.collective,
-            size,
-            self.nprocs,
-            TimeKind.MAXIMUM_OF_MEANS,
-            number,
-            status or RunStatus.OK,
-            summary=summary,
-            convention=self.header.get(key, ""),
+        key = "MPI_Datatype for reductions" if collective in _REDUCING else "MPI_Datatype"
+        self.rows.append(
+            Row(
+                collective,
+                size,
+                self.nprocs,
+                TimeKind.MAXIMUM_OF_MEANS,
+                self.number,
+                status or RunStatus.OK,
+                summary=self._summary(numbers) if status is None else None,
+                convention=self.header.get(key, ""),
+            )
         )
 
-    def _counts_blocks(self, number: int) -> bool:
+    def _summary(self, numbers: dict[str, float | None]) -> Summary:
+        time_us, n_reps = numbers.get("t_max[usec]"), numbers["#repetitions"]
+        if time_us is None or n_reps is None:
+            raise self.wrong(f"no column t_max[usec] but {' '.join(numbers)}")
+        time_s = time_us * 1e-6
+        return Summary(int(n_reps), time_s, time_s, *[math.nan] * 3)
+
+    def _counts_blocks(self) -> bool:
         """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on."""
         release = _RELEASE.match(self.header.get("version", ""))
         if release is None:
-            raise DataError(
-                f"{self.name}, line {number}: what Reduce_scatter's sizes count depends on IMB's"
-                " release, which only its first lines tell; they are missing"
+            raise self.wrong(
+                "what Reduce_scatter's sizes count depends on IMB's release, which only its first"
+                " lines tell; they are missing"
             )
         year = int(release["year"])
         return year > 2019 or (year == 2019 and release["update"] is not None)

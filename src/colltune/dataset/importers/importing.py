@@ -17,6 +17,7 @@ from colltune.errors import DataError
 from colltune.files import locked
 
 Progress = Callable[[int, int, str], None]
+"""Is told the mebibytes that are read of all files, of how many, and the current file."""
 _CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".csv.zst")
 _DIGESTS, _KINDS = "imported_sha256", "imported_time"
 
@@ -43,53 +44,21 @@ def import_files(
     format_: str | None,
     progress: Progress = lambda _done, _total, _next: None,
 ) -> ImportedFiles:
-    """Read `paths` (at least one) as one dataset.
-
-    Parameters
-    ----------
-    paths
-        Files of one format.
-    request
-        What the user tells beside them.
-    format_
-        A name in ``IMPORTERS``, or None to tell it from the content.
-    progress
-        Called as ``progress(done, total, next)`` with the mebibytes that are read of all files.
-    """
+    """Read files of one format, a name in ``IMPORTERS`` or None to tell it from the content."""
     names = Counter(path.name for path in paths)
     sources = [Source(path, with_folder=names[path.name] > 1) for path in paths]
     format_ = _format_of_all(sources, format_)
-    digests = {source.name: source.sha256() for source in sources if source.path.is_file()}
-    _refuse_twins(digests)
+    digests = _digests(sources)
     imported = [IMPORTERS[format_].load(source, request) for source in _telling(sources, progress)]
-    _refuse_mixed_times(sources, imported)
-    remarks = [
-        f"{source.name}: {remark}"
-        for source, one in zip(sources, imported, strict=True)
-        for remark in one.remarks
-    ]
+    found = list(zip(sources, imported, strict=True))
     return ImportedFiles(
         join([one.dataset for one in imported]),
         format_,
         _facts(sources, format_, digests, imported),
-        tuple(remarks),
-        frozenset[TimeKind]().union(*(one.kinds for one in imported)),
+        tuple(f"{source.name}: {remark}" for source, one in found for remark in one.remarks),
+        _kinds(found),
         digests,
     )
-
-
-def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
-    """Yield `sources` such that `progress` is told what is read of them."""
-    sizes = [s.path.stat().st_size if s.path.is_file() else 0 for s in sources]
-    total_mib = sum(sizes) >> 20
-
-    def tell(name: str, before: int, at: int) -> None:
-        progress((before + at) >> 20, total_mib, name)
-
-    for number, source in enumerate(sources):
-        tell_of_this = partial(tell, source.name, sum(sizes[:number]))
-        tell_of_this(0)
-        yield replace(source, progress=tell_of_this)
 
 
 def add_to(folder: Path, imported: ImportedFiles) -> Path:
@@ -97,7 +66,7 @@ def add_to(folder: Path, imported: ImportedFiles) -> Path:
     with locked(folder / ".import.lock"):
         if any(folder.glob("*.parquet")):
             if imported.format != "csv":
-                _refuse_known(imported.digests, imported.dataset, folder)
+                _refuse_known(imported, folder)
             join([read_parquet(folder), imported.dataset])
             _refuse_incomparable(imported.kinds, folder)
         facts = provenance.collect(imported.facts)
@@ -106,7 +75,11 @@ def add_to(folder: Path, imported: ImportedFiles) -> Path:
 
 def format_of(source: Source, told: str | None = None) -> str:
     """Return the name in ``IMPORTERS`` of the format of `source`."""
-    if told == "csv" or (source.path.exists() and not _is_text(source)):
+    if source.path.is_dir() and told != "csv":
+        raise source.unreadable(IsADirectoryError())
+    # lines cannot be looked at twice in a pipe, nor in what only pandas unpacks
+    packed = source.path.suffix in (".bz2", ".xz", ".zip", ".zst")
+    if told == "csv" or (source.path.exists() and (packed or not source.path.is_file())):
         return told or "csv"
     named_csv = source.path.name.endswith(_CSV_ENDINGS)
     try:
@@ -145,50 +118,59 @@ def _marks(source: Source) -> tuple[dict[str, int], str]:
     return marks, first
 
 
-def _is_text(source: Source) -> bool:
-    """Whether lines can be looked at twice: not so in a pipe, or what only pandas unpacks."""
-    if source.path.is_dir():
-        raise source.unreadable(IsADirectoryError())
-    packed = source.path.suffix in (".bz2", ".xz", ".zip", ".zst")
-    return source.path.is_file() and not packed
-
-
 def _format_of_all(sources: Sequence[Source], told: str | None) -> str:
     if told is not None and told not in IMPORTERS:
         raise DataError(f"--format {told}: unknown; known: {', '.join(IMPORTERS)}")
     formats = {source.name: format_of(source, told) for source in sources}
-    found = set(formats.values())
-    if len(found) > 1:
+    if len(set(formats.values())) > 1:
         listed = ", ".join(f"{name} ({format_})" for name, format_ in formats.items())
         raise DataError(f"files of different formats: {listed}; import each format by itself")
-    return found.pop()
+    return next(iter(formats.values()))
 
 
-def _refuse_twins(digests: Mapping[str, str]) -> None:
-    first: dict[str, str] = {}
-    for name, digest in digests.items():
-        if digest in first:
-            raise DataError(f"{name}: has the same content as {first[digest]}; leave one out")
-        first[digest] = name
+def _digests(sources: Sequence[Source]) -> dict[str, str]:
+    """Return the SHA-256 of each file, all different; of pipes there is none."""
+    names: dict[str, str] = {}
+    for source in sources:
+        if source.path.is_file():
+            first = names.setdefault(source.sha256(), source.name)
+            if first != source.name:
+                raise DataError(f"{source.name}: has the same content as {first}; leave one out")
+    return {name: digest for digest, name in names.items()}
 
 
-def _refuse_mixed_times(sources: Sequence[Source], imported: Sequence[Imported]) -> None:
+def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
+    """Yield `sources` such that `progress` is told what is read of them."""
+    sizes = [s.path.stat().st_size if s.path.is_file() else 0 for s in sources]
+    total_mib = sum(sizes) >> 20
+
+    def tell(name: str, before: int, at: int) -> None:
+        progress((before + at) >> 20, total_mib, name)
+
+    for number, source in enumerate(sources):
+        tell_of_this = partial(tell, source.name, sum(sizes[:number]))
+        tell_of_this(0)
+        yield replace(source, progress=tell_of_this)
+
+
+def _kinds(found: Sequence[tuple[Source, Imported]]) -> frozenset[TimeKind]:
     kinds: dict[TimeKind, str] = {}
-    for source, one in zip(sources, imported, strict=True):
+    for source, one in found:
         for kind in one.kinds:
             kinds.setdefault(kind, source.name)
     if len(kinds) > 1:
         listed = "; ".join(f"{kind} in {name}" for kind, name in kinds.items())
         raise DataError(f"files whose times are not comparable: {listed}; import each by itself")
+    return frozenset(kinds)
 
 
-def _refuse_known(digests: Mapping[str, str], dataset: PerformanceDataset, into: Path) -> None:
+def _refuse_known(imported: ImportedFiles, into: Path) -> None:
     """Refuse a file that gave the same cells before, under whatever launch or configuration."""
     for stored in sorted(into.glob("*.parquet")):
         facts = read_provenance(stored)
         known = set(facts.get(_DIGESTS, "").split())
-        again = [name for name, digest in digests.items() if digest in known]
-        if again and _instances(read_parquet(stored)) & _instances(dataset):
+        again = [name for name, digest in imported.digests.items() if digest in known]
+        if again and _instances(read_parquet(stored)) & _instances(imported.dataset):
             when = facts.get("time_utc", "an unknown day")
             raise DataError(
                 f"{again[0]}: was imported already, on {when}, as {stored}; to import it anew"

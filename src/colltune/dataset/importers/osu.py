@@ -15,22 +15,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.assembly import assemble
-from colltune.dataset.importers.protocol import (
-    Imported,
-    Importer,
-    Reading,
-    Request,
-    Row,
-    Source,
-    TimeKind,
-    real,
-    whole,
-)
+from colltune.dataset.importers.assembly import reads_lines
+from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
 from colltune.domain import Collective, RunStatus, Summary
 from colltune.errors import DataError
 
-SIGNS = re.compile(r"#\s*OSU\s+\S.*\bTest\b")
 _TITLE = re.compile(r"#\s*OSU\s+(?P<name>\S.*?)\s+Test\b\s*v?(?P<version>[\w.]*)")
 _DEVICE = re.compile(r"MPI(?:-(?P<device>[A-Z]+))?\s+")
 _COLUMN = re.compile(
@@ -61,56 +50,42 @@ _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 
 
 def parse(lines: Iterable[str], name: str) -> Reading:
-    reader = _Reader(name)
-    for number, line in enumerate(lines, start=1):
-        reader.feed(number, line)
-    if not reader.titled:
+    reader = _Reader(name, facts={"benchmark": {}, "datatype": {}}).read(lines)
+    if not reader.facts["benchmark"]:
         raise DataError(f"{name}: no OSU benchmark's output (no line like '# OSU MPI … Test')")
-    facts = {"benchmark": "; ".join(reader.titles), "datatype": "; ".join(reader.datatypes)}
-    return Reading(tuple(reader.rows), facts, tuple(reader.remarks))
+    return reader.reading()
 
 
-def load(source: Source, request: Request) -> Imported:
-    return assemble(parse(source.lines(), source.name), source, request)
-
-
-IMPORTER = Importer("OSU Micro-Benchmarks", SIGNS, load)
+IMPORTER = reads_lines("OSU Micro-Benchmarks", r"#\s*OSU\s+\S.*\bTest\b", parse)
 
 
 @dataclass
-class _Reader:
-    """Reads line by line; `collective` is that of the current table, None in a foreign one."""
+class _Reader(LineReader):
+    """`collective` is that of the current table, None in a foreign one."""
 
-    name: str
-    rows: list[Row] = field(default_factory=list)
-    titles: dict[str, None] = field(default_factory=dict)
-    datatypes: dict[str, None] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-    titled: bool = False
     collective: Collective | None = None
     columns: list[str] = field(default_factory=list)
     datatype: str = ""
     device: str = ""
 
-    def feed(self, number: int, line: str) -> None:
+    def feed(self, line: str) -> None:
         text = line.strip()
         if title := _TITLE.match(text):
             self._title(title)
         elif text.startswith("# Datatype:"):
             self.datatype = text.partition(":")[2].strip(" .")
-            self.datatypes[self.datatype] = None
+            self.facts["datatype"][self.datatype] = None
         elif text.startswith("#"):
             if "Transmit Size" in text:
-                raise DataError(f"{self.name}, line {number}: derived datatypes are not supported")
+                raise self.wrong("derived datatypes are not supported")
             found = _COLUMN.findall(text)
             if "Latency" in text and any(column in _TIMES for column in found):
                 self.columns = found
         elif self.collective is not None and self.columns:
-            self._row(number, text.split(), ended=line.endswith("\n"))
+            self._row(self.collective, text.split(), line)
 
     def _title(self, title: re.Match[str]) -> None:
-        self.titled = True
-        self.titles[f"{title['name']} {title['version']}".strip()] = None
+        self.facts["benchmark"][f"{title['name']} {title['version']}".strip()] = None
         device = _DEVICE.match(f"{title['name']} ")
         benchmark = title["name"][device.end() if device else 0 :]
         self.device = (device["device"] or "") if device else ""
@@ -119,41 +94,35 @@ class _Reader:
         if self.collective is None:
             self.remarks.append(f"{title['name']} is no blocking collective and left out")
 
-    def _row(self, number: int, words: list[str], *, ended: bool) -> None:
+    def _row(self, collective: Collective, words: list[str], line: str) -> None:
         numbers = [real(word) for word in words]
-        looks_like_one = len(words) == len(self.columns) or None not in numbers
-        if not words or numbers[0] is None or not looks_like_one:
+        fits = len(words) == len(self.columns)
+        if not words or numbers[0] is None or not (fits or None not in numbers):
             return  # mpirun's, or the end of a validation error
-        if not ended:
-            self.remarks.append(f"the last line ({number}) is cut off and left out")
+        if self.is_cut_off(line):
             return
         row = dict(zip(self.columns, words, strict=False))
-        size = whole(row["Size"]) if "Size" in row else 0
-        numbers = [real(row[c]) for c in row if c not in ("Size", "Validation")]
-        n_reps = whole(row.get("Iterations", "1"))
-        whole_row = len(words) == len(self.columns) and None not in numbers
-        if not whole_row or size is None or n_reps is None:
-            raise DataError(
-                f"{self.name}, line {number}: malformed row {' '.join(words)!r}; expected"
-                f" {', '.join(self.columns)}"
+        size, n_reps = whole(row.get("Size", "0")), whole(row.get("Iterations", "1"))
+        times = [real(row[c]) for c in row if c not in ("Size", "Validation")]
+        if not fits or size is None or n_reps is None or None in times:
+            raise self.wrong(
+                f"malformed row {' '.join(words)!r}; expected {', '.join(self.columns)}"
             )
-        self.rows.append(self._measured(number, size, n_reps, row))
-
-    def _measured(self, number: int, size: int, n_reps: int, row: dict[str, str]) -> Row:
-        assert self.collective is not None
         column, kind = next((c, k) for c, k in _TIMES.items() if c in row)
         time_s = float(row[column]) * 1e-6
         mean_s = time_s if kind is TimeKind.MAXIMUM_OF_MEANS else math.nan
         wrong = row.get("Validation", "Pass") not in ("Pass", "-")
-        block = self.collective is Collective.REDUCE_SCATTER_BLOCK
-        return Row(
-            self.collective,
-            size,
-            None,
-            kind,
-            number,
-            RunStatus.WRONG_RESULT if wrong else RunStatus.OK,
-            summary=None if wrong else Summary(n_reps, time_s, mean_s, *[math.nan] * 3),
-            convention=" in memory of ".join(filter(None, (self.datatype, self.device))),
-            split_bytes=_ELEMENT_BYTES.get(self.datatype, 4) if block else 0,
+        block = collective is Collective.REDUCE_SCATTER_BLOCK
+        self.rows.append(
+            Row(
+                collective,
+                size,
+                None,
+                kind,
+                self.number,
+                RunStatus.WRONG_RESULT if wrong else RunStatus.OK,
+                summary=None if wrong else Summary(n_reps, time_s, mean_s, *[math.nan] * 3),
+                convention=" in memory of ".join(filter(None, (self.datatype, self.device))),
+                split_bytes=_ELEMENT_BYTES.get(self.datatype, 4) if block else 0,
+            )
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from colltune.dataset.frame import PerformanceDataset
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Summary
@@ -20,6 +21,8 @@ from colltune.files.unpacking import unpacked
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?|nan|inf)")
+_LONGEST_LINE = 1 << 20
+_LINES_BETWEEN = 10_000
 
 
 def whole(text: str) -> int | None:
@@ -32,16 +35,11 @@ def real(text: str) -> float | None:
     return float(text) if _REAL.fullmatch(text) else None
 
 
-_LONGEST_LINE = 1 << 20
-_LINES_BETWEEN = 10_000
-
-
 @dataclass(frozen=True)
 class Source:
-    """A file, plain or gzipped, of which only the bytes count and not its name's ending.
+    """A file, plain or packed; `with_folder` where its name alone does not tell it from others.
 
-    `with_folder` tells that its name alone does not tell it from others. `progress` is called with
-    the bytes read so far, once in a while.
+    `progress` is called with the bytes read so far, once in a while.
     """
 
     path: Path
@@ -50,7 +48,6 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The path as the user gave it."""
         return str(self.path)
 
     @property
@@ -74,7 +71,6 @@ class Source:
             raise self.unreadable(error) from error
 
     def sha256(self) -> str:
-        """Return the SHA-256 of its bytes, as ``sha256sum`` prints it."""
         try:
             with opened(self.path) as stream:
                 return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -105,14 +101,10 @@ class TimeKind(StrEnum):
     MEAN = "mean over ranks and repetitions"
     UNTOLD = "as told by the file"
 
-    @property
-    def is_mean_over_ranks(self) -> bool:
-        """Whether ranks that finish early hide in it how long the slowest one took."""
-        return self in (TimeKind.MEDIAN_OF_RANK_MEANS, TimeKind.MEAN)
-
     def compares_with(self, other: TimeKind) -> bool:
-        """Tell whether times of both kinds may stand beside each other."""
-        return self is other or not (self.is_mean_over_ranks or other.is_mean_over_ranks)
+        """Tell whether times of both may be joined: a mean over ranks hides the slowest one."""
+        means = (TimeKind.MEDIAN_OF_RANK_MEANS, TimeKind.MEAN)
+        return self is other or not (self in means or other in means)
 
 
 @dataclass(frozen=True)
@@ -146,6 +138,40 @@ class Reading:
     rows: tuple[Row, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+
+@dataclass
+class LineReader(ABC):
+    """Reads a file line by line; ``facts`` holds the different values of each fact, in order."""
+
+    name: str
+    number: int = 0
+    rows: list[Row] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    facts: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    @abstractmethod
+    def feed(self, line: str) -> None:
+        """Take the next line, which has the ``number``."""
+
+    def read(self, lines: Iterable[str]) -> Self:
+        for self.number, line in enumerate(lines, start=1):
+            self.feed(line)
+        return self
+
+    def reading(self) -> Reading:
+        facts = {key: "; ".join(values) for key, values in self.facts.items()}
+        return Reading(tuple(self.rows), facts, tuple(self.remarks))
+
+    def is_cut_off(self, line: str) -> bool:
+        """Tell whether a row is the end of a file that lost its last bytes, and remark on it."""
+        if line.endswith("\n"):
+            return False
+        self.remarks.append(f"the last line ({self.number}) is cut off and left out")
+        return True
+
+    def wrong(self, why: str) -> DataError:
+        return DataError(f"{self.name}, line {self.number}: {why}")
 
 
 class Algorithms(Protocol):

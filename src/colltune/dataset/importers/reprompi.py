@@ -10,15 +10,15 @@ from __future__ import annotations
 import io
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from colltune.dataset.importers.protocol import real, whole
-from colltune.domain import Collective, Summary, parse_collective
+from colltune.dataset.importers.assembly import reads_lines
+from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
+from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
 
 Key = tuple[Collective, int]
-
 _DATATYPE_BYTES = {"MPI_BYTE": 1, "MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4, "MPI_DOUBLE": 8}
 _NO_COLLECTIVES = {"Empty", "Send_Recv", "Sendrecv", "Isend_Recv", "Isend_Irecv", "Send_Irecv"}
 # verbose output is gathered in chunks of so many repetitions; error codes and global times of all
@@ -38,9 +38,7 @@ class ReproMpiCell:
     ``times_s`` holds the valid repetitions, in order, each the maximum over ranks (or, with
     ``runtime_type=global``, last end minus first start). It is empty for summary output, which has
     a `summary` instead: its ``time_s`` is the median or else the mean, and NaN stands for what was
-    not asked for. ``n_valid`` of ``n_total`` repetitions are valid; where none is, there is no time
-    at all. ``visits`` are the places in ``times_s`` where a repeated job begins anew, and ``line``
-    is where the first row stands.
+    not asked for. ``visits`` are the places in ``times_s`` where a repeated job begins anew.
     """
 
     collective: Collective
@@ -58,9 +56,7 @@ class ReproMpiOutput:
     """One run's output.
 
     ``facts`` are the header's ``#@key=value`` lines, the ``command_line`` and the table's
-    ``columns``. ``complete`` tells
-    that the run reached its end. ``rows`` maps collective and size, in our bytes, to what was
-    measured; a requested cell without a row is in ``missing``. ``errors`` are the program's own
+    ``columns``. A requested cell without a row is in ``missing``. ``errors`` are the program's own
     error messages, ``remarks`` tell what was left out here and why.
     """
 
@@ -72,18 +68,9 @@ class ReproMpiOutput:
     errors: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    @property
-    def clocksync(self) -> str:
-        """How clocks were synchronised, ``HCA3O`` or ``None``; empty where the header is lost."""
-        return self.facts.get("clocksync", "")
 
-    @property
-    def procsync(self) -> str:
-        """How processes were synchronised, ``MPI_Barrier``, ``window``, ``roundtime``, …."""
-        return self.facts.get("procsync", "")
-
-
-def parse(text: str, source: str) -> ReproMpiOutput:
+def parse_output(text: str, source: str) -> ReproMpiOutput:
+    """Read the output of one run."""
     runs = parse_runs(io.StringIO(text, newline=None), source)
     if len(runs) > 1:
         raise DataError(f"{source}: holds {len(runs)} runs of mpibenchmark, not one")
@@ -91,22 +78,103 @@ def parse(text: str, source: str) -> ReproMpiOutput:
 
 
 def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
-    """Read the output of one or more runs after each other, line by line; see `parse`."""
-    reader = _Reader(source)
-    for number, line in enumerate(lines, start=1):
-        reader.feed(number, line)
-    return reader.finish()
+    """Read the output of one or more runs after each other."""
+    runs = [run.output() for run in _Reader(source).read(lines).runs if not run.is_empty]
+    if not runs:
+        raise DataError(
+            f"{source}: not the output of ReproMPI's mpibenchmark (neither its #@ lines nor its"
+            " table are there)"
+        )
+    return tuple(runs)
+
+
+def parse(lines: Iterable[str], name: str) -> Reading:
+    """Return what all runs in a file measured.
+
+    A cell without a valid repetition has the status timeout: it did not get one within its window
+    or time.
+    """
+    runs = parse_runs(lines, name)
+    columns = {column for run in runs for column in run.facts["columns"].split()}
+    if {"count", "msize_bytes"} <= columns:
+        raise DataError(
+            f"{name}: mixes tables whose sizes are elements (count) with ones whose sizes are bytes"
+            " (msize_bytes); split it"
+        )
+    facts: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for key, value in run.facts.items():
+            facts.setdefault(key, {})[value] = None
+    return Reading(
+        tuple(row for run in runs for row in _rows(run)),
+        {key: "; ".join(values) for key, values in facts.items()},
+        tuple(dict.fromkeys(remark for run in runs for remark in _remarks(run))),
+    )
+
+
+IMPORTER = reads_lines(
+    "ReproMPI", r"#@\w+=|#MPI calls:|#Command-[Ll]ine [Aa]rguments:.*mpibenchmark", parse
+)
+
+
+def _rows(run: ReproMpiOutput) -> Iterator[Row]:
+    cells = list(run.rows.values())
+    if run.complete and not run.errors:
+        cells += [ReproMpiCell(*key, 0, 0) for key in run.missing]
+    for cell in cells:
+        summary = Summary.of(cell.times_s) if cell.times_s else cell.summary
+        yield Row(
+            cell.collective,
+            cell.msize_bytes,
+            run.nprocs,
+            _kind(run),
+            cell.line,
+            RunStatus.OK if summary else RunStatus.TIMEOUT,
+            cell.times_s,
+            summary,
+            convention=run.facts.get("datatype", ""),
+        )
+
+
+def _kind(run: ReproMpiOutput) -> TimeKind:
+    columns = run.facts["columns"].split()
+    mean = "mean_sec" in columns and "median_sec" not in columns
+    if run.facts.get("runtime_type") == "global":
+        return TimeKind.MEAN_OF_SPANS if mean else TimeKind.MEDIAN_OF_SPANS
+    return TimeKind.MEAN_OF_MAXIMA if mean else TimeKind.MEDIAN_OF_MAXIMA
+
+
+def _remarks(run: ReproMpiOutput) -> Iterator[str]:
+    yield from run.remarks
+    yield from run.errors
+    if not run.facts["columns"]:
+        yield "a run ended before it measured anything"
+    elif "nprocs" not in run.facts:
+        yield "a table without its run's header and end; they may be in an --output-file"
+    elif not run.complete:
+        yield (
+            "a run was aborted (no line '# Execution time'); what is there is kept,"
+            f" {len(run.missing)} requested cells are missing"
+        )
 
 
 @dataclass
-class _Pending:
-    """One repetition of verbose output, as far as its processes have been read."""
+class _Repetition:
+    """A repetition of verbose output, as far as its processes have been read."""
 
     n_processes: int = 0
     longest_s: float = -math.inf
     first_start_s: float = math.inf
     last_end_s: float = -math.inf
     valid: bool = True
+
+    def add(self, numbers: Mapping[str, float]) -> None:
+        start_s, end_s = numbers["loc_tstart_sec"], numbers["loc_tend_sec"]
+        self.n_processes += 1
+        self.longest_s = max(self.longest_s, end_s - start_s)
+        self.first_start_s = min(self.first_start_s, numbers.get("gl_tstart_sec", start_s))
+        self.last_end_s = max(self.last_end_s, numbers.get("gl_tend_sec", end_s))
+        self.valid = self.valid and not numbers.get("errorcode")
 
 
 @dataclass
@@ -116,12 +184,12 @@ class _Cell:
     n_total: int = 0
     n_valid: int = 0
     summary: Summary | None = None
-    pending: dict[int, _Pending] = field(default_factory=dict)
+    pending: dict[int, _Repetition] = field(default_factory=dict)
     visits: list[int] = field(default_factory=list)
 
     def add(self, time_s: float, *, valid: bool) -> None:
         self.n_total += 1
-        if valid and math.isfinite(time_s) and time_s > 0:
+        if valid and 0 < time_s < math.inf:
             self.times_s.append(time_s)
             self.n_valid += 1
 
@@ -143,6 +211,10 @@ class _Run:
     remarks: dict[str, None] = field(default_factory=dict)
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.facts or self.columns or self.listed)
+
+    @property
     def nprocs(self) -> int | None:
         return whole(self.facts.get("nprocs", ""))
 
@@ -154,42 +226,65 @@ class _Run:
         assumed = _DATATYPE_BYTES.get(chosen[-1] if chosen else "MPI_BYTE") if options else None
         return whole(self.facts.get("datatype_size_bytes", "")) or assumed
 
+    def flush(self, cell: _Cell) -> None:
+        """Turn the repetitions of verbose output that all processes have told of into times."""
+        globally = self.facts.get("runtime_type") == "global"
+        for number, found in sorted(cell.pending.items()):
+            if found.n_processes != self.nprocs:
+                self.remarks["repetitions that not all processes told of are left out"] = None
+                continue
+            known = number < _CHUNK or not (globally or "errorcode" in self.columns)
+            time_s = found.last_end_s - found.first_start_s if globally else found.longest_s
+            cell.add(time_s, valid=found.valid and known)
+        cell.pending.clear()
 
-class _Reader:
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._runs: list[_Run] = []
-        self._list = ""
-        self._line = 0
+    def output(self) -> ReproMpiOutput:
+        for cell in self.cells.values():
+            self.flush(cell)
+        rows = {
+            key: ReproMpiCell(
+                *key, c.n_valid, c.n_total, tuple(c.times_s), c.summary, tuple(c.visits), c.line
+            )
+            for key, c in self.cells.items()
+        }
+        sizes = [whole(text) for text in self.listed.get("Message sizes", [])]
+        calls = [_collective(call) for call in self.listed.get("MPI calls", [])]
+        asked = [_key(c, m, self.nprocs) for m in sizes if m is not None for c in calls if c]
+        missing = dict.fromkeys(key for key in asked if key is not None and key not in rows)
+        return ReproMpiOutput(
+            self.facts | {"columns": " ".join(self.columns)},
+            self.nprocs,
+            self.complete,
+            rows,
+            tuple(missing),
+            tuple(self.errors),
+            tuple(self.remarks),
+        )
 
-    def feed(self, number: int, line: str) -> None:
-        self._line = number
+
+@dataclass
+class _Reader(LineReader):
+    runs: list[_Run] = field(default_factory=list)
+    list_: str = ""
+
+    def feed(self, line: str) -> None:
         words = line.split()
         if line.startswith("#"):
             self._comment(line.strip())
         elif "test" in words[:2] and not {"count", "msize_bytes"}.isdisjoint(words):
-            self._before_table().columns = self._columns(words)
-        elif words and self._runs:
-            self._words(self._runs[-1], words, ended=line.endswith("\n"))
-
-    def finish(self) -> tuple[ReproMpiOutput, ...]:
-        runs = [run for run in self._runs if run.facts or run.columns or run.listed]
-        if not runs:
-            raise DataError(
-                f"{self._source}: not the output of ReproMPI's mpibenchmark (neither its #@ lines"
-                " nor its table are there)"
-            )
-        return tuple(_output(run) for run in runs)
-
-    def _fail(self, why: str) -> DataError:
-        return DataError(f"{self._source}, line {self._line}: {why}")
+            run, columns = self._before_table(), {word: at for at, word in enumerate(words)}
+            if len(columns) != len(words) or not any(table <= set(columns) for table in _TABLES):
+                raise self.wrong(f"no table of mpibenchmark has the columns {' '.join(words)}")
+            run.columns = columns
+        elif words and self.runs:
+            self._words(self.runs[-1], words, ended=line.endswith("\n"))
 
     def _before_table(self) -> _Run:
         """Return the current run, or a new one if its table has begun."""
-        if not self._runs or self._runs[-1].columns or self._runs[-1].complete:
-            self._runs.append(_Run())
-            self._list = ""
-        return self._runs[-1]
+        if not self.runs or self.runs[-1].columns or self.runs[-1].complete:
+            self.runs.append(_Run())
+            self.list_ = ""
+        return self.runs[-1]
 
     def _comment(self, text: str) -> None:
         key, _, value = text.lstrip("# ").partition(":")
@@ -197,21 +292,15 @@ class _Reader:
             name, _, value = text[2:].partition("=")
             self._before_table().facts[name.strip()] = value.strip()
         elif key.lower() == "command-line arguments":
-            self._runs.append(_Run(facts={"command_line": value.strip()}))
-            self._list = ""
+            self.runs.append(_Run(facts={"command_line": value.strip()}))
+            self.list_ = ""
         elif key in ("MPI calls", "Message sizes"):
             self._before_table().listed[key] = []
-            self._list = key
-        elif text.startswith("#\t") and self._list:
-            self._runs[-1].listed[self._list].append(text[2:].strip())
-        elif key == "Execution time" and self._runs:
-            self._runs[-1].complete = True
-
-    def _columns(self, words: list[str]) -> dict[str, int]:
-        columns = {word: place for place, word in enumerate(words)}
-        if len(columns) != len(words) or not any(table <= set(columns) for table in _TABLES):
-            raise self._fail(f"no table of mpibenchmark has the columns {' '.join(words)}")
-        return columns
+            self.list_ = key
+        elif text.startswith("#\t") and self.list_:
+            self.runs[-1].listed[self.list_].append(text[2:].strip())
+        elif key == "Execution time" and self.runs:
+            self.runs[-1].complete = True
 
     def _words(self, run: _Run, words: list[str], *, ended: bool) -> None:
         if words[0].startswith("ERROR"):
@@ -222,17 +311,13 @@ class _Reader:
         if len(words) > 1 and real(words[1 - at]) is None:
             return  # prose that begins with a call's name
         if not ended:
-            run.remarks[f"the last line ({self._line}) is cut off and left out"] = None
+            run.remarks[f"the last line ({self.number}) is cut off and left out"] = None
             return
-        numbers = {
-            name: value
-            for name, place in run.columns.items()
-            if place != at
-            and place < len(words)
-            and (value := (real if name.endswith("_sec") else whole)(words[place])) is not None
-        }
+        named = {n: word for n, word in zip(run.columns, words, strict=False) if n != "test"}
+        known = {n: (real if n.endswith("_sec") else whole)(word) for n, word in named.items()}
+        numbers = {n: number for n, number in known.items() if number is not None}
         if len(words) != len(run.columns) or len(numbers) + 1 != len(words):
-            raise self._fail(f"malformed row {' '.join(words)!r}; expected {' '.join(run.columns)}")
+            raise self.wrong(f"malformed row {' '.join(words)!r}; expected {' '.join(run.columns)}")
         self._row(run, words[at], numbers)
 
     def _row(self, run: _Run, call: str, numbers: Mapping[str, float]) -> None:
@@ -247,9 +332,12 @@ class _Reader:
                 cell.visits.append(len(cell.times_s))
             cell.add(numbers["runtime_sec"], valid=not numbers.get("errorcode"))
         elif "process" in numbers:
-            _add_process(run, cell, numbers)
+            # verbose output comes process by process, chunk by chunk
+            if numbers["process"] == 0 and numbers["nrep"] == 0:
+                run.flush(cell)
+            cell.pending.setdefault(int(numbers["nrep"]), _Repetition()).add(numbers)
         elif numbers["valid_nrep"] > numbers["total_nrep"]:
-            raise self._fail("more valid repetitions than repetitions")
+            raise self.wrong("more valid repetitions than repetitions")
         elif cell.n_total or cell.summary:
             run.remarks[f"{call} is there several times for one size: the first is kept"] = None
         else:
@@ -264,13 +352,13 @@ class _Reader:
             return None
         unit = 1 if "msize_bytes" in run.columns else run.datatype_bytes
         if unit is None:
-            raise self._fail("sizes are elements, but no #@datatype_size_bytes tells their bytes")
+            raise self.wrong("sizes are elements, but no #@datatype_size_bytes tells their bytes")
         key = _key(collective, size * unit, run.nprocs)
         if key is None:
-            raise self._fail("no #@nprocs, which the size of MPI_Reduce_scatter needs")
+            raise self.wrong("no #@nprocs, which the size of MPI_Reduce_scatter needs")
         if key[1] >= 1 << 63:
-            raise self._fail(f"impossible message size {key[1]}")
-        return run.cells.setdefault(key, _Cell(self._line))
+            raise self.wrong(f"impossible message size {key[1]}")
+        return run.cells.setdefault(key, _Cell(self.number))
 
 
 def _is_call(word: str) -> bool:
@@ -303,55 +391,3 @@ def _summary(numbers: Mapping[str, float]) -> Summary | None:
         return None
     best_s = mean_s if math.isnan(median_s) else median_s
     return Summary(n_valid, best_s, mean_s, min_s, math.nan, max_s)
-
-
-def _add_process(run: _Run, cell: _Cell, numbers: Mapping[str, float]) -> None:
-    """Add one process's row of verbose output, which comes process by process."""
-    repetition = int(numbers["nrep"])
-    if numbers["process"] == 0 and repetition == 0:
-        _flush(run, cell)
-    entry = cell.pending.setdefault(repetition, _Pending())
-    entry.n_processes += 1
-    entry.longest_s = max(entry.longest_s, numbers["loc_tend_sec"] - numbers["loc_tstart_sec"])
-    start_s = numbers.get("gl_tstart_sec", numbers["loc_tstart_sec"])
-    end_s = numbers.get("gl_tend_sec", numbers["loc_tend_sec"])
-    entry.first_start_s = min(entry.first_start_s, start_s)
-    entry.last_end_s = max(entry.last_end_s, end_s)
-    entry.valid = entry.valid and not numbers.get("errorcode")
-
-
-def _flush(run: _Run, cell: _Cell) -> None:
-    """Turn the repetitions of verbose output that all processes have told of into times."""
-    globally = run.facts.get("runtime_type") == "global"
-    for repetition, entry in sorted(cell.pending.items()):
-        if entry.n_processes != run.nprocs:
-            run.remarks["repetitions that not all processes told of are left out"] = None
-            continue
-        known = repetition < _CHUNK or not (globally or "errorcode" in run.columns)
-        time_s = entry.last_end_s - entry.first_start_s if globally else entry.longest_s
-        cell.add(time_s, valid=entry.valid and known)
-    cell.pending.clear()
-
-
-def _output(run: _Run) -> ReproMpiOutput:
-    for cell in run.cells.values():
-        _flush(run, cell)
-    rows = {
-        key: ReproMpiCell(
-            *key, c.n_valid, c.n_total, tuple(c.times_s), c.summary, tuple(c.visits), c.line
-        )
-        for key, c in run.cells.items()
-    }
-    sizes = [whole(text) for text in run.listed.get("Message sizes", [])]
-    calls = [_collective(call) for call in run.listed.get("MPI calls", [])]
-    requested = [_key(c, m, run.nprocs) for m in sizes if m is not None for c in calls if c]
-    missing = dict.fromkeys(key for key in requested if key is not None and key not in rows)
-    return ReproMpiOutput(
-        run.facts | {"columns": " ".join(run.columns)},
-        run.nprocs,
-        run.complete,
-        rows,
-        tuple(missing),
-        tuple(run.errors),
-        tuple(run.remarks),
-    )
