@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench import libcolltune
+from colltune.bench import build
 from tests.cli.conftest import Verb
 
 DATA = Path(__file__).parents[1] / "data" / "interposed.csv"
@@ -87,7 +87,7 @@ def test_a_table_names_them_and_a_rules_file_does_not(
 ) -> None:
     """What is written is linted, explained, and told how to be put into effect."""
     library = tmp_path / "libcolltune.so"
-    monkeypatch.setattr(libcolltune, "library_for", lambda *_: library)
+    monkeypatch.setattr(build, "library_for", lambda *_: library)
     table, rules = tmp_path / "job.table", tmp_path / "rules"
     shape = ("--bundle", bundle, "--nodes", 1, "--ppn", 4)
     told = colltune("select", *shape, "--format", "openmpi-table", "--out", table)

@@ -11,7 +11,7 @@ import click
 import pytest
 import typer
 
-from colltune.bench import libcolltune
+from colltune.bench import build
 from colltune.bench.runner import CampaignReport
 from colltune.cli import campaigns
 from colltune.cli.app import app
@@ -101,7 +101,7 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "tune", lambda *_: _tuned(place))
     monkeypatch.setattr(installation, "find", lambda *_: imagined)
     library = place.written("libcolltune.so", "")
-    monkeypatch.setattr(libcolltune, "compiled", lambda _: library)
+    monkeypatch.setattr(build, "interposed_library", lambda _: library)
     replace_measuring(monkeypatch)
 
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from colltune import process
+from colltune.errors import ColltuneError, ProgramError
 from colltune.files import cache_folder
-from colltune.files.ownership import made_once
+from colltune.files.ownership import danger, made_once
+from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 
-_KINDS = (".c", ".h")
+_VARIABLE = "COLLTUNE_INTERPOSED"
 _C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
 # loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _COMPILE_TIMEOUT_S = 120.0
+_COLLECTIVES = ("collectives.c", "collectives.h")
 
 
-@dataclass(frozen=True)
-class _Product:
+class _Product(NamedTuple):
     """What the compiler makes: with which flags, what it is linked to, how its name ends."""
 
     flags: tuple[str, ...]
@@ -37,15 +39,15 @@ _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lr
 
 def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled benchmark, in the folder `cache` or the user's."""
-    return _for(
-        "collbench", _PROGRAM, _sources("colltune.bench") | _control_variables(), mpi, cache
-    )
+    texts = _sources("colltune.bench")
+    texts |= _sources("colltune.mpi.libcolltune", "cvar.c", "cvar.h", "why.h")
+    return _for("collbench", _PROGRAM, texts, mpi, cache)
 
 
 def canary(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled canary, which shares its collectives with the benchmark."""
-    file = resources.files("colltune.verify") / "native" / "canary.c"
-    return _for("canary", _PROGRAM, {file.name: file.read_bytes()} | _collectives(), mpi, cache)
+    texts = _sources("colltune.verify", "canary.c") | _sources("colltune.bench", *_COLLECTIVES)
+    return _for("canary", _PROGRAM, texts, mpi, cache)
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
@@ -53,33 +55,60 @@ def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
     return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.libcolltune"), mpi, cache)
 
 
+def library_for(library: str, release: str, mpi: str | None = None) -> Path:
+    """Return libcolltune for a release: the one that COLLTUNE_INTERPOSED names, or compiled."""
+    named = os.environ.get(_VARIABLE)
+    if named:
+        path = Path(named).absolute()
+        if not path.is_file():
+            raise ProgramError(f"{_VARIABLE}={named}: there is no such file")
+        # whoever named it trusts its owner
+        if why := danger(path, trusted=path.stat().st_uid):
+            raise ProgramError(
+                f"{_VARIABLE}={named}: {why}, and it would be loaded into all processes of a job;"
+                " put it where nobody else can change it, with colltune app interpose --out FILE"
+            )
+        return path
+    found = installation.find(mpi, library)
+    if found.release != release:
+        raise ProgramError(
+            f"{found.mpirun} is of {library} {found.release}, not of {release}; name the MPI of the"
+            " job with --mpi"
+        )
+    return interposed_library(found)
+
+
+def library_or_note(library: str, release: str) -> tuple[Path | None, tuple[str, ...]]:
+    """Return libcolltune for a release, or None and a note that tells how to get it."""
+    try:
+        return library_for(library, release), ()
+    except ColltuneError as error:
+        first = str(error).partition("\n")[0]
+        return None, (
+            f"libcolltune is not compiled ({first}); run colltune app interpose where this MPI and"
+            f" a C compiler are, and set LD_PRELOAD to what it prints",
+        )
+
+
 def simulated_benchmark(
     smpicc: Path, identity: str, cache: Path | None = None, *, own: bool
 ) -> Path:
     """Return the compiled benchmark for SimGrid's compiler wrapper `smpicc`."""
-    texts = _sources("colltune.bench.simulated") | _collectives()
+    texts = _sources("colltune.bench.simulated") | _sources("colltune.bench", *_COLLECTIVES)
     stand_ins = texts.pop("stand_ins.c")
     if own:
         texts |= _sources("colltune.mpi.libcolltune")
         for missing in ("cvar.c", "launcher.c", "roll.c", "steer.c"):
             del texts[missing]
         texts["stand_ins.c"] = stand_ins
-    return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, None)
+    return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, {})
 
 
-def _sources(package: str) -> dict[str, bytes]:
-    folder = resources.files(package) / "native"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in _KINDS}
-
-
-def _collectives() -> dict[str, bytes]:
-    folder = resources.files("colltune.bench") / "native"
-    return {name: (folder / name).read_bytes() for name in ("collectives.c", "collectives.h")}
-
-
-def _control_variables() -> dict[str, bytes]:
-    folder = resources.files("colltune.mpi.libcolltune") / "native"
-    return {name: (folder / name).read_bytes() for name in ("cvar.c", "cvar.h", "why.h")}
+def _sources(package: str, *names: str) -> dict[str, bytes]:
+    """Return the C files of a package, all or those of these names."""
+    files = (resources.files(package) / "native").iterdir()
+    chosen = [f for f in files if f.name in names or (not names and f.name.endswith((".c", ".h")))]
+    return {file.name: file.read_bytes() for file in chosen}
 
 
 def _for(
@@ -89,8 +118,8 @@ def _for(
     mpi: Installation,
     cache: Path | None,
 ) -> Path:
-    where = mpi.mpicc, mpi.compile_line
-    return _compiled(name, product, texts, *where, cache, mpi.launch_environment())
+    facts = (mpi.mpicc, mpi.compile_line)
+    return _compiled(name, product, texts, *facts, cache, mpi.launch_environment())
 
 
 def _compiled(
@@ -100,7 +129,7 @@ def _compiled(
     mpicc: Path,
     identity: str,
     cache: Path | None,
-    environment: Mapping[str, str] | None,
+    environment: Mapping[str, str],
 ) -> Path:
     digest = hashlib.sha256(repr((str(mpicc), identity, product.flags)).encode())
     for _, text in sorted(texts.items()):
@@ -114,7 +143,7 @@ def _compiled(
         outcome = process.run(
             [mpicc, *product.flags, "-o", program, *sources, *product.linked],
             timeout_s=_COMPILE_TIMEOUT_S,
-            env=dict(os.environ) | dict(environment or {}),
+            env=dict(os.environ) | dict(environment),
         )
         process.check(outcome, f"compiling {name} (a C compiler is needed)")
         return program

@@ -1,7 +1,4 @@
-"""Launchers of MPI programs: command lines and environments, as pure functions.
-
-The registry stands at the end. What a user has set himself always wins.
-"""
+"""Launchers of MPI programs: command lines and environments; the registry stands at the end."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.toolchain import Toolchain
 
-# under a batch system Intel MPI would take the job's processes per node in place of ours
-_PLACEMENT = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"}
 _SRUN_MEND = "install Slurm's client programs, or name another launcher"
 
 
@@ -68,45 +63,45 @@ class Launcher(Protocol):
         ...
 
 
-class KnownLauncher(Launcher, Protocol):
-    """A launcher of the registry."""
+@dataclass(frozen=True)
+class KnownLauncher:
+    """A launcher of the registry; `program` is its path.
+
+    What the user set himself, variables or options, always wins.
+    """
+
+    program: Path
+    key: ClassVar[str] = ""
 
     @classmethod
     def starts(cls, toolchain: Toolchain) -> bool:
         """Tell whether it can start programs of the MPI libraries of `toolchain`."""
-        ...
-
-    @classmethod
-    def of(cls, installation: Installation) -> Self:
-        """Return the launcher that starts programs of `installation`.
-
-        Raises
-        ------
-        ProgramError
-            If the launcher's program is missing.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class _OwnLauncher:
-    """A launcher that belongs to an MPI installation."""
-
-    program: Path
-    key: ClassVar[str]
-
-    @classmethod
-    def starts(cls, toolchain: Toolchain) -> bool:
-        """Tell whether it is the library's own launcher."""
         return toolchain.launcher == cls.key
 
     @classmethod
     def of(cls, installation: Installation) -> Self:
-        """Return the launcher of `installation`."""
+        """Return the launcher that starts programs of `installation`."""
         return cls(installation.mpirun)
 
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line."""
+        words = (*self._words(start, start.shape), *start.options, *start.words)
+        return (str(self.program), *words)
 
-class Mpirun(_OwnLauncher):
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return `wanted` and the environment of the `user`, which wins."""
+        return self._defaults(shape) | dict(wanted) | dict(user)
+
+    def _words(self, start: Start, shape: Shape) -> list[str]:
+        raise NotImplementedError
+
+    def _defaults(self, shape: Shape) -> dict[str, str]:
+        return {}
+
+
+class Mpirun(KnownLauncher):
     """Open MPI's mpirun, in the spelling that both the 4.1 and the 5.0 series understand.
 
     Within a Slurm job it starts its daemons by srun. `program` is its path.
@@ -114,36 +109,24 @@ class Mpirun(_OwnLauncher):
 
     key = "mpirun"
 
-    def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line.
-
-        Oversubscription is asked for only where it is needed: it changes how processes wait.
-        """
-        shape = start.shape
-        command = [str(self.program), "-np", str(shape.nprocs)]
+    def _words(self, start: Start, shape: Shape) -> list[str]:
+        words = ["-np", str(shape.nprocs)]
         if start.hostfile is not None:
-            command += ["--hostfile", str(start.hostfile)]
+            words += ["--hostfile", str(start.hostfile)]
         if shape.nodes > 1:
-            command += ["--map-by", f"ppr:{shape.ppn}:node"]
+            words += ["--map-by", f"ppr:{shape.ppn}:node"]
         if shape.ppn > start.cores:
-            command.append("--oversubscribe")
-        for name in sorted(start.exported):
-            command += ["-x", name]
-        return (*command, *start.options, *start.words)
+            # only where it is needed: it changes how processes wait
+            words.append("--oversubscribe")
+        return words + [word for name in sorted(start.exported) for word in ("-x", name)]
 
-    def environment(
-        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
-    ) -> dict[str, str]:
-        """Return `wanted` and the environment of the `user`, which wins.
-
-        On a single node the one-sided ofi transport, which no collective uses there, is left out:
-        its search for adapters costs a second per launch.
-        """
-        quick = {"OMPI_MCA_btl": "^ofi"} if shape.nodes == 1 else {}
-        return quick | dict(wanted) | dict(user)
+    def _defaults(self, shape: Shape) -> dict[str, str]:
+        # no collective uses the one-sided ofi transport on one node, and its search for adapters
+        # costs a second per launch
+        return {"OMPI_MCA_btl": "^ofi"} if shape.nodes == 1 else {}
 
 
-class Mpiexec(_OwnLauncher):
+class Mpiexec(KnownLauncher):
     """Hydra's mpiexec, of MPICH and Intel MPI; it oversubscribes without being asked.
 
     `program` is its path.
@@ -151,36 +134,28 @@ class Mpiexec(_OwnLauncher):
 
     key = "mpiexec"
 
-    def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line."""
-        shape = start.shape
-        command = [str(self.program), "-n", str(shape.nprocs)]
+    def _words(self, start: Start, shape: Shape) -> list[str]:
+        words = ["-n", str(shape.nprocs)]
         if start.hostfile is not None:
-            command += ["-f", str(start.hostfile)]
+            words += ["-f", str(start.hostfile)]
         if shape.nodes > 1:
-            command += ["-ppn", str(shape.ppn)]
+            words += ["-ppn", str(shape.ppn)]
         for name, value in sorted(start.exported.items()):
-            command += ["-genv", name, value]
-        return (*command, *start.options, *start.words)
+            words += ["-genv", name, value]
+        return words
 
-    def environment(
-        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
-    ) -> dict[str, str]:
-        """Return `wanted` and the environment of the `user`, which wins."""
-        placed = _PLACEMENT if shape.nodes > 1 else {}
-        return placed | dict(wanted) | dict(user)
+    def _defaults(self, shape: Shape) -> dict[str, str]:
+        # under a batch system Intel MPI would take the job's processes per node in place of ours
+        return {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"} if shape.nodes > 1 else {}
 
 
 @dataclass(frozen=True)
-class Srun:
-    """Slurm's own launcher, within an allocation or for one of its own.
+class Srun(KnownLauncher):
+    """Slurm's own launcher, within an allocation or for one of its own; `program` is its path.
 
-    `mpi_type` names the plugin by which processes find each other. What the user may want otherwise
-    is asked for by srun's environment variables, so that his own variables and his options both
-    win. `program` is its path.
+    `mpi_type` names the plugin by which processes find each other.
     """
 
-    program: Path
     mpi_type: str
 
     @classmethod
@@ -194,29 +169,20 @@ class Srun:
         toolchain = LIBRARIES[installation.library].toolchain
         return cls(process.find("srun", _SRUN_MEND), toolchain.slurm_mpi_type)
 
-    def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line.
-
-        A step shares its nodes with others of the job, and ends when one process dies, as with
-        every other launcher.
-        """
-        shape = start.shape
-        command = [str(self.program), f"--nodes={shape.nodes}", f"--ntasks={shape.nprocs}"]
-        command += [f"--ntasks-per-node={shape.ppn}", "--overlap", "--kill-on-bad-exit=1"]
-        command.append("--export=ALL")
+    def _words(self, start: Start, shape: Shape) -> list[str]:
+        words = [f"--nodes={shape.nodes}", f"--ntasks={shape.nprocs}"]
+        # a step shares its nodes with others of the job, and ends when one process dies, as with
+        # every other launcher
+        words += [f"--ntasks-per-node={shape.ppn}", "--overlap", "--kill-on-bad-exit=1"]
+        words.append("--export=ALL")
         if start.hostfile is not None:
             # srun takes a word for a file by its slash
-            command.append(f"--nodelist={start.hostfile.absolute()}")
-        if shape.ppn > start.cores:
-            command.append("--overcommit")
-        return (*command, *start.options, *start.words)
+            words.append(f"--nodelist={start.hostfile.absolute()}")
+        return [*words, "--overcommit"] if shape.ppn > start.cores else words
 
-    def environment(
-        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
-    ) -> dict[str, str]:
-        """Return `wanted` and the environment of the `user`, which wins."""
-        ours = {"SLURM_MPI_TYPE": self.mpi_type, "SLURM_DISTRIBUTION": "block"}
-        return ours | dict(wanted) | dict(user)
+    def _defaults(self, shape: Shape) -> dict[str, str]:
+        # by variables, so that both the user's own variables and his options win
+        return {"SLURM_MPI_TYPE": self.mpi_type, "SLURM_DISTRIBUTION": "block"}
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from colltune.bench.campaign import Campaign, weighed
 from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
 from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
 from colltune.bench.schedule import Cell, Step, too_slow
-from colltune.bench.strategies import STRATEGIES, State, Strategy, Visit, Visited, WithSecondLaunch
+from colltune.bench.strategies import STRATEGIES, State, Strategy, Visit, Visited
 from colltune.bench.strategies.confirm import Confirm, judged
+from colltune.bench.strategies.second_launch import WithSecondLaunch
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError

@@ -122,7 +122,7 @@ def env(
 
 
 def _libcolltune(library: str, release: str, mpi: str | None) -> Path:
-    from colltune.bench.libcolltune import library_for
+    from colltune.bench.build import library_for
 
     return library_for(library, release, mpi)
 

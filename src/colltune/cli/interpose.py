@@ -34,13 +34,13 @@ def interpose(
 
     Example: colltune app interpose --out /shared/libcolltune.so
     """
-    from colltune.bench.libcolltune import compiled
+    from colltune.bench.build import interposed_library
     from colltune.files.ownership import danger
     from colltune.mpi import installation
     from colltune.mpi.libcolltune import PRELOAD, assignment
 
     found = installation.find(mpi, library)
-    path = compiled(found)
+    path = interposed_library(found)
     if out is not None:
         path = _copied(path, out.absolute())
         if why := danger(path):

@@ -107,7 +107,7 @@ def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
     """Return libcolltune where the target's format is read by it, and notes on how to get it."""
     if not target.form.interposed:
         return None, ()
-    from colltune.bench.libcolltune import library_or_note
+    from colltune.bench.build import library_or_note
 
     return library_or_note(target.form.library, target.release)
 

@@ -14,8 +14,8 @@ from colltune.bench.progress import CampaignProgress
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.runner import run_campaign
 from colltune.bench.schedule import Cell, Step
-from colltune.bench.strategies import STRATEGIES, State, Visit, Visited, WithSecondLaunch
-from colltune.bench.strategies.second_launch import SECOND_LAUNCH, reserved_s
+from colltune.bench.strategies import STRATEGIES, State, Visit, Visited
+from colltune.bench.strategies.second_launch import SECOND_LAUNCH, WithSecondLaunch, reserved_s
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.cells import cell_matrices

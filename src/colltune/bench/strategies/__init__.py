@@ -4,7 +4,6 @@ from colltune.bench.strategies.adaptive import Adaptive
 from colltune.bench.strategies.full_grid import FullGrid
 from colltune.bench.strategies.latin_hypercube import LatinHypercube
 from colltune.bench.strategies.protocol import State, Strategy, Visit, Visited
-from colltune.bench.strategies.second_launch import WithSecondLaunch
 
 STRATEGIES: dict[str, Strategy] = {
     "adaptive": Adaptive(),
@@ -12,14 +11,4 @@ STRATEGIES: dict[str, Strategy] = {
     "latin_hypercube": LatinHypercube(),
 }
 
-__all__ = [
-    "STRATEGIES",
-    "Adaptive",
-    "FullGrid",
-    "LatinHypercube",
-    "State",
-    "Strategy",
-    "Visit",
-    "Visited",
-    "WithSecondLaunch",
-]
+__all__ = ["STRATEGIES", "State", "Strategy", "Visit", "Visited"]
