@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.gaussian_process import NOISE, Inputs, SharedProcess, interpolated
 from colltune.models.predictors.level import Level
+from colltune.models.regret_trees import Inputs, SharedProcess
+from colltune.models.transfer import NOISE, interpolated
 from tests.models.machines import measured
 
 Numbers = np.typing.NDArray[np.float64]

@@ -10,8 +10,7 @@ from colltune.features import feature_set
 from colltune.models import regret_trees
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
-from colltune.models.gaussian_process import SharedProcess
-from colltune.models.regret_trees import RegretTrees
+from colltune.models.regret_trees import RegretTrees, SharedProcess
 from tests.models.machines import measured
 
 Numbers = np.typing.NDArray[np.float64]

@@ -78,7 +78,7 @@ def fit(
     from colltune.cli.options import workers_of
     from colltune.dataset.objective import parse_objective
     from colltune.models.bundle import insist_savable
-    from colltune.models.fit_inputs import FitInputs
+    from colltune.models.transfer import FitInputs
     from colltune.models.workers import DASK, Workers, at_work
 
     insist_savable(out)

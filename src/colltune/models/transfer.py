@@ -27,26 +27,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
-from colltune.dataset import PerformanceDataset
+from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.domain import Collective, Configuration, Context
+from colltune.domain import Collective, Context
 from colltune.errors import DataError
 from colltune.features import feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.coverage import Coverage
-from colltune.models.fitting import Progress, fit_cells
-from colltune.models.gaussian_process import interpolated
+from colltune.models.fitting import Progress, fit, fit_cells
 from colltune.models.learners import AUTO, PREFERRED, fitted, learner_entry
+from colltune.models.predictors.level import known_alike, radial
 
 Numbers = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+_CONTEXT_FIELDS = ("machine", "library", "library_version", "fabric")
 _LEAST_SHAPES = 2
 TRUST = 0.6
 """How far machines that were never compared are trusted to predict each other."""
@@ -55,6 +57,93 @@ _CLIP = 1.0
 _FAR_OCTAVES = 1.0
 _LEAST_SPREAD = float(np.log(2.0))
 _REGRETS_IN_COMMON, _LEVEL_IN_COMMON = 0.3, 10.0
+_LENGTHS = np.array((3.0, 1.5, 1.5))
+"""Octaves of message size, nodes and processes per node over which a difference persists."""
+NOISE = 0.3
+"""Variance of what a single cell says, in units of the process's variance."""
+_MOST_POINTS = 600
+
+
+@dataclass(frozen=True, eq=False)
+class FitInputs:
+    """Own measurements, None if the machine was never measured, and those of others."""
+
+    own: PerformanceDataset | None
+    priors: tuple[PerformanceDataset, ...]
+    context: Context
+    any_library: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        data: Sequence[Path],
+        where: Mapping[str, str],
+        priors: Sequence[Path],
+        prior_where: Mapping[str, str],
+        for_: str | None,
+        *,
+        any_library: bool = False,
+    ) -> FitInputs:
+        """Read the datasets that the options of `colltune fit` name."""
+        if data and for_ is not None:
+            raise DataError("--for is for machines without measurements: leave out it or DATA")
+        if not data and (for_ is None or not priors):
+            raise DataError(
+                "no measurements: name DATA, or for a machine that was never measured both"
+                " --prior OTHER and --for machine=NAME"
+            )
+        others = tuple(read([path], prior_where) for path in priors)
+        if for_ is None:
+            own = read(data, where)
+            return cls(own, others, own.context, any_library)
+        return cls(None, others, _described(for_, [d.context for d in others]), any_library)
+
+    @property
+    def n_measurements(self) -> int:
+        return 0 if self.own is None else len(self.own)
+
+    def fit(
+        self, learner: str, objective: Objective, *, jobs: int | None, progress: Progress | None
+    ) -> Bundle:
+        if self.own is not None and not self.priors:
+            return fit(self.own, learner, objective=objective, jobs=jobs, progress=progress)
+        return fit_with_priors(
+            self.own,
+            self.priors,
+            self.context,
+            learner,
+            objective=objective,
+            any_library=self.any_library,
+            jobs=jobs,
+            progress=progress,
+        )
+
+
+def _described(text: str, others: Sequence[Context]) -> Context:
+    """Return the context that ``machine=NAME,library_version=…`` describes.
+
+    The library and its release are those of `others` unless named; the fabric is unknown then.
+    """
+    named: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not equals or key not in _CONTEXT_FIELDS or key in named or not value:
+            known = ", ".join(f"{k}=…" for k in _CONTEXT_FIELDS)
+            raise DataError(
+                f"--for {text!r}: {part!r} is not one of {known}, each once, separated by commas"
+            )
+        named[key] = value
+    if "machine" not in named:
+        raise DataError(f"--for {text!r}: names no machine; write machine=NAME")
+    for key in ("library", "library_version"):
+        values = sorted({str(getattr(context, key)) for context in others})
+        if key not in named and len(values) > 1:
+            raise DataError(
+                f"--for {text!r}: the priors have different values of {key}"
+                f" ({', '.join(values)}); add {key}=…"
+            )
+        named.setdefault(key, values[0])
+    return Context(**named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +181,12 @@ class Prior:
         matrices = cell_matrices(dataset, objective)
         if not matrices:
             raise DataError(f"no measurement of the prior ({other}) is usable: none has status ok")
-        renamed = {
-            collective: replace(
-                cells,
-                configurations=tuple(
-                    replace(c, library=context.library) for c in cells.configurations
-                ),
-            )
-            for collective, cells in matrices.items()
-        }
-        return cls(other, renamed, _digest(dataset), len(dataset))
+        for collective, cells in matrices.items():
+            names = tuple(replace(c, library=context.library) for c in cells.configurations)
+            matrices[collective] = replace(cells, configurations=names)
+        # of the context and of what `PerformanceDataset.cells` says
+        text = repr(sorted(vars(other).items())) + dataset.cells().to_csv(index=False)
+        return cls(other, matrices, hashlib.sha256(text.encode()).hexdigest(), len(dataset))
 
     def facts(self) -> dict[str, Any]:
         """Return where it comes from, JSON-able."""
@@ -140,12 +225,6 @@ def corpus(priors: Sequence[Prior], collective: Collective) -> tuple[tuple[CellM
     return tuple(cells for cells in kept if len(cells)), ""
 
 
-def _digest(dataset: PerformanceDataset) -> str:
-    """Return the SHA-256 of the context and of what `PerformanceDataset.cells` says."""
-    text = repr(sorted(vars(dataset.context).items())) + dataset.cells().to_csv(index=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 class Agreement(NamedTuple):
     """How measured log regrets follow predicted ones, both less their mean over configurations.
 
@@ -175,24 +254,23 @@ class Agreement(NamedTuple):
         return float(np.clip(slope, 0.0, 1.0))
 
 
-class CorpusModel:
-    """Predicts what the corpus's machines would do at any instance of one collective.
+def _corpus_time_s(corpus: CellMatrix, *asked: CellMatrix) -> list[Numbers]:
+    """Return the seconds that the corpus's machines would take for instances, each (n, C).
 
-    At least one configuration of ``cells``, the corpus's rows, must have a time.
+    NaN where the corpus knows nothing. At least one configuration of it must have a time.
     """
-
-    def __init__(self, cells: CellMatrix) -> None:
-        self._known: Flags = np.asarray(np.isfinite(cells.time_s).any(axis=0))
-        seen = [c for c, known in zip(cells.configurations, self._known, strict=True) if known]
-        self._predictor = fitted(cells.with_configurations(seen), PREFERRED)
-
-    def time_s(self, at: CellMatrix) -> Numbers:
-        """Return seconds for the instances of `at`, (n, C), NaN where the corpus knows nothing."""
-        features = feature_set(learner_entry(PREFERRED).feature_set)
-        result = np.full((len(at), len(self._known)), np.nan)
-        matrix = features.matrix(at.nodes, at.ppn, at.msize_bytes)
-        result[:, self._known] = self._predictor.predict(matrix)
-        return result
+    known = np.asarray(np.isfinite(corpus.time_s).any(axis=0))
+    seen = [c for c, its in zip(corpus.configurations, known, strict=True) if its]
+    predictor = fitted(corpus.with_configurations(seen), PREFERRED)
+    features = feature_set(learner_entry(PREFERRED).feature_set)
+    found = []
+    for at in asked:
+        time_s = np.full((len(at), len(known)), np.nan)
+        if len(at):
+            matrix = features.matrix(at.nodes, at.ppn, at.msize_bytes)
+            time_s[:, known] = predictor.predict(matrix)
+        found.append(time_s)
+    return found
 
 
 def fit_with_priors(  # noqa: PLR0913
@@ -246,7 +324,8 @@ def _usable(
     for collective in sorted({c for prior in priors for c in prior.cells}):
         found, why = corpus(priors, collective)
         here = measured.get(collective)
-        if found and here is not None and not _in_common(found[0], here):
+        compared = set(found[0].configurations) & set(here.configurations) if found and here else ()
+        if found and here is not None and all(c.is_default for c in compared):
             why = "the priors and the measurements share no configuration but the default"
         if why:
             left_out[collective] = why
@@ -256,10 +335,6 @@ def _usable(
         reasons = "; ".join(f"{c}: {why}" for c, why in left_out.items())
         raise DataError(f"nothing can be learned from the priors: {reasons}")
     return machines, left_out
-
-
-def _in_common(cells: CellMatrix, other: CellMatrix) -> set[Configuration]:
-    return {c for c in cells.configurations if not c.is_default} & set(other.configurations)
 
 
 def _trust(
@@ -274,33 +349,23 @@ def _trust(
         if c in measured
     }
     ours = Agreement.together(list(here.values())).trust(overall)
-    return {
-        c: here.get(c, Agreement()).trust(among[c].trust(overall) * _ratio(ours, overall))
-        for c in machines
-    }
-
-
-def _ratio(ours: float, overall: float) -> float:
-    return ours / overall if overall > 0 else 1.0
+    ratio = ours / overall if overall > 0 else 1.0
+    return {c: here.get(c, Agreement()).trust(among[c].trust(overall) * ratio) for c in machines}
 
 
 def _agreement_among(machines: Sequence[CellMatrix]) -> Agreement:
     """Return how the machines' regrets follow from those of the others, one left out in turn."""
     if len(machines) < 2:
         return Agreement()
-    return Agreement.together(
-        [
-            _agreement_with(stacked([*machines[:k], *machines[k + 1 :]]), cells)
-            for k, cells in enumerate(machines)
-        ]
-    )
+    others = [stacked([*machines[:k], *machines[k + 1 :]]) for k in range(len(machines))]
+    return Agreement.together(list(map(_agreement_with, others, machines)))
 
 
 def _agreement_with(cells: CellMatrix, measured: CellMatrix) -> Agreement:
     aligned = measured.with_configurations(cells.configurations)
     if not len(aligned):
         return Agreement()
-    predicted_s = CorpusModel(cells).time_s(aligned)
+    (predicted_s,) = _corpus_time_s(cells, aligned)
     return Agreement.of(_regret(predicted_s), _regret(aligned.time_s))
 
 
@@ -317,13 +382,14 @@ def _pooled(machines: Sequence[CellMatrix], here: CellMatrix | None, trust: floa
         return replace(cells, time_s=_shrunk(cells.time_s, trust))
     known = sorted({*cells.configurations, *here.configurations})
     cells, here = (c.with_configurations(known) for c in (cells, here))
-    model = CorpusModel(cells)
-    cells = stacked([cells, _at_shapes_of(here, cells, model)])
-    return stacked([here, _adapted(cells, here, model, trust)])
+    further = _other_sizes(here, cells)
+    predicted_s, further_s = _corpus_time_s(cells, here, further)
+    cells = stacked([cells, replace(further, time_s=further_s)])
+    return stacked([here, _adapted(cells, here, predicted_s, trust)])
 
 
-def _at_shapes_of(here: CellMatrix, cells: CellMatrix, model: CorpusModel) -> CellMatrix:
-    """Return what the corpus predicts at shapes measured here, for sizes far from those measured.
+def _other_sizes(here: CellMatrix, cells: CellMatrix) -> CellMatrix:
+    """Return the shapes measured here with the corpus's sizes far from those measured, untimed.
 
     Otherwise a single message size measured at a shape would speak for all others there.
     """
@@ -334,18 +400,20 @@ def _at_shapes_of(here: CellMatrix, cells: CellMatrix, model: CorpusModel) -> Ce
         apart = np.abs(np.log2(np.maximum(sizes, 1))[:, None] - np.log2(np.maximum(measured, 1)))
         far = sizes[apart.min(axis=1) >= _FAR_OCTAVES]
         instances += [(nodes, ppn, size) for size in far.tolist()]
-    asked = np.array(instances, np.int64).reshape(-1, 3)
-    empty = np.zeros((len(asked), len(cells.configurations)), np.bool_)
-    nodes, ppn, msize_bytes = asked.T
-    result = replace(
-        cells,
-        nodes=nodes,
-        ppn=ppn,
-        msize_bytes=msize_bytes,
-        time_s=empty.astype(np.float64),
-        slow=empty,
+    nodes, ppn, msize_bytes = np.array(instances, np.int64).reshape(-1, 3).T
+    empty = np.zeros((len(nodes), len(cells.configurations)), np.bool_)
+    untimed = empty.astype(np.float64)
+    return CellMatrix(
+        cells.collective,
+        cells.configurations,
+        nodes,
+        ppn,
+        msize_bytes,
+        untimed,
+        empty,
+        cells.objective,
+        cells.noise,
     )
-    return replace(result, time_s=model.time_s(result)) if len(asked) else result
 
 
 def _shrunk(time_s: Numbers, trust: float) -> Numbers:
@@ -354,18 +422,40 @@ def _shrunk(time_s: Numbers, trust: float) -> Numbers:
     return np.asarray(best * (time_s / best) ** trust)
 
 
-def _adapted(cells: CellMatrix, here: CellMatrix, model: CorpusModel, trust: float) -> CellMatrix:
+def _adapted(cells: CellMatrix, here: CellMatrix, predicted_s: Numbers, trust: float) -> CellMatrix:
     """Return the corpus's rows as they would be on this machine.
 
     Log regrets are shrunk by the trust, and both they and the level of the times, the best of each
     row, are moved by what they were found to differ by at the instances measured here.
     """
-    predicted_s = model.time_s(here)
     differing = _regret(here.time_s) - trust * np.nan_to_num(_regret(predicted_s))
     level = np.log(np.nanmin(here.time_s, axis=1) / np.nanmin(predicted_s, axis=1))[:, None]
     regret = interpolated(here, differing, cells, common=_REGRETS_IN_COMMON)
     moved = interpolated(here, level, cells, common=_LEVEL_IN_COMMON)
     return replace(cells, time_s=_shrunk(cells.time_s, trust) * np.exp(regret + moved))
+
+
+def interpolated(found: CellMatrix, differences: Numbers, at: CellMatrix, common: float) -> Numbers:
+    """Return what `differences` at the n instances found suggest at m others, shape (m, K).
+
+    The mean of a Gaussian process around zero with a Matérn 5/2 kernel over the logarithms of
+    message size, nodes and processes per node, and a part `common` to all instances, a variance in
+    units of that of the rest (Rasmussen and Williams, *Gaussian Processes for Machine Learning*,
+    2006, sec. 2.2 and 4.2). Differences (n, K) are NaN where unknown; of more than 600 instances
+    evenly chosen ones are used. Columns of which nothing is known are zero.
+    """
+    rows = np.unique(np.linspace(0, len(found) - 1, min(len(found), _MOST_POINTS)).astype(np.int64))
+    places = [
+        feature_set("log").matrix(c.nodes, c.ppn, c.msize_bytes) / _LENGTHS for c in (found, at)
+    ]
+    points, values = places[0][rows], differences[rows]
+    among = radial(points, points) + common + NOISE * np.eye(len(points))
+    towards = radial(places[1], points) + common
+    result = np.zeros((len(at), values.shape[1]))
+    for seen, columns in known_alike(np.isfinite(values)):
+        factor = cho_factor(among[np.ix_(seen, seen)], lower=True)
+        result[:, columns] = towards[:, seen] @ cho_solve(factor, values[np.ix_(seen, columns)])
+    return result
 
 
 def _marked(model: CollectiveModel, measured: Mapping[Collective, CellMatrix]) -> CollectiveModel:
