@@ -116,7 +116,7 @@ def test_a_learner_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> None:
         raise ValueError("no convergence")
 
-    monkeypatch.setattr("colltune.models.gam.GammaAdditiveModel.fit", refuse)
+    monkeypatch.setattr("colltune.models.published.GammaAdditiveModel.fit", refuse)
     (model,) = fit(measured(), jobs=1).models
     assert model.learner != "gam"
     with pytest.raises(DataError, match=r"openmpi\.bcast\.\w+: no convergence"):

@@ -10,9 +10,9 @@ import pytest
 from colltune.domain import Configuration
 from colltune.features import feature_set
 from colltune.models.fitting import fit
-from colltune.models.knn import NearestNeighbours
 from colltune.models.learners import LEARNERS, LearnerEntry
 from colltune.models.predictors import Predictor
+from colltune.models.published import NearestNeighbours
 from colltune.models.regressor import Numbers
 from tests.models.machines import FORMULAS, configuration, measured
 

@@ -10,8 +10,8 @@ import pytest
 
 from colltune import process
 from colltune.errors import ProgramError
-from colltune.models.gam import GammaAdditiveModel
 from colltune.models.mgcv import ReferenceAdditiveModel
+from colltune.models.published import GammaAdditiveModel
 
 Numbers = np.typing.NDArray[np.float64]
 needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="Rscript is not on PATH")

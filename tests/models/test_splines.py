@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pygam.utils import b_spline_basis
 from scipy.interpolate import CubicSpline
 
-from colltune.models import gam
-from colltune.models.gam import GammaAdditiveModel
 from colltune.models.predictors.splines import Curve, NaturalSplines, bspline_basis
+from colltune.models import published
+from colltune.models.published import GammaAdditiveModel
 
 
 @settings(max_examples=50)
@@ -65,7 +65,7 @@ def test_nothing_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pygam's complaints about convergence do not reach standard output."""
-    monkeypatch.setattr(gam, "_MOST_ITERATIONS", 1)
+    monkeypatch.setattr(published, "_MOST_ITERATIONS", 1)
     features = np.column_stack([np.arange(12.0), np.arange(12.0) % 3])
     with pytest.raises(ValueError, match="pygam cannot fit these 12 times"):
         GammaAdditiveModel().fit(features, np.exp(np.arange(12.0)))

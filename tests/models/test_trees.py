@@ -9,7 +9,7 @@ import pytest
 import xgboost
 
 from colltune.models.predictors.trees import Trees
-from colltune.models.xgboost_ import TweedieTrees
+from colltune.models.published import TweedieTrees
 
 RNG = np.random.default_rng(11)
 FEATURES = np.column_stack([RNG.uniform(0, 22, 300), RNG.integers(1, 37, 300)]).astype(float)

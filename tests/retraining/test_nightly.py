@@ -18,7 +18,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.models.knn import NearestNeighbours
+from colltune.models.published import NearestNeighbours
 from colltune.registry import Action, Registry
 from colltune.retraining import backfill
 from colltune.retraining.lease import LeaseTakenError, held

@@ -75,9 +75,9 @@ class LearnerEntry:
 
 
 LEARNERS: dict[str, LearnerEntry] = {
-    "knn": LearnerEntry("colltune.models.knn:NearestNeighbours", "log"),
-    "gam": LearnerEntry("colltune.models.gam:GammaAdditiveModel", "log"),
-    "xgboost": LearnerEntry("colltune.models.xgboost_:TweedieTrees", "log"),
+    "knn": LearnerEntry("colltune.models.published:NearestNeighbours", "log"),
+    "gam": LearnerEntry("colltune.models.published:GammaAdditiveModel", "log"),
+    "xgboost": LearnerEntry("colltune.models.published:TweedieTrees", "log"),
     "mgcv": LearnerEntry(
         "colltune.models.mgcv:ReferenceAdditiveModel", "log", joint=True, program="Rscript"
     ),
