@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pygam.utils import b_spline_basis
 from scipy.interpolate import CubicSpline
 
-from colltune.models.predictors.splines import Curve, NaturalSplines, bspline_basis
 from colltune.models import published
+from colltune.models.predictors.splines import Curve, NaturalSplines, bspline_basis
 from colltune.models.published import GammaAdditiveModel
 
 
