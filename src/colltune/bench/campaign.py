@@ -140,59 +140,14 @@ class Campaign:
 
     ``part`` tells which of its shapes are measured here, with an equal share of the budget.
 
-    Parameters
-    ----------
-    collectives, msizes_bytes
-        What is measured, with which message sizes: bytes as the caller passes them.
-    machine, fabric
-        Names stored with the measurements.
-    cores_per_node
-        Processors of a node; None: those of this host.
-    library, release, mpi
-        The MPI library, its release (None: the one found), and its mpirun or folder.
-    launcher, launcher_options, hostfile
-        What starts programs (None: the library's own), with which words and on which nodes.
-    nodes, ppn
-        On which shapes: each number of nodes with each of processes per node.
-    only, skip
-        Globs over configuration ids.
-    segsizes_bytes, fanouts
-        Parameter values to try; None: the library's usual ones.
-    interposed
-        Whether libcolltune's own algorithms are measured beside the library's.
-    msizes_bytes_of
-        Message sizes of single collectives, instead of `msizes_bytes`.
-    profile
-        File or folder of an application's profiles: measure what it uses.
-    focus
-        What these tell (`colltune.bench.profiled_campaign.focused`); None: all instances are worth
-        as much.
-    weights
-        How much message sizes of collectives count; what is not named counts 1.
-    backend, strategy
-        Keys of the registries of these names.
-    synchronisation
-        How repetitions begin together.
-    subshapes, side_by_side
-        Whether a launch measures smaller shapes too, and several at once.
-    repeat_shapes
-        Which share of the shapes is measured in a second launch, at least one of two or more; 0:
-        none.
-    mpibenchmark
-        Path of ReproMPI's program; None: it is looked for.
-    total_s
-        Wall time of the whole campaign, in seconds.
-    max_reps, cell_s
-        Limits of one visit of a cell: repetitions, and seconds.
-    max_buffer_bytes
-        Cells with larger buffers on any rank are left out.
-    part
-        Which of its shapes are measured here.
-    smpi
-        What the backend of this name simulates; None: its usual cluster.
-    contests
-        Decisions of a bundle to be confirmed (`colltune.selector.confirming`); if there are any,
-        their cells are measured and nothing else.
+    Most fields are keys of the file, with the same meaning and default: `collectives, nodes, ppn`,
+    `msizes_bytes, msizes_bytes_of, only, skip, segsizes_bytes, fanouts, profile, weights`,
+    `machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark, smpi`,
+    `launcher, launcher_options, hostfile, backend, strategy, synchronisation`, `subshapes`,
+    `side_by_side, repeat_shapes, max_reps, cell_s, max_buffer_bytes` and `total_s`, the wall time
+    in seconds of all parts. `focus` is what the profile tells (`bench.profiled_campaign`); None:
+    all instances are worth as much. `contests` are decisions of a bundle to be confirmed
+    (`selector.confirming`); if there are any, their cells are measured and nothing else.
     """
 
     collectives: tuple[Collective, ...]

@@ -26,7 +26,7 @@ from colltune.domain import (
     Portfolio,
 )
 from colltune.errors import CampaignError, OutputError, ProgramError
-from colltune.mpi import LIBRARIES, Release
+from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
 from colltune.mpi.libcolltune.library import with_libcolltune
@@ -54,8 +54,8 @@ class NativeBackend(InstalledMpi):
     ) -> None:
         super().__init__(installation, launcher)
         self._library = with_libcolltune(LIBRARIES[installation.library])
+        self._release = self._library.at(installation.release)
         self._free: set[Configuration] = set()
-        self._forcing = _Forcing(installation)
         self._cache = cache
         self.around_s = _AROUND_S
         self._watcher: Watcher | None = None
@@ -78,16 +78,16 @@ class NativeBackend(InstalledMpi):
         """Tell whether it runs as itself; an error if the user's environment forbids it."""
         configuration, instance = cell.configuration, cell.instance
         feasible = instance.shape.nprocs * instance.msize_bytes <= _MOST_BYTES and (
-            runs_as_itself(self._library.at(self.mpi.release), configuration, instance)
+            runs_as_itself(self._release, configuration, instance)
         )
         if feasible and configuration not in self._free:
-            self._forcing.environment([configuration])
+            self._forced_environment([configuration])
             self._free.add(configuration)
         return feasible
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
         """One launch for all that can be switched inside it, one for each other."""
-        return grouped(cells, lambda cell: self._forcing.launch_of(cell.configuration))
+        return grouped(cells, lambda cell: self._launch_of(cell.configuration))
 
     @property
     def begun(self) -> Sequence[int]:
@@ -112,15 +112,17 @@ class NativeBackend(InstalledMpi):
         self._visited = sorted({step.cell for step in plan.steps})
         plan = _used(plan)
         configurations = [cell.configuration for cell in plan.cells]
-        wanted = self._forcing.environment(configurations)
+        wanted = self._forced_environment(configurations)
         if any(map(is_libcolltune, configurations)):
             wanted[PRELOAD] = str(self.interposed())
-        settings = [self._forcing.settings(configuration) for configuration in configurations]
+        settings = [self._settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
         self._watcher = watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
         outcome = self.launch(within, settings, launch, folder, wanted, watcher=watcher)
         output = raw.read_raw(folder / "raw.txt")
-        forced = any(map(self._forcing.needs_own_launch, configurations))
+        forced = any(
+            not c.is_default and self._release.launch_environment(c) is None for c in configurations
+        )
         ending = _ending(outcome, output, watcher, forced=forced)
         in_flight = output.in_flight if ending in BLAME else ()
         if forced and ending in BLAME and not output.began:
@@ -167,45 +169,28 @@ class NativeBackend(InstalledMpi):
             watch=watcher,
         )
 
-    def salvage(self, folder: Path) -> tuple[Measurement, ...]:
-        cells, launch = raw.load_cells(folder / "cells.json")
-        return raw.measurements(raw.read_raw(folder / "raw.txt"), cells, launch)
-
-
-class _Forcing:
-    """How an MPI library is told what to run, beside what its user has told it already."""
-
-    def __init__(self, installation: Installation) -> None:
-        self._library = with_libcolltune(LIBRARIES[installation.library])
-        self._installed = installation.release
-
-    @property
-    def _release(self) -> Release:
-        return self._library.at(self._installed)
-
-    def settings(self, configuration: Configuration) -> dict[str, int | str]:
+    def _settings(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables that choose `configuration` inside a launch."""
         if self._release.launch_environment(configuration) is None:
             return {}
         return self._release.force(configuration)
 
-    def needs_own_launch(self, configuration: Configuration) -> bool:
-        """Tell whether only a launch's environment can choose `configuration`."""
-        if configuration.is_default:
-            return False
-        return self._release.launch_environment(configuration) is None
-
-    def launch_of(self, configuration: Configuration) -> Hashable:
+    def _launch_of(self, configuration: Configuration) -> Hashable:
         """Return what is equal for configurations that one launch can measure."""
         if configuration.is_default:
             return frozenset[tuple[str, str]]()
         found = self._release.launch_environment(configuration)
         return configuration if found is None else frozenset(found.items())
 
-    def environment(self, configurations: Iterable[Configuration]) -> dict[str, str]:
+    def _forced_environment(self, configurations: Iterable[Configuration]) -> dict[str, str]:
+        """Return how a launch is told what to run; an error if its user has told otherwise."""
         wanted: dict[str, str] = {}
         for configuration in set(configurations):
-            wanted |= self._wanted(configuration)
+            found = self._release.launch_environment(configuration)
+            if found is None:
+                wanted |= self._release.forced_environment(configuration)
+            else:
+                wanted |= self._release.base_environment() | found
         for name, value in sorted(wanted.items()):
             user = os.environ.get(name, value)
             if user != value:
@@ -213,22 +198,16 @@ class _Forcing:
                     f"{name}={user} is set in the environment, but measuring needs {value};"
                     f" unset {name}, or leave out what it decides"
                 )
-        self._insist_on_free_hand(wanted)
-        return wanted
-
-    def _insist_on_free_hand(self, wanted: Mapping[str, str]) -> None:
-        found = self._library.user_overrides(wanted, os.environ)
-        if found.reason:
+        if reason := self._library.user_overrides(wanted, os.environ).reason:
             raise CampaignError(
                 f"the environment decides what {self._library.title} runs, so that nothing can be"
-                f" measured under its own name: {found.reason}; unset it"
+                f" measured under its own name: {reason}; unset it"
             )
+        return wanted
 
-    def _wanted(self, configuration: Configuration) -> dict[str, str]:
-        found = self._release.launch_environment(configuration)
-        if found is None:
-            return self._release.forced_environment(configuration)
-        return self._release.base_environment() | found
+    def salvage(self, folder: Path) -> tuple[Measurement, ...]:
+        cells, launch = raw.load_cells(folder / "cells.json")
+        return raw.measurements(raw.read_raw(folder / "raw.txt"), cells, launch)
 
 
 def _preloading(library: str | None, program: tuple[Path, ...]) -> tuple[str | Path, ...]:

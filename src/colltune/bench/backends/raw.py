@@ -34,18 +34,20 @@ _STEPS_OF_PATIENCE = 3
 _BEGINS = re.compile(rb"^s (\d+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RawOutput:
     """Raw output as read: times and problems by cell index."""
 
-    times_s: Mapping[int, tuple[float, ...]]
-    problems: Mapping[int, tuple[RunStatus, str]]
-    in_flight: tuple[int, ...]
-    began: bool
-    ended: str
-    timed_s: float
-    wall_s: float
-    facts: Mapping[str, str]
+    times_s: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    problems: dict[int, tuple[RunStatus, str]] = field(default_factory=dict)
+    # cells whose steps had begun but not ended; whether any step had begun
+    in_flight: tuple[int, ...] = ()
+    began: bool = False
+    # the reason of the "end" line, empty if it is missing
+    ended: str = ""
+    timed_s: float = math.nan
+    wall_s: float = math.nan
+    facts: dict[str, str] = field(default_factory=dict)
 
 
 def plan_text(
@@ -89,88 +91,64 @@ def live_of(part: Path) -> Path:
 
 def read_raw(path: Path) -> RawOutput:
     """Read raw output, whole or cut off by a kill."""
-    read = [_Part.of(file) for file in parts(path)]
-    times: dict[int, tuple[float, ...]] = {}
-    problems: dict[int, tuple[RunStatus, str]] = {}
-    for part in read:
-        problems |= part.problems
-        for cell, seconds in part.times_s.items():
-            times[cell] = times.get(cell, ()) + tuple(seconds)
+    found = RawOutput()
+    read = [_Part(file, found) for file in parts(path)]
+    found.in_flight = tuple(part.open_step for part in read if part.open_step is not None)
     first = read[0]
-    return RawOutput(
-        times_s=times,
-        problems=problems,
-        in_flight=tuple(part.open_step for part in read if part.open_step is not None),
-        began=any(part.began for part in read),
-        ended=first.ended,
-        timed_s=max((part.timed_s for part in read if part.ended), default=math.nan),
-        wall_s=first.wall_s,
-        facts=first.facts,
-    )
+    found.ended, found.wall_s, found.facts = first.ended, first.wall_s, first.facts
+    found.timed_s = max((part.timed_s for part in read if part.ended), default=math.nan)
+    return found
 
 
-@dataclass
 class _Part:
-    """One raw file; ``numbers`` are those of the groups of repetitions it has."""
+    """One raw file of a launch, whose times and problems are added to those of `found`."""
 
-    times_s: dict[int, list[float]] = field(default_factory=dict)
-    problems: dict[int, tuple[RunStatus, str]] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    numbers: set[int] = field(default_factory=set)
-    open_step: int | None = None
-    began: bool = False
-    ended: str = ""
-    timed_s: float = math.nan
-    wall_s: float = math.nan
-
-    @classmethod
-    def of(cls, path: Path) -> _Part:
-        try:
-            text = path.read_text(errors="replace")
-        except OSError:
-            text = ""
-        part = cls()
-        head, *lines = text.split("\n")
+    def __init__(self, path: Path, found: RawOutput) -> None:
+        self._found = found
+        self._numbers: set[int] = set()  # of the groups of repetitions that the text has
+        self.facts: dict[str, str] = {}
+        self.open_step: int | None = None
+        self.ended, self.timed_s, self.wall_s = "", math.nan, math.nan
+        head, *lines = _read(path, 0).decode(errors="replace").split("\n")
         if lines and head not in _HEADS:
             raise DataError(
                 f"{path}: line 1 is {head[:80]!r}, not raw output of this colltune; upgrade it"
             )
+        # what stands behind the last line break is not whole
         for line in lines[:-1]:
-            part._take(line, _HEADS[head])
-        part._take_live(live_of(path))
-        return part
+            self._take(line, _HEADS[head])
+        self._take_live(_read(live_of(path), 0))
 
     def _take(self, line: str, version: int) -> None:
         kind, _, rest = line.partition(" ")
         words = rest.split()
         if kind == "s":
-            self.open_step, self.began = int(words[0]), True
+            self.open_step, self._found.began = int(words[0]), True
         elif kind == "e":
             self.open_step = None
         elif kind == "r":
             if version > 1:
-                self.numbers.add(int(words.pop(1)))
-            self.times_s.setdefault(int(words[0]), []).extend(float(word) for word in words[1:])
+                self._numbers.add(int(words.pop(1)))
+            self._add(int(words[0]), tuple(float(word) for word in words[1:]))
         elif kind == "x":
-            self.problems[int(words[0])] = (RunStatus(words[1]), " ".join(words[2:]))
+            self._found.problems[int(words[0])] = (RunStatus(words[1]), " ".join(words[2:]))
         elif kind == "f":
             self.facts[words[0]] = " ".join(words[1:])
         elif kind == "end":
             self.ended, self.timed_s, self.wall_s = words[0], float(words[1]), float(words[2])
             self.open_step = None
 
-    def _take_live(self, path: Path) -> None:
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return
+    def _take_live(self, content: bytes) -> None:
+        """Take the repetitions of the step under way, unless the text has them already."""
         if len(content) < _LIVE.size:
             return
         magic, count, number, cell = _LIVE.unpack_from(content)
         fits = _LIVE.size + 8 * count <= len(content)
-        if magic == _LIVE_MAGIC and fits and number not in self.numbers and count:
-            seconds = struct.unpack_from(f"={count}d", content, _LIVE.size)
-            self.times_s.setdefault(cell, []).extend(seconds)
+        if magic == _LIVE_MAGIC and fits and number not in self._numbers and count:
+            self._add(cell, struct.unpack_from(f"={count}d", content, _LIVE.size))
+
+    def _add(self, cell: int, seconds: tuple[float, ...]) -> None:
+        self._found.times_s[cell] = self._found.times_s.get(cell, ()) + seconds
 
 
 def measurements(
