@@ -8,8 +8,7 @@ from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
 
-from colltune.server.gauges import gauges
-from colltune.server.metrics import Metrics
+from colltune.server.metrics import Metrics, gauges
 from colltune.server.service import Service
 from colltune.server.settings import Settings
 from docs._ext.markdown import code, table, text
@@ -33,7 +32,7 @@ def _all() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
             yield counter._name, counter._type, counter._labelnames, counter._documentation
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Settings(registry=str(Path(folder, "registry"))))
-        for metric in gauges(service.state, service.watcher):
+        for metric in gauges(service.state, False, 0.0, {}):
             yield metric.name, metric.type, _labels(metric), metric.documentation
 
 

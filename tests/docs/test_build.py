@@ -24,8 +24,6 @@ from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import load
 from colltune.mpi.formats import FORMATS
-from colltune.server.gauges import gauges
-from colltune.server.metrics import Metrics
 from colltune.server.service import Service
 from colltune.server.settings import PREFIX, Settings
 from docs._ext import stored_formats
@@ -98,7 +96,7 @@ def test_every_metric_is_there(built: Path, tmp_path: Path) -> None:
     """What a service without bundles says at /metrics is explained, label by label."""
     page = text_of(built / "reference/metrics.html")
     service = Service(Settings(registry=str(tmp_path / "registry")))
-    told = Metrics().text(gauges(service.state, service.watcher)).decode()
+    told = service.metrics_text().decode()
     names = set(re.findall(r"^# TYPE (\S+) ", told, re.MULTILINE))
     assert len(names) > 15
     assert {name for name in names if not name.endswith("_created") and name not in page} == set()

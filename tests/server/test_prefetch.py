@@ -37,7 +37,7 @@ def test_what_jobs_asked_for_is_rendered_once_each(bundle_path: Path, tmp_path: 
     log.flush()
     service = _service(bundle_path, tmp_path)
     turns = 0
-    while service.watcher._ahead(service.state):
+    while service.watcher._render_next(service.state):
         turns += 1
     assert turns == 4
     assert _rendered(service.state) == {("4.1.4", "8x4"), ("4.1.5", "6x4")}
@@ -50,7 +50,7 @@ def test_another_bundle_is_prepared_for_anew(bundle_path: Path, tmp_path: Path) 
     log.flush()
     service = _service(bundle_path, tmp_path / "demand")
     other = _service(bundle(largest=16384).save(tmp_path / "other"), None).state
-    ahead = service.watcher._ahead
+    ahead = service.watcher._render_next
     assert [ahead(service.state), ahead(service.state)] == [True, False]
     assert [ahead(other), ahead(other)] == [True, False]
     assert _rendered(other) == {("4.1.4", "8x4")}
@@ -62,4 +62,4 @@ def test_without_demand_nothing_is_prepared(bundle_path: Path, tmp_path: Path) -
     (unreadable / "demand-a-1-b.jsonl").mkdir(parents=True)
     for folder in (None, tmp_path / "nowhere", unreadable):
         service = _service(bundle_path, folder)
-        assert not service.watcher._ahead(service.state)
+        assert not service.watcher._render_next(service.state)

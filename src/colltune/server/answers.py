@@ -15,14 +15,15 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 _OVERHEAD_BYTES = 1500
 
-
-@dataclass(frozen=True)
-class Demanded:
-    """What a job asked for."""
-
-    library: str
-    release: str
-    shape: Shape
+CONTENT_POLICY = "Content-Security-Policy"
+CLOSED_POLICY = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    f" {CLOSED_POLICY}"
+)
+"""Of the page, whose scripts and styles are files of the service."""
+DOCUMENT_POLICY = f"default-src 'none'; style-src 'unsafe-inline'; {CLOSED_POLICY}"
+"""Of pages without scripts that load nothing."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Document:
 
     ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
     ``headers`` are sent in addition to the usual ones; ``kept`` and ``replaced`` name the
-    collectives whose default was kept or replaced; ``demanded`` are the jobs' shapes.
+    collectives whose default was kept or replaced; ``demanded`` are the library, release and shape
+    of each job.
     """
 
     body: bytes
@@ -41,7 +43,7 @@ class Document:
     headers: Mapping[str, str] | None = None
     kept: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
-    demanded: tuple[Demanded, ...] = ()
+    demanded: tuple[tuple[str, str, Shape], ...] = ()
 
 
 Recipe = tuple[Callable[..., Document], tuple[object, ...]]
@@ -130,9 +132,7 @@ class Lru(Generic[Key, Value]):
             self._dropped(value_gone)
 
     def values(self) -> list[Value]:
-        """Return all values, the least recently used first."""
-        with self._lock:
-            return list(self._found.values())
+        return [value for _, value in self.items()]
 
     def items(self) -> list[tuple[Key, Value]]:
         """Return all keys and values, the least recently used first."""
@@ -148,5 +148,4 @@ Answers = Lru[tuple[str, bytes], Answer]
 
 
 def answer_bytes(key: tuple[str, bytes], answer: Answer) -> int:
-    """Return what an answer weighs in memory, about."""
     return _OVERHEAD_BYTES + len(key[0]) + len(key[1]) + len(answer.body)

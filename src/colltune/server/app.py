@@ -13,13 +13,11 @@ from starlette.types import ASGIApp
 
 from colltune import __version__
 from colltune.server import errors, logs
-from colltune.server.auth.dependency import Gatekeeper
-from colltune.server.cache_middleware import CacheMiddleware
+from colltune.server.auth.gate import Gatekeeper
 from colltune.server.endpoints import ROUTERS
-from colltune.server.limits import Limits, RateLimit, Uploads
-from colltune.server.protection import Protected
+from colltune.server.limits import Limits, Offload, RateLimit, Uploads
+from colltune.server.middleware import CacheMiddleware, Protected
 from colltune.server.service import Service
-from colltune.server.serving import Offload
 from colltune.server.settings import Settings
 from colltune.server.supervisor import end_with_supervisor
 from colltune.server.writing import Writing
@@ -27,6 +25,7 @@ from colltune.server.writing import Writing
 _COUNT_S, _DEMAND_S = 1.0, 10.0
 _SLOW_PENDING = 8
 _WRITE_THREADS, _MOST_WRITES = 2, 16
+_BUSY = "too many answers are being computed; ask again in a second"
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
 
 
@@ -49,12 +48,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.service = service
-    app.state.offload = Offload(settings.threads, settings.max_pending)
-    app.state.slow = Offload(1, _SLOW_PENDING)
+    app.state.offload = Offload(settings.threads, settings.max_pending, _BUSY)
+    app.state.slow = Offload(1, _SLOW_PENDING, _BUSY)
+    app.state.gatekeeper = Gatekeeper(settings)
+    app.state.writing = Writing(settings, service.watcher.refresh)
+    app.state.writes = Offload(_WRITE_THREADS, _MOST_WRITES, _BUSY)
+    app.state.uploads = Uploads(settings.max_body_bytes)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    _take_writes(app, service)
+    rate = RateLimit(settings.rate_per_s, settings.burst)
+    app.add_middleware(Limits, max_body_bytes=settings.max_body_bytes, writes=rate)
     app.add_middleware(CacheMiddleware, service=service)
     return app
 
@@ -64,17 +68,6 @@ class _Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         return Protected(super().build_middleware_stack())
-
-
-def _take_writes(app: FastAPI, service: Service) -> None:
-    """Add what the endpoints that write need."""
-    settings = service.settings
-    app.state.gatekeeper = Gatekeeper(settings)
-    app.state.writing = Writing(settings, service.watcher.refresh)
-    app.state.writes = Offload(_WRITE_THREADS, _MOST_WRITES)
-    app.state.uploads = Uploads(settings.max_body_bytes)
-    rate = RateLimit(settings.rate_per_s, settings.burst)
-    app.add_middleware(Limits, max_body_bytes=settings.max_body_bytes, writes=rate)
 
 
 def worker_app() -> FastAPI:
@@ -96,8 +89,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         counting.cancel()
         await asyncio.to_thread(service.watcher.stop)
         state = app.state
-        for threads in (state.offload, state.slow, state.writes, state.uploads, state.gatekeeper):
+        for threads in (state.offload, state.slow, state.writes):
             await asyncio.to_thread(threads.close)
+        # a file system or a daemon that hangs keeps nobody from ending
+        state.uploads.threads.close(wait=False)
+        state.gatekeeper.threads.close(wait=False)
         service.settle()
         if service.demand is not None:
             await asyncio.to_thread(service.demand.flush)

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import asdict
 from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
+from colltune.registry.events import Event
 from colltune.server import queries, schemas
-from colltune.server.auth.dependency import Admitted, Authenticated
-from colltune.server.auth.gate import Admission, Principal
-from colltune.server.auth.token_file import Scope
+from colltune.server.answers import CONTENT_POLICY, DOCUMENT_POLICY, PAGE_POLICY
+from colltune.server.auth.gate import Admission, promoter, sender
 from colltune.server.docs_page import docs_page
-from colltune.server.errors import PROBLEM, NotThereError
-from colltune.server.examples import JOB_FILE, MEASUREMENTS, METRICS, RULES
-from colltune.server.gauges import gauges
+from colltune.server.errors import PROBLEM, ServiceError
 from colltune.server.limits import Uploads, refuse_other_types
 from colltune.server.metrics import CONTENT_TYPE
-from colltune.server.protection import CONTENT_POLICY, DOCUMENT_POLICY, PAGE_POLICY
 from colltune.server.queries import BundlePath, LibraryPath, ReleasePath
 from colltune.server.schemas import Bundles, Decision, EventOf, Liveness, Readiness, Stored, Table
 from colltune.server.serving import OnceEach, answered, computed, service_of, written
+from colltune.server.views.job import JobView
+from colltune.server.views.maps import MapView, PredictionView
+from colltune.server.views.overview import OverviewView
 
 Described = dict[int | str, dict[str, Any]]
 
@@ -85,14 +84,13 @@ async def ready(request: Request) -> JSONResponse:
 @health.get(
     "/metrics",
     response_class=PlainTextResponse,
-    responses={200: _text_example("All metrics, of all workers of this service.", METRICS)},
+    responses={200: _text_example("All metrics, of all workers of this service.", schemas.METRICS)},
 )
 async def metrics(request: Request) -> Response:
     """Give all metrics in Prometheus' text format."""
     service = service_of(request)
     service.settle()
-    now = gauges(service.state, service.watcher)
-    text = await asyncio.to_thread(service.metrics.text, now)
+    text = await asyncio.to_thread(service.metrics_text)
     return Response(text, 200, {"Content-Type": CONTENT_TYPE})
 
 
@@ -122,7 +120,7 @@ configuration = APIRouter(tags=["configuration"], responses={**_PROBLEMS, **_NOT
     responses={
         200: _text_example(
             "The file. ETag covers the bundle, the shape and whatever else it hangs on.",
-            RULES,
+            schemas.RULES,
             **{"application/json": {"schema": {}}},
         )
     },
@@ -144,7 +142,7 @@ async def config(
 @configuration.get(
     "/v1/job/{library}/{release}",
     response_class=PlainTextResponse,
-    responses={200: _text_example("The job file.", JOB_FILE)},
+    responses={200: _text_example("The job file.", schemas.JOB_FILE)},
     dependencies=[Depends(OnceEach("ppn"))],
 )
 async def job(
@@ -174,14 +172,14 @@ async def report(request: Request, bundle_id: BundlePath) -> Response:
 
 
 changes = APIRouter(tags=["changes"], responses=_WRITE_PROBLEMS)
-Sender = Annotated[Admission, Depends(Admitted(Scope.MEASUREMENTS))]
-Promoter = Annotated[Principal, Depends(Authenticated(Scope.PROMOTE))]
+Sender = Annotated[Admission, Depends(sender)]
+Promoter = Annotated[str, Depends(promoter)]
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "Tidy CSV, or a Parquet file as `colltune measure` writes it.",
         "content": {
-            "text/csv": {"schema": {"type": "string"}, "example": MEASUREMENTS},
+            "text/csv": {"schema": {"type": "string"}, "example": schemas.MEASUREMENTS},
             "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
         },
     }
@@ -197,7 +195,7 @@ _BODY: dict[str, Any] = {
 async def store(
     request: Request,
     response: Response,
-    sender: Sender,
+    admission: Sender,
     query: Annotated[queries.MeasurementsQuery, Query()],
 ) -> Stored:
     """Append measurements to the dataset that the next bundle is fitted to.
@@ -209,45 +207,43 @@ async def store(
     uploads: Uploads = request.app.state.uploads
     folder = request.app.state.writing.dataset_folder()
     async with uploads.spooled(request, folder) as body:
-        sender.check_body(body.sha256)
+        admission.check_body(body.sha256)
         stored = await written(
             request,
             lambda writing: writing.store(
-                body.stream, body.path, body.sha256, query.launch, sender.principal
+                body.stream, body.path, body.sha256, query.launch, admission.caller
             ),
         )
     response.status_code = 201 if stored.new else 200
     return stored
 
 
-@changes.post("/v1/bundles/{bundle_id}/promote")
+@changes.post("/v1/bundles/{bundle_id}/promote", response_model=EventOf)
 async def promote(
     request: Request,
     bundle_id: BundlePath,
     writer: Promoter,
     query: Annotated[queries.PromoteQuery, Query()],
-) -> EventOf:
+) -> Event:
     """Bring a bundle into force in the place of its MPI release, after checking all of it.
 
     With `expected` only if that bundle is in force now (`none`: if none is), so that of two who
     decide at the same time one is told. Promoting what is in force changes nothing.
     """
-    event = await written(
+    return await written(
         request, lambda writing: writing.promote(bundle_id, writer, query.note, query.expected)
     )
-    return EventOf(**asdict(event))
 
 
-@changes.post("/v1/bundles/{bundle_id}/rollback")
+@changes.post("/v1/bundles/{bundle_id}/rollback", response_model=EventOf)
 async def rollback(
     request: Request,
     bundle_id: BundlePath,
     writer: Promoter,
     query: Annotated[queries.RollbackQuery, Query()],
-) -> EventOf:
+) -> Event:
     """Take a bundle that is in force back: what was in force before it is so again."""
-    event = await written(request, lambda writing: writing.rollback(bundle_id, writer, query.note))
-    return EventOf(**asdict(event))
+    return await written(request, lambda writing: writing.rollback(bundle_id, writer, query.note))
 
 
 pages = APIRouter(include_in_schema=False)
@@ -261,7 +257,6 @@ _ASSET_HEADERS = {"Cache-Control": "no-cache", CONTENT_POLICY: PAGE_POLICY}
 
 
 def _assets() -> dict[str, tuple[bytes, dict[str, str]]]:
-    """Return the page's files with their headers, by name."""
     found = {}
     for file in files("colltune.server").joinpath("page").iterdir():
         kind = _TYPES.get(f".{file.name.rpartition('.')[2]}")
@@ -290,7 +285,7 @@ async def index(request: Request) -> Response:
 async def asset(request: Request, name: str) -> Response:
     """Return a script, a style sheet or a picture of the page."""
     if name not in _ASSETS:
-        raise NotThereError("the page has no such file")
+        raise ServiceError(404, "the page has no such file")
     content, headers = _ASSETS[name]
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(None, 304, headers)
@@ -305,19 +300,19 @@ view = APIRouter(
 )
 
 
-@view.get("", response_model=schemas.OverviewView)
-async def overview(request: Request, query: Annotated[queries.OverviewQuery, Query()]) -> Response:
+@view.get("", response_model=OverviewView)
+async def overview(request: Request, query: Annotated[queries.Query, Query()]) -> Response:
     """Say which bundles are in force, what they know, and how they came into force."""
     return await computed(request, service_of(request).overview, query, slow=False)
 
 
-@view.get("/map", response_model=schemas.MapView)
+@view.get("/map", response_model=MapView)
 async def decision_map(request: Request, query: Annotated[queries.MapQuery, Query()]) -> Response:
     """Return the decisions of a collective on and around what was measured, and why."""
     return await answered(request, service_of(request).decision_map, query)
 
 
-@view.get("/predictions", response_model=schemas.PredictionView)
+@view.get("/predictions", response_model=PredictionView)
 async def predictions(
     request: Request, query: Annotated[queries.PredictionsQuery, Query()]
 ) -> Response:
@@ -325,7 +320,7 @@ async def predictions(
     return await answered(request, service_of(request).predictions, query)
 
 
-@view.get("/job", name="job", response_model=schemas.JobView)
+@view.get("/job", name="job", response_model=JobView)
 async def job_view(request: Request, query: Annotated[queries.JobViewQuery, Query()]) -> Response:
     """Return a job's configuration, how it is put into effect, and what to know about it."""
     return await answered(request, service_of(request).job_view, query)

@@ -1,12 +1,12 @@
-"""Errors as clients see them: ``application/problem+json`` with the message, never a traceback."""
+"""Errors as clients see them: problems (RFC 9457) with the message, never a traceback."""
 
 from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, Response
@@ -30,80 +30,22 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ServiceError(Exception):
-    """A request that cannot be answered; `status` is what the client gets.
+    """A request that cannot be answered: the status that the client gets, and why.
 
     No `ColltuneError`, since no verb ends with it.
     """
 
-    status: ClassVar[int] = 500
-    headers: ClassVar[Mapping[str, str]] = {}
+    def __init__(self, status: int, why: str, *, retry_s: int = 1) -> None:
+        super().__init__(why)
+        self.status = status
+        self.headers: dict[str, str] = {}
+        if status == 401:
+            self.headers = {"WWW-Authenticate": 'Bearer realm="colltune", MUNGE realm="colltune"'}
+        elif status == 503:
+            self.headers = {"Retry-After": str(retry_s)}
 
 
-class NotThereError(ServiceError):
-    """What was asked for does not exist."""
-
-    status = 404
-
-
-class UnclearError(ServiceError):
-    """A request that can be understood in no way, or in several."""
-
-    status = 422
-
-
-class RefusedError(ServiceError):
-    """What was asked for is there, but is not fit for it."""
-
-    status = 422
-
-
-class ClashError(ServiceError):
-    """Somebody else was faster, or things are not as the client believes."""
-
-    status = 409
-
-
-class NotReadyError(ServiceError):
-    """Nothing can be answered yet."""
-
-    status = 503
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
-
-
-class BusyError(ServiceError):
-    """More is waiting to be computed than will be kept."""
-
-    status = 503
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
-
-
-class AccessError(ServiceError):
-    """A request to write that is turned away."""
-
-    status = 403
-
-
-class UnauthenticatedError(AccessError):
-    """Nobody is named, or the proof is missing, malformed, unknown, expired or used before."""
-
-    status = 401
-    headers: ClassVar[Mapping[str, str]] = {
-        "WWW-Authenticate": 'Bearer realm="colltune", MUNGE realm="colltune"'
-    }
-
-
-class ForbiddenError(AccessError):
-    """The caller is known and may not, or nobody may."""
-
-
-class CannotTellError(AccessError):
-    """Who asks cannot be found out now: the token file or the munge daemon is unusable."""
-
-    status = 503
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "30"}
-
-
-STATUSES: dict[type[ColltuneError], int] = {
+_STATUSES: dict[type[ColltuneError], int] = {
     DataError: 422,
     LibraryError: 422,
     RegistryConflict: 409,
@@ -114,19 +56,17 @@ STATUSES: dict[type[ColltuneError], int] = {
 """Of errors that know nothing of HTTP."""
 
 
-def status_of(error: Exception) -> int:
-    """Return the HTTP status for an error."""
+def _status_of(error: Exception) -> int:
     if isinstance(error, ServiceError):
         return error.status
     if isinstance(error, OutputError) and getattr(error.__cause__, "errno", 0) in _FULL:
         return 507
-    return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+    return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
 
 
 def problem(
     status: int, detail: str, headers: Mapping[str, str] | None = None, **more: Any
 ) -> Response:
-    """Return a problem (RFC 9457)."""
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -148,10 +88,10 @@ def install(app: FastAPI) -> None:
 
 
 async def _explained(request: Request, error: Exception) -> Response:
-    status = status_of(error)
+    status = _status_of(error)
     if isinstance(error, BundleError) and not request.app.state.service.watcher.reachable:
         # what is not found may well be there
-        status = NotReadyError.status
+        status = 503
     if status >= 500:
         structlog.get_logger().warning("request failed", status=status, error=str(error))
     headers = error.headers if isinstance(error, ServiceError) else {}
@@ -166,10 +106,9 @@ async def _invalid(_request: Request, error: Exception) -> Response:
 
 
 def _fault(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return where and what, without what the client sent."""
-    where: Sequence[Any] = found.get("loc", ())
-    what = str(found.get("msg", "invalid")).removeprefix("Value error, ")
-    return {"where": _short(".".join(map(str, where))), "what": _short(what)}
+    # without what the client sent
+    what = str(found["msg"]).removeprefix("Value error, ")
+    return {"where": _short(".".join(map(str, found["loc"]))), "what": _short(what)}
 
 
 async def _http(_request: Request, error: Exception) -> Response:

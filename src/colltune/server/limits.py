@@ -1,4 +1,4 @@
-"""How much one client may ask: requests per second, and bytes of a request's body."""
+"""How much is done at once, and how much one client may ask."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import math
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, ClassVar, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -23,10 +23,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from colltune.errors import OutputError
-from colltune.server.errors import BusyError, ServiceError, problem
+from colltune.server.errors import ServiceError, problem
 
-_THREADS = 4
-_MOST_AT_ONCE = 8
+_MOST_UPLOADS, _UPLOAD_THREADS = 8, 4
 _PIECE_BYTES = 1 << 20
 _TYPES = (
     "",
@@ -44,22 +43,39 @@ _MOST_DIGITS = 20
 Result = TypeVar("Result")
 
 
-class TooLargeError(ServiceError):
-    """A body beyond what is taken."""
+class Offload:
+    """Computes in a few threads what would hold up the event loop, each thing once.
 
-    status: ClassVar[int] = 413
+    At most ``max_pending`` computations are under way or wait; to more `busy` is said.
+    """
 
+    def __init__(self, threads: int, max_pending: int, busy: str) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answers")
+        self._max_pending = max_pending
+        self._busy = busy
+        self._pending: dict[Hashable, asyncio.Task[Any]] = {}
 
-class CutShortError(ServiceError):
-    """A body of which the rest did not come."""
+    async def run(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """Return what `compute` returns; who asks for the same meanwhile gets the same."""
+        task = self._pending.get(key)
+        if task is None:
+            if len(self._pending) >= self._max_pending:
+                raise ServiceError(503, self._busy)
+            task = asyncio.ensure_future(self._computed(key, compute))
+            self._pending[key] = task
+        # a client who goes away does not take the answer from the others
+        found: Result = await asyncio.shield(task)
+        return found
 
-    status: ClassVar[int] = 400
+    async def _computed(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, compute)
+        finally:
+            del self._pending[key]
 
-
-class OtherTypeError(ServiceError):
-    """A body of a type that is not taken."""
-
-    status: ClassVar[int] = 415
+    def close(self, *, wait: bool = True) -> None:
+        """Drop what waits."""
+        self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Uploads:
 
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
-        self._threads = ThreadPoolExecutor(_THREADS, "uploads")
+        self.threads = Offload(_UPLOAD_THREADS, 2 * _MOST_UPLOADS, "too many uploads")
         self._under_way = 0
 
     @asynccontextmanager
@@ -85,8 +101,8 @@ class Uploads:
 
         Nobody else sees it there, and the system removes it with this process.
         """
-        if self._under_way >= _MOST_AT_ONCE:
-            raise BusyError("others are sending already; try again in a moment")
+        if self._under_way >= _MOST_UPLOADS:
+            raise ServiceError(503, "others are sending already; try again in a moment")
         self._under_way += 1
         try:
             stream = await self._run(lambda: _opened(folder))
@@ -95,12 +111,11 @@ class Uploads:
                 yield Spooled(stream, Path(f"/dev/fd/{stream.fileno()}"), sha256)
             finally:
                 stream.close()
+        except OSError as error:
+            why = f"the service cannot write its dataset now: {error.strerror or error}"
+            raise OutputError(why) from error
         finally:
             self._under_way -= 1
-
-    def close(self) -> None:
-        """Let the threads end."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _received(self, request: Request, stream: BinaryIO) -> str:
         digest, piece = hashlib.sha256(), bytearray()
@@ -114,7 +129,7 @@ class Uploads:
         return digest.hexdigest()
 
     async def _run(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self.threads.run(object(), work)
 
 
 def refuse_other_types(request: Request) -> None:
@@ -122,49 +137,39 @@ def refuse_other_types(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in _TYPES or packed != "identity":
-        raise OtherTypeError(
+        raise ServiceError(
+            415,
             "send the file itself, as text/csv or application/vnd.apache.parquet, not packed and"
-            " not as a form: curl --data-binary @FILE"
+            " not as a form: curl --data-binary @FILE",
         )
 
 
 async def chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body."""
+    """Yield the body, which need not have told its length."""
     received = 0
     try:
         async for chunk in request.stream():
             received += len(chunk)
             if received > most_bytes:
-                raise TooLargeError(too_large(most_bytes))
+                raise ServiceError(413, _too_large(most_bytes))
             yield chunk
     except ClientDisconnect:
-        raise CutShortError("the connection was closed before the whole body came") from None
+        raise ServiceError(400, "the connection was closed before the whole body came") from None
 
 
-def too_large(most_bytes: int) -> str:
-    """Return what a client is told whose body is larger."""
+def _too_large(most_bytes: int) -> str:
     return f"the request's body is larger than the {most_bytes} bytes that are taken; split it"
 
 
 def _opened(folder: Path) -> BinaryIO:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryFile(dir=folder, prefix=".upload-", buffering=0)
-    except OSError as error:
-        raise _unwritable(error) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=folder, prefix=".upload-", buffering=0)
 
 
 def _append(stream: BinaryIO, piece: bytes) -> None:
-    try:
-        rest = memoryview(piece)
-        while rest:
-            rest = rest[stream.write(rest) :]
-    except OSError as error:
-        raise _unwritable(error) from error
-
-
-def _unwritable(error: OSError) -> OutputError:
-    return OutputError(f"the service cannot write its dataset now: {error.strerror or error}")
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[stream.write(rest) :]
 
 
 class RateLimit:
@@ -221,7 +226,7 @@ class Limits:
 
     def _refusal(self, scope: Scope) -> Response | None:
         if _declared_bytes(scope) > self._max_body_bytes:
-            return problem(413, too_large(self._max_body_bytes))
+            return problem(413, _too_large(self._max_body_bytes))
         client = client_of(scope)
         wait_s = math.ceil(self._writes.wait_s(client)) if client else 0
         if not wait_s:

@@ -1,53 +1,53 @@
-"""What is counted, for Prometheus; with several workers, across all of them."""
+"""What is counted, for Prometheus, by all workers together; and what holds at this moment."""
 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from colltune.errors import OutputError
 from colltune.server.answers import Document
+from colltune.server.state import State
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OTHER = "other"
 """The route of requests that have none."""
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
-
-
-def _reserve() -> None:
-    folder = os.environ.get(MULTIPROCESS)
-    if folder is None:
-        return
-    try:
-        reserve(Path(folder))
-    except OSError as error:
-        structlog.get_logger().warning("no room to count in", folder=folder, why=error.strerror)
+_MOST_ROWS = 200
 
 
 class Metrics:
     """Counters of one worker."""
 
     def __init__(self) -> None:
-        _reserve()
+        if folder := os.environ.get(MULTIPROCESS):
+            try:
+                reserve(Path(folder))
+            except OSError as error:
+                why = error.strerror
+                structlog.get_logger().warning("no room to count in", folder=folder, why=why)
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "colltune_http_requests",
-            "Requests answered.",
-            ("route", "method", "status"),
-            registry=self.registry,
+        self.requests = self._counter(
+            "colltune_http_requests", "Requests answered.", "route", "method", "status"
         )
         self.seconds = Histogram(
             "colltune_http_request_seconds",
@@ -56,55 +56,49 @@ class Metrics:
             registry=self.registry,
             buckets=_BUCKETS_S,
         )
-        self.answers = Counter(
+        self.answers = self._counter(
             "colltune_answers",
             "Answers that depend on a bundle: kept ready (hit), or computed (miss).",
-            ("cache",),
-            registry=self.registry,
+            "cache",
         )
-        self.decisions = Counter(
+        self.decisions = self._counter(
             "colltune_decisions",
             "Collectives in answers: all left to the library's default, or something replaced.",
-            ("collective", "outcome"),
-            registry=self.registry,
+            "collective",
+            "outcome",
         )
-        self.loads = Counter(
-            "colltune_bundle_loads", "Bundles taken into force.", ("slot",), registry=self.registry
-        )
-        self.refusals = Counter(
+        self.loads = self._counter("colltune_bundle_loads", "Bundles taken into force.", "slot")
+        self.refusals = self._counter(
             "colltune_bundle_refusals",
             "Bundles refused: damaged, of a newer version, a symlink.",
-            ("slot",),
-            registry=self.registry,
+            "slot",
         )
-        self.registry_errors = Counter(
-            "colltune_registry_errors",
-            "Looks at the registry that failed.",
-            registry=self.registry,
+        self.registry_errors = self._counter(
+            "colltune_registry_errors", "Looks at the registry that failed."
         )
         self.hit = self.answers.labels("hit")
         self.miss = self.answers.labels("miss")
 
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(name, what, labels, registry=self.registry)
+
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count a request."""
         self.requests.labels(route, method, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def answered(self, document: Document, times: int = 1) -> None:
+    def answered(self, document: Document, times: int) -> None:
         """Count the decisions of a document that went out so many times."""
-        for name in document.kept:
-            self.decisions.labels(name, "default").inc(times)
-        for name in document.replaced:
-            self.decisions.labels(name, "replaced").inc(times)
+        for outcome, names in (("default", document.kept), ("replaced", document.replaced)):
+            for name in names:
+                self.decisions.labels(name, outcome).inc(times)
 
     def text(self, facts: Iterable[Metric]) -> bytes:
         """Return everything as Prometheus reads it, with `facts` that hold at this moment."""
-        everything = CollectorRegistry()
+        counted: Iterable[Metric] = self.registry.collect()
         if os.environ.get(MULTIPROCESS):
-            MultiProcessCollector(everything)  # type: ignore[no-untyped-call]
-        else:
-            everything.register(_Several(self.registry.collect()))
-        everything.register(_Several(facts))
+            counted = MultiProcessCollector(CollectorRegistry()).collect()  # type: ignore[no-untyped-call]
+        everything = CollectorRegistry()
+        everything.register(_Several(chain(counted, facts)))
         return generate_latest(everything)
 
 
@@ -115,8 +109,120 @@ class _Several(Collector):
         self._metrics = list(metrics)
 
     def collect(self) -> Iterable[Metric]:
-        """Return them."""
         return self._metrics
+
+
+Rows = Iterable[tuple[Sequence[str], float]]
+
+
+def gauges(
+    state: State, reachable: bool, looked_at: float, reports: Mapping[str, Any]
+) -> list[Metric]:
+    """Return what holds now; a report that is not understood is left out."""
+    loaded = state.loaded.items()
+    slots = sorted({*state.loaded, *state.problems})
+    drift = reports.get("drift") or {}
+    verified = reports.get("verify") or {}
+    rows: tuple[tuple[str, str, tuple[str, ...], Rows], ...] = (
+        ("ready", "Whether requests are answered.", (), [((), bool(state.loaded))]),
+        ("registry_reachable", "Whether the registry is read.", (), [((), reachable)]),
+        (
+            "registry_look_age_seconds",
+            "Time since the last look at the registry ended; grows if its file system hangs.",
+            (),
+            [((), time.monotonic() - looked_at)],
+        ),
+        (
+            "bundle_info",
+            "Bundles in force.",
+            ("slot", "bundle"),
+            [((slot, one.bundle.id), 1) for slot, one in loaded],
+        ),
+        (
+            "bundle_age_seconds",
+            "Time since a bundle was fitted.",
+            ("slot",),
+            [((slot,), _age_s(one.bundle.created_utc)) for slot, one in loaded],
+        ),
+        (
+            "bundle_in_force_seconds",
+            "Time since it came into force.",
+            ("slot",),
+            [((slot,), _age_s(one.since_utc)) for slot, one in loaded],
+        ),
+        (
+            "bundle_refused",
+            "Whether a bundle was refused and is due.",
+            ("slot",),
+            [((slot,), slot in state.problems) for slot in slots],
+        ),
+        (
+            "drift_alarm",
+            "Whether runtimes drifted beyond chance.",
+            ("slot",),
+            [((slot,), bool(told.get("alarm"))) for slot, told in _pairs(drift.get("slots"))],
+        ),
+        (
+            "drift_ratio",
+            "New over old runtime, as last judged.",
+            ("slot", "collective"),
+            _drift_ratios(drift),
+        ),
+        (
+            "verified_rules",
+            "Rules by what `colltune verify` last saw of them.",
+            ("library", "release", "collective", "status"),
+            _verified(verified),
+        ),
+    )
+    return [_gauge(*one) for one in rows]
+
+
+def _gauge(name: str, what: str, labels: Sequence[str], rows: Rows) -> Metric:
+    found = GaugeMetricFamily(f"colltune_{name}", what, labels=labels)
+    for values, value in rows:
+        found.add_metric(values, float(value))
+    return found
+
+
+def _age_s(iso: str) -> float:
+    """Return the time since then; a clock that went back makes no age negative."""
+    try:
+        then = datetime.fromisoformat(iso)
+    except ValueError:
+        return math.nan
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
+    return max(0.0, (datetime.now(UTC) - then).total_seconds())
+
+
+def _drift_ratios(report: Mapping[str, Any]) -> Rows:
+    for slot, told in _pairs(report.get("slots")):
+        yield (slot, ""), _number(told.get("ratio"))
+        shifts = told.get("shifts")
+        for shift in shifts[:_MOST_ROWS] if isinstance(shifts, list) else ():
+            if isinstance(shift, Mapping) and shift.get("since") == "fit":
+                name = str(shift.get("of", ""))
+                if ":" not in name:
+                    yield (slot, name), _number(shift.get("ratio"))
+
+
+def _verified(report: Mapping[str, Any]) -> Rows:
+    release = (str(report.get("library", "")), str(report.get("release", "")))
+    for collective, counts in _pairs(report.get("collectives")):
+        for status, count in list(counts.items())[:_MOST_ROWS]:
+            yield (*release, collective, str(status)), _number(count)
+
+
+def _pairs(value: object) -> list[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(value, Mapping):
+        return []
+    found = [(str(k), v) for k, v in value.items() if isinstance(v, Mapping)]
+    return found[:_MOST_ROWS]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 _PREFIX = "colltune-metrics-"

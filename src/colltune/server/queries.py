@@ -1,4 +1,4 @@
-"""What requests look like: the parameters of each, checked."""
+"""Parameters of requests, checked; one class per endpoint."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from colltune.domain import LARGEST_NUMBER, Collective, parse_collective
 from colltune.errors import DataError
 
-MOST_NODES = 1 << 20
-MOST_PPN = 1 << 12
 _DECIMAL = re.compile(r"[0-9]{1,19}")
 
 
@@ -38,8 +36,8 @@ def _folder(path: str) -> str:
 
 Whole = BeforeValidator(_decimal)
 # bounds stand in the interface's description only where they come before a validator
-Nodes = Annotated[int, Field(ge=1, le=MOST_NODES, description="Nodes of the job."), Whole]
-Ppn = Annotated[int, Field(ge=1, le=MOST_PPN, description="Processes per node."), Whole]
+Nodes = Annotated[int, Field(ge=1, le=1 << 20, description="Nodes of the job."), Whole]
+Ppn = Annotated[int, Field(ge=1, le=1 << 12, description="Processes per node."), Whole]
 Msize = Annotated[int, Field(ge=0, le=LARGEST_NUMBER, description="Message size in bytes."), Whole]
 CollectiveName = Annotated[
     str,
@@ -59,13 +57,12 @@ LibraryPath = Annotated[
     str, Path(pattern=_LIBRARY, description="MPI library.", examples=["openmpi"])
 ]
 ReleasePath = Annotated[str, Path(pattern=_RELEASE, description="Its release.", examples=["4.1.4"])]
-BundlePath = Annotated[
-    str, Path(pattern=r"^[0-9a-f]{4,64}$", description="Id of a bundle, or how it begins.")
-]
+_BUNDLE = r"^[0-9a-f]{4,64}$"
+BundlePath = Annotated[str, Path(pattern=_BUNDLE, description="Id of a bundle, or how it begins.")]
 BundleId = Annotated[
     str,
     Field(
-        pattern=r"^[0-9a-f]{4,64}$",
+        pattern=_BUNDLE,
         description="Id of a bundle, or how it begins; default: the one in force.",
     ),
 ]
@@ -115,16 +112,15 @@ Launch = Annotated[
 
 
 class Query(BaseModel):
-    """Parameters of a request; unknown ones are refused."""
+    """Parameters of a request that reads; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     bundle: BundleId | None = None
 
 
+# of a query on decisions the repr is part of the ETag
 class SelectQuery(Query):
-    """Of ``/v1/select``."""
-
     nodes: Nodes
     ppn: Ppn
     collective: CollectiveName | None = None
@@ -134,8 +130,6 @@ class SelectQuery(Query):
 
 
 class ConfigQuery(Query):
-    """Of ``/v1/config``."""
-
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
@@ -144,34 +138,22 @@ class ConfigQuery(Query):
 
 
 class JobQuery(Query):
-    """Of ``/v1/job``."""
-
     nodes: Nodes
     ppn: Annotated[tuple[Ppn, ...], Field(min_length=1, max_length=8)]
     folder: Folder
     format: FormatName | None = None
 
 
-class OverviewQuery(Query):
-    """Of ``/v1/view``."""
-
-
 class PageQuery(Query):
-    """What most of the page's requests have: whose bundle, or which."""
-
     library: LibraryName | None = None
     release: ReleaseName | None = None
 
 
 class MapQuery(PageQuery):
-    """Of ``/v1/view/map``."""
-
     collective: CollectiveName
 
 
 class PredictionsQuery(PageQuery):
-    """Of ``/v1/view/predictions``."""
-
     collective: CollectiveName
     nodes: Nodes
     ppn: Ppn
@@ -179,33 +161,22 @@ class PredictionsQuery(PageQuery):
 
 
 class JobViewQuery(PageQuery):
-    """Of ``/v1/view/job``."""
-
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
 
 
-class PromoteQuery(BaseModel):
-    """Of ``/v1/bundles/{id}/promote``."""
-
+class WriteQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    note: Note = ""
-    expected: Expected | None = None
 
-
-class RollbackQuery(BaseModel):
-    """Of ``/v1/bundles/{id}/rollback``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    note: Note = ""
-
-
-class MeasurementsQuery(BaseModel):
-    """Of ``/v1/measurements``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class MeasurementsQuery(WriteQuery):
     launch: Launch = ""
+
+
+class RollbackQuery(WriteQuery):
+    note: Note = ""
+
+
+class PromoteQuery(RollbackQuery):
+    expected: Expected | None = None

@@ -14,17 +14,15 @@ from colltune.domain import Collective, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
-from colltune.registry import Entry
+from colltune.registry import Entry, Registry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
 from colltune.selector.selection_json import selection_json, tables, tables_json
 from colltune.server import queries
-from colltune.server.answers import Answer, Demanded, Document, Lru
-from colltune.server.errors import NotReadyError, NotThereError, UnclearError
-from colltune.server.metrics import Metrics
-from colltune.server.prefetch import Prefetch
-from colltune.server.protection import CONTENT_POLICY, DOCUMENT_POLICY
+from colltune.server.answers import CONTENT_POLICY, DOCUMENT_POLICY, Answer, Document, Lru
+from colltune.server.errors import ServiceError
+from colltune.server.metrics import Metrics, gauges
 from colltune.server.schemas import View
 from colltune.server.settings import Settings
 from colltune.server.slurm.job_file import (
@@ -35,8 +33,7 @@ from colltune.server.slurm.job_file import (
     section_of,
     text_of,
 )
-from colltune.server.source import Source, source
-from colltune.server.state import Loaded, Rendering, State
+from colltune.server.state import BundleFolder, Loaded, Rendering, Source, State
 from colltune.server.views.job import job_view
 from colltune.server.views.maps import map_view, prediction_view
 from colltune.server.views.overview import overview_view
@@ -60,14 +57,15 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self.source: Source = source(settings)
-        prefetch = Prefetch(settings.demand, self._render_ahead)
-        self.watcher = Watcher(self.source, settings, self.metrics, self.count, prefetch.one)
+        self.source: Source = (
+            BundleFolder(settings.bundle) if settings.bundle else Registry(settings.registry or "")
+        )
+        self.watcher = Watcher(self.source, settings, self.metrics, self.count, self._render_ahead)
         self.guard = Guard(caution=settings.caution)
         self.demand = DemandLog(settings.demand) if settings.demand is not None else None
         self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
         self._reports: Lru[str, bytes] = Lru(
-            _MOST_REPORTS, _MOST_REPORT_BYTES, lambda _key, page: len(page)
+            _MOST_REPORTS, _MOST_REPORT_BYTES, lambda _k, v: len(v)
         )
         self._listed: tuple[float, Document] | None = None
         self._counted: tuple[State, ...] = ()
@@ -88,7 +86,6 @@ class Service:
         return [why for why in (*self.state.problems.values(), self.watcher.unreachable_why) if why]
 
     def readiness(self) -> dict[str, Any]:
-        """Return whether requests are answered and from what, and what is wrong."""
         why_not = self.why_not_ready()
         bundles = {slot: loaded.bundle.id for slot, loaded in self.state.loaded.items()}
         return {
@@ -118,11 +115,17 @@ class Service:
         self.metrics.miss.inc()
         self._went_out(document, 1)
 
+    def metrics_text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        watcher = self.watcher
+        now = gauges(self.state, watcher.reachable, watcher.looked_at, watcher.reports)
+        return self.metrics.text(now)
+
     def _went_out(self, document: Document, times: int) -> None:
         self.metrics.answered(document, times)
         if self.demand is not None:
             for asked in document.demanded:
-                self.demand.note(asked.library, asked.release, asked.shape, times)
+                self.demand.note(*asked, times)
 
     def select(self, state: State, query: queries.SelectQuery) -> Document:
         """Return decisions as JSON: one instance's, or all intervals of message sizes."""
@@ -174,7 +177,7 @@ class Service:
             },
             found.kept,
             found.replaced,
-            (Demanded(library, release, shape),),
+            ((library, release, shape),),
         )
 
     def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
@@ -200,7 +203,7 @@ class Service:
             {"X-Colltune-Format": target.form.name},
             tuple(sorted(kept - replaced)),
             tuple(sorted(replaced)),
-            tuple(Demanded(library, release, shape) for shape in shapes),
+            tuple((library, release, shape) for shape in shapes),
         )
 
     def _render_ahead(self, state: State, asked: Demand) -> None:
@@ -242,11 +245,11 @@ class Service:
         etag = f'"{bundle.id}-report-{__version__}"'
         return Document(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
 
-    def overview(self, query: queries.OverviewQuery) -> Document:
+    def overview(self, query: queries.Query) -> Document:
         """Return for the page what is in force, and how it came there."""
         why_not = self.why_not_ready()
         if why_not:
-            raise NotReadyError("; ".join(why_not))
+            raise ServiceError(503, "; ".join(why_not))
         state, events = self.state, self.source.history()
         looked_at = None if query.bundle is None else self.pick(state, query.bundle)
         view = overview_view(state.loaded.values(), events, self.warnings(), looked_at)
@@ -326,16 +329,15 @@ class Service:
 
 
 def _target(library: str, release: str, format_name: str | None) -> Target:
-    """Return what is written for."""
     try:
         found = Target.named(format_name or library, release)
     except LibraryError as error:
         if format_name is None:
-            raise NotThereError(str(error)) from error
+            raise ServiceError(404, str(error)) from error
         raise
     if found.form.library != library:
         ours = ", ".join(f.name for f in FORMATS.values() if f.library == library)
-        raise UnclearError(f"query.format: not a format of {library}; there are {ours}")
+        raise ServiceError(422, f"query.format: not a format of {library}; there are {ours}")
     return found
 
 
@@ -348,9 +350,13 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
         return texts[part]
     if part != ".params":
         known = ", ".join((*filter(None, texts), ".params"))
-        raise NotThereError(f"this configuration has no file {part}, only the main one and {known}")
+        raise ServiceError(
+            404, f"this configuration has no file {part}, only the main one and {known}"
+        )
     if folder is None:
-        raise UnclearError(f"query.folder: {part} names the folder in which the file {MAIN} is")
+        raise ServiceError(
+            422, f"query.folder: {part} names the folder in which the file {MAIN} is"
+        )
     variables = found.rendered.environment(main_file(folder, found.rendered.table.shape))
     return found.rendered.parameter_text(variables)
 

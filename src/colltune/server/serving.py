@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from fastapi import Request, Response
 
 from colltune.server.answers import Answer, Document
-from colltune.server.errors import BusyError, UnclearError
+from colltune.server.errors import ServiceError
+from colltune.server.limits import Offload
 from colltune.server.service import Service
 from colltune.server.writing import Writing
 
 Result = TypeVar("Result")
-
-
-class Offload:
-    """Computes in a few threads what would hold up the event loop, each thing once.
-
-    At most ``max_pending`` computations are under way or wait.
-    """
-
-    def __init__(self, threads: int, max_pending: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answers")
-        self._max_pending = max_pending
-        self._pending: dict[Hashable, asyncio.Task[Any]] = {}
-
-    async def run(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """Return what `compute` returns; who asks for the same meanwhile gets the same."""
-        task = self._pending.get(key)
-        if task is None:
-            if len(self._pending) >= self._max_pending:
-                raise BusyError("too many answers are being computed; ask again in a second")
-            task = asyncio.ensure_future(self._computed(key, compute))
-            self._pending[key] = task
-        # a client who goes away does not take the answer from the others
-        found: Result = await asyncio.shield(task)
-        return found
-
-    async def _computed(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, compute)
-        finally:
-            del self._pending[key]
-
-    def close(self) -> None:
-        """Wait for what is under way, and drop what waits."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def service_of(request: Request) -> Service:
@@ -68,7 +33,7 @@ async def answered(
     answer = Answer(document, request.scope["route"].path, (compute, arguments))
     service.count_first(document)
     state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
-    return response(request, answer)
+    return _response(request, answer)
 
 
 async def computed(
@@ -81,7 +46,7 @@ async def computed(
     state = request.app.state
     offload: Offload = state.slow if slow else state.offload
     document = await offload.run((compute.__name__, arguments), lambda: compute(*arguments))
-    return response(request, Answer(document, request.scope["route"].path))
+    return _response(request, Answer(document, request.scope["route"].path))
 
 
 async def written(request: Request, write: Callable[[Writing], Result]) -> Result:
@@ -91,14 +56,11 @@ async def written(request: Request, write: Callable[[Writing], Result]) -> Resul
     return await writes.run(object(), lambda: write(writing))
 
 
-def response(request: Request, answer: Answer) -> Response:
-    if answer.is_known(request.headers.get("if-none-match", "").encode("latin-1")):
-        return Response(None, 304, _text(answer.short_headers))
-    return Response(answer.body, 200, _text(answer.headers))
-
-
-def _text(headers: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in headers}
+def _response(request: Request, answer: Answer) -> Response:
+    known = answer.is_known(request.headers.get("if-none-match", "").encode("latin-1"))
+    headers = answer.short_headers if known else answer.headers
+    told = {name.decode(): value.decode() for name, value in headers}
+    return Response(None, 304, told) if known else Response(answer.body, 200, told)
 
 
 class OnceEach:
@@ -111,6 +73,6 @@ class OnceEach:
         seen = set()
         for name, _ in request.query_params.multi_items():
             if name in seen:
-                raise UnclearError(f"query.{name[:40]}: given twice")
+                raise ServiceError(422, f"query.{name[:40]}: given twice")
             if name not in self._but:
                 seen.add(name)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from colltune.server.auth.gate import munge_rules
+from colltune.server.auth.token_file import Scope
 
 PREFIX = "COLLTUNE_SERVER_"
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -32,7 +32,7 @@ class Settings(BaseSettings):
     bundle
         One bundle's folder, instead of a registry.
     allowed_hosts
-        Names by which clients may ask for the service, see `protection.Hosts`.
+        Names by which clients may ask for the service, see `middleware.Hosts`.
     data
         Folder of the dataset that measurements sent in are appended to; None: none are taken.
     demand
@@ -114,8 +114,19 @@ class Settings(BaseSettings):
     def _known_users(self) -> Settings:
         if self.munge and not self.munge_users:
             raise ValueError("say whose MUNGE credentials count: --munge-users alice,@admins")
-        munge_rules(self.munge_users, bound=False)
+        self.munge_allowed()
         return self
+
+    def munge_allowed(self) -> dict[Scope, set[str]]:
+        """Return per scope whose MUNGE credentials are taken."""
+        allowed: dict[Scope, set[str]] = {scope: set() for scope in Scope}
+        for entry in self.munge_users:
+            name, colon, scope = entry.partition(":")
+            if colon and scope not in list(Scope):
+                raise ValueError(f"{entry!r}: no scope {scope!r}; known: {', '.join(Scope)}")
+            for granted in [Scope(scope)] if colon else Scope:
+                allowed[granted].add(name)
+        return allowed
 
     def environment(self) -> dict[str, str]:
         """Return the variables by which a worker gets the same settings."""

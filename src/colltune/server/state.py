@@ -1,19 +1,23 @@
-"""What a worker serves at one moment: never changed, but replaced as a whole."""
+"""What a worker serves at one moment, and where it comes from: a registry, or one bundle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from colltune.decisions import DecisionTable, Interval
-from colltune.domain import Collective, Shape
-from colltune.models.bundle import Bundle
+from colltune.domain import Collective, Context, Shape
+from colltune.errors import BundleError
+from colltune.files.reading import json_of
+from colltune.models.bundle import Bundle, load
 from colltune.models.guard import Guard
-from colltune.registry import slot_of
+from colltune.registry import Action, Entry, Event, Registry, slot_of
 from colltune.registry.names import nearest_release
 from colltune.selector.configuration import Rendered, Target, render, selector_for
 from colltune.server.answers import Answers, Lru
-from colltune.server.errors import NotReadyError, NotThereError, UnclearError
+from colltune.server.errors import ServiceError
 
 _MOST_RENDERINGS, _MOST_BYTES = 1024, 32 << 20
 _OVERHEAD_BYTES = 2048
@@ -34,25 +38,15 @@ class Rendering:
     is_empty: bool
 
 
-Renderings = Lru[tuple[str, str, str], Rendering]
-"""By format, release and shape."""
-
-
-def _renderings() -> Renderings:
-    return Lru(_MOST_RENDERINGS, _MOST_BYTES, _rendering_bytes)
-
-
-def _rendering_bytes(_key: object, found: Rendering) -> int:
-    return _OVERHEAD_BYTES + sum(map(len, found.rendered.written.texts.values()))
-
-
 @dataclass(frozen=True, eq=False)
 class Loaded:
     """A bundle in memory, since when it is in force (ISO time), and what was rendered from it."""
 
     bundle: Bundle
     since_utc: str
-    renderings: Renderings = field(default_factory=_renderings)
+    renderings: Lru[tuple[str, str, str], Rendering] = field(
+        default_factory=lambda: Lru(_MOST_RENDERINGS, _MOST_BYTES, _rendering_bytes)
+    )
 
     @property
     def slot(self) -> str:
@@ -69,6 +63,10 @@ class Loaded:
             found = _slim(render(selector, shape, target))
             self.renderings.put(key, found)
         return found
+
+
+def _rendering_bytes(_key: object, found: Rendering) -> int:
+    return _OVERHEAD_BYTES + sum(map(len, found.rendered.written.texts.values()))
 
 
 def _slim(rendered: Rendered) -> Rendering:
@@ -107,24 +105,11 @@ class State:
         Where the client named neither, there must be one only.
         """
         if not self.loaded:
-            raise NotReadyError("no bundle is loaded yet; see /health/ready")
-        known = ", ".join(sorted(self.loaded))
-        found = self._near(library, release)
-        if not found:
-            asked = " ".join(filter(None, (library, release)))
-            raise NotThereError(f"no bundle for {asked}; there are bundles for {known}")
-        if len({name for name, _ in found}) > 1:
-            raise UnclearError(f"name library and release; there are bundles for {known}")
-        if len(found) > 1:
-            raise UnclearError(f"name a release; there are bundles for {known}")
-        (only,) = found.values()
-        return only
-
-    def _near(self, library: str | None, release: str | None) -> dict[tuple[str, str], Loaded]:
-        """Return, by library and release, what stands for the release asked for in each library."""
+            raise ServiceError(503, "no bundle is loaded yet; see /health/ready")
+        slots = ", ".join(sorted(self.loaded))
         contexts = [(loaded.bundle.context, loaded) for loaded in self.loaded.values()]
         known = {(c.library, c.library_version): loaded for c, loaded in contexts}
-        return {
+        found = {
             (name, version): loaded
             for (name, version), loaded in known.items()
             if library in (None, name)
@@ -133,3 +118,57 @@ class State:
                 or version == nearest_release(release, [v for n, v in known if n == name])
             )
         }
+        if not found:
+            asked = " ".join(filter(None, (library, release)))
+            raise ServiceError(404, f"no bundle for {asked}; there are bundles for {slots}")
+        if len(found) > 1:
+            several = len({name for name, _ in found}) > 1
+            what = "library and release" if several else "a release"
+            raise ServiceError(422, f"name {what}; there are bundles for {slots}")
+        (only,) = found.values()
+        return only
+
+
+class BundleFolder:
+    """One bundle's folder, asked like a `Registry`; a bundle put in its place is taken up."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def current(self) -> dict[str, Event]:
+        manifest = self._path / "manifest.json"
+        try:
+            told = json_of(manifest.read_bytes())
+            slot = slot_of(Context(**told["context"]))
+            bundle_id, created_utc = str(told["id"]), str(told["created_utc"])
+        except (OSError, ValueError, KeyError, TypeError):
+            # it says what is wrong
+            bundle = load(self._path)
+            slot, bundle_id, created_utc = slot_of(bundle.context), bundle.id, bundle.created_utc
+        return {slot: Event(0, slot, bundle_id, None, Action.PROMOTE, created_utc, "")}
+
+    def load(self, bundle_id: str) -> Bundle:
+        bundle = load(self._path)
+        if bundle.id != bundle_id:
+            raise BundleError(f"{self._path}: holds the bundle {bundle.id}, not {bundle_id}")
+        return bundle
+
+    def find(self, prefix: str) -> str:
+        for in_force in self.current().values():
+            if in_force.bundle_id.startswith(prefix):
+                return in_force.bundle_id
+        raise BundleError(f"no bundle {prefix}; this service has one bundle and no registry")
+
+    def entries(self) -> tuple[Entry, ...]:
+        size = sum(f.stat().st_size for f in self._path.iterdir() if f.is_file())
+        return (Entry.of(load(self._path, ()), size),)
+
+    def history(self) -> tuple[Event, ...]:
+        return ()
+
+    def latest_report(self, kind: str) -> dict[str, Any] | None:
+        del kind
+        return None
+
+
+Source = Registry | BundleFolder

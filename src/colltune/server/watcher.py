@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from threading import Event, Lock, Thread
 from typing import Any
 
 import structlog
 
 from colltune import registry
+from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError
 from colltune.models.guard import Guard
+from colltune.selector.configuration import Target
+from colltune.selector.demand import Demand, read_demand
 from colltune.server.answers import Answer, Answers, Lru, answer_bytes
+from colltune.server.errors import ServiceError
 from colltune.server.metrics import Metrics
-from colltune.server.prefetch import prepared, warmed
 from colltune.server.settings import Settings
-from colltune.server.source import Source
-from colltune.server.state import Loaded, State
+from colltune.server.state import Loaded, Source, State
 
-REPORTS = ("drift", "verify")
-"""Kinds of reports that are kept at hand."""
+_REPORTS = ("drift", "verify")
 _REPORTS_S = 15.0
 """Between looks at what was reported to the registry."""
 _STOP_S = 5.0
 _AGAIN_S = 30.0
 """After which a bundle that was refused is looked at again."""
+_MOST_AGAIN, _PATIENCE_S = 64, 3.0
+_MOST_SHAPES = 256
 
 
 class Watcher:
     """Looks at a source of bundles from time to time, in its own thread.
 
-    ``dropped`` is called with every answer that is no longer kept; ``ahead`` prepares something for
-    the state in force, and tells whether there was anything to prepare.
+    ``dropped`` is called with every answer that is no longer kept; ``render`` makes ahead what a
+    job will ask for.
     """
 
     def __init__(
@@ -41,14 +45,16 @@ class Watcher:
         source: Source,
         settings: Settings,
         metrics: Metrics,
-        dropped: Callable[[Answer], None] = lambda _answer: None,
-        ahead: Callable[[State], bool] = lambda _state: False,
+        dropped: Callable[[Answer], None],
+        render: Callable[[State, Demand], object],
     ) -> None:
         self._source = source
         self._settings = settings
         self._metrics = metrics
         self._dropped = dropped
-        self._ahead = ahead
+        self._render = render
+        self._rendered_for: State | None = None
+        self._to_render: Iterator[Demand] = iter(())
         self._log = structlog.get_logger()
         self._refused: dict[tuple[str, str], float] = {}
         self._ended = Event()
@@ -80,15 +86,35 @@ class Watcher:
         while not self._ended.is_set():
             try:
                 self.refresh()
-                self._prepare(time.monotonic() + self._settings.poll_s)
+                deadline = time.monotonic() + self._settings.poll_s
+                while not self._ended.is_set() and time.monotonic() < deadline:
+                    if not self._render_next(self.state):
+                        break
             except Exception:
                 self._log.exception("the look at the registry failed")
             self._ended.wait(self._settings.poll_s)
 
-    def _prepare(self, deadline: float) -> None:
-        """Prepare what may be asked for, until there is no more or it is time for another look."""
-        while not self._ended.is_set() and time.monotonic() < deadline and self._ahead(self.state):
-            pass
+    def _render_next(self, state: State) -> bool:
+        """Render the next shape that jobs ask for, most often first; tell whether there was one."""
+        if self._rendered_for is None or self._rendered_for.loaded != state.loaded:
+            self._rendered_for, self._to_render = state, islice(self._demand(), _MOST_SHAPES)
+        asked = next(self._to_render, None)
+        if asked is None:
+            return False
+        try:
+            self._render(state, asked)
+        except (ColltuneError, ServiceError) as error:
+            shape = f"{asked.library} {asked.release} {Shape(asked.nodes, asked.ppn)}"
+            self._log.debug("nothing to render ahead", shape=shape, why=str(error))
+        return True
+
+    def _demand(self) -> Iterator[Demand]:
+        folder = self._settings.demand
+        if folder is not None and folder.is_dir():
+            try:
+                yield from read_demand(folder)
+            except ColltuneError as error:
+                self._log.warning("what jobs asked for cannot be read", why=str(error))
 
     def refresh(self) -> None:
         """Look once, and take up what has changed."""
@@ -111,7 +137,7 @@ class Watcher:
             return
         self._reports_at = time.monotonic()
         try:
-            self.reports = {kind: self._source.latest_report(kind) for kind in REPORTS}
+            self.reports = {kind: self._source.latest_report(kind) for kind in _REPORTS}
         except (ColltuneError, OSError) as error:
             self._log.warning("reports cannot be read", why=str(error))
 
@@ -141,7 +167,7 @@ class Watcher:
             problems[slot] = self._withdrawn(slot, loaded[slot])
         if loaded != self.state.loaded:
             new = State(loaded, self._answers(), problems)
-            warmed(self.state, new)
+            _carry_over(self.state, new)
             self.state = new
         elif problems != self.state.problems:
             self.state = State(loaded, self.state.answers, problems)
@@ -157,7 +183,7 @@ class Watcher:
         loaded = Loaded(self._source.load(event.bundle_id), event.at_utc)
         if loaded.slot != slot:
             raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
-        prepared(loaded, Guard(caution=self._settings.caution))
+        _prepare(loaded, Guard(caution=self._settings.caution))
         self._refused.pop((slot, event.bundle_id), None)
         self._metrics.loads.labels(slot).inc()
         seconds = round(time.monotonic() - started, 3)
@@ -172,3 +198,41 @@ class Watcher:
         kept = have.bundle.id if have else None
         self._log.error("bundle refused", slot=slot, bundle=bundle_id, why=why, kept=kept)
         return f"{slot}: the bundle {bundle_id[:12]} was refused: {why}"
+
+
+def _prepare(loaded: Loaded, guard: Guard) -> None:
+    """Make one configuration, so that catalogues are read and the first client does not wait."""
+    context = loaded.bundle.context
+    try:
+        target = Target.named(context.library, context.library_version)
+        loaded.rendering(max(loaded.bundle.training_shapes), target, guard)
+    except ColltuneError as error:
+        # a library without files still has selections
+        structlog.get_logger().info("no configuration", slot=loaded.slot, why=str(error))
+
+
+def _carry_over(old: State, new: State) -> None:
+    """Put the answers that `old` gave last into `new`, so that clients need not wait for them.
+
+    What the same bundle gives is taken over; the rest is computed, for a few seconds at most.
+    """
+    ids = {loaded.bundle.id for loaded in new.loaded.values()}
+    same_slots = old.loaded.keys() == new.loaded.keys()
+    deadline = time.monotonic() + _PATIENCE_S
+    left = _MOST_AGAIN
+    ready: list[tuple[tuple[str, bytes], Answer]] = []
+    for key, answer in reversed(old.answers.items()):
+        if same_slots and answer.document.bundle_id in ids:
+            ready.append((key, answer))
+        elif answer.recipe is not None and left and time.monotonic() < deadline:
+            left -= 1
+            compute, arguments = answer.recipe
+            try:
+                again = Answer(compute(new, *arguments), answer.route, answer.recipe)
+            except Exception as error:
+                # whoever asks next is told
+                structlog.get_logger().debug("an answer is no more", why=str(error))
+            else:
+                ready.append((key, again))
+    for key, answer in reversed(ready):
+        new.answers.put(key, answer)

@@ -17,12 +17,9 @@ import structlog
 from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.registry.events import Event
 from colltune.registry.registry import NOTHING, Registry
-from colltune.server.auth.gate import Principal
-from colltune.server.errors import ClashError, ForbiddenError, NotThereError, RefusedError
+from colltune.server.errors import ServiceError
 from colltune.server.schemas import ContextOf, Stored
 from colltune.server.settings import Settings
-
-_NONE = "none"
 
 
 class Writing:
@@ -36,16 +33,14 @@ class Writing:
         self._log = structlog.get_logger("colltune.server.writing")
 
     def dataset_folder(self) -> Path:
-        """Return the dataset's folder."""
         if self._data is None:
-            raise ForbiddenError(
-                "this service takes no measurements; its administrator can start it with --data"
+            raise ServiceError(
+                403,
+                "this service takes no measurements; its administrator can start it with --data",
             )
         return self._data
 
-    def store(
-        self, stream: BinaryIO, path: Path, sha256: str, launch: str, by: Principal
-    ) -> Stored:
+    def store(self, stream: BinaryIO, path: Path, sha256: str, launch: str, by: str) -> Stored:
         """Add measurements to the dataset, unless the same were sent before."""
         # pandas and Arrow take a lot of memory, which a service that only answers does not need
         from colltune.dataset.received import add_once, read_received  # noqa: PLC0415
@@ -53,7 +48,7 @@ class Writing:
         received = read_received(stream, path, "the body", launch)
         facts = {
             **received.facts,
-            "received_from": str(by),
+            "received_from": by,
             "received_sha256": sha256,
             "received_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -61,56 +56,59 @@ class Writing:
         try:
             file, is_new = add_once(self.dataset_folder(), received.dataset, facts, digest)
         except OutputError as error:
-            self._log.error("measurements could not be stored", why=str(error), who=str(by))
+            self._log.error("measurements could not be stored", why=str(error), who=by)
             why = getattr(error.__cause__, "strerror", None) or "an error"
             raise OutputError(f"the service cannot write its dataset now: {why}") from (
                 error.__cause__
             )
         rows = len(received.dataset)
-        self._log.info("measurements", who=str(by), rows=rows, file=file.name, new=is_new)
+        self._log.info("measurements", who=by, rows=rows, file=file.name, new=is_new)
         context = ContextOf(**asdict(received.dataset.context))
         return Stored(new=is_new, rows=rows, file=file.name, sha256=sha256, context=context)
 
-    def promote(self, prefix: str, by: Principal, note: str, expected: str | None) -> Event:
+    def promote(self, prefix: str, by: str, note: str, expected: str | None) -> Event:
         """Bring the bundle whose id begins with `prefix` into force."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
+        now = NOTHING if expected == "none" else expected
         try:
-            event = registry.promote(bundle_id, by=str(by), note=note, expected=_expected(expected))
+            event = registry.promote(bundle_id, by=by, note=note, expected=now)
         except RegistryConflict:
             raise
         except BundleError as error:
-            raise RefusedError(self._without_root(error)) from error
+            raise ServiceError(422, self._without_root(error)) from error
         return self._done(event, by)
 
-    def rollback(self, prefix: str, by: Principal, note: str) -> Event:
+    def rollback(self, prefix: str, by: str, note: str) -> Event:
         """Bring back what was in force before the bundle whose id begins with `prefix`."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
         slots = [s for s, event in registry.current().items() if event.bundle_id == bundle_id]
         if not slots:
-            raise ClashError(
-                f"the bundle {bundle_id[:12]} is not in force, so there is nothing to take back"
+            raise ServiceError(
+                409,
+                f"the bundle {bundle_id[:12]} is not in force, so there is nothing to take back",
             )
         try:
-            event = registry.rollback(slots[0], by=str(by), note=note, expected=bundle_id)
+            event = registry.rollback(slots[0], by=by, note=note, expected=bundle_id)
         except RegistryConflict:
             raise
         except BundleError as error:
-            raise ClashError(self._without_root(error)) from error
+            raise ServiceError(409, self._without_root(error)) from error
         return self._done(event, by)
 
     def _changeable(self) -> Registry:
         if self._registry is None:
-            raise ForbiddenError(
+            raise ServiceError(
+                403,
                 "this service has one bundle and no registry, so nothing can be promoted;"
-                " its administrator can start it with --registry"
+                " its administrator can start it with --registry",
             )
         return self._registry
 
-    def _done(self, event: Event, by: Principal) -> Event:
+    def _done(self, event: Event, by: str) -> Event:
         self._log.info(
-            "in force", slot=event.slot, bundle=event.bundle_id, action=event.action, who=str(by)
+            "in force", slot=event.slot, bundle=event.bundle_id, action=event.action, who=by
         )
         self._changed()
         return event
@@ -124,11 +122,7 @@ def _found(registry: Registry, prefix: str) -> str:
     """Return the whole id; only a failure of the search is a 404."""
     found = [i for i in registry.ids() if i.startswith(prefix)]
     if not found:
-        raise NotThereError(f"no bundle {prefix}; see /v1/bundles")
+        raise ServiceError(404, f"no bundle {prefix}; see /v1/bundles")
     if len(found) > 1:
-        raise ClashError(f"several bundles' ids begin with {prefix}; give more of it")
+        raise ServiceError(409, f"several bundles' ids begin with {prefix}; give more of it")
     return found[0]
-
-
-def _expected(told: str | None) -> str | None:
-    return NOTHING if told == _NONE else told

@@ -11,8 +11,7 @@ from colltune.mpi import LIBRARIES
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.decision_table import intervals
-from colltune.server.schemas import JobView
-from colltune.server.views.job import job_view
+from colltune.server.views.job import JobView, job_view
 from tests.models.machines import measured
 
 SLOT = "openmpi-4.1.4"

@@ -1,24 +1,34 @@
-"""The gate before everything that writes: who asks, and whether he may. It knows no HTTP server."""
+"""The gate before everything that writes: who asks, and whether he may."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import hmac
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import structlog
+from fastapi import Request, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
 
 from colltune.errors import TokenFileError
 from colltune.server.auth import munge, token_file
 from colltune.server.auth.token_file import Scope, Token
-from colltune.server.errors import CannotTellError, ForbiddenError, UnauthenticatedError
+from colltune.server.errors import ServiceError
+from colltune.server.limits import Offload, chunks
+from colltune.server.settings import Settings
 
 _LOG = logging.getLogger("colltune.server.auth")
-_FileState = tuple[int, ...] | str
-_EVERYBODY = "*"
-_GROUP = "@"
+_THREADS, _MOST_WAITING = 4, 64
+_PATIENCE_S = 5.0
+_MOST_IGNORED_BYTES = 1 << 16
 _HOW = (
     'send "Authorization: Bearer TOKEN" (colltune site token add), or'
     ' "Authorization: MUNGE CREDENTIAL" where munged runs'
@@ -26,95 +36,13 @@ _HOW = (
 
 
 @dataclass(frozen=True)
-class Principal:
-    """Who asks, as logs and the registry's history name him: ``ci (token)``, ``alice (munge)``."""
+class Admission:
+    """A caller who may do what he asks for, if his credential was made for this very request.
 
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class TokenStore:
-    """The tokens of one file. Safe to use from several threads; it reads files, so it may block."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._seen: _FileState | None = None
-        self._tokens: tuple[Token, ...] | TokenFileError = ()
-
-    def token(self, secret: str) -> Token:
-        """Return the valid token that `secret` is."""
-        found = token_file.matching(self._current(), secret)
-        if found is None:
-            raise UnauthenticatedError(
-                "this token is not known here: it was revoked, or never given out;"
-                " ask for a new one (colltune site token add)"
-            )
-        if found.is_expired(datetime.now(UTC)):
-            raise UnauthenticatedError(
-                f"the token {found.name} expired on {found.expires}; ask for a new one"
-            )
-        return found
-
-    def _current(self) -> tuple[Token, ...]:
-        with self._lock:
-            state = self._state()
-            if state != self._seen:
-                self._tokens = self._read()
-                # a file that is unusable for another reason than its content is tried again
-                self._seen = state if isinstance(self._tokens, tuple) else None
-            if isinstance(self._tokens, TokenFileError):
-                raise CannotTellError(
-                    "the service's token file is unusable, so nobody can write;"
-                    " its administrator finds the reason in the log"
-                )
-            return self._tokens
-
-    def _state(self) -> _FileState:
-        try:
-            status = self._path.stat()
-        except OSError as error:
-            return str(error)
-        return (
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-        )
-
-    def _read(self) -> tuple[Token, ...] | TokenFileError:
-        known = self._tokens
-        try:
-            tokens = token_file.read(self._path)
-        except TokenFileError as error:
-            if str(error) != str(known):
-                _LOG.error("no writes until this is mended: %s", error)
-            return error
-        _LOG.info("%s: %d tokens in force", self._path, len(tokens))
-        return tokens
-
-
-@dataclass(frozen=True)
-class MungeRules:
-    """Whose MUNGE credentials count.
-
-    ``users`` has per scope user names or uids, ``@group`` for a group's members, ``*`` for every
-    user. With ``bound`` a credential without payload does not do,.
+    ``caller`` is how logs and the registry's history name him: ``ci (token)``, ``alice (munge)``.
     """
 
-    users: Mapping[Scope, frozenset[str]]
-    socket: Path | None = None
-    bound: bool = False
-
-
-@dataclass(frozen=True)
-class Admission:
-    """A caller who may do what he asks for, if his credential was made for this very request."""
-
-    principal: Principal
+    caller: str
     _payload: bytes | None = field(default=None, repr=False)
     _head: str = ""
 
@@ -128,80 +56,203 @@ class Admission:
             return
         expected = f"{self._head} {sha256}".encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(self._payload.removesuffix(b"\n"), expected):
-            raise UnauthenticatedError(
+            raise ServiceError(
+                401,
                 "this MUNGE credential was made for another request: its payload is not the method,"
-                " the path with its query, and the SHA-256 of the body"
+                " the path with its query, and the SHA-256 of the body",
             )
 
 
-def munge_rules(users: Iterable[str], socket: Path | None = None, *, bound: bool) -> MungeRules:
-    """Return the rules for `users`: ``alice``, or ``alice:measurements`` for one scope."""
-    allowed: dict[Scope, set[str]] = {scope: set() for scope in Scope}
-    for entry in users:
-        name, colon, scope = entry.partition(":")
-        if colon and scope not in list(Scope):
-            raise ValueError(f"{entry!r}: no scope {scope!r}; known: {', '.join(Scope)}")
-        for granted in [Scope(scope)] if colon else Scope:
-            allowed[granted].add(name)
-    return MungeRules({s: frozenset(names) for s, names in allowed.items()}, socket, bound)
+class TokenStore:
+    """The tokens of one file, which is read anew when it has changed; safe among threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: object = None
+        self._tokens: tuple[Token, ...] = ()
+        self._fault = ""
+
+    def token(self, secret: str) -> Token:
+        """Return the valid token that `secret` is."""
+        found = token_file.matching(self._current(), secret)
+        if found is None:
+            raise ServiceError(
+                401,
+                "this token is not known here: it was revoked, or never given out;"
+                " ask for a new one (colltune site token add)",
+            )
+        if found.is_expired(datetime.now(UTC)):
+            raise ServiceError(
+                401, f"the token {found.name} expired on {found.expires}; ask for a new one"
+            )
+        return found
+
+    def _current(self) -> tuple[Token, ...]:
+        with self._lock:
+            state: object
+            try:
+                now = self._path.stat()
+                state = now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+            except OSError as error:
+                state = str(error)
+            if state != self._seen:
+                self._read()
+                # a file that is unusable for another reason than its content is tried again
+                self._seen = None if self._fault else state
+            if self._fault:
+                raise ServiceError(
+                    503,
+                    "the service's token file is unusable, so nobody can write;"
+                    " its administrator finds the reason in the log",
+                    retry_s=30,
+                )
+            return self._tokens
+
+    def _read(self) -> None:
+        try:
+            self._tokens = token_file.read(self._path)
+        except TokenFileError as error:
+            if str(error) != self._fault:
+                _LOG.error("no writes until this is mended: %s", error)
+            self._fault = str(error)
+            return
+        self._fault = ""
+        _LOG.info("%s: %d tokens in force", self._path, len(self._tokens))
 
 
 class Gate:
     """Admits callers. Its methods read files and ask a daemon: call them in a thread."""
 
-    def __init__(self, tokens: TokenStore | None = None, rules: MungeRules | None = None) -> None:
-        self._tokens = tokens
-        self._rules = rules
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tokens = TokenStore(settings.tokens) if settings.tokens else None
 
     def admit(
         self, authorizations: Sequence[str], scope: Scope, method: str, target: str
     ) -> Admission:
         """Return the caller, who may do what `scope` stands for."""
-        if self._tokens is None and self._rules is None:
-            raise ForbiddenError(
+        if self._tokens is None and not self._settings.munge:
+            raise ServiceError(
+                403,
                 "this service is read-only; its administrator can start it with --tokens FILE"
-                " (colltune site token add) or --munge"
+                " (colltune site token add) or --munge",
             )
         if len(authorizations) != 1:
             what = "an Authorization header" if not authorizations else "one Authorization header"
-            raise UnauthenticatedError(f"writing needs {what}: {_HOW}")
+            raise ServiceError(401, f"writing needs {what}: {_HOW}")
         kind, _, credential = authorizations[0].strip().partition(" ")
         if kind.lower() == "bearer":
             return self._by_token(credential.strip(), scope)
         if kind.lower() == "munge":
             return self._by_munge(credential.strip(), scope, f"{method} {target}")
-        raise UnauthenticatedError(f"this kind of Authorization is not taken: {_HOW}")
+        raise ServiceError(401, f"this kind of Authorization is not taken: {_HOW}")
 
     def _by_token(self, secret: str, scope: Scope) -> Admission:
         if self._tokens is None:
-            raise UnauthenticatedError("this service takes no tokens, only MUNGE credentials")
+            raise ServiceError(401, "this service takes no tokens, only MUNGE credentials")
         token = self._tokens.token(secret)
         if scope not in token.scopes:
-            raise ForbiddenError(
+            raise ServiceError(
+                403,
                 f"the token {token.name} does not have the scope {scope}; ask for one that has"
-                f" (colltune site token add NAME --scope {scope})"
+                f" (colltune site token add NAME --scope {scope})",
             )
-        return Admission(Principal(f"{token.name} (token)"))
+        return Admission(f"{token.name} (token)")
 
     def _by_munge(self, credential: str, scope: Scope, head: str) -> Admission:
-        if self._rules is None:
-            raise UnauthenticatedError("this service takes no MUNGE credentials, only tokens")
-        caller = munge.decode(credential, self._rules.socket)
-        if not _is_among(caller, self._rules.users.get(scope, frozenset())):
-            raise ForbiddenError(
+        settings = self._settings
+        if not settings.munge:
+            raise ServiceError(401, "this service takes no MUNGE credentials, only tokens")
+        caller = munge.decode(credential, settings.munge_socket)
+        allowed = settings.munge_allowed()[scope]
+        groups = {name[1:] for name in allowed if name.startswith("@")}
+        if not ({"*", caller.user, str(caller.uid)} & allowed or groups & caller.groups()):
+            raise ServiceError(
+                403,
                 f"user {caller.user} (uid {caller.uid}) may not do this here ({scope});"
-                " ask the service's administrator"
+                " ask the service's administrator",
             )
-        if self._rules.bound and not caller.payload:
-            raise UnauthenticatedError(
+        if settings.munge_bound and not caller.payload:
+            raise ServiceError(
+                401,
                 "this service takes only MUNGE credentials whose payload is the method, the path"
-                " with its query, and the SHA-256 of the body"
+                " with its query, and the SHA-256 of the body",
             )
-        return Admission(Principal(f"{caller.user} (munge)"), caller.payload or None, head)
+        return Admission(f"{caller.user} (munge)", caller.payload or None, head)
 
 
-def _is_among(caller: munge.Caller, allowed: frozenset[str]) -> bool:
-    if _EVERYBODY in allowed or {caller.user, str(caller.uid)} & allowed:
-        return True
-    groups = {name.removeprefix(_GROUP) for name in allowed if name.startswith(_GROUP)}
-    return bool(groups) and not groups.isdisjoint(caller.groups())
+class Gatekeeper:
+    """A gate that may be asked from the event loop.
+
+    It works in its own few threads: who floods the service with credentials, or a daemon that
+    hangs, keeps no reader from his answer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._gate = Gate(settings)
+        self.threads = Offload(
+            _THREADS, _MOST_WAITING, "too many callers are being checked; try again in a moment"
+        )
+
+    async def admit(self, request: Request, scope: Scope) -> Admission:
+        """Return who asks, if he may."""
+        authorizations = request.headers.getlist("authorization")
+        raw = request.scope.get("raw_path") or quote(request.url.path).encode()
+        query = request.scope.get("query_string", b"")
+        target = bytes(raw + b"?" + query if query else raw).decode("latin-1")
+        work = self.threads.run(
+            object(), lambda: self._gate.admit(authorizations, scope, request.method, target)
+        )
+        try:
+            return await asyncio.wait_for(work, _PATIENCE_S)
+        except TimeoutError:
+            why = "who asks cannot be checked: the token file's folder or the MUNGE daemon hangs"
+            refused = ServiceError(503, why, retry_s=30)
+        except ServiceError as error:
+            refused = error
+        client = (request.scope.get("client") or ("",))[0]
+        structlog.get_logger(_LOG.name).info(
+            "turned away", status=refused.status, client=client, why=str(refused)
+        )
+        raise refused
+
+
+_Token = Annotated[
+    object,
+    Security(
+        HTTPBearer(
+            scheme_name="token",
+            auto_error=False,
+            description="A token from `colltune site token add`.",
+        )
+    ),
+]
+_Munge = Annotated[
+    object,
+    Security(
+        APIKeyHeader(
+            name="Authorization",
+            scheme_name="munge",
+            auto_error=False,
+            description='`MUNGE` and a credential: `curl -H "Authorization: MUNGE $(munge -n)"`.',
+        )
+    ),
+]
+
+
+async def sender(request: Request, _token: _Token, _munge: _Munge) -> Admission:
+    """Return who sends measurements; the endpoint checks the body as it comes."""
+    keeper: Gatekeeper = request.app.state.gatekeeper
+    return await keeper.admit(request, Scope.MEASUREMENTS)
+
+
+async def promoter(request: Request, _token: _Token, _munge: _Munge) -> str:
+    """Return who promotes, after comparing his credential with the whole request."""
+    keeper: Gatekeeper = request.app.state.gatekeeper
+    admission = await keeper.admit(request, Scope.PROMOTE)
+    digest = hashlib.sha256()
+    async for chunk in chunks(request, _MOST_IGNORED_BYTES):
+        digest.update(chunk)
+    admission.check_body(digest.hexdigest())
+    return admission.caller

@@ -1,9 +1,7 @@
 """MUNGE credentials, decoded by the daemon of this host through its library.
 
-The library is called rather than the program ``unmunge``: it gives the reason of a failure as a
-number and the payload byte by byte, and a service with many threads and large models need not fork
-for each request. A call may take as long as the daemon lets it wait (some seconds where it hangs),
-so it belongs in a thread.
+A service with many threads and large models need not fork ``unmunge`` for each request. A call may
+take some seconds where the daemon hangs, so it belongs in a thread.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from colltune.server.errors import CannotTellError, UnauthenticatedError
+from colltune.server.errors import ServiceError
 
 _LIBRARY = "libmunge.so.2"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
@@ -49,22 +47,27 @@ class Caller:
             return str(self.uid)
 
     def groups(self) -> frozenset[str]:
-        """Return the names of all groups that the user is in on this host."""
         try:
             ids = os.getgrouplist(pwd.getpwuid(self.uid).pw_name, self.gid)
         except (KeyError, OSError):
             ids = [self.gid]
-        return frozenset(map(_group_name, ids))
+        names = set()
+        for gid in ids:
+            try:
+                names.add(grp.getgrgid(gid).gr_name)
+            except KeyError:
+                names.add(str(gid))
+        return frozenset(names)
 
 
 def decode(credential: str, socket: Path | None = None) -> Caller:
     """Return who made `credential`, which is thereby used up."""
     if not _CREDENTIAL.fullmatch(credential):
-        raise UnauthenticatedError(f"this is no MUNGE credential; {_HOW}")
+        raise ServiceError(401, f"this is no MUNGE credential; {_HOW}")
     library = _library()
     context = library.munge_ctx_create()
     if not context:
-        raise CannotTellError("the MUNGE library has no memory left")
+        raise ServiceError(503, "the MUNGE library has no memory left", retry_s=30)
     payload, length = ctypes.c_void_p(), ctypes.c_int()
     uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
     try:
@@ -79,24 +82,24 @@ def decode(credential: str, socket: Path | None = None) -> Caller:
             ctypes.byref(gid),
         )
         content = ctypes.string_at(payload, length.value) if payload else b""
-        _refuse(error, library)
+        _refuse(error, library.munge_strerror(error).decode("ascii", "replace"))
     finally:
         library.free(payload)
         library.munge_ctx_destroy(context)
     return Caller(uid.value, gid.value, content)
 
 
-def _refuse(error: int, library: ctypes.CDLL) -> None:
-    if error == _SUCCESS:
-        return
-    told = library.munge_strerror(error).decode("ascii", "replace")
+def _refuse(error: int, told: str) -> None:
     if error == _SOCKET_ERROR:
-        raise CannotTellError(
+        raise ServiceError(
+            503,
             f"the service's MUNGE daemon does not answer ({told});"
-            " its administrator should start munged, or use a token"
+            " its administrator should start munged, or use a token",
+            retry_s=30,
         )
-    why = _REASONS.get(error, f"refused by the MUNGE daemon ({told})")
-    raise UnauthenticatedError(f"this MUNGE credential is {why}")
+    if error != _SUCCESS:
+        why = _REASONS.get(error, f"refused by the MUNGE daemon ({told})")
+        raise ServiceError(401, f"this MUNGE credential is {why}")
 
 
 @functools.cache
@@ -105,9 +108,11 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
-        raise CannotTellError(
+        raise ServiceError(
+            503,
             "the service cannot check MUNGE credentials: it has no libmunge;"
-            " its administrator should install munge, or use a token"
+            " its administrator should install munge, or use a token",
+            retry_s=30,
         ) from None
     address = ctypes.c_void_p
     library.munge_ctx_create.restype = address
@@ -120,10 +125,3 @@ def _library() -> ctypes.CDLL:
     library.free.argtypes = [address]
     library.free.restype = None
     return library
-
-
-def _group_name(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)

@@ -1,9 +1,7 @@
 """The file of bearer tokens: whose they are and what they may do, but never the tokens.
 
-Of each token its SHA-256 is kept. A token is 256 random bits, which nobody can guess from the
-hash, so that the salt and the slowness that protect a human's password would add nothing but a way
-to keep the service busy with wrong tokens. Tokens that people make up are therefore not taken:
-`new_token` alone makes them.
+Of each token, 256 random bits, its SHA-256 is kept: nobody can guess those from the hash, so that
+salt and slowness would add nothing. Tokens that people make up are therefore not taken.
 
 Format history
 --------------
@@ -56,7 +54,6 @@ class Token:
     expires: datetime | None = None
 
     def is_expired(self, now: datetime) -> bool:
-        """Tell whether it is no longer valid at `now`."""
         return self.expires is not None and now >= self.expires
 
 
@@ -66,7 +63,6 @@ def new_token() -> str:
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a token."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -91,18 +87,18 @@ def check_name(name: str) -> str:
 def read(path: Path) -> tuple[Token, ...]:
     """Return the tokens of the file `path`."""
     try:
+        # not to wait for who writes into a pipe
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _refuse_unsafe(path, os.fstat(descriptor))
+            with os.fdopen(descriptor, "rb", closefd=False) as stream:
+                content = stream.read(_MOST_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         raise TokenFileError(f"{path}: no such token file; {_MEND}") from None
     except OSError as error:
         raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
-    try:
-        _refuse_unsafe(path, os.fstat(descriptor))
-        content = _read(descriptor, _MOST_BYTES + 1)
-    except OSError as error:
-        raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
-    finally:
-        os.close(descriptor)
     if len(content) > _MOST_BYTES:
         raise TokenFileError(f"{path}: over {_MOST_BYTES} bytes, which no token file is; {_MEND}")
     return _parsed(content.decode("utf-8", "replace"), path)
@@ -117,13 +113,6 @@ def write(path: Path, tokens: Sequence[Token]) -> None:
         with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123
             stream.write("\n".join(lines) + "\n")
             _keep_owner(descriptor, target)
-
-
-def _read(descriptor: int, most_bytes: int) -> bytes:
-    content = b""
-    while piece := os.read(descriptor, most_bytes - len(content)):
-        content += piece
-    return content
 
 
 def _keep_owner(descriptor: int, target: Path) -> None:
@@ -183,11 +172,10 @@ def _parsed_line(line: str, where: str) -> Token:
         raise TokenFileError(f"{where}: the name is malformed; {_MEND}")
     if not _DIGEST.fullmatch(kept):
         raise TokenFileError(f"{where}: no sha256: and 64 hexadecimal digits; {_MEND}")
-    known = ", ".join(Scope)
     try:
         allowed = frozenset(map(Scope, scopes.split(",")))
     except ValueError:
-        raise TokenFileError(f"{where}: a scope is unknown; known: {known}") from None
+        raise TokenFileError(f"{where}: a scope is unknown; known: {', '.join(Scope)}") from None
     return Token(name, allowed, kept.removeprefix("sha256:"), _moment(expires, where))
 
 

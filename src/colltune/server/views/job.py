@@ -7,24 +7,81 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 import numpy as np
+from pydantic import Field
 
 from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Instance, Shape
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Rendered
 from colltune.selector.decision_table import largest_msize
-from colltune.server.schemas import IntervalView, JobCollective, JobFile, JobView
+from colltune.server.schemas import BundleView, MpiName, Nodes, Ppn, Reason, StatusText, View
 from colltune.server.state import is_any_replaced
 from colltune.server.views.maps import digits
 
 FOLDER = "@folder@"
 """Stands in values for the absolute folder that the files will be in."""
+_ONE_FOR_ALL = (
+    "the file holds one choice for all communicators of this size, or for all sizes, on which"
+    " they agree; by itself: "
+)
+
+
+class IntervalView(View):
+    """What is used for messages from ``first_bytes`` to ``last_bytes``; null: without end."""
+
+    first_bytes: int = Field(examples=[0])
+    last_bytes: int | None = Field(examples=[26386])
+    name: str = Field(examples=["recursive_doubling"])
+    is_default: bool = Field(examples=[False])
+    gain: float | None = Field(description="predicted at its geometric middle", examples=[1.56])
+    status: StatusText
+    reason: Reason
+
+
+class JobCollective(View):
+    """What a job's own shape gets for one collective."""
+
+    name: str = Field(examples=["allreduce"])
+    mpi_name: MpiName
+    measured: bool = Field(description="whether this shape was measured", examples=[True])
+    extrapolated: bool = Field(description="outside the measured shapes", examples=[False])
+    intervals: tuple[IntervalView, ...]
+
+
+class JobFile(View):
+    """One file of a job's configuration."""
+
+    name: str = Field(examples=["colltune-openmpi-4.1.6-16x1.rules"])
+    url: str = Field(description="relative to the page", examples=["v1/config/openmpi/4.1.6?…"])
+    text: str
+
+
+class JobView(BundleView):
+    """A job's configuration, how it is put into effect, and what to know about it."""
+
+    library: str = Field(examples=["openmpi"])
+    release: str = Field(description="for which the file is written", examples=["4.1.6"])
+    nodes: Nodes
+    ppn: Ppn
+    format: str = Field(examples=["openmpi-classic"])
+    changes_anything: bool = Field(description="if not, no file is needed", examples=[True])
+    files: tuple[JobFile, ...]
+    environment: dict[str, str] = Field(
+        description="variables; ``@folder@`` stands for the absolute folder of the files",
+        examples=[{"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}],
+    )
+    command: tuple[str, ...] = Field(
+        description="the same as options of mpirun or mpiexec, values as in `environment`",
+        examples=[("mpirun", "--mca", "coll_tuned_use_dynamic_rules", "1")],
+    )
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = Field(description="what was left to the library, and why")
+    collectives: tuple[JobCollective, ...]
 
 
 def job_view(
     selector: ModelSelector, slot: str, rendered: Rendered, asked: Mapping[str, str]
 ) -> JobView:
-    """Return what the page shows of a job's configuration."""
     target, shape = rendered.target, rendered.table.shape
     library, release = target.form.library, target.release
     all_rules = (*rendered.table.rules.values(), *rendered.table.by_layout.values())
@@ -76,31 +133,34 @@ def _warnings(selector: ModelSelector, shape: Shape, release: str) -> Iterator[s
         )
     outside, between, unknown = [], [], []
     for model in bundle.models:
+        name = model.collective.mpi_name
         if model.default_column is None:
-            unknown.append(model.collective.mpi_name)
+            unknown.append(name)
         if _extrapolated(selector, model.collective, shape):
-            outside.append(model.collective.mpi_name)
+            outside.append(name)
         elif not _measured(selector, model.collective, shape):
-            between.append(model.collective.mpi_name)
-    if outside:
-        yield (
-            f"{shape} lies outside the measured shapes of {_listed(outside)}: there the default is"
-            " replaced only for a larger gain, and not at all far away."
-        )
-    if between:
-        yield (
-            f"{shape} itself was not measured for {_listed(between)}: what is predicted comes from"
-            " shapes around it."
-        )
-    if unknown:
-        yield (
-            f"The library's default was not measured for {_listed(unknown)}: whether what is used"
-            " is any faster nobody knows."
-        )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+            between.append(name)
+    for names, text in (
+        (
+            outside,
+            f"{shape} lies outside the measured shapes of {{}}: there the default is replaced only"
+            " for a larger gain, and not at all far away.",
+        ),
+        (
+            between,
+            f"{shape} itself was not measured for {{}}: what is predicted comes from shapes around"
+            " it.",
+        ),
+        (
+            unknown,
+            "The library's default was not measured for {}: whether what is used is any faster"
+            " nobody knows.",
+        ),
+    ):
+        if names:
+            *all_but_last, last = names
+            listed = f"{', '.join(all_but_last)} and {last}" if all_but_last else last
+            yield text.format(listed)
 
 
 def _extrapolated(selector: ModelSelector, collective: Collective, shape: Shape) -> bool:
@@ -146,13 +206,5 @@ def _intervals(
             is_default=interval.configuration.is_default,
             gain=digits(selection.gain) if known else None,
             status=(selection.status if agreed else Status.PREDICTED).value,
-            reason=selection.reason if agreed else _differs(selection.reason),
+            reason=selection.reason if agreed else _ONE_FOR_ALL + selection.reason,
         )
-
-
-def _differs(reason: str) -> str:
-    """Return why a file has something else than what is selected at an interval's middle."""
-    return (
-        "the file holds one choice for all communicators of this size, or for all sizes, on which"
-        f" they agree; by itself: {reason}"
-    )

@@ -1,12 +1,13 @@
-"""The decision map of one collective, as the page draws it."""
+"""The decision map of one collective, and what is predicted for one of its fields."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
 import numpy as np
+from pydantic import Field
 
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
@@ -15,16 +16,126 @@ from colltune.plot_data.summaries import predicted_gain
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.configuration import LARGEST_ELEMENT_BYTES, Target
 from colltune.server.schemas import (
-    ConfigurationView,
-    MapRow,
-    MapView,
-    PredictedConfiguration,
-    PredictionView,
-    ReasonView,
+    BundleView,
+    Bytes,
+    CollectiveName,
+    ConfigurationId,
+    ConfigurationName,
+    MpiName,
+    Nodes,
+    Objective,
+    Ppn,
+    Reason,
+    StatusText,
+    View,
 )
 
 DEFAULT_CODE = "·"
 """Stands in the fields where the library decides by itself; they are many, and it is quiet."""
+_NOT_NEAR = "not measured near enough to this shape and size"
+
+
+class ConfigurationView(View):
+    """A configuration as the map shows it."""
+
+    id: ConfigurationId
+    name: ConfigurationName = Field(description="algorithm and parameters")
+    code: str = Field(description="what stands in its fields; no two are alike", examples=["B2"])
+    rank: int = Field(
+        description="of its algorithm, by how often it is used; 0 is the library's own decision",
+        examples=[2],
+    )
+    is_default: bool = Field(examples=[False])
+    fields: int = Field(description="how many fields of the map use it", examples=[112])
+
+
+class ReasonView(View):
+    """A reason for which the default is replaced or kept."""
+
+    code: str = Field(examples=["G"])
+    text: str = Field(examples=["replaced: the predicted gain is beyond the model's error"])
+    replaced: bool = Field(examples=[True])
+    fields: int = Field(description="for how many fields of the map it holds", examples=[252])
+
+
+class MapRow(View):
+    """The decisions of one shape, one value per message size."""
+
+    nodes: Nodes
+    ppn: Ppn
+    measured: bool = Field(examples=[True])
+    chosen: tuple[int, ...] = Field(description="indices of `configurations`")
+    why: tuple[int, ...] = Field(description="indices of `reasons`")
+    gain: tuple[float, ...] = Field(description="predicted, 1 where the default is kept")
+    bound: tuple[float | None, ...] = Field(description="lower bound of the gain that was weighed")
+    extrapolated: tuple[bool, ...] = Field(description="outside the measured range")
+
+
+class MapView(BundleView):
+    """A decision map of one collective."""
+
+    collective: CollectiveName
+    mpi_name: MpiName
+    block_per_rank: bool = Field(
+        description="whether a message size is that of the block per process", examples=[False]
+    )
+    configurations: tuple[ConfigurationView, ...]
+    reasons: tuple[ReasonView, ...]
+    msize_bytes: tuple[int, ...] = Field(examples=[(64, 96, 128)])
+    measured_sizes: tuple[bool, ...]
+    rows: tuple[MapRow, ...]
+    shapes_left_out: int = Field(description="measured shapes that found no place", examples=[0])
+    replaced_share: float = Field(
+        description="of the measured shapes and sizes, where the default is not kept",
+        examples=[0.42],
+    )
+    mean_gain: float = Field(
+        description="predicted, geometric mean over the same, 1 where the default is kept",
+        examples=[1.18],
+    )
+    mean_bound: float | None = Field(description="the same of its lower bound", examples=[1.09])
+
+
+class PredictedConfiguration(View):
+    """What is predicted for one configuration on one instance."""
+
+    column: int = Field(description="index of `MapView.configurations`", examples=[2])
+    id: ConfigurationId
+    name: ConfigurationName
+    time_s: float = Field(examples=[1.2e-4])
+    lower_s: float = Field(description="of the 90 % interval", examples=[0.9e-4])
+    upper_s: float = Field(description="of the 90 % interval", examples=[1.7e-4])
+    excluded: str = Field(
+        description="why it cannot be chosen here; empty if it can", examples=[""]
+    )
+
+
+class PredictionView(BundleView):
+    """Everything that is predicted for one instance, and what became of it."""
+
+    objective: Objective
+    collective: CollectiveName
+    nodes: Nodes
+    ppn: Ppn
+    msize_bytes: Bytes
+    measured: bool = Field(description="whether this shape and size were measured", examples=[True])
+    extrapolated: bool = Field(examples=[False])
+    chosen: int = Field(description="index of `MapView.configurations`", examples=[2])
+    default: int = Field(description="the same of the library's own decision", examples=[0])
+    replaced: bool = Field(examples=[True])
+    status: StatusText
+    reason: Reason
+    gain: float | None = Field(
+        description="predicted, of what is chosen or, if that is the default, of the fastest"
+        " candidate; null where nothing can be compared",
+        examples=[1.56],
+    )
+    gain_bound: float | None = Field(description="its lower bound", examples=[1.21])
+    gain_required: float | None = Field(
+        description="what the guard asked of it; null where it did not ask", examples=[1.12]
+    )
+    considered: int | None = Field(description="whose gain that is", examples=[2])
+    configurations: tuple[PredictedConfiguration, ...] = Field(description="the fastest first")
 
 
 def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapView:
@@ -33,7 +144,6 @@ def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapV
     uses = np.bincount(found.chosen.ravel(), minlength=len(found.portfolio)).tolist()
     holds = np.bincount(found.why.ravel(), minlength=len(REASONS)).tolist()
     mean_gain, mean_bound = predicted_gain(found)
-    inside = found.inside
     return MapView(
         slot=slot,
         bundle=selector.bundle.id,
@@ -47,9 +157,9 @@ def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapV
         ),
         msize_bytes=tuple(found.grid.msize_bytes.tolist()),
         measured_sizes=tuple(found.grid.known_size.tolist()),
-        rows=_rows(found),
+        rows=tuple(_rows(found)),
         shapes_left_out=found.grid.left_out,
-        replaced_share=float(found.replaced[inside].mean()),
+        replaced_share=float(found.replaced[found.inside].mean()),
         mean_gain=mean_gain,
         mean_bound=mean_bound,
     )
@@ -64,9 +174,9 @@ def configuration_views(
     of one algorithm apart.
     """
     of_algorithm: dict[str, list[int]] = {}
-    for column, configuration in enumerate(portfolio):
-        if not configuration.is_default:
-            of_algorithm.setdefault(configuration.algorithm, []).append(column)
+    for column, one in enumerate(portfolio):
+        if not one.is_default:
+            of_algorithm.setdefault(one.algorithm, []).append(column)
     ordered = sorted(
         of_algorithm, key=lambda name: (-sum(uses[c] for c in of_algorithm[name]), name)
     )
@@ -76,7 +186,14 @@ def configuration_views(
         for number, column in enumerate(columns, start=1):
             codes[column] = f"{_letters(rank)}{number if len(columns) > 1 else ''}", rank
     return tuple(
-        _configuration(one, *codes.get(column, (DEFAULT_CODE, 0)), uses[column])
+        ConfigurationView(
+            id=one.id,
+            name=one.short,
+            code=codes.get(column, (DEFAULT_CODE, 0))[0],
+            rank=codes.get(column, (DEFAULT_CODE, 0))[1],
+            is_default=one.is_default,
+            fields=uses[column],
+        )
         for column, one in enumerate(portfolio)
     )
 
@@ -84,12 +201,6 @@ def configuration_views(
 def digits(value: float) -> float | None:
     """Return `value` with the four digits that are worth sending; None if it is no number."""
     return float(f"{value:.4g}") if math.isfinite(value) else None
-
-
-def _configuration(one: Configuration, code: str, rank: int, fields: int) -> ConfigurationView:
-    return ConfigurationView(
-        id=one.id, name=one.short, code=code, rank=rank, is_default=one.is_default, fields=fields
-    )
 
 
 def _letters(rank: int) -> str:
@@ -101,28 +212,18 @@ def _letters(rank: int) -> str:
     return text
 
 
-def _rows(found: DecisionMap) -> tuple[MapRow, ...]:
-    grid, gain = found.grid, found.gain
-    return tuple(
-        MapRow(
+def _rows(found: DecisionMap) -> Iterator[MapRow]:
+    for at, shape in enumerate(found.grid.shapes):
+        yield MapRow(
             nodes=shape.nodes,
             ppn=shape.ppn,
-            measured=bool(grid.known[at]),
+            measured=bool(found.grid.known[at]),
             chosen=tuple(found.chosen[at].tolist()),
             why=tuple(found.why[at].tolist()),
-            gain=tuple(float(f"{value:.4g}") for value in gain[at].tolist()),
-            bound=_all_digits(found.bound[at].tolist()),
+            gain=tuple(float(f"{value:.4g}") for value in found.gain[at].tolist()),
+            bound=tuple(digits(value) for value in found.bound[at].tolist()),
             extrapolated=tuple(found.extrapolated[at].tolist()),
         )
-        for at, shape in enumerate(grid.shapes)
-    )
-
-
-def _all_digits(values: Iterable[float]) -> tuple[float | None, ...]:
-    return tuple(digits(value) for value in values)
-
-
-_NOT_NEAR = "not measured near enough to this shape and size"
 
 
 def prediction_view(
@@ -136,9 +237,9 @@ def prediction_view(
     portfolio = selector.portfolio(instance.collective)
     default = portfolio.index(selector.default(instance.collective))
     chosen = int(decisions.chosen[0])
-    considered = _considered(decisions, model.default_column)
-    coverage = model.coverage
-    known = (coverage.shapes == (shape.nodes, shape.ppn)).all(axis=1).any()
+    considered, gain, required = _weighed(decisions, model.default_column)
+    bound = bounds(decisions, model.default_column, selector.bundle.confirmations)[0]
+    known = (model.coverage.shapes == (shape.nodes, shape.ppn)).all(axis=1).any()
     return PredictionView(
         slot=slot,
         bundle=selector.bundle.id,
@@ -147,52 +248,41 @@ def prediction_view(
         nodes=shape.nodes,
         ppn=shape.ppn,
         msize_bytes=instance.msize_bytes,
-        measured=bool(known and np.isin(instance.msize_bytes, coverage.sizes)),
+        measured=bool(known and np.isin(instance.msize_bytes, model.coverage.sizes)),
         extrapolated=selection.extrapolated,
         chosen=chosen,
         default=default,
         replaced=chosen != default,
         status=selection.status.value,
         reason=selection.reason,
-        gain=_gain(decisions, model.default_column, considered),
-        gain_bound=digits(
-            float(bounds(decisions, model.default_column, selector.bundle.confirmations)[0])
-        ),
-        gain_required=_required(decisions, considered),
+        gain=gain,
+        gain_bound=digits(float(bound)),
+        gain_required=required,
         considered=considered,
-        configurations=_predicted(selector, instance, decisions, target),
+        configurations=tuple(_predicted(selector, instance, decisions, target)),
     )
 
 
-def _considered(decisions: Decisions, default_column: int | None) -> int | None:
-    """Return the column whose gain over the default was weighed, None if none was."""
-    if default_column is None:
-        return None
+def _weighed(
+    decisions: Decisions, default: int | None
+) -> tuple[int | None, float | None, float | None]:
+    """Return the column weighed against the default, its gain, and what the guard asked of it."""
     chosen, fastest = int(decisions.chosen[0]), int(decisions.fastest[0])
-    column = fastest if chosen == default_column else chosen
-    return None if column in (default_column, -1) else column
-
-
-def _gain(decisions: Decisions, default_column: int | None, considered: int | None) -> float | None:
-    if considered is None or default_column is None:
-        return None
+    column = fastest if chosen == default else chosen
+    if default is None or column in (default, -1):
+        return None, None, None
     time_s = decisions.forecast.time_s[0]
-    return digits(float(time_s[default_column] / time_s[considered]))
-
-
-def _required(decisions: Decisions, considered: int | None) -> float | None:
-    if considered is None or decisions.confirmation[0] >= 0:
-        return None
-    required = float(decisions.required[0, considered])
-    return digits(float(np.exp(required))) if np.isfinite(required) else None
+    required = float(decisions.required[0, column])
+    asked = decisions.confirmation[0] < 0 and np.isfinite(required)
+    gain = digits(float(time_s[default] / time_s[column]))
+    return column, gain, digits(float(np.exp(required))) if asked else None
 
 
 def _predicted(
     selector: ModelSelector, instance: Instance, decisions: Decisions, target: Target | None
-) -> tuple[PredictedConfiguration, ...]:
+) -> Iterator[PredictedConfiguration]:
     forecast = decisions.forecast
     model = selector.bundle.model(instance.collective)
-    rows = []
     for column in np.argsort(forecast.time_s[0], kind="stable").tolist():
         one = model.configurations[column]
         times = (t[0, column] for t in (forecast.time_s, forecast.lower_s, forecast.upper_s))
@@ -202,18 +292,15 @@ def _predicted(
             excluded = _NOT_NEAR
         elif not selector.permits(one, instance):
             excluded = _not_permitted(one, instance, target)
-        rows.append(
-            PredictedConfiguration(
-                column=column,
-                id=one.id,
-                name=one.short,
-                time_s=time_s,
-                lower_s=lower_s,
-                upper_s=upper_s,
-                excluded=excluded,
-            )
+        yield PredictedConfiguration(
+            column=column,
+            id=one.id,
+            name=one.short,
+            time_s=time_s,
+            lower_s=lower_s,
+            upper_s=upper_s,
+            excluded=excluded,
         )
-    return tuple(rows)
 
 
 def _not_permitted(one: Configuration, instance: Instance, target: Target | None) -> str:

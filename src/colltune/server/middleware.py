@@ -1,24 +1,111 @@
-"""The outermost layer: answers what is kept ready, and counts everything."""
+"""What is around the endpoints: headers against misuse, host names, the cache, and counting."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import socket
 import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from colltune.server.answers import Answer
+from colltune.server.answers import CLOSED_POLICY, CONTENT_POLICY, Answer, Headers
 from colltune.server.errors import problem
 from colltune.server.metrics import OTHER
-from colltune.server.protection import Hosts
 from colltune.server.service import Service
 
+_NO_POLICY = (CONTENT_POLICY.lower().encode(), f"default-src 'none'; {CLOSED_POLICY}".encode())
+ALWAYS: Headers = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+CLOSED: Headers = (*ALWAYS, _NO_POLICY)
+"""Of every answer without another content policy: it loads nothing and is in no frame."""
 _LONGEST_PATH, _LONGEST_QUERY = 1024, 4096
 _WRONG_HOST = (
     "this service is not known by the name in the Host header; use its address, or have the name"
     " added with --allowed-hosts where it is served"
 )
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
+_PORT = re.compile(r":[0-9]{0,5}$")
+_MOST_KNOWN = 100
+_ONE_WORD = re.compile(r"[a-z0-9_-]{1,63}")
+
+
+class Protected:
+    """ASGI middleware around everything: each answer has these headers, errors included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message.get("headers", ())
+                has_policy = any(name == _NO_POLICY[0] for name, _ in headers)
+                message = {**message, "headers": [*headers, *(ALWAYS if has_policy else CLOSED)]}
+            await send(message)
+
+        await self._app(scope, receive, protected)
+
+
+class Hosts:
+    """By which names the service may be asked: a page of somebody else's cannot fake one.
+
+    A page can give its own name any address, such as that of this service, and then ask it as if
+    it were its own (DNS rebinding); but the browser goes on to tell that name. Names that nobody
+    else can have are addresses, names of one word, ``….localhost`` and this machine's own. Over a
+    unix socket, which browsers do not reach, all are good unless some are configured.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(name.lower().rstrip(".") for name in names)
+        self._own = _own_names()
+        self._known: set[bytes] = set()
+
+    def allow(self, scope: Scope) -> bool:
+        # a request that names none is allowed
+        told = [value for name, value in scope["headers"] if name == b"host"]
+        if len(told) != 1 or not told[0]:
+            return len(told) < 2
+        if told[0] in self._known:
+            return True
+        server = scope.get("server")
+        over_unix_socket = not server or server[1] is None
+        if over_unix_socket and not self._names:
+            return True
+        is_allowed = self._allows(told[0].decode("latin-1"))
+        if is_allowed and len(self._known) < _MOST_KNOWN:
+            self._known.add(told[0])
+        return is_allowed
+
+    def _allows(self, host: str) -> bool:
+        name = _PORT.sub("", host.lower()).rstrip(".")
+        with suppress(ValueError):
+            ipaddress.ip_address(name.strip("[]"))
+            return True
+        if _ONE_WORD.fullmatch(name):
+            return True
+        above = (f"*{name[at:]}" for at, letter in enumerate(name) if letter == ".")
+        return (
+            name.endswith(".localhost")
+            or not self._names.isdisjoint((name, "*", *above))
+            or name in self._own
+        )
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    return frozenset(name.lower() for name in (socket.gethostname(), socket.getfqdn()))
 
 
 class CacheMiddleware:
@@ -92,7 +179,6 @@ class CacheMiddleware:
 
 
 async def _send(answer: Answer, scope: Scope, send: Send) -> int:
-    """Send a warm answer and return its status."""
     known = next((v for k, v in scope["headers"] if k == b"if-none-match"), b"")
     if known and answer.is_known(known):
         await send({"type": "http.response.start", "status": 304, "headers": answer.short_headers})

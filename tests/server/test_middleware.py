@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from colltune.server import protection
-from colltune.server.protection import ALWAYS, CLOSED, DOCUMENT_POLICY, PAGE_POLICY, Hosts
+from colltune.server import middleware
+from colltune.server.answers import DOCUMENT_POLICY, PAGE_POLICY
+from colltune.server.middleware import ALWAYS, CLOSED, Hosts
 from tests.server.serving_process import Server
 
 JOB = "/v1/config/openmpi/4.1.4?nodes=4&ppn=4"
@@ -112,7 +113,7 @@ def test_configured_names_are_good() -> None:
 
 def test_this_machines_own_names_are_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the system tells them."""
-    monkeypatch.setattr(protection, "_own_names", lambda: frozenset({"login1.cluster.example"}))
+    monkeypatch.setattr(middleware, "_own_names", lambda: frozenset({"login1.cluster.example"}))
     assert Hosts(()).allow(asked(b"login1.cluster.example:8765"))
     assert not Hosts(()).allow(asked(b"login2.cluster.example:8765"))
 
