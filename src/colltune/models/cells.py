@@ -62,39 +62,36 @@ class CellMatrix:
         rows = zip(self.nodes.tolist(), self.ppn.tolist(), self.msize_bytes.tolist(), strict=True)
         return tuple(Instance(self.collective, Shape(n, p), m) for n, p, m in rows)
 
-    def rows(self, mask: NDArray[Any]) -> CellMatrix:
-        """Keep the instances of `mask`; configurations without a time left are dropped."""
-        time_s = self.time_s[mask]
-        seen = np.isfinite(time_s).any(axis=0)
-        return replace(
-            self,
-            configurations=tuple(c for c, s in zip(self.configurations, seen, strict=True) if s),
-            nodes=self.nodes[mask],
-            ppn=self.ppn[mask],
-            msize_bytes=self.msize_bytes[mask],
-            time_s=time_s[:, seen],
-            slow=self.slow[mask][:, seen],
-        )
-
-    def with_configurations(self, configurations: Sequence[Configuration]) -> CellMatrix:
-        """Return just these columns, in this order; rows without any time are dropped."""
-        place = {c: i for i, c in enumerate(self.configurations)}
-        shape = (len(self), len(configurations))
-        time_s, slow = np.full(shape, np.nan), np.zeros(shape, np.bool_)
-        for column, configuration in enumerate(configurations):
-            if configuration in place:
-                time_s[:, column] = self.time_s[:, place[configuration]]
-                slow[:, column] = self.slow[:, place[configuration]]
-        rows = np.isfinite(time_s).any(axis=1)
+    def _of(
+        self, rows: Flags, configurations: Iterable[Configuration], time_s: Numbers, slow: Flags
+    ) -> CellMatrix:
         return replace(
             self,
             configurations=tuple(configurations),
             nodes=self.nodes[rows],
             ppn=self.ppn[rows],
             msize_bytes=self.msize_bytes[rows],
-            time_s=time_s[rows],
-            slow=slow[rows],
+            time_s=time_s,
+            slow=slow,
         )
+
+    def rows(self, mask: NDArray[Any]) -> CellMatrix:
+        """Keep the instances of `mask`; configurations without a time left are dropped."""
+        time_s = self.time_s[mask]
+        seen = np.asarray(np.isfinite(time_s).any(axis=0))
+        configurations = (c for c, s in zip(self.configurations, seen, strict=True) if s)
+        return self._of(mask, configurations, time_s[:, seen], self.slow[mask][:, seen])
+
+    def with_configurations(self, configurations: Sequence[Configuration]) -> CellMatrix:
+        """Return just these columns, in this order; rows without any time are dropped."""
+        place = {c: i for i, c in enumerate(self.configurations)}
+        shape = (len(self), len(configurations))
+        time_s, slow = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+        known = [(k, place[c]) for k, c in enumerate(configurations) if c in place]
+        for column, mine in known:
+            time_s[:, column], slow[:, column] = self.time_s[:, mine], self.slow[:, mine]
+        rows = np.asarray(np.isfinite(time_s).any(axis=1))
+        return self._of(rows, configurations, time_s[rows], slow[rows])
 
 
 def stacked(matrices: Sequence[CellMatrix]) -> CellMatrix:
@@ -124,34 +121,29 @@ def cell_matrices(
     dataset: PerformanceDataset, objective: Objective = Objective.MEDIAN
 ) -> dict[Collective, CellMatrix]:
     """Return the `objective` of the times of `dataset`, collectives sorted; see `cells` there."""
-    cells = dataset.cells(objective)
     slow = set(dataset.slow_cells().itertuples(index=False, name=None))
-    timed = dataset.timed()
-    library = dataset.context.library
+    timed, library = dataset.timed(), dataset.context.library
     noise = launch_noise(timed)
     matrices = {}
-    for name, rows in cells.groupby("collective", sort=True):
+    for name, rows in dataset.cells(objective).groupby("collective", sort=True):
         collective = Collective(str(name))
         table = rows.pivot_table(
             index=["nodes", "ppn", "msize_bytes"],
             columns=["algorithm", "parameters"],
             values="time_s",
-            sort=True,
         )
-        configurations = [
-            Configuration.stored(library, collective, str(pair[0]), str(pair[1]))
-            for pair in table.columns.to_flat_index()
-        ]
-        order = sorted(range(len(configurations)), key=lambda i: configurations[i])
-        nodes, ppn, msize = (
-            table.index.get_level_values(i).to_numpy().astype(np.int64) for i in range(3)
-        )
+        of_column = {
+            Configuration.stored(library, collective, str(pair[0]), str(pair[1])): column
+            for column, pair in enumerate(table.columns)
+        }
+        order = [of_column[configuration] for configuration in sorted(of_column)]
+        nodes, ppn, msize_bytes = np.array(table.index.to_list(), np.int64).T
         matrices[collective] = CellMatrix(
             collective,
-            tuple(configurations[i] for i in order),
+            tuple(sorted(of_column)),
             nodes,
             ppn,
-            msize,
+            msize_bytes,
             table.to_numpy(np.float64)[:, order],
             _flags(slow, str(name), table)[:, order],
             objective,

@@ -57,19 +57,15 @@ class Applicability(NamedTuple):
 
     def runs(self, X: Numbers) -> Flags:
         """Tell which of ``columns`` run at instances with the features `X` (n, k), shape (n, V)."""
-        shares = self.ran[self._leaves(X.astype(np.float32))].mean(axis=1) / _PARTS
-        return np.asarray(shares >= AGREEING)
-
-    def _leaves(self, X32: NDArray[np.float32]) -> Integers:
-        """Return the row of the table that each instance ends in, for each tree, shape (n, T)."""
-        at = np.tile(self.nodes.roots.astype(np.int64), (len(X32), 1))
+        X32, nodes = X.astype(np.float32), self.nodes
+        at = np.tile(nodes.roots.astype(np.int64), (len(X32), 1))
         rows = np.arange(len(X32))[:, None]
         while (inner := at >= 0).any():
             node = np.maximum(at, 0)
-            is_left = X32[rows, self.nodes.features[node]] <= self.nodes.thresholds[node]
-            child = np.where(is_left, self.nodes.left[node], self.nodes.right[node])
-            at = np.where(inner, child, at)
-        return -1 - at
+            is_left = X32[rows, nodes.features[node]] <= nodes.thresholds[node]
+            at = np.where(inner, np.where(is_left, nodes.left[node], nodes.right[node]), at)
+        shares = self.ran[-1 - at].mean(axis=1) / _PARTS
+        return np.asarray(shares >= AGREEING)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {**self.nodes._asdict(), "ran": self.ran, "columns": self.columns}
@@ -191,7 +187,7 @@ class Coverage(NamedTuple):
         machines if that is nearer.
         """
         values = np.stack([nodes, nodes * ppn, msize_bytes, ppn], axis=1)
-        from_all = _times_beyond(values, self._measured())
+        from_all = _times_beyond(values, self._measured)
         if self.own is None:
             return from_all
         borrowed = _BORROWED_DISTANCE * from_all
@@ -199,28 +195,27 @@ class Coverage(NamedTuple):
             return borrowed
         return np.minimum(_times_beyond(values, self.own), borrowed)
 
+    @property
     def _measured(self) -> Integers:
-        """Return the reference's ranges in the layout of ``own``."""
-        ends = ((self.low, self.ppn_range[0]), (self.high, self.ppn_range[1]))
-        return np.stack([np.append(end, ppn) for end, ppn in ends])
+        """The reference's ranges in the layout of ``own``."""
+        return np.column_stack([np.stack([self.low, self.high]), self.ppn_range])
 
     def borrowed(self, own: Coverage | None) -> Coverage:
         """Return this coverage as one of several machines, `own` being what this one has of it."""
         nothing = np.array([[np.iinfo(np.int64).max] * 4, [-1] * 4], np.int64)
-        return self._replace(own=nothing if own is None else own._measured())
+        return self._replace(own=nothing if own is None else own._measured)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        plain = {name: getattr(self, name) for name in _STORED}
-        trees = {f"{_TREES}{name}": a for name, a in self.applicability.arrays().items()}
-        own = {} if self.own is None else {"own": self.own}
-        return plain | {"default_column": np.array([self.default_column])} | trees | own
+        result = {name: getattr(self, name) for name in _STORED}
+        result["default_column"] = np.array([self.default_column])
+        result |= {f"{_TREES}{name}": a for name, a in self.applicability.arrays().items()}
+        return result if self.own is None else {**result, "own": self.own}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild from `arrays`; bundles before version 3 do not know where configurations ran."""
         fields: dict[str, Any] = {name: arrays.get(name) for name in (*_STORED, "own")}
-        start = len(_TREES)
-        trees = {name[start:]: a for name, a in arrays.items() if name.startswith(_TREES)}
+        trees = {n.removeprefix(_TREES): a for n, a in arrays.items() if n.startswith(_TREES)}
         if not trees:
             on_one = arrays["shapes"][:, 0] == 1
             fields["alone"] = arrays["seen"][:, on_one].any(axis=1)

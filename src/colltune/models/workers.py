@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -59,10 +59,7 @@ class Workers:
 @contextmanager
 def at_work(workers: Workers) -> Iterator[None]:
     """Let `spread` give its calls to `workers`."""
-    if workers.backend == DASK:
-        with _dask(workers):
-            yield
-    else:
+    with _dask(workers) if workers.backend == DASK else nullcontext():
         yield
 
 
@@ -104,24 +101,30 @@ def _dask(workers: Workers) -> Iterator[None]:
         if where is None:
             where = _started(workers, distributed)
             stack.callback(where.close, timeout=_CONNECT_S)
-        try:
+        with _explained(
+            (OSError, TimeoutError, ValueError),
+            f"no scheduler of Dask answers at {where}: {{}}; start one, or leave --scheduler out",
+        ):
             client = distributed.Client(where, timeout=_CONNECT_S)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ProgramError(
-                f"no scheduler of Dask answers at {where}: {error}; start one, or leave --scheduler"
-                " out"
-            ) from error
         stack.callback(client.close, timeout=_CONNECT_S)
         _check_workers(client)
         stack.callback(_cluster.reset, _cluster.set(True))
         stack.enter_context(parallel_config("dask"))
-        try:
+        with _explained(
+            died,
+            "workers of Dask died at their work ({}); give them more memory, or fit with fewer"
+            " jobs",
+        ):
             yield
-        except died as e:
-            raise ProgramError(
-                f"workers of Dask died at their work ({e}); give them more memory, or fit with"
-                " fewer jobs"
-            ) from e
+
+
+@contextmanager
+def _explained(errors: tuple[type[Exception], ...], text: str) -> Iterator[None]:
+    """Make a ProgramError of what goes wrong; `text` has a place for it."""
+    try:
+        yield
+    except errors as error:
+        raise ProgramError(text.replace("{}", str(error))) from error
 
 
 def _package(name: str) -> Any:
@@ -147,24 +150,17 @@ def _started(workers: Workers, distributed: Any) -> Any:
             silence_logs=logging.ERROR,
         )
     dask_jobqueue = _package("dask_jobqueue")
-    try:
+    with _explained((RuntimeError, OSError, ValueError), "no Dask workers through Slurm: {}"):
         found = dask_jobqueue.SLURMCluster(**slurm_options(workers.slurm))
         found.scale(jobs=workers.slurm.jobs)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise ProgramError(f"no Dask workers through Slurm: {error}") from error
     return found
 
 
 def slurm_options(slurm: Slurm) -> Mapping[str, Any]:
     """Return what dask-jobqueue's ``SLURMCluster`` is asked for."""
-    return {
-        "cores": slurm.cores,
+    plain = ("cores", "memory", "walltime", "queue", "account", "interface")
+    return {name: getattr(slurm, name) for name in plain} | {
         "processes": slurm.cores,
-        "memory": slurm.memory,
-        "walltime": slurm.walltime,
-        "queue": slurm.queue,
-        "account": slurm.account,
-        "interface": slurm.interface,
         "job_extra_directives": list(slurm.directives),
         "scheduler_options": {"dashboard_address": None},
     }
@@ -172,21 +168,16 @@ def slurm_options(slurm: Slurm) -> Mapping[str, Any]:
 
 def _check_workers(client: Any) -> None:
     """Wait for a worker, and refuse those with another colltune: they would fit other bundles."""
-    try:
+    missing = f"a worker of Dask has no colltune ({{}}); install colltune {__version__} there"
+    absent = f"no worker of Dask came within {_WORKERS_S:.0f} s"
+    with _explained((ImportError, AttributeError), missing), _explained((OSError,), absent):
         client.wait_for_workers(1, timeout=_WORKERS_S)
         versions = client.run(_version)
-    except (ImportError, AttributeError) as error:
-        raise ProgramError(
-            f"a worker of Dask has no colltune ({error}); install colltune {__version__} there"
-        ) from error
-    except (OSError, TimeoutError) as error:
-        raise ProgramError(f"no worker of Dask came within {_WORKERS_S:.0f} s") from error
-    others = {where: found for where, found in versions.items() if found != __version__}
-    if others:
-        where, found = next(iter(others.items()))
-        raise ProgramError(
-            f"the worker {where} of Dask has colltune {found}; install {__version__} there"
-        )
+    for where, found in versions.items():
+        if found != __version__:
+            raise ProgramError(
+                f"the worker {where} of Dask has colltune {found}; install {__version__} there"
+            )
 
 
 def _version() -> str:
