@@ -19,7 +19,7 @@ from colltune.files import cache_folder
 from colltune.mpi import installation, trace
 from colltune.mpi.libcolltune.algorithms import ALGORITHMS
 from colltune.selector.configuration import Target, rendered
-from colltune.verify import alternating as verify
+from colltune.verify import observing as verify
 
 pytestmark = pytest.mark.mpi
 SHAPE = Shape(1, 2)

@@ -9,10 +9,9 @@ import pytest
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi.installation import Installation
-from colltune.verify.alternating import Gain
-from colltune.verify.gains import Forced, Measuring, Timed, affordable_rounds, assessed
+from colltune.verify.gains import Forced, Gain, Measuring, Rounds, Timed, affordable_rounds
 from colltune.verify.probe_calls import Layout
-from colltune.verify.rule_status import RuleStatus
+from colltune.verify.rule_status import RuleStatus, by_timing
 from colltune.verify.user_line import UserLine
 
 NOWHERE = Path("/nowhere")
@@ -60,7 +59,7 @@ def test_only_clear_differences_prove_something(
     file: Gain, forced: Gain, status: RuleStatus
 ) -> None:
     """Forcing must change the time clearly; then the file does so, too, or does not."""
-    assessment = assessed(Timed(file, forced))
+    assessment = by_timing(Timed(file, forced))
     assert assessment.status is status
     assert assessment.why
 
@@ -79,3 +78,48 @@ def test_few_launches_force_many_rules() -> None:
         "scatter_ring_allgather",
     ]
     assert Forced.of("mpich", "4.0.2", wanted[2:]) == Forced()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "dropped"), [(6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (15, 3), (20, 5)]
+)
+def test_interval_is_that_of_the_sign_test(pairs: int, dropped: int) -> None:
+    """The interval leaves out as many extremes as the textbook's sign test at 95 % allows."""
+    logs = [0.01 * k for k in range(pairs)]
+    gain = Gain.of([*reversed(logs)])
+    assert gain.pairs == pairs
+    assert math.log(gain.ratio) == pytest.approx(0.005 * (pairs - 1))
+    assert math.log(gain.lower) == pytest.approx(logs[dropped], abs=1e-12)
+    assert math.log(gain.upper) == pytest.approx(logs[-1 - dropped])
+
+
+def test_one_wild_launch_moves_nothing() -> None:
+    """Of nine pairs, a single outlier changes neither the gain nor its interval by much."""
+    logs = [0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17]
+    wild = Gain.of([*logs, 5.0])
+    assert (math.log(wild.ratio), math.log(wild.upper)) == pytest.approx((0.14, 0.17))
+
+
+def test_few_pairs_have_no_interval() -> None:
+    """Fewer than six pairs tell a gain but not how sure it is."""
+    gain = Gain.of([math.log(2)] * 5)
+    assert gain.ratio == pytest.approx(2)
+    assert math.isnan(gain.lower)
+    assert math.isnan(gain.upper)
+
+
+def test_gains_are_of_what_was_measured_under_both_sides() -> None:
+    """Each round gives a pair for an instance that both of its launches measured."""
+    other = Instance(Collective.BCAST, Shape(1, 4), 1)
+    rounds = Rounds((({BCAST: 4.0, other: 1.0}, {BCAST: 2.0}), ({BCAST: 2.0}, {})), 4)
+    gains = rounds.gains([BCAST, other], 1)
+    assert {instance: (gain.ratio, gain.pairs) for instance, gain in gains.items()} == {
+        BCAST: (2.0, 1)
+    }
+
+
+def test_a_certain_loss_lies_below_one_as_a_whole() -> None:
+    """An interval that reaches beyond 1, or no interval at all, is not certain."""
+    assert Gain(0.8, 0.7, 0.9, 7, 0).is_slower
+    assert not Gain(0.8, 0.7, 1.01, 7, 1).is_slower
+    assert not Gain(0.5, math.nan, math.nan, 5, 0).is_slower

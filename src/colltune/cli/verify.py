@@ -15,7 +15,7 @@ from colltune.text import bytes_text, printable
 
 if TYPE_CHECKING:
     from colltune.registry import Registry
-    from colltune.verify.alternating import Gain
+    from colltune.verify.gains import Gain
     from colltune.verify.readability import Readability
     from colltune.verify.rule_status import Proof, RuleResult
 

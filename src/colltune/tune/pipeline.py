@@ -41,8 +41,8 @@ from colltune.selector.configuration import (
 from colltune.selector.confirming import Judgement, confirmations
 from colltune.tune.job import Job, Row, Watched
 from colltune.tune.settings import Settings, slowdown
-from colltune.verify.alternating import watch_algorithms
 from colltune.verify.confirm import Asked, confirming, proposals
+from colltune.verify.observing import watch_algorithms
 
 _QUICK = "knn"
 _OVERRUN = 1.2

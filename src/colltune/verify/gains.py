@@ -1,33 +1,35 @@
 """What a file brings: default against file, in alternation, under the user's launcher.
 
-Where which algorithm ran cannot be seen, default, file, and the rule's configuration forced by
-variables take turns. Where forcing changes the runtime clearly, the file either does the same or it
-does not; where it does not, timing tells nothing.
+Both sides run as a user's job would: the default without any setting, the other with nothing but
+the file's activation in its environment. Where which algorithm ran cannot be seen, the rule's
+configuration, forced by variables, takes a turn, too. Where forcing changes the runtime clearly,
+the file either does the same or it does not; where it does not, timing tells nothing.
 """
 
 from __future__ import annotations
 
 import math
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colltune.bench.backends import NativeBackend
+import numpy as np
+from scipy.special import bdtr
+
+from colltune.bench.backends import NativeBackend, raw
+from colltune.bench.backends.protocol import LaunchPlan
+from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune.library import with_libcolltune
-from colltune.verify.alternating import Gain, Rounds, Turns
-from colltune.verify.probe_calls import Layout
-from colltune.verify.rule_status import Assessment, Evidence, RuleStatus
+from colltune.verify.probe_calls import Layout, ProbeCall
 from colltune.verify.user_line import UserLine
 
 _MOST_SIDES = 3
-_CLEARLY = 1.15
-_SAME_PART = 0.35
-_UNSEEN = "which algorithm ran cannot be seen in this library"
 _MOST_CELLS = 24
 _LEAST_S = 10.0
 _FIRST_SHARE = 0.65
@@ -39,6 +41,64 @@ _LEAST_CELL_S = 0.05
 _SHARE_OF_LAUNCHES = 0.5
 _ROUNDS_FOR_INTERVAL = 6
 _MOST_ROUNDS = 9
+_VISITS, _SPARE_VISITS = 2, 6
+_LEAST_ROUND_S = 1.0
+_MORE = 1.5
+_MAX_REPS = 1000
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Runtime of the default over that of the selected: median over pairs of launches.
+
+    ``lower`` and ``upper`` are order statistics that hold the true median with at least 95 %
+    confidence by the sign test, NaN where there are too few pairs (less than 6). Launches have
+    outliers too large for a mean. The selected was the faster one in ``wins`` of the ``pairs``.
+    """
+
+    ratio: float
+    lower: float
+    upper: float
+    pairs: int
+    wins: int
+
+    @classmethod
+    def of(cls, log_ratios: Sequence[float]) -> Gain:
+        ordered = sorted(log_ratios)
+        n = len(ordered)
+        # P(fewer than k of n pairs on one side of the median); bdtr is the binomial distribution
+        outside = [2 * float(bdtr(k, n, 0.5)) for k in range(n // 2)]
+        dropped = sum(p <= 1 - _CONFIDENCE for p in outside) - 1
+        ends = (ordered[dropped], ordered[n - 1 - dropped]) if dropped >= 0 else (math.nan,) * 2
+        ratio, lower, upper = map(math.exp, (float(np.median(ordered)), *ends))
+        return cls(ratio, lower, upper, n, sum(log > 0 for log in ordered))
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the whole interval lies below 1."""
+        return self.upper < 1
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Medians of launches that took turns: ``medians_s[round][side]`` by instance, in seconds."""
+
+    medians_s: tuple[tuple[Mapping[Instance, float], ...], ...]
+    launches: int
+
+    def gains(self, instances: Sequence[Instance], side: int) -> dict[Instance, Gain]:
+        """Return the first side's runtime by that of `side` for what was measured under both."""
+        found = {}
+        for instance in instances:
+            logs = [
+                math.log(sides[0][instance] / sides[side][instance])
+                for sides in self.medians_s
+                if instance in sides[0] and instance in sides[side]
+            ]
+            if logs:
+                found[instance] = Gain.of(logs)
+        return found
 
 
 @dataclass(frozen=True)
@@ -81,34 +141,6 @@ class Forced:
         return cls(tuple(environments), side_of)
 
 
-def assessed(timed: Timed) -> Assessment:
-    """Return what the runtimes of one call prove of its rule."""
-    file, forced = timed.default_to_file, timed.default_to_forced
-    told = f"with the file it takes {1 / file.ratio:.2f} of the default's time, forced"
-    told += f" {1 / forced.ratio:.2f}"
-    if math.isnan(forced.lower) or math.isnan(file.lower):
-        return Assessment(RuleStatus.UNOBSERVED, f"{_UNSEEN}, and timing it takes more launches")
-    if not _differs(forced):
-        return Assessment(
-            RuleStatus.UNOBSERVED, f"{_UNSEEN}, and forcing it changes the time too little"
-        )
-    apart = abs(math.log(file.ratio / forced.ratio)) / abs(math.log(forced.ratio))
-    if apart <= _SAME_PART and _is_certain(file):
-        return Assessment(RuleStatus.APPLIED, f"by timing: {told}")
-    if apart >= 1 - _SAME_PART and not _is_certain(file):
-        return Assessment(RuleStatus.IGNORED, f"by timing: {told}")
-    return Assessment(RuleStatus.UNOBSERVED, f"{_UNSEEN}, and its time proves nothing: {told}")
-
-
-def _differs(gain: Gain) -> bool:
-    return _is_certain(gain) and abs(math.log(gain.ratio)) >= math.log(_CLEARLY)
-
-
-def _is_certain(gain: Gain) -> bool:
-    """Tell whether 1 lies outside of the interval."""
-    return not math.isnan(gain.lower) and (gain.lower > 1 or gain.upper < 1)
-
-
 @dataclass(frozen=True)
 class Gains:
     """The speed-up of the file over the default for each instance that was measured."""
@@ -130,9 +162,8 @@ class Measuring:
     work: Path
     launch_s: float
 
-    def instance_of(self, evidence: Evidence) -> Instance | None:
+    def instance_of(self, probe: ProbeCall) -> Instance | None:
         """Return what would be measured for a call; None if the benchmark cannot form it."""
-        probe = evidence.probe
         shape = self.layout.shape_of(probe.communicator)
         if shape is None:
             return None
@@ -157,47 +188,86 @@ class Measuring:
         left_out = len(set(instances)) - len(cells)
         notes = (f"{left_out} further cells were not measured",) if left_out else ()
         sides = ({}, activation, *forced.environments)
-        rounds = self._turns(cells, sides, _FIRST_SHARE * budget_s, progress)
-        first = _gains(rounds, cells, 1)
+        rounds = self._rounds(cells, sides, _FIRST_SHARE * budget_s, progress)
+        first = rounds.gains(cells, 1)
         timed = _timed(rounds, cells, forced)
         slower = [cell for cell, gain in first.items() if gain.is_slower]
         left_s = ends - time.monotonic()
         if not slower or left_s < _LEAST_S / 2:
             return Gains(first, frozenset(slower), timed, rounds.launches, notes)
-        more = self._turns(slower, sides[:2], left_s, progress)
-        again = _gains(more, slower, 1)
+        more = self._rounds(slower, sides[:2], left_s, progress)
+        again = more.gains(slower, 1)
         certain = frozenset(cell for cell in slower if _is_slower_again(again.get(cell)))
         sure = {cell: gain for cell, gain in again.items() if not math.isnan(gain.lower)}
         return Gains(first | sure, certain, timed, rounds.launches + more.launches, notes)
 
-    def _turns(
+    def _rounds(
         self,
         cells: Sequence[Instance],
         sides: Sequence[Mapping[str, str]],
         budget_s: float,
         progress: Callable[[float], None],
     ) -> Rounds:
+        """Measure in rounds of one launch under each environment of `sides`, which take turns."""
         backend = NativeBackend(self.installation, cache=self.work, launcher=self.line)
         # what is slow to start, once in a while, is not to be given up
         backend.around_s = _PATIENCE_S + 2 * self.launch_s
         # the benchmark's own clock begins before MPI_Init
         least_s = _INIT_SHARE * self.launch_s + _LEAST_TIMED_S + _LEAST_CELL_S * len(cells)
-        rounds = affordable_rounds(2 * budget_s / len(sides), self.launch_s, least_s)
-        turns = Turns(backend, self.layout.regular, self.work, _OUTSIDE_S, rounds, least_s)
-        return turns.take(cells, sides, budget_s, progress)
+        n_rounds = affordable_rounds(2 * budget_s / len(sides), self.launch_s, least_s)
+        ends = time.monotonic() + budget_s
+        around_s = _OUTSIDE_S
+        found: list[tuple[Mapping[Instance, float], ...]] = []
+        for turn in range(n_rounds):
+            left_s = ends - time.monotonic()
+            if left_s < _LEAST_ROUND_S:
+                break
+            share_s = left_s / (len(sides) * (n_rounds - turn))
+            medians: dict[int, Mapping[Instance, float]] = {}
+            for at in range(len(sides)):
+                side = (at + turn) % len(sides)
+                within_s = max(least_s, share_s - around_s)
+                medians[side], taken_s = self._one_side(backend, cells, sides[side], within_s)
+                if not math.isnan(taken_s):
+                    around_s = (around_s + taken_s) / 2
+                if not medians[side]:
+                    least_s = _MORE * within_s  # not even MPI_Init was through
+                progress(budget_s - (ends - time.monotonic()))
+            found.append(tuple(medians[side] for side in range(len(sides))))
+        return Rounds(tuple(found), len(found) * len(sides))
 
-
-def _gains(rounds: Rounds, cells: Sequence[Instance], side: int) -> dict[Instance, Gain]:
-    """Return the default's runtime by that of `side` for what was measured under both."""
-    alternation = rounds.alternation(cells, 0, side)
-    return {cell: gain for cell in cells if (gain := alternation.gain([cell])) is not None}
+    def _one_side(
+        self,
+        backend: NativeBackend,
+        instances: Sequence[Instance],
+        wanted: Mapping[str, str],
+        within_s: float,
+    ) -> tuple[dict[Instance, float], float]:
+        """Return medians, and the seconds that the launch took beside its timed loops."""
+        # the decision is left to the library, and to what its environment tells it
+        library = self.installation.library
+        cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
+        visit = (_MAX_REPS, within_s / (_VISITS * len(instances)))
+        rounds = range(_VISITS + _SPARE_VISITS)
+        steps = tuple(Step(i, *visit) for _ in rounds for i in range(len(cells)))
+        plan = LaunchPlan(self.layout.regular, cells, steps, within_s)
+        # the launch's first process must see the folder
+        with tempfile.TemporaryDirectory(prefix="colltune-", dir=self.work) as folder:
+            outcome = backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)
+            output = raw.read_raw(Path(folder) / "raw.txt")
+        medians = {
+            cell.instance: float(np.median(output.times_s[i]))
+            for i, cell in enumerate(cells)
+            if output.times_s.get(i)
+        }
+        return medians, outcome.seconds - output.wall_s
 
 
 def _timed(rounds: Rounds, cells: Sequence[Instance], forced: Forced) -> dict[Instance, Timed]:
-    file = _gains(rounds, cells, 1)
+    file = rounds.gains(cells, 1)
     found = {}
     for number in range(len(forced.environments)):
-        by_force = _gains(rounds, cells, 2 + number)
+        by_force = rounds.gains(cells, 2 + number)
         for cell in cells:
             if forced.side_of.get(cell) == number and cell in file and cell in by_force:
                 found[cell] = Timed(file[cell], by_force[cell])

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from colltune.domain import Collective, Configuration
+from colltune.bench.backends import Ending, NativeBackend, raw
+from colltune.bench.backends.protocol import LaunchPlan
+from colltune.bench.schedule import Cell, Step
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
-from colltune.mpi import LIBRARIES
+from colltune.mpi import LIBRARIES, trace
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.trace import Function
 from colltune.verify.canary import CallSeen, Run
 
 _BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
 _COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
-_UNTRACED = ("self", "libnbc", "adapt", "xhc")
+UNTRACED = "which algorithm ran cannot be seen in this library"
+_UNTRACEABLE = ("self", "libnbc", "adapt", "xhc")
 # which of the words after the sixth argument are parameters of the algorithm
 _PLACES: dict[str, dict[str, int]] = {
     "bcast_intra_chain": {"segsize": 0, "fanout": 1},
@@ -35,6 +40,7 @@ _PLACES: dict[str, dict[str, int]] = {
     "gather_intra_linear_sync": {"segsize": 3},
     "alltoall_intra_linear_sync": {"requests": 2},
 }
+_TRACE_BUDGET_S = 10.0
 _TAKEN = re.compile(r"^MPIR: (?P<what>\S+)$", re.MULTILINE)
 _REFUSED = re.compile(r"Incorrect (?:algorithm|adjust value)\b.*")
 
@@ -92,7 +98,7 @@ class Observer:
 
     def untraceable(self, wanted: Configuration, seen: CallSeen) -> str:
         """Return why a call leaves no trace of `wanted`; empty if it would, or left another one."""
-        if wanted.algorithm in _UNTRACED and not seen.functions:
+        if wanted.algorithm in _UNTRACEABLE and not seen.functions:
             return f"coll/{wanted.algorithm} cannot be traced; nothing else ran"
         return ""
 
@@ -155,3 +161,30 @@ def said(run: Run, file: Path) -> Iterator[str]:
             yield f"MPICH itself says that its selection comes from {taken}"
     for refused in dict.fromkeys(match[0].strip() for match in _REFUSED.finditer(text)):
         yield f"the library says: {refused}"
+
+
+def watch_algorithms(
+    backend: NativeBackend,
+    shape: Shape,
+    instances: Sequence[Instance],
+    wanted: Mapping[str, str],
+    tracer: Path,
+) -> dict[Instance, str]:
+    """Return the function that ran for each instance under the environment `wanted`."""
+    library = backend.mpi.library
+    cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
+    steps = tuple(Step(i, 0, 0.0) for i in range(len(cells)))
+    plan = LaunchPlan(shape, cells, steps, _TRACE_BUDGET_S)
+    options = [*trace.launch_options(tracer), "-x", "COLLBENCH_MARK=1"]
+    with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
+        outcome = backend.launch(
+            plan, [{}] * len(cells), "trace", Path(folder), wanted, options=options
+        )
+        if raw.read_raw(Path(folder) / "raw.txt").ended != Ending.PLAN:
+            return {}
+    seen = {
+        Instance(o.collective, shape, o.msize_bytes): o.symbol
+        for o in trace.observed(outcome.stderr)
+        if o.comm_size == shape.nprocs and o.symbol
+    }
+    return {instance: seen[instance] for instance in instances if instance in seen}

@@ -13,11 +13,10 @@ from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Finding, Format, ParsedFile
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
-from colltune.verify import gains as gaining
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
 from colltune.verify.gains import Forced, Gains, Measuring
-from colltune.verify.observing import Observer, said
+from colltune.verify.observing import UNTRACED, Observer, said
 from colltune.verify.probe_calls import Layout, ProbeCall
 from colltune.verify.readability import (
     Readability,
@@ -33,12 +32,11 @@ from colltune.verify.rule_status import (
     Proof,
     RuleResult,
     RuleStatus,
+    by_timing,
 )
 from colltune.verify.settings import JobSettings, gathered, with_others
 from colltune.verify.user_line import Preloaded, preloaded, reaches, without_preload
 
-# parameters that Open MPI shows at the start are the only trace of its parameter files
-_UNTRACED = "which algorithm ran cannot be seen in this library"
 _MEASURED = (RuleStatus.APPLIED, RuleStatus.UNOBSERVED)
 Progress = Callable[[str, float], None]
 
@@ -213,7 +211,7 @@ class _Proving:
         observer = Observer(found.library, parsed.release)
         told = self.preloaded is not None  # libcolltune itself tells what it chose
         if not LIBRARIES[found.library].traced:
-            return None, replace(observer, unavailable="" if told else _UNTRACED)
+            return None, replace(observer, unavailable="" if told else UNTRACED)
         if found.release != parsed.release:
             why = f"the tracer would be one for {found.mpirun}, which is {found.release}"
             return None, replace(observer, unavailable="" if told else why)
@@ -232,7 +230,7 @@ class _Proving:
         line = self.canary.line
         measuring = Measuring(self.installation, line, layout, self.request.work, self.launch_s)
         instances = [
-            measuring.instance_of(best) if best and _is_worth(result, best, seen) else None
+            measuring.instance_of(best.probe) if best and _is_worth(result, best, seen) else None
             for result, best in assessed
         ]
         wanted = [
@@ -309,7 +307,7 @@ def _completed(
     if instance is None:
         return told
     if result.assessment.status is RuleStatus.UNOBSERVED and instance in gains.timed:
-        told = replace(told, assessment=gaining.assessed(gains.timed[instance]))
+        told = replace(told, assessment=by_timing(gains.timed[instance]))
     slower = instance in gains.regressions
     return replace(told, gain=gains.gains.get(instance), is_regression=slower)
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Fault, Finding, Outcome, ParsedFile, Rule
-from colltune.verify.alternating import Gain
 from colltune.verify.canary import CallSeen, CanaryCall, Ending
-from colltune.verify.observing import Observer
+from colltune.verify.gains import Gain, Timed
+from colltune.verify.observing import UNTRACED, Observer
 from colltune.verify.probe_calls import Layout, ProbeCall, reached_elsewhere
 from colltune.verify.readability import Readability
 from colltune.verify.settings import JobSettings, culprits, same_decision
 
 _UNMADE = "the call was not made"
+_CLEARLY = 1.15
+_SAME_PART = 0.35
 
 _FAILED = {
     Ending.WRONG: "the call computes wrong numbers",
@@ -261,6 +264,34 @@ def _taken_over(outcome: Outcome) -> str:
 def _fallback(outcome: Outcome) -> str:
     told = [reason for reason in outcome.reasons if "instead" in reason or "falls back" in reason]
     return " ".join(told or outcome.reasons[-1:]) or f"{outcome.configuration.id} runs instead"
+
+
+def by_timing(timed: Timed) -> Assessment:
+    """Return what the runtimes of one call prove of its rule."""
+    file, forced = timed.default_to_file, timed.default_to_forced
+    told = f"with the file it takes {1 / file.ratio:.2f} of the default's time, forced"
+    told += f" {1 / forced.ratio:.2f}"
+    if math.isnan(forced.lower) or math.isnan(file.lower):
+        return Assessment(RuleStatus.UNOBSERVED, f"{UNTRACED}, and timing it takes more launches")
+    if not _differs(forced):
+        return Assessment(
+            RuleStatus.UNOBSERVED, f"{UNTRACED}, and forcing it changes the time too little"
+        )
+    apart = abs(math.log(file.ratio / forced.ratio)) / abs(math.log(forced.ratio))
+    if apart <= _SAME_PART and _is_certain(file):
+        return Assessment(RuleStatus.APPLIED, f"by timing: {told}")
+    if apart >= 1 - _SAME_PART and not _is_certain(file):
+        return Assessment(RuleStatus.IGNORED, f"by timing: {told}")
+    return Assessment(RuleStatus.UNOBSERVED, f"{UNTRACED}, and its time proves nothing: {told}")
+
+
+def _differs(gain: Gain) -> bool:
+    return _is_certain(gain) and abs(math.log(gain.ratio)) >= math.log(_CLEARLY)
+
+
+def _is_certain(gain: Gain) -> bool:
+    """Tell whether 1 lies outside of the interval."""
+    return not math.isnan(gain.lower) and (gain.lower > 1 or gain.upper < 1)
 
 
 @dataclass(frozen=True)
