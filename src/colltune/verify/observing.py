@@ -171,7 +171,7 @@ def watch_algorithms(
     tracer: Path,
 ) -> dict[Instance, str]:
     """Return the function that ran for each instance under the environment `wanted`."""
-    library = backend.mpi.library
+    library = backend.context("").library
     cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
     steps = tuple(Step(i, 0, 0.0) for i in range(len(cells)))
     plan = LaunchPlan(shape, cells, steps, _TRACE_BUDGET_S)
