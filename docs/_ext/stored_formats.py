@@ -47,8 +47,8 @@ STORED = (
         "Profile of an application",
         "$COLLTUNE_PROFILE/*.profile",
         "libcolltune",
-        "colltune.dataset.profile_file",
-        "colltune.dataset.profile_file:FORMAT_VERSION",
+        "colltune.dataset.profile",
+        "colltune.dataset.profile:FORMAT_VERSION",
     ),
     Stored(
         "Configuration of an application",

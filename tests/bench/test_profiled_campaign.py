@@ -10,8 +10,7 @@ from colltune.bench.campaign import LEAST, MOST, Campaign
 from colltune.bench.profiled_campaign import focused
 from colltune.bench.schedule import Cell, refine
 from colltune.bench.strategies import STRATEGIES, State
-from colltune.dataset.profile import Profile, added_up
-from colltune.dataset.profile_file import parse_profile
+from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from tests.dataset.profiles import profile_text, row

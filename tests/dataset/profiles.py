@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from colltune.dataset.profile_file import COLUMNS, fnv1a
+from colltune.dataset.profile import COLUMNS, fnv1a
 
 RECORDED = Path(__file__).parents[1] / "data" / "profiles"
 HEAD = {

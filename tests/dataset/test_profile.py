@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltune.dataset.profile import Kind, Profile, Use, added_up
-from colltune.dataset.profile_file import parse_profile, read_profiles
+from colltune.dataset.profile import Kind, Profile, Use, added_up, parse_profile, read_profiles
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from tests.dataset.profiles import HEAD, RECORDED, profile_text, row, sealed

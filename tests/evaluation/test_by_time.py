@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from colltune.dataset.profile import Profile, added_up
-from colltune.dataset.profile_file import parse_profile
+from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.evaluation import ALL, LeaveNodesOut, MessageSizes, evaluate_split

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.dataset.profile_file import read_profiles
+from colltune.dataset.profile import read_profiles
 from tests.integration import preloaded
 from tests.integration.preloaded import Preloaded
 

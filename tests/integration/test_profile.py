@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import build
-from colltune.dataset.profile import Profile
-from colltune.dataset.profile_file import read_profiles
+from colltune.dataset.profile import Profile, read_profiles
 from colltune.domain import Collective, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation

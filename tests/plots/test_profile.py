@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.patches import Rectangle
 
-from colltune.dataset.profile import added_up
-from colltune.dataset.profile_file import parse_profile
+from colltune.dataset.profile import added_up, parse_profile
 from colltune.models.fitting import fit
 from colltune.plots.profile import times
 from colltune.selector.argmin import ModelSelector

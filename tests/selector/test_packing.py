@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltune.dataset.profile import Profile, added_up
-from colltune.dataset.profile_file import parse_profile
+from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.fitting import fit

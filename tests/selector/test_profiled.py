@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.dataset.profile import Profile, added_up
-from colltune.dataset.profile_file import parse_profile
+from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.fitting import fit

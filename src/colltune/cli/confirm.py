@@ -140,7 +140,7 @@ def _campaign(
     from colltune.bench import durations
     from colltune.bench.profiled_campaign import focused
     from colltune.cli.campaigns import campaign_of
-    from colltune.dataset.profile_file import read_profiles
+    from colltune.dataset.profile import read_profiles
     from colltune.verify.confirm import campaign_for
 
     if path is not None:

@@ -60,7 +60,7 @@ def pack(
     Example: colltune app pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
     """
     from colltune.cli.select import libcolltune_for
-    from colltune.dataset.profile_file import read_profiles
+    from colltune.dataset.profile import read_profiles
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
     from colltune.selector import packing

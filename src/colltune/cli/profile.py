@@ -57,7 +57,7 @@ def profile(
 
     colltune app profile profiles --program solver --bundle bundle --plot profile.png
     """
-    from colltune.dataset.profile_file import read_profiles
+    from colltune.dataset.profile import read_profiles
 
     if plot is not None:
         from colltune.plots.saving import picture_format

@@ -1,21 +1,50 @@
-"""What an application spends in collectives, as libcolltune has recorded it.
+"""What an application spends in collectives, as libcolltune has recorded it: ``*.profile``.
 
 A process that calls a collective makes one of its calls; all of them together are one operation.
 Seconds are summed over processes (``process_s``), waiting for the others included: divided by what
 the processes' whole runs took, they are the share of the application's time.
+
+Format history
+--------------
+1. Lines of words: the head (``colltune-profile 1``, ``library``, ``program``, ``job``, ``host``,
+   ``started``, ``world``, ``rate``, ``wall_s``, ``collectives_s``, ``lost_calls``), one line
+   ``configuration NUMBER ID`` per configuration that ran, ``columns`` with their names, one ``row``
+   per kind of calls and configuration, and ``end`` with the FNV-1a hash (64 bits, hexadecimal) of
+   everything before it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
-from colltune.domain import Collective, Shape
+from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
 from colltune.errors import DataError
+from colltune.files.reading import content_of
+
+FORMAT_VERSION = 1
+SUFFIX = ".profile"
+_COUNTS = ("calls", "bytes", "least_bytes", "most_bytes", "timed")
+_SECONDS = ("timed_s", "least_s", "most_s", "squares_s2", "time_s")
+COLUMNS = ["collective", "size", "layout", "first_bytes", "configuration", *_COUNTS, *_SECONDS]
+_HEAD = {
+    "library": 2,
+    **dict.fromkeys(("program", "job", "host", "started"), 1),
+    "world": 2,
+    **dict.fromkeys(("rate", "wall_s"), 1),
+    "collectives_s": 3,
+    "lost_calls": 1,
+}
+"""How many words follow each name of the head."""
+_MEND = "it is damaged or was changed; leave it out, or run the application again"
+_LAYOUT = re.compile(r"(?P<nodes>\d{1,10})x(?P<ppn>\d{1,10}|-)")
+_LONGEST_S = 1e12
 
 
 @dataclass(frozen=True)
@@ -62,7 +91,6 @@ class Kind(NamedTuple):
 
     @property
     def last_bytes(self) -> int:
-        """The largest message size of the bin."""
         return max(0, 2 * self.first_bytes - 1)
 
 
@@ -92,7 +120,6 @@ class Use:
 
     @property
     def operations(self) -> float:
-        """How many collective operations the calls make."""
         return self.process_calls / self.kind.nprocs
 
     @property
@@ -113,11 +140,11 @@ class Use:
 
     @property
     def default_share(self) -> float:
-        """The share of calls that the MPI library decided itself."""
         return self.ran.get("", 0) / self.process_calls
 
     def __add__(self, other: Use) -> Use:
         timed = [use for use in (self, other) if use.timed]
+        ran = {n: self.ran.get(n, 0) + other.ran.get(n, 0) for n in sorted({*self.ran, *other.ran})}
         return Use(
             self.kind,
             self.process_calls + other.process_calls,
@@ -130,12 +157,8 @@ class Use:
             max((use.most_s for use in timed), default=0.0),
             self.squares_s2 + other.squares_s2,
             self.process_s + other.process_s,
-            _added(self.ran, other.ran),
+            ran,
         )
-
-
-def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
 
 
 @dataclass(frozen=True)
@@ -195,3 +218,176 @@ def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
 def _order(use: Use) -> tuple[float, Collective, int, str, int]:
     kind = use.kind
     return (-use.process_s, kind.collective, kind.nprocs, str(kind.shape), kind.first_bytes)
+
+
+def read_profiles(paths: Sequence[Path], programs: Iterable[str] = ()) -> Profile:
+    """Read and add up the profiles at `paths`: files, or folders whose ``*.profile`` are read.
+
+    `programs` keeps the runs of programs with these names; all if there are none.
+    """
+    files = dict.fromkeys(file.resolve() for path in paths for file in _files(path))
+    mend = "name a profile that libcolltune wrote"
+    read = [parse_profile(content_of(file, DataError, mend), str(file)) for file in files]
+    wanted = set(programs)
+    kept = [(job, uses) for job, uses in read if not wanted or job.program in wanted]
+    if not kept:
+        there = ", ".join(sorted({job.program for job, _ in read}))
+        raise DataError(f"no profile of {', '.join(sorted(wanted))}; there are profiles of {there}")
+    return added_up((job for job, _ in kept), (use for _, uses in kept for use in uses))
+
+
+def _files(path: Path) -> list[Path]:
+    found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    if not found:
+        raise DataError(
+            f"{path}: holds no *{SUFFIX}; run the application with COLLTUNE_PROFILE={path}"
+        )
+    return found
+
+
+def parse_profile(content: bytes, source: str) -> tuple[Job, list[Use]]:
+    """Return the job in a file's `content`, and its uses; `source` names the file in errors."""
+    match = re.fullmatch(rb"colltune-profile (\d{1,9})", content.split(b"\n", 1)[0])
+    if match is None:
+        raise DataError(f"{source}, line 1: not a profile; libcolltune writes them as *{SUFFIX}")
+    if int(match[1]) != FORMAT_VERSION:
+        raise DataError(
+            f"{source}, line 1: a profile of format {int(match[1])} is not known to this colltune,"
+            f" which reads {FORMAT_VERSION}; upgrade colltune"
+        )
+    body, _, last = content.rstrip(b"\n").rpartition(b"\n")
+    body += b"\n"
+    reader = _Reader(source, body.count(b"\n") + 1)
+    if last != f"end {fnv1a(body):016x}".encode():
+        raise reader.wrong("the end does not fit the rest")
+    for reader.number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=1):
+        if reader.number > 1:
+            reader.take(line)
+    return reader.job(), reader.uses
+
+
+def fnv1a(content: bytes) -> int:
+    """Return the FNV-1a hash of `content`, 64 bits."""
+    value = 0xCBF29CE484222325
+    for byte in content:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+@dataclass
+class _Reader:
+    """Reads line by line; ``head`` has the words of each of its lines, and their numbers."""
+
+    source: str
+    number: int
+    head: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    configurations: dict[int, str] = field(default_factory=lambda: {0: ""})
+    has_columns: bool = False
+    uses: list[Use] = field(default_factory=list)
+
+    def wrong(self, why: str) -> DataError:
+        return DataError(f"{self.source}, line {self.number}: {why}; {_MEND}")
+
+    def take(self, line: str) -> None:
+        name, *words = line.split(" ")
+        if name in _HEAD:
+            if name in self.head or len(words) != _HEAD[name] or not all(words):
+                raise self.wrong(f"{name} must stand there once, with {_HEAD[name]} words")
+            self.head[name] = self.number, words
+        elif name == "configuration" and len(words) == 2:
+            try:
+                identity = Configuration.parse(words[1]).id
+            except DataError as error:
+                raise self.wrong(f"{words[1][:80]!r} is not an id: {error}") from None
+            self.configurations[self.count(words[0], "the number")] = identity
+        elif name == "columns":
+            if words != COLUMNS:
+                raise self.wrong(f"the columns must be {' '.join(COLUMNS)}")
+            self.has_columns = True
+        elif name == "row" and self.has_columns:
+            if len(words) != len(COLUMNS):
+                raise self.wrong(f"{len(words)} columns where there must be {len(COLUMNS)}")
+            self.uses.append(self.use(dict(zip(COLUMNS, words, strict=True))))
+        else:
+            raise self.wrong(f"{line[:40]!r} does not belong here")
+
+    def job(self) -> Job:
+        missing = [name for name in _HEAD if name not in self.head]
+        if missing or not self.has_columns:
+            raise self.wrong(f"{(*missing, 'columns')[0]} is missing")
+        # one after the other, since an error names the line that was asked for last
+        world, layout = self.line_of("world")
+        nprocs = self.count(world, "processes", least=1)
+        shape = self.layout(layout, nprocs)
+        rate = self.count(self.line_of("rate")[0], "rate", least=1)
+        wall_s = self.seconds(self.line_of("wall_s")[0], "wall_s")
+        inside = [self.seconds(text, "collectives_s") for text in self.line_of("collectives_s")]
+        lost_calls = self.count(self.line_of("lost_calls")[0], "lost_calls")
+        library, release = self.line_of("library")
+        names = {name: self.line_of(name)[0] for name in ("program", "job", "host", "started")}
+        return Job(
+            library,
+            release,
+            **names,
+            nprocs=nprocs,
+            shape=shape,
+            rate=rate,
+            wall_s=wall_s,
+            collectives_s=(inside[0], inside[1], inside[2]),
+            lost_calls=lost_calls,
+        )
+
+    def line_of(self, name: str) -> list[str]:
+        self.number, words = self.head[name]
+        return words
+
+    def use(self, row: dict[str, str]) -> Use:
+        calls = self.count(row["calls"], "calls", least=1)
+        timed = self.count(row["timed"], "timed", most=calls)
+        ran = self.configurations.get(self.count(row["configuration"], "configuration"))
+        if ran is None:
+            raise self.wrong(f"configuration {row['configuration']} was not named before")
+        kind = self.kind(row)
+        least = self.count(row["least_bytes"], "least_bytes", least=kind.first_bytes)
+        most = self.count(row["most_bytes"], "most_bytes", least=least, most=kind.last_bytes)
+        total = self.count(row["bytes"], "bytes", least=least * calls, most=most * calls)
+        found = {name: self.seconds(row[name], name) for name in _SECONDS}
+        process_s = found.pop("time_s")
+        return Use(
+            kind, calls, total, least, most, timed, **found, process_s=process_s, ran={ran: calls}
+        )
+
+    def kind(self, row: dict[str, str]) -> Kind:
+        try:
+            collective = parse_collective(row["collective"])
+        except DataError as error:
+            text = row["collective"][:80]
+            raise self.wrong(f"{text!r} is not a collective: {error}") from None
+        nprocs = self.count(row["size"], "size", least=1)
+        first = self.count(row["first_bytes"], "first_bytes")
+        if first & (first - 1):
+            raise self.wrong(f"first_bytes {first} is neither 0 nor a power of two")
+        return Kind(collective, nprocs, self.layout(row["layout"], nprocs), first)
+
+    def layout(self, text: str, nprocs: int) -> Shape | None:
+        match = _LAYOUT.fullmatch(text)
+        if text == "-" or (match and match["ppn"] == "-"):
+            return None
+        if match is None or int(match["nodes"]) * int(match["ppn"]) != nprocs:
+            raise self.wrong(f"{text[:40]!r} is no layout of {nprocs} processes, such as 4x2 or -")
+        return Shape(int(match["nodes"]), int(match["ppn"]))
+
+    def count(self, text: str, what: str, least: int = 0, most: int = LARGEST_NUMBER) -> int:
+        digits = text.isascii() and text.isdigit() and len(text) < 40
+        if not digits or not least <= int(text) <= most:
+            raise self.wrong(f"{what} {text[:40]!r} is no whole number from {least} to {most}")
+        return int(text)
+
+    def seconds(self, text: str, what: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value < _LONGEST_S:
+            raise self.wrong(f"{what} {text[:40]!r} is no number of seconds")
+        return value

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
-from colltune.dataset.noise import Allocations, Component, allocations_of, measured, paired
-from colltune.dataset.noise.components import allocation_medians, component, contrasts
-from colltune.dataset.noise.measured import median_factor
+from colltune.dataset.noise import Allocations, allocations_of, measured
+from colltune.dataset.noise.components import Variances
 from colltune.dataset.objective import Objective
 from colltune.dataset.profile import Profile, Use
 from colltune.domain import Collective, Configuration
@@ -44,17 +43,15 @@ class CellNoise:
     def of(cls, dataset: PerformanceDataset, allocation_of: Mapping[str, str]) -> CellNoise:
         """Estimate from all of `dataset`; `allocation_of` maps launches to allocations."""
         table = measured(dataset, Allocations(allocation_of, {}))
-        launch, allocation = _components(table.assign(variance=table["variance"].fillna(0.0)))
+        told = Variances.comparing(table.assign(variance=table["variance"].fillna(0.0)))
         cells = table.groupby(CELL_COLUMNS).agg(
             variance=("variance", "mean"),
             launches=("launch", "size"),
             allocations=("allocation", "nunique"),
         )
-        per_launch = cells["variance"].fillna(0.0) + (launch or 0.0)
-        total = per_launch * cells["launches"].map(median_factor)
-        total += (allocation or 0.0) * cells["allocations"].map(median_factor)
-        alone = per_launch + (allocation or 0.0)
-        if launch is None and allocation is None:
+        total = told.of_cells(cells)
+        alone = cells["variance"].fillna(0.0) + (told.launch or 0.0) + (told.allocation or 0.0)
+        if told == Variances():
             known = cells["variance"].notna()
             total, alone = total.where(known), alone.where(known)
         return cls(_by_key(total), _by_key(alone))
@@ -74,23 +71,6 @@ class CellNoise:
 def _by_key(variances: pd.Series[float]) -> dict[_Key, float]:
     levels = [variances.index.get_level_values(name).tolist() for name in CELL_COLUMNS]
     return dict(zip(zip(*levels, strict=True), variances.tolist(), strict=True))
-
-
-def _components(table: pd.DataFrame) -> tuple[float | None, float | None]:
-    """Return the variances between launches and between allocations, None where not told."""
-    rng = np.random.default_rng(0)
-    launches = _component(paired(table, ["allocation"], "launch"), rng)
-    merged = allocation_medians(table, launches.variance if launches else 0.0)
-    allocations = _component(paired(merged, [], "allocation"), rng)
-    return _variance(launches), _variance(allocations)
-
-
-def _component(pairs: pd.DataFrame, rng: np.random.Generator) -> Component | None:
-    return component(contrasts(pairs), 4, rng) or component(pairs, 2, rng)
-
-
-def _variance(found: Component | None) -> float | None:
-    return None if found is None else found.variance
 
 
 Flags = NDArray[np.bool_]

@@ -11,8 +11,7 @@ from colltune.dataset.frame import join
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
 from colltune.dataset.parquet import read_launch_provenances
-from colltune.dataset.profile import Profile
-from colltune.dataset.profile_file import read_profiles
+from colltune.dataset.profile import Profile, read_profiles
 from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.evaluation import (

@@ -27,7 +27,6 @@ too where there are at least five.
 """
 
 from colltune.dataset.noise.components import Component, allocation_medians, paired
-from colltune.dataset.noise.decisions import Decisions, Level
 from colltune.dataset.noise.measured import (
     Allocations,
     AllocationSource,
@@ -35,7 +34,14 @@ from colltune.dataset.noise.measured import (
     drift_curve,
     measured,
 )
-from colltune.dataset.noise.report import Group, NoiseReport, NoisyCell, noise_report
+from colltune.dataset.noise.report import (
+    Decisions,
+    Group,
+    Level,
+    NoiseReport,
+    NoisyCell,
+    noise_report,
+)
 
 __all__ = [
     "AllocationSource",

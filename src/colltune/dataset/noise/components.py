@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -54,19 +55,14 @@ def paired(table: pd.DataFrame, within: list[str], unit: str) -> pd.DataFrame:
     """
     keys = ["cell", *within]
     some = table[table.groupby(keys).cumcount() < _MOST_UNITS_PER_CELL]
-    some = some[[*keys, "instance", "log_time", "variance", unit]]
+    some = some[[*keys, "instance", "log_time", "variance", unit]].rename(columns={unit: "unit"})
     both = some.merge(some.drop(columns="instance"), on=keys, suffixes=("_a", "_b"))
-    both = both[both[f"{unit}_a"] < both[f"{unit}_b"]]
-    return pd.DataFrame(
-        {
-            "cell": both["cell"],
-            "instance": both["instance"],
-            "unit_a": both[f"{unit}_a"],
-            "unit_b": both[f"{unit}_b"],
-            "difference": both["log_time_a"] - both["log_time_b"],
-            "variance": both["variance_a"] + both["variance_b"],
-        }
-    ).reset_index(drop=True)
+    both = both[both["unit_a"] < both["unit_b"]].assign(
+        difference=lambda pairs: pairs["log_time_a"] - pairs["log_time_b"],
+        variance=lambda pairs: pairs["variance_a"] + pairs["variance_b"],
+    )
+    names = ["cell", "instance", "unit_a", "unit_b", "difference", "variance"]
+    return both[names].reset_index(drop=True)
 
 
 def contrasts(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -91,15 +87,13 @@ def component(pairs: pd.DataFrame, per_pair: int, rng: np.random.Generator) -> C
     """
     if len(pairs) < _LEAST_PAIRS:
         return None
-    difference = pairs["difference"].to_numpy()
-    variance = pairs["variance"].to_numpy()
-    scores = (difference**2 / _MEDIAN_CHI_SQUARE - variance) / per_pair
+    scores = _scores(pairs, per_pair)
     estimate = float(np.median(scores))
     low, high = np.maximum(0.0, np.quantile(_bootstrapped(pairs, scores, rng), [0.025, 0.975]))
     # half of the medians' own scatter is the finest that is claimed to be seen
-    finest = float(np.median(variance)) / per_pair / 4
+    finest = float(np.median(pairs["variance"])) / per_pair / 4
     is_resolved = low > 0 and estimate > 0
-    ratios = np.exp(np.abs(difference))
+    ratios = np.exp(np.abs(pairs["difference"].to_numpy()))
     return Component(
         sd=math.sqrt(estimate) if is_resolved else None,
         low=math.sqrt(low) if is_resolved else 0.0,
@@ -110,6 +104,11 @@ def component(pairs: pd.DataFrame, per_pair: int, rng: np.random.Generator) -> C
         typical_ratio=float(np.median(ratios)),
         p95_ratio=float(np.quantile(ratios, 0.95)),
     )
+
+
+def _scores(pairs: pd.DataFrame, per_pair: int) -> np.ndarray:
+    squares = pairs["difference"].to_numpy() ** 2 / _MEDIAN_CHI_SQUARE
+    return np.asarray((squares - pairs["variance"].to_numpy()) / per_pair)
 
 
 def _bootstrapped(pairs: pd.DataFrame, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -155,3 +154,34 @@ def allocation_medians(table: pd.DataFrame, launch_variance: float) -> pd.DataFr
     factor = merged["n"].map(median_factor)
     merged["variance"] = (merged["variance"] + launch_variance) * factor
     return merged.reset_index()
+
+
+class Variances(NamedTuple):
+    """Variances of log-times that matter when configurations are compared; None: not known."""
+
+    launch: float | None = None
+    allocation: float | None = None
+
+    @classmethod
+    def comparing(cls, table: pd.DataFrame) -> Variances:
+        """Estimate those of a table whose sampling variances are known."""
+        launch = _comparing(paired(table, ["allocation"], "launch"))
+        merged = allocation_medians(table, launch or 0.0)
+        return cls(launch, _comparing(paired(merged, [], "allocation")))
+
+    def or_else(self, others: Variances) -> Variances:
+        """Return these, with those of `others` where one is unknown."""
+        return Variances(*(b if a is None else a for a, b in zip(self, others, strict=True)))
+
+    def of_cells(self, cells: pd.DataFrame) -> pd.Series[float]:
+        """Return those of cells' medians by ``variance``, ``launches`` and ``allocations``."""
+        per_launch = cells["variance"].fillna(0.0) + (self.launch or 0.0)
+        from_launches = per_launch * cells["launches"].map(median_factor)
+        return from_launches + (self.allocation or 0.0) * cells["allocations"].map(median_factor)
+
+
+def _comparing(pairs: pd.DataFrame) -> float | None:
+    for view, per_pair in ((contrasts(pairs), 4), (pairs, 2)):
+        if len(view) >= _LEAST_PAIRS:
+            return max(0.0, float(np.median(_scores(view, per_pair))))
+    return None

@@ -95,41 +95,30 @@ _MOST_AUTOCORRELATION = 0.95
 _LEAST_MODE_SHARE = 0.15
 _LEAST_ASHMAN_D = 4.0
 _DRIFT_BINS = 20
+_INSTANCE_COLUMNS = ["collective", "nodes", "ppn", "msize_bytes"]
 COLUMNS = ["spread", "p90_over_median", "autocorrelation", "warm_up", "drift", "modes_ratio"]
 
 
-def describe(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of ``COLUMNS`` for each row of a dataset's `frame`.
+def _described(times_s: np.ndarray, median_s: float, p90_s: float, n_reps: int) -> dict[str, float]:
+    """Return what can be told of ``COLUMNS``: order needs raw repetitions.
 
     ``spread`` is the standard deviation of log-times, ``autocorrelation`` that of ranks at lag 1;
     ``warm_up`` and ``drift`` are ratios; ``modes_ratio`` is that of two modes, where there are two.
-    NaN where it cannot be told: order needs raw repetitions.
     """
-    rows = [
-        _described(np.asarray(times, float), float(median), float(p90), int(n_reps))
-        for times, median, p90, n_reps in zip(
-            frame["times_s"], frame["time_s"], frame["time_p90_s"], frame["n_reps"], strict=True
-        )
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS, index=frame.index, dtype=float)
-
-
-def _described(
-    times_s: np.ndarray, median_s: float, p90_s: float, n_reps: int
-) -> tuple[float, ...]:
-    p90_over_median = p90_s / median_s if n_reps >= 2 else math.nan
+    found = {"p90_over_median": p90_s / median_s} if n_reps >= 2 else {}
     if len(times_s) < _LEAST_REPS:
-        is_told = n_reps >= FIRST_REPS and p90_over_median >= 1
-        spread = math.log(p90_over_median) / _P90_TO_SD if is_told else math.nan
-        return (spread, p90_over_median, math.nan, math.nan, math.nan, math.nan)
+        if n_reps >= FIRST_REPS and found["p90_over_median"] >= 1:
+            found["spread"] = math.log(found["p90_over_median"]) / _P90_TO_SD
+        return found
     logs = np.log(np.maximum(times_s, _LEAST_TIME_S))
-    spread = robust_sd(logs)
-    if len(logs) < _LEAST_REPS_FOR_ORDER:
-        return (spread, p90_over_median, math.nan, math.nan, math.nan, math.nan)
-    warm_up = math.exp(_median(logs[:FIRST_REPS]) - _median(logs[FIRST_REPS:]))
-    correlation = rank_autocorrelation(logs)
-    drift = _drift(logs, spread, correlation)
-    return (spread, p90_over_median, correlation, warm_up, drift, modes_ratio(logs))
+    found["spread"] = robust_sd(logs)
+    if len(logs) >= _LEAST_REPS_FOR_ORDER:
+        correlation = rank_autocorrelation(logs)
+        found["autocorrelation"] = correlation
+        found["warm_up"] = math.exp(_median(logs[:FIRST_REPS]) - _median(logs[FIRST_REPS:]))
+        found["drift"] = _drift(logs, found["spread"], correlation)
+        found["modes_ratio"] = modes_ratio(logs)
+    return found
 
 
 def robust_sd(logs: np.ndarray) -> float:
@@ -161,7 +150,7 @@ def _drift(logs: np.ndarray, spread: float, correlation: float) -> float:
     """Return the last quarter's median over the first's, 1.0 where chance would do the same."""
     quarter = len(logs) // 4
     change = _median(logs[-quarter:]) - _median(logs[:quarter])
-    error = math.sqrt(2 * median_variance(spread, independent_reps(quarter, correlation)))
+    error = math.sqrt(2 * (spread**2 * median_factor(independent_reps(quarter, correlation))))
     return math.exp(change) if abs(change) > 3 * error else 1.0
 
 
@@ -197,13 +186,11 @@ def _middle(ordered: np.ndarray) -> float:
     return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
 
-def median_variance(sd: float, n: float) -> float:
-    """Return the variance of the median of `n` normal values; exact for one and for many."""
-    return sd**2 * median_factor(n)
-
-
 def median_factor(n: float) -> float:
-    """Return the variance of the median of `n` normal values over that of one: pi / 2n at last."""
+    """Return the variance of the median of `n` normal values over that of one: pi / 2n at last.
+
+    It is exact for one value and for many.
+    """
     return math.pi / (2 * n + math.pi - 2)
 
 
@@ -231,23 +218,11 @@ def drift_curve(repetitions: Iterable[tuple[float, ...]]) -> np.ndarray:
     return np.quantile(np.array(curves), [0.1, 0.5, 0.9], axis=0)
 
 
-SIZE_CLASSES: dict[str, int | None] = {
-    "up to 2 KiB": 2048,
-    "up to 64 KiB": 65536,
-    "above 64 KiB": None,
-}
-_INSTANCE_COLUMNS = ["collective", "nodes", "ppn", "msize_bytes"]
-
-
-def size_class(msize_bytes: int) -> str:
-    return next(n for n, last in SIZE_CLASSES.items() if last is None or msize_bytes <= last)
-
-
 def measured(dataset: PerformanceDataset, allocations: Allocations, seed: int = 0) -> pd.DataFrame:
     """Return the ok rows in random order with what the components are computed from.
 
-    Columns beside the dataset's and those of `repetitions.describe`: ``cell`` and ``instance``
-    (numbers), ``allocation``, ``log_time`` and ``variance``, its sampling variance (NaN: unknown).
+    Columns beside the dataset's and ``COLUMNS``: ``cell`` and ``instance`` (numbers),
+    ``allocation``, ``log_time`` and ``variance``, its sampling variance (NaN: unknown).
 
     `seed` makes the draws repeatable.
 
@@ -260,7 +235,11 @@ def measured(dataset: PerformanceDataset, allocations: Allocations, seed: int = 
     frame = frame[(frame["status"] == RunStatus.OK) & (frame["time_s"] > 0)]
     if frame.empty:
         raise DataError(f"no measurement of {dataset.context} is ok; there is no noise to report")
-    table = frame.join(describe(frame)).sample(frac=1, random_state=seed)
+    names = ("times_s", "time_s", "time_p90_s", "n_reps")
+    rows = zip(*(frame[name].tolist() for name in names), strict=True)
+    described = [_described(np.asarray(times, float), *others) for times, *others in rows]
+    noise = pd.DataFrame(described, columns=COLUMNS, index=frame.index, dtype=float)
+    table = frame.join(noise).sample(frac=1, random_state=seed)
     table["allocation"] = table["launch"].map(allocations.by_launch)
     table["cell"] = table.groupby(CELL_COLUMNS, sort=False).ngroup()
     table["instance"] = table.groupby(_INSTANCE_COLUMNS, sort=False).ngroup()
@@ -282,7 +261,7 @@ def _sampling_variance(table: pd.DataFrame) -> pd.Series[float]:
     spread = spread.fillna(table["spread"].median())
     autocorrelation = autocorrelation.fillna(table["autocorrelation"].median()).fillna(0.0)
     variances = [
-        median_variance(sd, independent_reps(n, correlation))
+        sd**2 * median_factor(independent_reps(n, correlation))
         for sd, n, correlation in zip(spread, table["n_reps"], autocorrelation, strict=True)
     ]
     return pd.Series(variances, index=table.index, dtype=float)

@@ -1,9 +1,11 @@
-"""Puts the noise report of a dataset together."""
+"""The noise report of a dataset, and what its noise means for choosing configurations."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,23 +14,59 @@ import pandas as pd
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise.components import (
     Component,
+    Variances,
     allocation_medians,
     component,
     contrasts,
     paired,
 )
-from colltune.dataset.noise.decisions import Decisions, Variances, decisions
 from colltune.dataset.noise.measured import (
     DRIFTING_RATIO,
-    SIZE_CLASSES,
     Allocations,
     AllocationSource,
-    size_class,
+    median_factor,
 )
-from colltune.domain import Collective, Configuration, Context
+from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration, Context
 
+_SIZE_CLASSES = {"up to 2 KiB": 2048, "up to 64 KiB": 65536, "above 64 KiB": math.inf}
 _NOISIEST = 10
-_UNKNOWN = Variances(launch=None, allocation=None)
+TARGET = 1.05
+_Z95 = 1.96
+_MOST_LAUNCHES = 10_000
+
+
+class Level(StrEnum):
+    """Where the uncertainty of a decision comes from."""
+
+    REPETITIONS = "repetitions"
+    LAUNCHES = "launches"
+    ALLOCATIONS = "allocations"
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How well the two fastest configurations of an instance can be told apart.
+
+    Differences are ratios minus one, medians over instances. ``is_lower_bound``: a component is
+    unknown, so that the true one is larger; where all are, it is None. ``launches_here`` and
+    ``allocations`` are how many a cell needs in all for 5 %: in as many allocations as now, or each
+    in one of its own; None where that cannot be told or is out of reach. ``default_beaten_share``
+    is the share of instances on which the fastest configuration beats the library's default by
+    more than the noise.
+
+    ``instances`` is how many were looked at, ``launches_per_cell`` and ``allocations_per_cell`` are
+    means over cells; ``smallest_detectable`` is a difference, None where it cannot be told.
+    """
+
+    instances: int
+    smallest_detectable: float | None
+    is_lower_bound: bool
+    launches_per_cell: float
+    allocations_per_cell: float
+    main_source: Level
+    launches_here: int | None
+    allocations: int | None
+    default_beaten_share: float | None
 
 
 @dataclass(frozen=True)
@@ -136,11 +174,14 @@ def noise_report(
     """
     rng = np.random.default_rng(seed)
 
-    overall, variances = _group("all", table, rng, _UNKNOWN)
+    overall, variances = _group("all", table, rng, Variances())
 
     def groups(by: pd.Series[str]) -> tuple[Group, ...]:
-        names = [name for name in SIZE_CLASSES if (by == name).any()] or sorted(by.unique())
+        names = [name for name in _SIZE_CLASSES if (by == name).any()] or sorted(by.unique())
         return tuple(_group(name, table[by == name], rng, variances)[0] for name in names)
+
+    def size_class(msize_bytes: int) -> str:
+        return next(name for name, last in _SIZE_CLASSES.items() if msize_bytes <= last)
 
     cells = _noisy_cells(table)
     return NoiseReport(
@@ -165,10 +206,16 @@ def _group(
     comparing = _levels(known, rng, contrasts, per_pair=4)
     includes_launches = between[0] is None and between[1] is not None
     own = Variances(
-        launch=0.0 if includes_launches else _variance(comparing[0] or between[0]),
-        allocation=_variance(comparing[1] or between[1]),
+        0.0 if includes_launches else _variance(comparing[0] or between[0]),
+        _variance(comparing[1] or between[1]),
     )
     variances = own.or_else(others)
+    cells = table.groupby(["cell", "instance", "algorithm"], as_index=False).agg(
+        log_time=("log_time", "median"),
+        variance=("variance", "mean"),
+        launches=("launch", "size"),
+        allocations=("allocation", "nunique"),
+    )
     group = Group(
         name=name,
         cells=table["cell"].nunique(),
@@ -181,7 +228,7 @@ def _group(
         comparing_allocations=comparing[1],
         includes_launches=includes_launches,
         borrows=variances != own,
-        decisions=decisions(_cells(table), variances),
+        decisions=decisions(cells, variances),
     )
     return group, variances
 
@@ -216,13 +263,68 @@ def _within(table: pd.DataFrame) -> Within:
     )
 
 
-def _cells(table: pd.DataFrame) -> pd.DataFrame:
-    return table.groupby(["cell", "instance", "algorithm"], as_index=False).agg(
-        log_time=("log_time", "median"),
-        variance=("variance", "mean"),
-        launches=("launch", "size"),
-        allocations=("allocation", "nunique"),
+def decisions(cells: pd.DataFrame, variances: Variances) -> Decisions | None:
+    """Tell how well configurations can be told apart; None without two of them anywhere.
+
+    `cells` has one row per cell: ``instance``, ``algorithm``, ``log_time`` (median over launches),
+    ``variance`` (mean sampling variance of a launch's median, NaN where unknown), ``launches`` and
+    ``allocations`` (how many measured it).
+    """
+    ranked = cells.assign(error=variances.of_cells(cells)).sort_values(["instance", "log_time"])
+    rank = ranked.groupby("instance").cumcount()
+    first, second = (ranked[rank == n].set_index("instance") for n in (0, 1))
+    if second.empty:
+        return None
+    top = pd.concat([first.loc[second.index], second])
+    errors = first["error"].loc[second.index] + second["error"]
+    is_known = bool((errors > 0).any())
+    detectable = np.expm1(_Z95 * np.sqrt(errors.to_numpy(float)))
+    # the median cell; an unknown sampling variance counts as none
+    sampling, launches, allocations = (
+        float(top[name].fillna(0.0).median()) for name in ("variance", "launches", "allocations")
     )
+    launch, allocation = (variance or 0.0 for variance in variances)
+    by_launches, by_allocations = median_factor(launches), median_factor(allocations)
+    sources = {
+        Level.REPETITIONS: sampling * by_launches,
+        Level.LAUNCHES: launch * by_launches,
+        Level.ALLOCATIONS: allocation * by_allocations,
+    }
+    # of one of two medians, so that a ratio of `TARGET` is seen
+    allowed = (math.log(TARGET) / _Z95) ** 2 / 2
+    here = _needed(launch + sampling, allowed - allocation * by_allocations)
+    alone = _needed(allocation + launch + sampling, allowed)
+    return Decisions(
+        instances=len(second),
+        smallest_detectable=float(np.median(detectable)) if is_known else None,
+        is_lower_bound=None in variances or bool(top["variance"].isna().any()),
+        launches_per_cell=launches,
+        allocations_per_cell=allocations,
+        main_source=max(sources, key=lambda level: sources[level]),
+        launches_here=None if variances.launch is None else here,
+        allocations=None if variances.allocation is None else alone,
+        default_beaten_share=_default_beaten_share(first, ranked) if is_known else None,
+    )
+
+
+def _needed(variance: float, allowed: float) -> int | None:
+    """Return of how many values a median has at most the variance `allowed`."""
+    if allowed <= 0:
+        return None
+    if variance <= allowed:
+        return 1
+    n = math.ceil((math.pi * variance / allowed - math.pi + 2) / 2)
+    return n if n <= _MOST_LAUNCHES else None
+
+
+def _default_beaten_share(first: pd.DataFrame, ranked: pd.DataFrame) -> float | None:
+    default = ranked[ranked["algorithm"] == DEFAULT_ALGORITHM].set_index("instance")
+    if default.empty:
+        return None
+    best = first.loc[default.index]
+    gain = default["log_time"] - best["log_time"]
+    noise = _Z95 * np.sqrt(default["error"] + best["error"])
+    return float((gain > noise).mean())
 
 
 def _noisy_cells(table: pd.DataFrame) -> pd.DataFrame:
