@@ -23,3 +23,8 @@ def time_text(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} us"
+
+
+def counted(n: float, what: str, plural: str = "s") -> str:
+    """Return a number of things: ``1 node``, ``4 nodes``."""
+    return f"{n:g} {what}{'' if n == 1 else plural}"

@@ -73,7 +73,7 @@ def test_json_is_one_document_and_nothing_else(
     words = [str(word) for word in EXAMPLES[name](place)]
     at = words.index("--") if "--" in words else len(words)
     monkeypatch.setattr(sys, "argv", ["colltune", *words[:at], "--json", *words[at:]])
-    monkeypatch.setattr("colltune.cli.console.live._DELAY_S", 0.0)
+    monkeypatch.setattr("colltune.cli.progress._DELAY_S", 0.0)
     with pytest.raises(SystemExit):
         main()
     assert json.loads(capsys.readouterr().out) is not None

@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
-from colltune.cli.console import Mark, painted, streams
+from colltune.cli import streams
+from colltune.cli.console import Mark, painted
 from colltune.errors import ColltuneError, Interrupted, OutputError
 
 _started: ContextVar[float | None] = ContextVar("started", default=None)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import show, show_json
-from colltune.cli.console.live import progress
+from colltune.cli.console import Mark, columns, marked, output
 from colltune.cli.options import Json, Quiet, parse_shape
+from colltune.cli.progress import progress
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
+from colltune.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from colltune.cli.console.live import Progress
-    from colltune.domain import Collective, Shape
+    from colltune.cli.progress import Progress
     from colltune.models.bundle import Bundle
-    from colltune.registry import Event, Registry
-    from colltune.registry.garbage import Item
+    from colltune.registry import Entry, Event, Registry
+    from colltune.registry.garbage import Item, Plan
 
 bundles = typer.Typer(
     help="Keep bundles in a registry: list, compare, bring into force, go back, tidy up.",
@@ -62,12 +61,9 @@ def list_(registry: RegistryAt, quiet: Quiet = False, json: Json = False) -> Non
 
     Example: colltune site bundles list --registry /shared/colltune
     """
-    from colltune.cli.bundles_text import listing, listing_json
-
     with progress("reading", quiet=quiet or json):
-        opened = _opened(registry)
-        found = listing_json(opened) if json else listing(opened)
-    _print(found)
+        found = _listed(_opened(registry))
+    output(found, _list_lines(found), json=json)
 
 
 @bundles.command("show")
@@ -78,13 +74,11 @@ def show_(bundle: Which, registry: RegistryAt, quiet: Quiet = False, json: Json 
 
     Example: colltune site bundles show openmpi-4.1.4
     """
-    from colltune.cli.bundles_text import facts_json, facts_text
-
     with progress("reading", quiet=quiet or json):
         opened = _opened(registry)
         loaded = opened.load(_id(opened, bundle))
-        found = facts_json(opened, loaded) if json else facts_text(opened, loaded)
-    _print(found)
+        facts = _facts(opened, loaded)
+    output(facts, _fact_lines(facts, loaded), json=json)
 
 
 @bundles.command("diff")
@@ -122,15 +116,16 @@ def diff_(
 
     colltune site bundles diff 1f0c 93ab --shape 16x32 --collective bcast
     """
-    from colltune.cli.bundles_text import diff_json, diff_text
+    from colltune.cli.bundle_changes import diff_json, diff_lines
     from colltune.selector.bundle_diff import diff
 
-    shapes, collectives = _shapes(shape), _collectives(collective)
+    shapes = [parse_shape(text) for text in shape or ()] or None
+    collectives = [parse_collective(text) for text in collective or ()] or None
     with progress("reading", quiet=quiet or json) as shown:
         before, after = _pair(_opened(registry), old, new)
         shown.phase("comparing")
         found = diff(before, after, shapes, collectives)
-    _print(diff_json(found) if json else diff_text(found, before, after))
+    output(diff_json(found), diff_lines(found, before, after), json=json)
 
 
 @bundles.command("add")
@@ -154,11 +149,7 @@ def add(
         for folder in folders:
             shown.count(len(ids), len(folders), str(folder))
             ids.append(opened.add(folder))
-    if json:
-        show_json({"version": 1, "added": ids})
-    else:
-        for bundle_id in ids:
-            show(f"added {bundle_id}")
+    output({"version": 1, "added": ids}, (f"added {each}" for each in ids), json=json)
 
 
 @bundles.command("promote")
@@ -235,7 +226,6 @@ def gc(
     Example: colltune site bundles gc --older-than 90d --yes
     """
     from colltune.bench.durations import seconds
-    from colltune.cli.bundles_text import collection, collection_json
     from colltune.registry.garbage import Collection
 
     min_age_s = seconds(older_than)
@@ -245,8 +235,14 @@ def gc(
         plan = work.plan()
         removed = work.remove(_counted(plan.doomed, told)) if yes else None
         repointed = opened.repoint() if yes else ()
-    shown = collection_json if json else collection
-    _print(shown(plan, removed, repointed))
+    facts = {
+        "version": 1,
+        "kept": plan.kept,
+        "to_remove": plan.doomed,
+        "removed": removed,
+        "repointed": repointed,
+    }
+    output(facts, _collection_lines(plan, removed, repointed), json=json)
 
 
 def _counted(items: Sequence[Item], shown: Progress) -> Iterator[Item]:
@@ -268,20 +264,8 @@ def history(
 
     Example: colltune site bundles history openmpi-4.1.4
     """
-    from dataclasses import asdict
-
-    from colltune.cli.bundles_text import history_text
-
     events = _opened(registry).history(slot)
-    as_json = {"version": 1, "events": [asdict(event) for event in events]}
-    _print(as_json if json else history_text(events))
-
-
-def _print(found: str | dict[str, Any]) -> None:
-    if isinstance(found, str):
-        show(found)
-    else:
-        show_json(found)
+    output({"version": 1, "events": events}, _history_lines(events), json=json)
 
 
 def _opened(registry: str) -> Registry:
@@ -327,16 +311,6 @@ def _expected(registry: Registry, text: str | None) -> str | None:
     return NOTHING if text == "none" else registry.find(text)
 
 
-def _shapes(texts: Sequence[str] | None) -> list[Shape] | None:
-
-    return [parse_shape(text) for text in texts] if texts else None
-
-
-def _collectives(texts: Sequence[str] | None) -> list[Collective] | None:
-
-    return [parse_collective(text) for text in texts] if texts else None
-
-
 def _me() -> str:
     """Return user and host, whatever of them is known."""
     import getpass
@@ -351,6 +325,148 @@ def _me() -> str:
 
 
 def _show_event(event: Event, *, json: bool) -> None:
-    from colltune.cli.bundles_text import event_json, event_text
+    instead = f" instead of {event.previous_id[:12]}" if event.previous_id else ""
+    line = (
+        f"{event.bundle_id[:12]} is in force in {event.slot}{instead}"
+        f" (event {event.sequence}: {event.action} by {event.by})"
+    )
+    output({"version": 1, **vars(event)}, [printable(line)], json=json)
 
-    _print(event_json(event) if json else event_text(event))
+
+def _listed(registry: Registry) -> dict[str, Any]:
+    """Return all bundles of the registry, those in force, and those that are damaged."""
+    current = registry.current()
+    in_force = {event.bundle_id for event in current.values()}
+    good: list[Entry] = []
+    damaged = []
+    for bundle_id in registry.ids():
+        try:
+            good.append(registry.entry(bundle_id))
+        except BundleError as error:
+            damaged.append({"id": bundle_id, "why": str(error), "in_force": bundle_id in in_force})
+    return {
+        "version": 1,
+        "registry": str(registry),
+        "current": {slot: event.bundle_id for slot, event in sorted(current.items())},
+        "bundles": [
+            {**vars(entry), "in_force": entry.id in in_force}
+            for entry in sorted(good, key=lambda e: (e.slot, e.created_utc, e.id))
+        ],
+        "damaged": damaged,
+    }
+
+
+def _list_lines(found: dict[str, Any]) -> Iterator[str]:
+    if not found["bundles"] and not found["damaged"]:
+        yield "no bundles; add one with `colltune site bundles add BUNDLE`"
+    rows = [
+        [
+            b["id"][:12],
+            b["slot"],
+            marked("in force", Mark.GOOD) if b["in_force"] else "",
+            b["created_utc"],
+            len(b["collectives"]),
+            b["objective"],
+            _size(b["size_bytes"]),
+            b["context"].machine,
+        ]
+        for b in found["bundles"]
+    ]
+    if rows:
+        head = ("bundle", "slot", "state", "fitted", "collectives", "objective", "size", "machine")
+        yield columns(head, rows)
+    for b in found["damaged"]:
+        yield printable(f"damaged: {b['id'][:12]}: {b['why']}")
+
+
+def _facts(registry: Registry, bundle: Bundle) -> dict[str, Any]:
+    """Return what there is to know of a bundle, without its models."""
+    entry = registry.entry(bundle.id)
+    current = registry.current().get(entry.slot)
+    return {
+        "version": 1,
+        **vars(entry),
+        "in_force": current is not None and current.bundle_id == bundle.id,
+        "path": str(registry.path(bundle.id)),
+        "colltune_version": bundle.colltune_version,
+        "shapes": [str(shape) for shape in bundle.training_shapes],
+        "models": {
+            m.collective: {"learner": m.learner, "configurations": m.configurations}
+            for m in bundle.models
+        },
+        "events": [e for e in registry.history() if bundle.id in (e.bundle_id, e.previous_id)],
+    }
+
+
+def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str]:
+    yield printable(f"bundle {bundle.id}")
+    yield printable(f"  of {bundle.context}, {bundle.objective} times")
+    yield printable(
+        f"  fitted {bundle.created_utc} by colltune {bundle.colltune_version},"
+        f" {_size(facts['size_bytes'])}, all hashes fit"
+    )
+    in_force = "in force" if facts["in_force"] else "not in force"
+    yield printable(f"  {in_force} in {facts['slot']}")
+    yield printable(f"  {facts['path']}")
+    yield f"  shapes: {', '.join(facts['shapes'])}"
+    for m in bundle.models:
+        yield printable(f"  {m.collective}: {len(m.configurations)} configurations, {m.learner}")
+    if facts["events"]:
+        yield ""
+        yield from _history_lines(facts["events"])
+
+
+def _history_lines(events: Sequence[Event]) -> Iterator[str]:
+    if not events:
+        yield "nothing was promoted yet"
+        return
+    head = ("event", "time", "slot", "action", "bundle", "instead of", "by", "note")
+    rows = [
+        [
+            e.sequence,
+            e.at_utc,
+            e.slot,
+            e.action,
+            e.bundle_id[:12],
+            e.previous_id[:12] if e.previous_id else "-",
+            e.by,
+            e.note,
+        ]
+        for e in events
+    ]
+    yield columns(head, rows)
+
+
+def _collection_lines(
+    plan: Plan, removed: Sequence[Item] | None, repointed: Sequence[str]
+) -> Iterator[str]:
+    """Yield what stays and goes, or went; `removed` is None where nothing was to be removed."""
+    gone = plan.doomed if removed is None else removed
+    verb = "remove" if removed is None else "removed"
+    every = [("keep", item) for item in plan.kept] + [(verb, item) for item in gone]
+    rows = [
+        [
+            what,
+            item.bundle_id[:12] if item.bundle_id else item.key,
+            item.why,
+            _size(item.size_bytes) if item.bundle_id else "",
+        ]
+        for what, item in every
+    ]
+    if rows:
+        yield columns(("", "what", "why", "size"), rows)
+    freed = _size(sum(item.size_bytes for item in gone))
+    yield (
+        f"{len(gone)} to remove, {freed}; do it with --yes"
+        if removed is None
+        else (f"{len(gone)} removed, {freed}")
+    )
+    for slot in repointed:
+        yield printable(f"current/{slot} points to what is in force again")
+
+
+def _size(n_bytes: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes} B"

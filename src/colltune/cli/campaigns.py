@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.bench.runner import CampaignReport
     from colltune.bench.schedule import Cell
-    from colltune.cli.console.live import Progress
+    from colltune.cli.progress import Progress
     from colltune.mpi.installation import Installation
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, show, show_json
-from colltune.cli.console.live import progress
+from colltune.cli.console import columns, output
 from colltune.cli.options import Json, Mpi, Quiet
+from colltune.cli.progress import progress
 from colltune.errors import LibraryError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.mpi import MpiLibrary, Release
-    from colltune.mpi.catalogue import Catalogue
     from colltune.mpi.installation_facts import Check
     from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts
 
@@ -58,36 +57,31 @@ def catalog(
     if check:
         with progress("looking at the MPI installed here", quiet=quiet or json):
             found = _checked(library, collective, mpi)
-        return _show_check(found, json)
+        output(_check_json(found), _check_lines(found), json=json)
+        return 1 if found.differences else 0
     if mpi is not None:
         raise typer.BadParameter("--mpi goes with --check")
-    _show(library, collective, json)
+    output(*_told(library, collective), json=json)
     return 0
 
 
-def _show(library: str | None, collective: str | None, as_json: bool) -> None:
+def _told(library: str | None, collective: str | None) -> tuple[object, Iterable[str]]:
+    """Return what is known of all libraries, a release or one of its collectives, in both ways."""
     from colltune.mpi import LIBRARIES
     from colltune.mpi.reference import collective_named, facts, release_of
 
     if library is None:
         libraries = tuple(LIBRARIES.values())
-        if as_json:
-            show_json(_libraries_json(libraries))
-        else:
-            show(_libraries(libraries))
-        return
+        return _libraries_json(libraries), _library_lines(libraries)
     mpi, asked = _named(library)
     release = release_of(mpi, asked)
     shown = asked or release.catalogue.series
     every = release.catalogue.collectives
     wanted = [collective_named(collective)] if collective is not None else list(every)
     found = [facts(release, each) for each in wanted]
-    if as_json:
-        show_json(_release_json(release, found))
-    elif collective is not None:
-        show(_collective(release, shown, found[0]))
-    else:
-        show(_release(release, shown, found))
+    if collective is not None:
+        return _release_json(release, found), _collective_lines(release, shown, found[0])
+    return _release_json(release, found), _release_lines(release, shown, found)
 
 
 def _named(library: str) -> tuple[MpiLibrary, str | None]:
@@ -117,38 +111,20 @@ def _checked(library: str | None, collective: str | None, mpi: str | None) -> Ch
     return installation_facts.check(mpi, None if known is None else known.name, release)
 
 
-def _show_check(found: Check, as_json: bool) -> int:
-    if as_json:
-        show_json(_check_json(found))
-    else:
-        show(_check(found))
-    return 1 if found.differences else 0
-
-
 _WIDTH = 100
 _LABEL = 10
-_RANGES = ("parameter", "default", "lowest", "highest", "set by", "of")
 _TIED = "\N{NO-BREAK SPACE}"
-_ONE_RULE = "one only, for all message sizes"
 
 
-def _libraries(known: Sequence[MpiLibrary]) -> str:
-    """Return all libraries and their series."""
-    lines = [
-        _labelled(each.name, f"{each.title}: {', '.join(each.series)}", _LABEL) for each in known
-    ]
+def _library_lines(known: Sequence[MpiLibrary]) -> Iterator[str]:
+    for each in known:
+        yield _labelled(each.name, f"{each.title}: {', '.join(each.series)}", _LABEL)
     example = f"{known[0].name}@{known[0].series[-1]}"
-    return "\n".join(
-        [
-            *lines,
-            f"\ncolltune catalog {example} lists the collectives of a series or release,"
-            f"\ncolltune catalog {example} bcast explains one.",
-        ]
-    )
+    yield f"\ncolltune catalog {example} lists the collectives of a series or release,"
+    yield f"colltune catalog {example} bcast explains one."
 
 
 def _libraries_json(known: Sequence[MpiLibrary]) -> list[dict[str, Any]]:
-    """Return all libraries and their series, for machines."""
     from colltune.mpi.reference import release_of
 
     return [
@@ -164,8 +140,8 @@ def _libraries_json(known: Sequence[MpiLibrary]) -> list[dict[str, Any]]:
     ]
 
 
-def _release(found: Release, shown: str, facts: Sequence[CollectiveFacts]) -> str:
-    """Return all collectives of a release, each with the numbers and names of its algorithms."""
+def _release_lines(found: Release, shown: str, facts: Sequence[CollectiveFacts]) -> Iterator[str]:
+    """Yield all collectives of a release, each with the numbers and names of its algorithms."""
     from colltune.mpi.reference import formats_of
 
     labels = [
@@ -173,38 +149,45 @@ def _release(found: Release, shown: str, facts: Sequence[CollectiveFacts]) -> st
         for each in facts
     ]
     width = max(map(len, labels))
-    lines = [f"{_heading(found, shown)}\n"]
+    yield f"{_heading(found, shown)}\n"
     for label, each in zip(labels, facts, strict=True):
-        lines.append(_labelled(label, _names(each), width))
-    ends = [_components(found.catalogue)] if found.catalogue.priorities else []
+        yield _labelled(label, _names(each), width)
+    ordered = sorted(found.catalogue.priorities, key=lambda pair: (-pair[1], pair[0]))
     formats = formats_of(found)
-    for label, name in zip(("files", *[""] * len(formats)), formats, strict=False):
-        ends.append(_labelled(label, f"{name}: {formats[name].title}", _LABEL))
-    if ends:
-        lines += ["", *ends]
+    if ordered or formats:
+        yield ""
+    if ordered:
+        told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
+        highest = "the highest that has a collective decides"
+        yield _labelled("components", f"{told}; {highest}", _LABEL)
+    for number, (name, known) in enumerate(formats.items()):
+        yield _labelled("" if number else "files", f"{name}: {known.title}", _LABEL)
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
-        lines.append("\n! is never used: it gives wrong results, or leaves the choice to others")
+        yield "\n! is never used: it gives wrong results, or leaves the choice to others"
     example = f"colltune rules catalog {found.mpi.name}@{shown} {facts[0].collective}"
-    return "\n".join([*lines, f"\n{example} explains a collective."])
+    yield f"\n{example} explains a collective."
 
 
-def _collective(found: Release, shown: str, facts: CollectiveFacts) -> str:
-    """Return everything about one collective."""
+def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Iterator[str]:
+    """Yield everything about one collective."""
     pairs = _properties(facts)
     width = max(len(label) for label, _ in pairs)
-    lines = [f"{_heading(found, shown)}: {facts.collective.mpi_name}\n"]
-    lines += [_labelled(label, text, width) for label, text in pairs]
-    return "\n".join([*lines, *_tables(facts)])
+    yield f"{_heading(found, shown)}: {facts.collective.mpi_name}\n"
+    yield from (_labelled(label, text, width) for label, text in pairs)
+    for header, rows in _tables(facts):
+        if rows:
+            yield f"\n{columns(header, rows)}"
 
 
 def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
     pairs = []
     if facts.id is not None:
-        pairs.append(("id in rules files", str(facts.id)))
-        pairs.append(("rules per process count", _ONE_RULE if facts.one_rule else "any number"))
+        rules = "one only, for all message sizes" if facts.one_rule else "any number"
+        pairs += [("id in rules files", str(facts.id)), ("rules per process count", rules)]
     pairs += [(f"size in {name}", compared) for name, compared in facts.sizes.items()]
-    pairs.append(("chosen by variable", facts.variable))
-    pairs.append(("at run time", _run_time(facts)))
+    told = "a running program can be told to change (MPI_T)"
+    run_time = told if facts.runtime else "fixed when the program starts"
+    pairs += [("chosen by variable", facts.variable), ("at run time", run_time)]
     if facts.one_node == facts.across_nodes:
         pairs.append(("decides", facts.one_node))
     else:
@@ -221,7 +204,6 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
 
 
 def _release_json(release: Release, facts: Sequence[CollectiveFacts]) -> dict[str, Any]:
-    """Return collectives of a release for machines."""
     from colltune.mpi.reference import formats_of
 
     found = release.catalogue
@@ -233,45 +215,45 @@ def _release_json(release: Release, facts: Sequence[CollectiveFacts]) -> dict[st
         "first_release": found.first_release,
         "priorities": dict(found.priorities),
         "formats": {name: known.title for name, known in formats_of(release).items()},
-        "collectives": [asdict(each) for each in facts],
+        "collectives": facts,
     }
 
 
-def _check(found: Check) -> str:
-    """Return what differs between the catalogue and an installation."""
+def _check_lines(found: Check) -> Iterator[str]:
+    """Yield what differs between the catalogue and an installation."""
     from colltune.mpi import LIBRARIES
 
     launcher = found.launcher
     title = LIBRARIES[launcher.library].title
-    here = f"{title} {launcher.release} ({launcher.mpirun}, asked through"
-    heading = f"{here} {found.facts.asked})"
+    asked = f"({launcher.mpirun}, asked through {found.facts.asked})"
+    agrees = "differs from" if found.differences else "agrees with"
+    told = f"{title} {launcher.release} {asked} {agrees} the catalogue of {title} {found.release}"
     if not found.differences:
-        return f"{heading} agrees with the catalogue of {title} {found.release}"
+        yield told
+        return
+    yield f"{told}:\n"
     rows = [
-        (each.where, _difference(each.kind), each.catalogue or "-", each.here or "-")
+        (
+            each.where,
+            each.kind.replace("not-in", "not in the").replace("-", " "),
+            each.catalogue or "-",
+            each.here or "-",
+        )
         for each in found.differences
     ]
-    table = columns(("where", "what", "catalogue", "here"), rows)
-    counted = f"{len(rows)} difference{'s' if len(rows) > 1 else ''}"
-    return (
-        f"{heading} differs from the catalogue of {title} {found.release}:\n\n{table}"
-        f"\n\n{counted}; the installation is right: please report what nobody set here"
-    )
-
-
-def _difference(kind: str) -> str:
-    return "not in the catalogue" if kind == "not-in-catalogue" else kind.replace("-", " ")
+    yield columns(("where", "what", "catalogue", "here"), rows)
+    n = counted(len(rows), "difference")
+    yield f"\n{n}; the installation is right: please report what nobody set here"
 
 
 def _check_json(found: Check) -> dict[str, Any]:
-    """Return what differs for machines."""
     return {
         "library": found.launcher.library,
         "release": found.launcher.release,
-        "mpirun": str(found.launcher.mpirun),
+        "mpirun": found.launcher.mpirun,
         "asked": found.facts.asked,
         "catalogue": found.release,
-        "differences": [asdict(each) for each in found.differences],
+        "differences": found.differences,
     }
 
 
@@ -280,24 +262,17 @@ def _heading(release: Release, shown: str) -> str:
     return f"{title} {shown} (series {found.series}, known from {found.first_release} on)"
 
 
-def _components(found: Catalogue) -> str:
-    ordered = sorted(found.priorities, key=lambda pair: (-pair[1], pair[0]))
-    told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
-    return _labelled("components", f"{told}; the highest that has a collective decides", _LABEL)
-
-
 def _labelled(label: str, text: str, width: int) -> str:
     """Return a text beside its label, lines of a hundred characters."""
-    indent = " " * (width + 2)
     wrapped = textwrap.fill(
         text,
         _WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
+        initial_indent=f"{label.ljust(width)}  ",
+        subsequent_indent=" " * (width + 2),
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return f"{label.ljust(width)}  {wrapped.lstrip()}".replace(_TIED, " ")
+    return wrapped.replace(_TIED, " ")
 
 
 def _names(facts: CollectiveFacts) -> str:
@@ -305,39 +280,25 @@ def _names(facts: CollectiveFacts) -> str:
     if all(a.name == f"preset{a.number}" for a in facts.algorithms):
         never = "".join(f", {a.number}!" for a in facts.algorithms if a.wrong)
         return f"presets 1 to {len(facts.algorithms)}{never}"
-    return ", ".join(_numbered(algorithm) for algorithm in facts.algorithms)
+    return ", ".join(f"{a.number}{_TIED}{a.name}{'!' if a.wrong else ''}" for a in facts.algorithms)
 
 
-def _numbered(algorithm: AlgorithmFacts) -> str:
-    return f"{algorithm.number}{_TIED}{algorithm.name}{'!' if algorithm.wrong else ''}"
-
-
-def _run_time(facts: CollectiveFacts) -> str:
-    if facts.runtime:
-        return "a running program can be told to change (MPI_T)"
-    return "fixed when the program starts"
-
-
-def _tables(facts: CollectiveFacts) -> list[str]:
-    """Return the tables of algorithms, parameters, limits, and the functions behind them."""
+def _tables(facts: CollectiveFacts) -> Iterator[tuple[Sequence[str], Sequence[Sequence[object]]]]:
+    """Yield the tables of algorithms, parameters, limits, and the functions behind them."""
     algorithms = [
-        (str(a.number), a.name, _called(a) or "-", _parameters(a) or "-") for a in facts.algorithms
+        (a.number, a.name, _called(a) or "-", _parameters(a) or "-") for a in facts.algorithms
     ]
+    yield ("nr", "algorithm", "also called", "parameters"), algorithms
+    yield ("parameter", "default", "lowest", "highest", "set by", "of"), _ranges(facts)
     limits = [
         (a.name, condition.needs, condition.otherwise or "not known")
         for a in facts.algorithms
         for condition in a.conditions
     ]
     limits += [(a.name, "never used", a.wrong) for a in facts.algorithms if a.wrong]
+    yield ("algorithm", "needs", "otherwise"), limits
     symbols = [(a.name, a.symbol) for a in facts.algorithms if a.symbol]
-    texts = [columns(("nr", "algorithm", "also called", "parameters"), algorithms)]
-    if ranges := _ranges(facts):
-        texts.append(columns(_RANGES, ranges))
-    if limits:
-        texts.append(columns(("algorithm", "needs", "otherwise"), limits))
-    if symbols:
-        texts.append(columns(("algorithm", "function that runs it"), symbols))
-    return [f"\n{text}" for text in texts]
+    yield ("algorithm", "function that runs it"), symbols
 
 
 def _called(algorithm: AlgorithmFacts) -> str:

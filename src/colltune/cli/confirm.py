@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import columns, range_text, show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import Json, Mpi, Profiles, Quiet, writable_folder
+from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED, CampaignError
 
 if TYPE_CHECKING:

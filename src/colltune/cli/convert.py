@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import show, show_activation, show_json, warn
+from colltune.cli.console import activation_lines, output, warn
 from colltune.cli.options import FormatName, Json, writable_file
 from colltune.errors import LibraryError
 from colltune.text import printable
@@ -87,49 +88,38 @@ def _both(
 
 def _deliver(target: Format, written: Written, out: Path | None, *, as_json: bool) -> None:
     """Write the files, or print the only one."""
-    import sys
-
+    from colltune.files import whole
     from colltune.mpi import library
 
     if out is None and len(written.texts) > 1 and not as_json:
         raise typer.BadParameter(
             f"{len(written.texts)} files belong together; name the first one with --out"
         )
-    paths = {} if out is None else _write(written, out)
-    activation = target.activation(written.release, paths) if paths else {}
-    if as_json:
-        show_json(
-            {
-                "version": 1,
-                "format": written.format,
-                "release": written.release,
-                "files": list(paths.values()),
-                "texts": dict(written.texts),
-                "notes": list(written.notes),
-                "activation": activation,
-            }
-        )
-    elif out is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(_content(written.text))
-    else:
-        show(f"{written.format} for {library(target.library).title} {written.release}:")
-        for path in paths.values():
-            show(f"  {path}")
-        show_activation(activation)
-
-
-def _write(written: Written, out: Path) -> dict[str, str]:
-    """Write all texts whole, and return their absolute paths."""
-    from colltune.files import whole
-
     paths = {}
     for end, text in written.texts.items():
+        if out is None:
+            break
         path = out.absolute().with_name(out.name + end)
         with whole(path) as temporary:
             temporary.write_bytes(_content(text))
         paths[end] = str(path)
-    return paths
+    activation = target.activation(written.release, paths) if paths else {}
+    if out is None and not as_json:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(_content(written.text))
+        return
+    facts = {
+        "version": 1,
+        "format": written.format,
+        "release": written.release,
+        "files": list(paths.values()),
+        "texts": written.texts,
+        "notes": written.notes,
+        "activation": activation,
+    }
+    head = f"{written.format} for {library(target.library).title} {written.release}:"
+    lines = [head, *(f"  {path}" for path in paths.values()), *activation_lines(activation)]
+    output(facts, lines, json=as_json)
 
 
 def _content(text: str) -> bytes:

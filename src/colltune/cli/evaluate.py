@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, show, show_json
-from colltune.cli.console.live import progress
+from colltune.cli.console import columns, output, show, show_json
 from colltune.cli.options import (
     Data,
     Jobs,
@@ -21,6 +20,7 @@ from colltune.cli.options import (
     parse_pairs,
     writable_place,
 )
+from colltune.cli.progress import progress
 from colltune.errors import DataError
 from colltune.text import printable
 
@@ -187,7 +187,7 @@ def evaluate(
     _show_result(result, out, json=json)
 
 
-_COLUMNS: tuple[tuple[str, str, str], ...] = (
+_SCORE: tuple[tuple[str, str, str], ...] = (
     ("am speed-up", "arithmetic_mean_speedup", "{:.3f}"),
     ("gm speed-up", "geometric_mean_speedup", "{:.3f}"),
     ("share", "log_gain_share", "{:.3f}"),
@@ -211,8 +211,8 @@ _PAPER_NAMES = {
     "published_knn": "KNN",
     "published_gam": "GAM",
     "published_xgboost": "XGBoost",
-    "virtual_best": "best possible",
     "single_best": "single best",
+    "virtual_best": "best possible",
 }
 
 
@@ -220,12 +220,10 @@ def _show_result(result: Result, out: Path | None, *, json: bool) -> None:
     """Print `result`, and write it, and the paper's figures if they were asked for, to `out`."""
     written = _written(result, out)
     if json:
-        show_json(_as_dict(result) | ({"written": [str(p) for p in written]} if written else {}))
+        show_json(_as_dict(result) | ({"written": written} if written else {}))
         return
-    if result.paper:
-        show(_table_iv(result))
-    for run in result.runs if not result.paper else ():
-        _show_run(run)
+    for line in _table_iv(result) if result.paper else _run_lines(result.runs):
+        show(line)
     for note in dict.fromkeys(note for run in result.runs for note in run.notes):
         show(printable(f"note: {note}"))
     for name, reason in result.left_out.items():
@@ -246,19 +244,15 @@ def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
         )
     first, second = paths
     found = compare(read(first), read(second), (str(first), str(second)))
-    if json:
-        show_json(
-            {
-                "first": str(first),
-                "second": str(second),
-                "comparisons": [c.as_dict() for c in found],
-            }
-        )
-        return
-    show(f"A is {first}, B is {second}; B better: speed-up above 1, share above 0, harm below 0")
-    for comparison in found:
-        show(f"\n{comparison.split}: A {comparison.first}, B {comparison.second}")
-        show(columns(_DIFFERENCE_TITLES, [_difference_row(d) for d in comparison.differences]))
+    lines = [
+        f"A is {first}, B is {second}; B better: speed-up above 1, share above 0, harm below 0"
+    ]
+    for each in found:
+        lines.append(f"\n{each.split}: A {each.first}, B {each.second}")
+        rows = [_cells(difference, _DIFFERENCE) for difference in each.differences]
+        lines.append(columns(_titles(_DIFFERENCE), rows))
+    facts = {"first": first, "second": second, "comparisons": [c.as_dict() for c in found]}
+    output(facts, lines, json=json)
 
 
 def _written(result: Result, out: Path | None) -> list[Path]:
@@ -304,94 +298,73 @@ def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
     }
 
 
-def _show_run(run: Evaluation) -> None:
+def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str]:
     from colltune.evaluation.evaluation import ALL
 
-    folds = len(set(zip(run.tested.collective, run.tested.fold, strict=True)))
-    show()
-    show(printable(f"{run.setup.split} on {run.setup.data}: folds: {folds}"))
-    for collective in (*run.tested.collectives, ALL):
-        rows = [[name, *_cells(scores[collective])] for name, scores in run.scores.items()]
-        score = run.scores["default"][collective]
-        show(f"\n{collective}: instances: {score.instances}, shapes: {score.shapes}")
-        used = [k for k in range(len(rows[0])) if any(row[k] for row in rows)]
-        titles = ["selector", *(title for title, _, _ in _COLUMNS)]
-        show(columns([titles[k] for k in used], [[row[k] for k in used] for row in rows]))
-    for mine in run.learners:
-        against = _differences(run, mine)
-        rows = [[name, *_difference_row(d)[1:]] for name, d in against.items()]
-        show(f"\n{mine} less the others, all collectives, same instances")
-        show(columns(["other", *_DIFFERENCE_TITLES[1:]], rows))
-    show()
+    for run in runs:
+        folds = len(set(zip(run.tested.collective, run.tested.fold, strict=True)))
+        yield ""
+        yield printable(f"{run.setup.split} on {run.setup.data}: folds: {folds}")
+        for collective in (*run.tested.collectives, ALL):
+            score = run.scores["default"][collective]
+            yield f"\n{collective}: instances: {score.instances}, shapes: {score.shapes}"
+            table = [[name, *_cells(s[collective], _SCORE)] for name, s in run.scores.items()]
+            # a column that nobody has a value in is left out
+            every = zip(["selector", *_titles(_SCORE)], *table, strict=True)
+            kept = zip(*(column for column in every if any(column[1:])), strict=True)
+            yield columns(next(kept), kept)
+        for mine in run.learners:
+            differences = _differences(run, mine).items()
+            yield f"\n{mine} less the others, all collectives, same instances"
+            rows = [[name, *_cells(d, _DIFFERENCE[1:])] for name, d in differences]
+            yield columns(["other", *_titles(_DIFFERENCE[1:])], rows)
+        yield ""
 
 
-_DIFFERENCE_TITLES = (
-    "collective",
-    "instances",
-    "speed-up",
-    "95 %",
-    "share",
-    "95 %",
-    "harm",
-    "95 %",
-    "faster on",
-    "slower on",
+_DIFFERENCE: tuple[tuple[str, str, str], ...] = (
+    ("collective", "collective", "{}"),
+    ("instances", "instances", "{}"),
+    ("speed-up", "speedup", "{:.3f}"),
+    ("95 %", "speedup_interval", "{:.3f} .. {:.3f}"),
+    ("share", "share", "{:+.3f}"),
+    ("95 %", "share_interval", "{:+.2f} .. {:+.2f}"),
+    ("harm", "harm", "{:+.1%}"),
+    ("95 %", "harm_interval", "{:+.1%} .. {:+.1%}"),
+    ("faster on", "better", "{:.0%}"),
+    ("slower on", "worse", "{:.0%}"),
 )
 
 
-def _difference_row(d: Difference) -> list[str]:
-    return [
-        d.collective,
-        str(d.instances),
-        f"{d.speedup:.3f}",
-        _ends(d.speedup_interval, "{:.3f} .. {:.3f}"),
-        "" if d.share is None else f"{d.share:+.3f}",
-        _ends(d.share_interval, "{:+.2f} .. {:+.2f}"),
-        f"{d.harm:+.1%}",
-        _ends(d.harm_interval, "{:+.1%} .. {:+.1%}"),
-        f"{d.better:.0%}",
-        f"{d.worse:.0%}",
-    ]
+def _titles(columns: Sequence[tuple[str, str, str]]) -> list[str]:
+    return [title for title, _, _ in columns]
 
 
-def _cells(score: Score) -> list[str]:
-    return [_cell(getattr(score, key), form) for _, key, form in _COLUMNS]
+def _cells(found: Score | Difference, columns: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the fields of `found` as its columns have them; empty where one is None."""
+    cells = []
+    for _, name, form in columns:
+        value = getattr(found, name)
+        values = value if isinstance(value, tuple) else (value,)
+        cells.append("" if value is None else form.format(*values))
+    return cells
 
 
-def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return ""
-    return form.format(*value) if isinstance(value, tuple) else form.format(value)
-
-
-def _ends(value: tuple[float, float] | None, form: str) -> str:
-    return "" if value is None else form.format(*value)
-
-
-def _table_iv(result: Result) -> str:
-    """Return the paper's Table IV, its rows first, and below them what it did not have."""
+def _table_iv(result: Result) -> Iterator[str]:
+    """Yield the paper's Table IV, its rows first, and below them what it did not have."""
     from colltune.evaluation.paper import described, table_iv
 
-    lines = []
     for label, what in described(result.paper).items():
         nodes = ", ".join(map(str, what["test_nodes"]))
         on = f"{what['collective']} on {what['context']}, tested on nodes {nodes}"
-        lines.append(printable(f"{label}: {on}"))
-    lines.append("arithmetic mean of t_default / t_selected")
+        yield printable(f"{label}: {on}")
+    yield "arithmetic mean of t_default / t_selected"
     for (size, rows), letter in zip(table_iv(result.paper).items(), "ab", strict=True):
-        ordered = sorted((name for name in rows if name != "default"), key=_paper_order)
+        first = [name for name in _PAPER_NAMES if name in rows and name != "virtual_best"]
+        others = [name for name in rows if name not in _PAPER_NAMES and name != "default"]
+        last = [name for name in rows if name == "virtual_best"]
         cells = [
             [_PAPER_NAMES.get(name, name), *(f"{v:.2f}" for v in rows[name].values())]
-            for name in ordered
+            for name in (*first, *others, *last)
         ]
-        lines.append(f"\n({letter}) {size.capitalize()} training dataset")
-        lines.append(columns(["method", *rows["default"]], cells))
-    return "\n".join(lines)
-
-
-def _paper_order(name: str) -> int:
-    """Return the place of a selector: the paper's own first, the oracle last."""
-    first = ["published_knn", "published_gam", "published_xgboost", "single_best"]
-    if name in first:
-        return first.index(name)
-    return len(first) + (1 if name != "virtual_best" else 2)
+        yield f"\n({letter}) {size.capitalize()} training dataset"
+        yield columns(["method", *rows["default"]], cells)

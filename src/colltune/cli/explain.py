@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import show, show_json
-from colltune.cli.console.live import progress
 from colltune.cli.options import (
     Environment,
     FormatName,
@@ -20,6 +19,7 @@ from colltune.cli.options import (
     Release,
     job_variables,
 )
+from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Shape, parse_collective
 from colltune.errors import LibraryError
 from colltune.text import bytes_text, printable

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from colltune.cli.console import show, show_json
-from colltune.cli.console.live import progress
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, writable_file
+from colltune.cli.progress import progress
 
 
 def export(

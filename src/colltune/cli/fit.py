@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import Backend, Jobs, Json, OwnData, Quiet, Scheduler, Where, parse_pairs
+from colltune.cli.progress import progress
 from colltune.errors import BundleError
 
 if TYPE_CHECKING:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, show, show_json
-from colltune.cli.console.live import progress
-from colltune.cli.options import Json, Mpi, Quiet, parse_shape, parse_size, writable_folder
+from colltune.cli.console import columns, output
+from colltune.cli.options import (
+    Json,
+    Mpi,
+    Quiet,
+    parse_shape,
+    parse_size,
+    picture_file,
+    writable_folder,
+)
+from colltune.cli.progress import progress
 from colltune.domain import Context, Instance, parse_collective
 from colltune.errors import UNFINISHED, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from colltune.bench.launchers import Launcher
     from colltune.domain import Collective, Configuration, Shape
     from colltune.han.choosing import JobSetup, Pick
-    from colltune.han.comparing import Compared, Exhaustive
+    from colltune.han.comparing import Compared
     from colltune.han.measuring import TaskProgress
     from colltune.han.space import Inputs, Space
     from colltune.han.tasks_file import TaskTimes
-    from colltune.mpi.installation import Installation
 
 han = typer.Typer(
     help="Tune Open MPI's coll/han by the times of its tasks (Luo et al., CLUSTER 2020).",
@@ -98,6 +102,7 @@ def measure(
     from socket import gethostname
 
     from colltune.bench.durations import seconds
+    from colltune.bench.launchers import Placed, launcher_of
     from colltune.han.launching import TaskBench
     from colltune.han.measuring import Request
     from colltune.han.measuring import measure as measured
@@ -108,17 +113,18 @@ def measure(
         found = installation.find(mpi, library=LIBRARY)
         space = _space(found.release, segsize, up, low, tree, inner)
         request = Request(_inputs(collective, shape, msize), space, reps, heuristics)
-        bench = TaskBench(found, launcher=_placed(found, hostfile))
+        placed = Placed(launcher_of(found), hostfile=hostfile) if hostfile is not None else None
+        bench = TaskBench(found, launcher=placed)
         context = Context(machine or gethostname(), LIBRARY, found.release)
-        done = measured(bench, context, request, tasks, seconds(budget), _shows(shown.phase))
-    if json:
-        facts = {"complete": done.complete, "launches": done.launches, "tasks": str(tasks)}
-        show_json(facts | {"series": len(done.tasks.series), "spent_s": round(done.spent_s, 3)})
-    else:
-        show(
-            f"{len(done.tasks.series)} series of tasks, {done.launches} launches,"
-            f" {done.spent_s:.1f} s -> {tasks}"
-        )
+
+        def tell(task: TaskProgress) -> None:
+            shown.phase(f"timing tasks: {task.done} of {task.series} series")
+
+        done = measured(bench, context, request, tasks, seconds(budget), tell)
+    n, spent_s = len(done.tasks.series), round(done.spent_s, 3)
+    facts = {"complete": done.complete, "launches": done.launches, "tasks": tasks}
+    line = f"{n} series of tasks, {done.launches} launches, {done.spent_s:.1f} s -> {tasks}"
+    output(facts | {"series": n, "spent_s": spent_s}, [line], json=json)
     if not done.complete:
         raise typer.Exit(UNFINISHED)
 
@@ -164,8 +170,22 @@ def select(
         for m in inputs.msizes_bytes
     ]
     job = for_job(times, setups, job_shape, inputs.msizes_bytes)
-    files = written(times, job_shape, job, out) if out is not None else ()
-    show_picks(picks, job, files, as_json=json)
+    files = _written(times, job_shape, job, out) if out is not None else ()
+    facts = {
+        "picks": [
+            {**vars(one.instance), "setup": one.setup, "time_s": one.time_s} for one in picks
+        ],
+        "job": {
+            c: {
+                "setup": setup,
+                "slowdown": round(job.slowdown[c], 4),
+                "worst_slowdown": round(job.worst[c], 4),
+            }
+            for c, setup in job.setups.items()
+        },
+        "files": files,
+    }
+    output(facts, _pick_lines(picks, job, files), json=json)
 
 
 @han.command("compare")
@@ -183,7 +203,11 @@ def compare(
     heuristics: Heuristics = False,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Draw figure 9 into this file: .png, .svg or .pdf.", metavar="FILE"),
+        typer.Option(
+            help="Draw figure 9 into this file: .png, .svg or .pdf.",
+            metavar="FILE",
+            callback=picture_file,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -195,18 +219,18 @@ def compare(
     """
     from colltune.dataset import read as read_data
     from colltune.han.comparing import compare as compared
-    from colltune.han.comparing import exhaustive_of
+    from colltune.han.comparing import exhaustive_of, mean_regret
     from colltune.han.space import Inputs
     from colltune.han.tasks_file import read
 
-    if picture is not None:
-        from colltune.plots.saving import picture_format
-
-        picture_format(picture)
     times = read(tasks)
     release = times.context.library_version
     exhaustive = exhaustive_of(release, read_data(data, {}).measurements())
-    insist_on(exhaustive)
+    if not exhaustive:
+        raise DataError(
+            "the data hold no setups of coll/han; measure them by `colltune measure` with"
+            " --only '*.han_intra*' on several nodes"
+        )
     inputs = Inputs(
         tuple(sorted({i.collective for i in exhaustive})),
         tuple(sorted({i.shape for i in exhaustive})),
@@ -214,7 +238,19 @@ def compare(
     )
     space = _space(release, segsize, up, low, tree, inner)
     found = compared(times, _setups(times, inputs, space, heuristics), exhaustive)
-    show_compared(found, picture, as_json=json)
+    if picture is not None:
+        from colltune.plots.measuring import picks
+        from colltune.plots.saving import saved
+
+        saved(picks(found), picture)
+    facts = {
+        "mean_regret": round(mean_regret(found), 4),
+        "instances": [_compared_facts(one) for one in found],
+    }
+    lines = [columns(_COMPARED, map(_compared_row, found))]
+    lines.append(f"\nmean regret: {mean_regret(found):.1%}")
+    lines += [f"-> {picture}"] * (picture is not None)
+    output(facts, lines, json=json)
 
 
 _GOES_ON = "what was measured is kept, and the same command goes on"
@@ -262,29 +298,12 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _placed(found: Installation, hostfile: Path | None) -> Launcher | None:
-    from colltune.bench.launchers import Placed, launcher_of
-
-    return None if hostfile is None else Placed(launcher_of(found), hostfile=hostfile)
-
-
-def _shows(phase: Callable[[str], None]) -> Callable[[TaskProgress], None]:
-    def shows(progress: TaskProgress) -> None:
-        phase(f"timing tasks: {progress.done} of {progress.series} series")
-
-    return shows
-
-
-_RULES, _PARAMETERS = "han.rules", "han.tune"
-_MS = 1e3
-
-
-def written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tuple[Path, Path]:
+def _written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tuple[Path, Path]:
     """Write the rules and parameters of a job; return where."""
     from colltune.files import whole
     from colltune.mpi.openmpi.han_job import job_files
 
-    rules, parameters = folder / _RULES, folder / _PARAMETERS
+    rules, parameters = folder / "han.rules", folder / "han.tune"
     release = times.context.library_version
     files = job_files(release, shape, job.setups, rules.absolute())
     for path, text in ((rules, files.rules), (parameters, files.parameter_file)):
@@ -293,109 +312,54 @@ def written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tupl
     return rules, parameters
 
 
-def show_picks(
-    picks: Sequence[Pick], job: JobSetup, files: Sequence[Path], *, as_json: bool
-) -> None:
-    """Show the best setup of every instance, the job's, and what was written."""
+def _pick_lines(picks: Sequence[Pick], job: JobSetup, files: Sequence[Path]) -> Iterator[str]:
+    """Yield the best setup of every instance, the job's, and what was written."""
     from colltune.mpi.openmpi.library import OPENMPI
 
-    if as_json:
-        show_json(
-            {
-                "picks": [_pick_facts(pick) for pick in picks],
-                "job": {
-                    c.value: {
-                        "setup": setup.id,
-                        "slowdown": round(job.slowdown[c], 4),
-                        "worst_slowdown": round(job.worst[c], 4),
-                    }
-                    for c, setup in job.setups.items()
-                },
-                "files": [str(path) for path in files],
-            }
-        )
-        return
     rows = [
-        [
-            pick.instance.collective.value,
-            str(pick.instance.msize_bytes),
+        (
+            pick.instance.collective,
+            pick.instance.msize_bytes,
             pick.setup.parameter_text,
             f"{pick.time_s * _MS:.3f}",
-        ]
+        )
         for pick in picks
     ]
-    show(columns(["collective", "bytes", "best setup", "composed ms"], rows))
-    show("\nFor a whole job, of which a collective has one setup for all messages:")
+    yield columns(["collective", "bytes", "best setup", "composed ms"], rows)
+    yield "\nFor a whole job, of which a collective has one setup for all messages:"
     for collective, setup in job.setups.items():
         mean, worst = job.slowdown[collective], job.worst[collective]
-        show(f"{setup.id}")
-        show(f"  {mean:.2f} times the best of each message in the mean, {worst:.2f} at worst")
+        yield setup.id
+        yield f"  {mean:.2f} times the best of each message in the mean, {worst:.2f} at worst"
     if files:
-        show(f"\n-> {', '.join(map(str, files))}")
-        show(OPENMPI.start_line(files[-1].absolute()))
+        yield f"\n-> {', '.join(map(str, files))}"
+        yield OPENMPI.start_line(files[-1].absolute())
 
 
-def _pick_facts(pick: Pick) -> dict[str, object]:
-    return {
-        "collective": pick.instance.collective.value,
-        "shape": str(pick.instance.shape),
-        "msize_bytes": pick.instance.msize_bytes,
-        "setup": pick.setup.id,
-        "time_s": pick.time_s,
-    }
+_MS = 1e3
+_COMPARED = (
+    *("collective", "shape", "bytes", "picked"),
+    *("composed ms", "ms", "best ms", "median ms", "regret"),
+)
 
 
-def insist_on(exhaustive: Exhaustive) -> None:
-    """Refuse data without setups of coll/han."""
-    if not exhaustive:
-        raise DataError(
-            "the data hold no setups of coll/han; measure them by `colltune measure` with"
-            " --only '*.han_intra*' on several nodes"
-        )
-
-
-def show_compared(compared: Sequence[Compared], picture: Path | None, *, as_json: bool) -> None:
-    """Show how the picks do, and draw figure 9."""
-    from colltune.han.comparing import mean_regret
-
-    if picture is not None:
-        from colltune.plots.measuring import picks
-        from colltune.plots.saving import saved
-
-        saved(picks(compared), picture)
-    if as_json:
-        facts = [_compared_facts(one) for one in compared]
-        show_json({"mean_regret": round(mean_regret(compared), 4), "instances": facts})
-        return
-    rows = [
-        [
-            one.instance.collective.value,
-            str(one.instance.shape),
-            str(one.instance.msize_bytes),
-            one.picked.parameter_text,
-            *(f"{s * _MS:.3f}" for s in (one.composed_s, one.picked_s, one.best_s, one.median_s)),
-            f"{one.regret:.1%}",
-        ]
-        for one in compared
+def _compared_row(one: Compared) -> list[object]:
+    return [
+        one.instance.collective,
+        one.instance.shape,
+        one.instance.msize_bytes,
+        one.picked.parameter_text,
+        *(f"{s * _MS:.3f}" for s in (one.composed_s, one.picked_s, one.best_s, one.median_s)),
+        f"{one.regret:.1%}",
     ]
-    header = ["collective", "shape", "bytes", "picked", "composed ms", "ms", "best ms", "median ms"]
-    show(columns([*header, "regret"], rows))
-    show(f"\nmean regret: {mean_regret(compared):.1%}")
-    if picture is not None:
-        show(f"-> {picture}")
 
 
 def _compared_facts(one: Compared) -> dict[str, object]:
+    times = ("composed_s", "picked_s", "best_s", "median_s", "mean_s")
     return {
-        "collective": one.instance.collective.value,
-        "shape": str(one.instance.shape),
-        "msize_bytes": one.instance.msize_bytes,
-        "picked": one.picked.id,
-        "best": one.best.id,
-        "composed_s": one.composed_s,
-        "picked_s": one.picked_s,
-        "best_s": one.best_s,
-        "median_s": one.median_s,
-        "mean_s": one.mean_s,
+        **vars(one.instance),
+        "picked": one.picked,
+        "best": one.best,
+        **{name: getattr(one, name) for name in times},
         "regret": round(one.regret, 4),
     }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import Json, Quiet, Where, parse_pairs, writable_folder
+from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import DataError, LibraryError
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, painted, show, show_activation, show_json
-from colltune.cli.options import Environment, FormatName, Json, Parameters, Release
+from colltune.cli.console import Mark, activation_lines, output, painted
+from colltune.cli.options import Environment, FormatName, Json, Parameters, Release, job_variables
 from colltune.errors import LibraryError
 from colltune.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from colltune.mpi.file_format import Finding, ParsedFile
     from colltune.mpi.opened_file import OpenFile
 
@@ -49,12 +47,13 @@ def lint(
 
     colltune rules lint rules.conf --release 4.1.6 --parameters job.params
     """
-    from colltune.cli.options import job_variables
-
     variables = job_variables(environment, parameters)
     linted = [_linted(file, release, format_, variables) for file in files]
-    _show_all(linted, as_json=json, strict=strict)
-    return _exit_status(linted, strict=strict)
+    status = _exit_status(linted, strict=strict)
+    files_json = [one.as_json() for one in linted]
+    facts = {"version": 1, "exit_status": status, "files": files_json}
+    output(facts, _lines(linted), json=json)
+    return status
 
 
 def _linted(
@@ -103,17 +102,15 @@ def _effect(
     return activation, (*outranked_findings(own, parsed, opened.paths, job), *found), True
 
 
-JSON_VERSION = 1
 _MARKS = {"error": Mark.BAD, "warning": Mark.DOUBTFUL, "note": Mark.REMARK}
-_NOTHING, _FINDINGS, _UNREADABLE = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Linted:
-    """One file and what was found in it.
+    """One file and what was found in it; ``error`` tells why it cannot be read at all.
 
-    ``error`` tells why it cannot be read at all; there is nothing else then. ``activation`` has the
-    variables that put the file into effect, ``activation_checked`` whether the job's were compared.
+    ``activation`` has the variables that put the file into effect, ``activation_checked`` whether
+    the job's were compared.
     """
 
     name: str
@@ -136,65 +133,43 @@ class Linted:
             "dropped": self.parsed.dropped if self.parsed else "",
             "rules": len(self.parsed.rules) if self.parsed else 0,
             "findings": [
-                {
-                    "line": finding.line,
-                    "fault": finding.fault.value,
-                    "severity": finding.severity.value,
-                    "message": finding.message,
-                    "mend": finding.mend,
-                }
-                for finding in self.findings
+                {name: getattr(finding, name) for name in _FINDING} for finding in self.findings
             ],
             "activation": self.activation,
             "activation_checked": self.activation_checked,
         }
 
 
+_FINDING = ("line", "fault", "severity", "message", "mend")
+
+
 def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
     """Return 2 if a file cannot be read at all, 1 if there are findings (notes: if `strict`)."""
     if any(one.error for one in linted):
-        return _UNREADABLE
+        return 2
     counted = {"error", "warning", *(["note"] if strict else [])}
-    found = any(finding.severity in counted for one in linted for finding in one.findings)
-    return _FINDINGS if found else _NOTHING
+    return int(any(finding.severity in counted for one in linted for finding in one.findings))
 
 
-def _show_all(linted: Sequence[Linted], *, as_json: bool, strict: bool) -> None:
-    if as_json:
-        show_json(
-            {
-                "version": JSON_VERSION,
-                "exit_status": _exit_status(linted, strict=strict),
-                "files": [one.as_json() for one in linted],
-            }
-        )
-        return
+def _lines(linted: Sequence[Linted]) -> Iterator[str]:
     for one in linted:
-        _show(one)
+        if one.opened is None or one.parsed is None:
+            named = one.error.startswith(one.name)
+            yield printable(one.error if named else f"{one.name}: {one.error}")
+            continue
+        for finding in one.findings:
+            where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
+            severity = painted(finding.severity, _MARKS.get(finding.severity))
+            what = printable(f"{finding.message}; {finding.mend} ({finding.fault})")
+            yield f"{where}: {severity}: {what}"
+        assumed = " (assumed; name yours with --release)" if one.opened.assumed else ""
+        read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"
+        yield printable(f"{one.name}: {read_as}: {_total([one])}")
+        # nobody is to be told how to switch on what ends programs or does nothing
+        if not one.activation_checked and not any(f.severity == "error" for f in one.findings):
+            yield from activation_lines(one.activation)
     if len(linted) > 1:
-        show(f"{len(linted)} files: {_total(linted)}")
-
-
-def _show(one: Linted) -> None:
-    if one.error:
-        named = one.error.startswith(one.name)
-        show(printable(one.error if named else f"{one.name}: {one.error}"))
-        return
-    for finding in one.findings:
-        where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
-        severity = painted(finding.severity, _MARKS.get(finding.severity))
-        what = printable(f"{finding.message}; {finding.mend} ({finding.fault})")
-        show(f"{where}: {severity}: {what}")
-    show(printable(_summary(one)))
-    # nobody is to be told how to switch on what ends programs or does nothing
-    if not one.activation_checked and not any(f.severity == "error" for f in one.findings):
-        show_activation(one.activation)
-
-
-def _summary(one: Linted) -> str:
-    assert one.opened is not None
-    assumed = " (assumed; name yours with --release)" if one.opened.assumed else ""
-    return f"{one.name}: {one.opened.format.name} for {one.opened.reader}{assumed}: {_total([one])}"
+        yield f"{len(linted)} files: {_total(linted)}"
 
 
 def _total(linted: Sequence[Linted]) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import columns, show, show_json
-from colltune.cli.console.live import progress
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs
+from colltune.cli.progress import progress
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,6 @@ from colltune.errors import DataError
 
 if TYPE_CHECKING:
     from colltune.models.workers import Workers
-
 
 _SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 _SCALE = {"": 0, "K": 10, "M": 20, "G": 30}
@@ -50,10 +49,10 @@ def parse_counts(text: str | None, flag: str) -> tuple[int, ...] | None:
     return tuple(sorted(counts))
 
 
-def parse_pairs(options: Sequence[str], flag: str) -> dict[str, str]:
+def parse_pairs(options: Sequence[str] | None, flag: str) -> dict[str, str]:
     """Return the pairs of repeated ``NAME=VALUE`` options."""
     pairs: dict[str, str] = {}
-    for option in options:
+    for option in options or ():
         name, equals, value = option.partition("=")
         if not equals or not name:
             raise DataError(f"{flag} {option!r} is not NAME=VALUE")
@@ -72,29 +71,31 @@ def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[
     if not pairs and parameters is None:
         return None
     from_file = {} if parameters is None else variables_of(read_text(parameters), str(parameters))
-    return from_file | parse_pairs(pairs or (), "--environment")
+    return from_file | parse_pairs(pairs, "--environment")
 
 
-def writable_file(path: Path | None) -> Path | None:
-    """Return `path`, which can be written as a file."""
-    return _writable(path, folder=False)
+def _writable(*, folder: bool | None) -> Callable[[Path | None], Path | None]:
+    def insist(path: Path | None) -> Path | None:
+        from colltune.files import insist_writable
+
+        if path is not None:
+            insist_writable(path, folder=folder)
+        return path
+
+    return insist
 
 
-def writable_folder(path: Path | None) -> Path | None:
-    """Return `path`, which can be written as a folder."""
-    return _writable(path, folder=True)
+writable_file = _writable(folder=False)
+writable_folder = _writable(folder=True)
+writable_place = _writable(folder=None)
 
 
-def writable_place(path: Path | None) -> Path | None:
-    """Return `path`, which can be written."""
-    return _writable(path, folder=None)
-
-
-def _writable(path: Path | None, *, folder: bool | None) -> Path | None:
-    from colltune.files import insist_writable
-
+def picture_file(path: Path | None) -> Path | None:
+    """Return `path`, whose ending is that of a picture."""
     if path is not None:
-        insist_writable(path, folder=folder)
+        from colltune.plots.saving import picture_format
+
+        picture_format(path)
     return path
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import columns, range_text, show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_folder
+from colltune.cli.progress import progress
 from colltune.domain import Shape
 
 if TYPE_CHECKING:

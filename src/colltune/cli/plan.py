@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import columns, show, show_json
-from colltune.cli.console.live import progress
 from colltune.cli.options import (
     Interposed,
     Json,
@@ -24,6 +23,7 @@ from colltune.cli.options import (
     Where,
     parse_pairs,
 )
+from colltune.cli.progress import progress
 from colltune.domain import RunStatus
 from colltune.errors import DataError
 

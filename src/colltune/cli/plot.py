@@ -133,7 +133,7 @@ def map_(
 
     colltune plot map measurements.csv.gz --collective bcast --out map.png
     """
-    from colltune.cli.console.live import progress
+    from colltune.cli.progress import progress
     from colltune.plot_data import maps
     from colltune.plots.maps import draw
 
@@ -189,7 +189,7 @@ def curves_(
 
     colltune plot curves measurements.csv.gz --collective bcast --out curves.png
     """
-    from colltune.cli.console.live import progress
+    from colltune.cli.progress import progress
     from colltune.plot_data import runtimes
     from colltune.plots.runtimes import draw
 
@@ -249,7 +249,7 @@ def regret_(
 
     colltune plot regret bundle --data new.csv.gz --out regret.svg
     """
-    from colltune.cli.console.live import progress
+    from colltune.cli.progress import progress
     from colltune.plot_data.regrets import held_out, of_bundle
     from colltune.plots.regret import draw
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import columns, range_text, show, show_json
-from colltune.cli.console.live import progress
 from colltune.cli.options import Caution, Json, Quiet
+from colltune.cli.progress import progress
 from colltune.text import bytes_text, printable, time_text
 
 if TYPE_CHECKING:

@@ -49,8 +49,8 @@ def report(
     colltune report bundle --data measurements.csv.gz --held-out
     """
     from colltune.cli.console import show, show_json
-    from colltune.cli.console.live import progress
     from colltune.cli.options import parse_pairs
+    from colltune.cli.progress import progress
     from colltune.errors import DataError
     from colltune.models.bundle import load
 

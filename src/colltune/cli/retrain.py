@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler
+from colltune.cli.progress import progress
 from colltune.errors import SiteError
 from colltune.text import printable
 
 if TYPE_CHECKING:
-    from colltune.cli.console.live import Progress
+    from colltune.cli.progress import Progress
     from colltune.retraining.contest import Contest
     from colltune.retraining.nightly import Night
     from colltune.retraining.slot_run import SlotResult

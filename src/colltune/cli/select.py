@@ -18,7 +18,7 @@ from colltune.text import time_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from colltune.cli.console.live import Progress
+    from colltune.cli.progress import Progress
     from colltune.decisions import Selection
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
@@ -77,7 +77,7 @@ def select(
 
     limits = Guard(caution=caution) if guard else False
     if instances is not None:
-        from colltune.cli.console.live import progress
+        from colltune.cli.progress import progress
 
         with progress("reading", quiet=quiet or json) as shown:
             selections, modelled = _many(bundle, instances, _needed(out, "--out"), limits, shown)

@@ -9,7 +9,6 @@ import typer
 
 from colltune.cli import started_s
 from colltune.cli.console import Mark, columns, marked, range_text, show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
@@ -20,10 +19,11 @@ from colltune.cli.options import (
     Skip,
     writable_folder,
 )
+from colltune.cli.progress import progress
 
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
-    from colltune.cli.console.live import Progress
+    from colltune.cli.progress import Progress
     from colltune.models.confirmations import Confirmation
     from colltune.tune.job import Row
     from colltune.tune.pipeline import Tell, TuneResult

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import Mark, columns, marked, painted, show, show_json, warn
-from colltune.cli.console.live import progress
 from colltune.cli.options import Json, Mpi, Quiet
+from colltune.cli.progress import progress
 from colltune.text import bytes_text, printable
 
 if TYPE_CHECKING:

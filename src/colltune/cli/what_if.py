@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import show, show_json
-from colltune.cli.console.live import progress
 from colltune.cli.cost_tables import (
     GENERIC,
     costs_of,
@@ -20,6 +19,7 @@ from colltune.cli.cost_tables import (
     terms_table,
 )
 from colltune.cli.options import Json, Quiet, Where, parse_size
+from colltune.cli.progress import progress
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.text import bytes_text, time_text
 

@@ -14,7 +14,6 @@ from colltune.cli.console import (
     marked,
     painted,
     takes_colours,
-    takes_unicode,
 )
 
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
@@ -62,13 +61,6 @@ def test_no_force_makes_a_pipe_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     assert not can_redraw(_Stream(terminal=False))
-
-
-def test_only_unicode_encodings_take_unicode() -> None:
-    """UTF-8 does, ASCII and Latin-1 do not, nor what tells no encoding."""
-    for encoding, expected in (("UTF-8", True), ("ascii", False), ("iso-8859-1", False)):
-        assert takes_unicode(io.TextIOWrapper(io.BytesIO(), encoding)) == expected
-    assert not takes_unicode(io.StringIO())
 
 
 def test_tables_are_aligned_alike_with_and_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:

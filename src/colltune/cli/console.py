@@ -10,10 +10,12 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TextIO
 
+from colltune.domain import Collective, Configuration, Shape
 from colltune.text import bytes_text, printable
 
 _NO_TERMINAL = ("", "dumb", "unknown")
@@ -38,7 +40,27 @@ class _Marked(str):
 
 def show_json(value: object) -> None:
     """Print `value` as one JSON document."""
-    sys.stdout.write(json.dumps(value, indent=1, sort_keys=False, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False, default=_plain) + "\n")
+
+
+def _plain(value: object) -> object:
+    """Return what stands for a value of ours in JSON."""
+    if isinstance(value, Configuration):
+        return value.id
+    if isinstance(value, Shape | Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return dict(vars(value))
+
+
+def output(facts: object, lines: Iterable[str], *, json: bool) -> None:
+    """Print `facts` as one JSON document, or else `lines` for people."""
+    if json:
+        show_json(facts)
+        return
+    for line in lines:
+        show(line)
 
 
 def show(text: str = "") -> None:
@@ -51,23 +73,27 @@ def warn(text: str) -> None:
     sys.stderr.write(f"colltune: {text}\n")
 
 
-def show_activation(variables: Mapping[str, str]) -> None:
-    """Print the lines of a job that put a configuration file into effect, if any."""
+def activation_lines(variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a job that put a configuration file into effect, if any."""
     if variables:
-        show("to put it into effect, add to the job:")
+        yield "to put it into effect, add to the job:"
     for name, value in variables.items():
-        show(printable(f"  export {name}={shlex.quote(value)}"))
+        yield printable(f"  export {name}={shlex.quote(value)}")
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table in plain text, columns aligned (numbers to the right)."""
-    table = [list(header), *map(list, rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    table = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  ".join(_aligned(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _cell(value: object) -> str:
+    return value if isinstance(value, _Marked) else printable(str(value))
 
 
 def _aligned(cell: str, width: int) -> str:
@@ -85,10 +111,7 @@ def marked(text: str, mark: Mark | None) -> str:
 
 
 def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:
-    """Return `text` in the colour of `mark` if `stream` takes colours, else as it is.
-
-    `stream` is standard output by default.
-    """
+    """Return `text` in the colour of `mark` if `stream` (default: stdout) takes colours."""
     words = text.rstrip()
     if mark is None or not words or not takes_colours(stream or sys.stdout):
         return text
@@ -100,6 +123,13 @@ def range_text(first_bytes: int, last_bytes: int | None) -> str:
     if last_bytes is None:
         return f"from {bytes_text(first_bytes)}"
     return f"{bytes_text(first_bytes)} .. {bytes_text(last_bytes)}"
+
+
+def message_text(collective: Collective, msize_bytes: int) -> str:
+    """Return the size of a message for people: ``64 KiB per process``, ``100 bytes``."""
+    text = bytes_text(msize_bytes)
+    size = f"{text} bytes" if text.isdigit() else text
+    return f"{size} per process" if collective.has_block_per_rank else size
 
 
 def can_redraw(stream: TextIO) -> bool:
@@ -115,12 +145,6 @@ def takes_colours(stream: TextIO) -> bool:
     if forced:
         return any(value != "0" for value in forced)
     return os.environ.get("CLICOLOR") != "0" and can_redraw(stream)
-
-
-def takes_unicode(stream: TextIO) -> bool:
-    """Tell whether `stream` takes characters beyond ASCII."""
-    encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "")
-    return encoding.startswith("utf")
 
 
 def in_background(stream: TextIO) -> bool:

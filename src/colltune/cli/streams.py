@@ -44,13 +44,7 @@ def prepare() -> None:
 
 
 def flushed(stream: TextIO) -> None:
-    """Write out what `stream` holds back.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write out what `stream` holds back; an OutputError if it cannot be written."""
     try:
         stream.flush()
     except OSError as error:

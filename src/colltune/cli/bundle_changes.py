@@ -1,0 +1,96 @@
+"""What `colltune site bundles diff` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltune.cli.console import columns, range_text
+from colltune.text import printable, time_text
+
+if TYPE_CHECKING:
+    from colltune.models.bundle import Bundle
+    from colltune.selector.bundle_diff import BundleDiff, Change, Judged
+
+_HEAD = ("collective", "shape", "bytes", "old", "new", "old takes", "new takes", "faster", "before")
+
+
+def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str]:
+    for side, bundle in (("old", old), ("new", new)):
+        about = f"{side} {bundle.id[:12]} of {bundle.context}, fitted {bundle.created_utc}"
+        yield printable(about)
+    yield ""
+    if not found.changes:
+        yield f"no decision changes on {len(found.shapes)} shapes"
+        return
+    yield columns(_HEAD, [_row(change) for change in found.changes])
+    yield ""
+    for collective, extent in found.extents.items():
+        line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"
+        ratio = _mean_ratio([c for c in found.changes if c.collective is collective])
+        if ratio is not None:
+            line += f", where they are {ratio:.2f}x faster in the geometric mean"
+        yield line
+    yield ""
+    yield (
+        "times and 'faster' are predicted by the new bundle in the middle of the range; 'before' is"
+        " what the old bundle says of the same change"
+    )
+
+
+def _row(change: Change) -> list[object]:
+    times = (change.by_new.old_s, change.by_new.new_s)
+    ratios = (change.by_new.ratio, change.by_old.ratio)
+    return [
+        change.collective,
+        change.shape,
+        range_text(change.first_bytes, change.last_bytes),
+        change.old.short,
+        change.new.short,
+        *("not known" if seconds is None else time_text(seconds) for seconds in times),
+        *("not known" if ratio is None else f"{ratio:.2f}x" for ratio in ratios),
+    ]
+
+
+def _mean_ratio(changes: Sequence[Change]) -> float | None:
+    """Return by which factor the new choices are faster, the geometric mean of what is known."""
+    ratios = [change.by_new.ratio for change in changes]
+    logs = [math.log(ratio) for ratio in ratios if ratio is not None and ratio > 0]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def diff_json(found: BundleDiff) -> dict[str, Any]:
+    """Return the same for machines; times that are not known are null."""
+    return {
+        "version": 1,
+        "old": found.old,
+        "new": found.new,
+        "shapes": found.shapes,
+        "collectives": {
+            collective: {
+                "changed_share": extent.share,
+                "mean_ratio": _mean_ratio([c for c in found.changes if c.collective is collective]),
+            }
+            for collective, extent in found.extents.items()
+        },
+        "changes": [
+            {
+                "collective": change.collective,
+                "nodes": change.shape.nodes,
+                "ppn": change.shape.ppn,
+                "first_bytes": change.first_bytes,
+                "last_bytes": change.last_bytes,
+                "old": change.old,
+                "new": change.new,
+                "at_bytes": change.at_bytes,
+                "by_new": _judged(change.by_new),
+                "by_old": _judged(change.by_old),
+            }
+            for change in found.changes
+        ],
+    }
+
+
+def _judged(judged: Judged) -> dict[str, float | None]:
+    return {**vars(judged), "ratio": judged.ratio}
