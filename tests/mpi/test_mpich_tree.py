@@ -11,8 +11,8 @@ import pytest
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
 from colltune.mpi.file_format import Call, Fault, Severity
-from colltune.mpi.mpich import builtin
-from colltune.mpi.mpich.facts import Facts, search
+from colltune.mpi.mpich.functions import functions_of
+from colltune.mpi.mpich.search import Facts, search
 from colltune.mpi.mpich.tree import Known, cut, leaves, merged
 from tests.mpi.linting import lint
 from tests.mpi.mpich_trees import (
@@ -55,7 +55,7 @@ def test_cutting_and_merging_keep_every_decision(subtests: pytest.Subtests) -> N
     for release in RELEASES:
         with subtests.test(release=release):
             rng = random.Random(release)
-            for name, own in builtin.tree_of(release).items():
+            for name, own in functions_of(release).own_trees.items():
                 if name not in list(Collective):
                     continue
                 for _ in range(150):
@@ -73,7 +73,8 @@ def test_cutting_and_merging_keep_every_decision(subtests: pytest.Subtests) -> N
                         builtin_operation=rng.random() < 0.5,
                         element_bytes=rng.choice([1, 8]),
                     )
-                    found = [search(tree, Facts(call), release).leaf for tree in (own, smaller)]
+                    facts = Facts(call, functions_of(release).knows_parts)
+                    found = [search(tree, facts).leaf for tree in (own, smaller)]
                     assert found[0] == found[1]
 
 
@@ -249,4 +250,4 @@ def test_a_tree_of_somebody_else_is_read_by_its_names() -> None:
     assert found.decide(Call(C.ALLGATHER, 6, 64)).chosen.algorithm == "brucks"
     assert matching(found, Fault.NOT_EVERYWHERE, "the device takes bcast") is not None
     assert all(rule.configuration is not None for rule in found.rules)
-    assert {len(path) > 0 for path, _ in leaves(builtin.tree_of("5.0.2")["bcast"])} == {True}
+    assert {len(path) > 0 for path, _ in leaves(functions_of("5.0.2").own_trees["bcast"])} == {True}

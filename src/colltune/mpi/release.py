@@ -250,12 +250,13 @@ class MpiLibrary:
             first = _numbers(found.first_release)
             if wanted[:same] == first[:same] and (*wanted, 0, 0) >= first:
                 return found
-        known: dict[tuple[int, ...], str] = {}
+        known: dict[str, str] = {}
         for found in every:
-            known.setdefault(_numbers(found.first_release)[:same], found.first_release)
-        supported = ", ".join(
-            f"{first} and later {'.'.join(map(str, numbers))}.x" for numbers, first in known.items()
-        )
+            numbers = ".".join(found.first_release.split(".")[:same])
+            whole = found.first_release in (numbers, f"{numbers}.0")
+            said = f"{numbers}.x" if whole else f"{found.first_release} and later {numbers}.x"
+            known.setdefault(numbers, said)
+        supported = ", ".join(known.values())
         raise LibraryError(f"{self.title} {release} is not supported; supported: {supported}")
 
     def parameter_file(self, environment: Mapping[str, str]) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.catalogue import Catalogue, Limit
+from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.release import MpiLibrary
 from colltune.mpi.toolchain import Toolchain, module_named
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
+LIBRARY, TITLE = "mpich", "MPICH"
 _LEAST_RADIX = 2
 _FALLBACK = "MPIR_CVAR_COLLECTIVE_FALLBACK"
 # items of the variable, which are plain numbers to MPI_T; the default is silent
@@ -25,7 +25,8 @@ _ERROR, _SILENT = 0, 2
 _AUTO = 0
 _CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
 _PREFIX = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
-_PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
+# a variable can be set by three names; the first that is set holds
+PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
 _LAUNCHER = re.compile(r"HYDRA build details:\s*Version:\s*(\d+\.\d+\S*)")
 _COMPILER = re.compile(r"^mpi\w+ for MPICH version (\d+\.\d+\S*)")
 _PROGRAM = re.compile(r"MPICH Version:\s*(\d+\.\d+[a-z0-9.]*)")
@@ -203,15 +204,13 @@ class MpichToolchain(Toolchain):
 
 
 class Mpich(MpiLibrary):
-    """MPICH; see `colltune.mpi.release.MpiLibrary`."""
-
     name = LIBRARY
     title = TITLE
     toolchain = MpichToolchain()
     releases = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
     formats: Mapping[str, str] = {
         "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",
-        "mpich-cvars": "colltune.mpi.mpich.variables_format:MpichVariables",
+        "mpich-cvars": "colltune.mpi.mpich.variables:MpichVariables",
         "mpich-table": "colltune.mpi.libcolltune.table:MpichTable",
     }
     preferred = ("mpich-json",)
@@ -220,16 +219,13 @@ class Mpich(MpiLibrary):
     user_patterns = UserPatterns(
         tuple(
             f"{prefix}{name}"
-            for prefix in _PREFIXES
+            for prefix in PREFIXES
             for name in (
                 *_OF_ALL,
                 *(f"{c.upper()}_{what}" for c in Collective for what in _OF_ONE_COLLECTIVE),
             )
         )
     )
-
-    def catalogue_of(self, release: str) -> Catalogue:
-        return catalogue_of(release)
 
     def user_overrides(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]

@@ -1,13 +1,13 @@
-"""MPICH's selection tree: tests, branches, leaves; how it is written, merged and cut down.
+"""MPICH's selection tree: tests, branches, leaves; how it is merged, cut down and rendered.
 
-A tree is a chain of tests, each with what follows if it holds, or a leaf that names a function. The
+A tree is a leaf that names a function, or a chain of tests, each with what follows if it holds. The
 tests of a chain are tried in order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 MARK = "left_to_library"
@@ -19,7 +19,7 @@ _NO_END = 1 << 63
 _LONGEST = 600
 _C_INT = re.compile(r"[+-]?[0-9]+")
 _NUMBERS = ("comm_size", "comm_avg_ppn", "avg_msg_size", "total_msg_size", "count")
-_MESSAGE = ("avg_msg_size", "total_msg_size", "count")
+MESSAGE = ("avg_msg_size", "total_msg_size", "count")
 _CALL = (
     "is_multi_threaded",
     "is_commutative",
@@ -40,7 +40,6 @@ class Test:
 
     @property
     def key(self) -> str:
-        """How it stands in a file."""
         return f"{self.name}{self.relation}{self.value}"
 
     @property
@@ -57,7 +56,7 @@ class Test:
     @property
     def is_size(self) -> bool:
         """Whether it looks at the message's size, in whichever unit."""
-        return self.name in _MESSAGE
+        return self.name in MESSAGE
 
     @property
     def is_of_call(self) -> bool:
@@ -160,15 +159,17 @@ def merged(tree: Tree) -> Tree:
     """
     if isinstance(tree, Leaf):
         return tree
-    tests = [(found, merged(then)) for found, then in tree.tests]
     kept: list[tuple[Test, Tree]] = []
-    for found, then in tests:
+    for found, below in tree.tests:
+        then = merged(below)
         if kept and kept[-1][1] == then and _follows(kept[-1][0], found):
-            kept[-1] = (found, then)
-        else:
-            kept.append((found, then))
-    same = all(then == kept[0][1] for _, then in kept)
-    if same and _is_complete([found for found, _ in kept]):
+            kept.pop()
+        kept.append((found, then))
+    keys = {found.key for found, _ in kept}
+    complete = any(key.endswith("any") for key in keys) or any(
+        key.removesuffix("yes") + "no" in keys for key in keys if key.endswith("=yes")
+    )
+    if complete and all(then == kept[0][1] for _, then in kept):
         return kept[0][1]
     return Branch(tuple(kept))
 
@@ -182,13 +183,6 @@ def _follows(first: Test, second: Test) -> bool:
     return first.relation == second.relation and first.number <= second.number
 
 
-def _is_complete(tests: Iterable[Test]) -> bool:
-    keys = {found.key for found in tests}
-    return any(key.endswith("any") for key in keys) or any(
-        key.removesuffix("yes") + "no" in keys for key in keys if key.endswith("=yes")
-    )
-
-
 @dataclass(frozen=True)
 class Known:
     """What is known on a path: bounds of numbers, and whether the communicator is a parent.
@@ -199,8 +193,7 @@ class Known:
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     parent: bool | None = None
 
-    def within(self, name: str, low: int, high: int) -> Known:
-        """Return what is known if `name` also lies between `low` and `high`."""
+    def _within(self, name: str, low: int, high: int) -> Known:
         old_low, old_high = self.bounds.get(name, (0, _NO_END))
         bounds = dict(self.bounds) | {name: (max(low, old_low), min(high, old_high))}
         return replace(self, bounds=bounds)
@@ -228,7 +221,7 @@ class Known:
         if found.number is None or found.name == "comm_avg_ppn":
             return self, self
         bound = found.number - (found.relation == "<")
-        return self.within(found.name, 0, bound), self.within(found.name, bound + 1, _NO_END)
+        return self._within(found.name, 0, bound), self._within(found.name, bound + 1, _NO_END)
 
 
 def cut(tree: Tree, known: Known, default: Tree | None = None) -> Tree:
@@ -246,18 +239,16 @@ def cut(tree: Tree, known: Known, default: Tree | None = None) -> Tree:
             continue
         inside, known = known.split(found)
         rest = cut(then, inside, default)
-        if holds and not kept:
+        if not holds:
+            kept.append((found, rest))
+            continue
+        if not kept:
             return rest
-        kept.append((_end(found) if holds else found, rest))
-        if holds:
-            break
+        # MPICH insists on a chain's end
+        name = found.name if found.name in (*MESSAGE, "comm_size") else "comm_size"
+        kept.append((replace(found, name=name, relation="=", value="any"), rest))
+        break
     return Branch(tuple(kept))
-
-
-def _end(found: Test) -> Test:
-    """Return the test that ends a chain where `found` always holds: MPICH insists on one."""
-    name = found.name if found.name in (*_MESSAGE, "comm_size") else "comm_size"
-    return replace(found, name=name, relation="=", value="any")
 
 
 def rendered(collectives: Mapping[str, Tree]) -> str:
@@ -284,12 +275,9 @@ def _object(tree: Tree, depth: int) -> str:
 def _leaf(leaf: Leaf) -> str:
     if not leaf.function:
         # true for no communicator that gets here, so that the search ends without a function
-        return f'"comm_type=inter": {{"{_UNREACHED}": {{}}}}'
+        return '"comm_type=inter": {"composition=MPIDI_Barrier_intra_composition_beta": {}}'
     kind = "composition" if leaf.function.startswith("MPIDI_") else "algorithm"
     values = [f'"{name}={value}": {{}}' for name, value in leaf.parameters]
     if leaf.left_to_library and kind == "algorithm":
         values.append(f'"{MARK}": {{}}')
     return f'"{kind}={leaf.function}": {{{", ".join(values)}}}'
-
-
-_UNREACHED = "composition=MPIDI_Barrier_intra_composition_beta"

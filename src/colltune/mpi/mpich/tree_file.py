@@ -1,4 +1,4 @@
-"""What one release makes of a selection file: rules, findings, and what runs for a call."""
+"""What one release makes of a selection file: its rules, and what runs for a call."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Outcome, Rule
-from colltune.mpi.mpich import environment as variables
-from colltune.mpi.mpich.facts import Facts, Found, msize_after, search
-from colltune.mpi.mpich.functions import configuration_of, functions_of, running_as
-from colltune.mpi.mpich.releases import LIBRARY, TITLE
+from colltune.mpi.mpich.environment import DEVICE_FILE, FALLBACK, TREE_FILE, Forced, JobVariables
+from colltune.mpi.mpich.functions import Functions, functions_of
+from colltune.mpi.mpich.library import LIBRARY, TITLE
+from colltune.mpi.mpich.search import Facts, Found, msize_after, search
 from colltune.mpi.mpich.tree import LARGEST, Branch, Leaf, Test, Tree, leaves
 from colltune.mpi.mpich.tree_reader import Reading, read
 
@@ -46,6 +46,10 @@ class ParsedTree:
     def tree(self) -> Tree:
         return self.reading.tree
 
+    @cached_property
+    def functions(self) -> Functions:
+        return functions_of(self.release)
+
     @property
     def is_ours(self) -> bool:
         """Whether leaves say that the library would have chosen them by itself."""
@@ -59,82 +63,49 @@ class ParsedTree:
             collective = _collective(path)
             inter = "comm_type=inter" in {t.key for t in path}
             if leaf.function and collective is not None and not inter:
-                found.append(self.rule(collective, path, leaf))
+                found.append(self._rule(collective, path, leaf))
         return tuple(found)
 
-    def rule(self, collective: Collective, path: tuple[Test, ...], leaf: Leaf) -> Rule:
+    def _rule(self, collective: Collective, path: tuple[Test, ...], leaf: Leaf) -> Rule:
         text = " / ".join([*(found.key for found in path), f"algorithm={leaf.function}"])
         return Rule(leaf.line, text, collective, self.named(collective, leaf))
 
     def named(self, collective: Collective, leaf: Leaf) -> Configuration | None:
         if leaf.left_to_library:
             return Configuration.default(LIBRARY, collective)
-        if leaf.function not in functions_of(self.release).by_collective[str(collective)]:
+        if leaf.function not in self.functions.by_collective[collective]:
             return None
-        return configuration_of(self.release, collective, leaf)
+        return self.functions.configuration_of(collective, leaf)
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """Return what the release runs for `call`.
+        """Return what the release runs for `call`: by device, variables, tree, in this order.
 
         Without an `environment` the tree is asked for the communicator as a whole, as the two files
         that colltune writes, or the device switched off, make sure.
         """
-        found = search(self.tree, Facts(call), self.release, str(call.collective))
-        inside = self.of_tree(call, found)
+        inside = self._of_tree(call, search(self.tree, Facts(call, self.functions.knows_parts)))
         if environment is None:
             return inside
+        job = JobVariables(self.functions, environment)
         default = Configuration.default(LIBRARY, call.collective)
-        if variables.value_of(environment, variables.TREE_FILE) is None:
-            why = f"{variables.TREE_FILE} is not set: {TITLE} reads no file."
+        if job.value(TREE_FILE) is None:
+            why = f"{TREE_FILE} is not set: {TITLE} reads no file."
             return Outcome(default, None, (why,), inside.chosen)
-        error = variables.unknown_choice(self.release, environment)
-        if error:
+        if error := job.unknown_choice():
             return Outcome(default, None, (error,), inside.chosen, ends_program=error)
-        return inside if self.reading.fatal else self.in_job(call, environment, inside)
-
-    def in_job(self, call: Call, environment: Mapping[str, str], inside: Outcome) -> Outcome:
-        """Return what runs in a job that reads the tree: device, variables, tree, in this order."""
+        if self.reading.fatal:
+            return inside
         reasons: list[str] = []
-        component = self.device(call, environment, reasons)
-        if component:
-            default = Configuration.default(LIBRARY, call.collective)
+        if component := self._device(call, job, reasons):
             return Outcome(default, inside.rule, tuple(reasons), inside.chosen, component)
-        chosen = variables.forced(self.release, call.collective, environment)
-        if chosen is not None:
-            why = variables.why_unusable(self.release, chosen.function, call)
-            outcome = self.of_variable(call, chosen, why, environment, inside, reasons)
-            if outcome is not None:
-                return outcome
-        return replace(inside, reasons=(*reasons, *inside.reasons))
+        forced = job.forced(call.collective)
+        outcome = forced and _of_variable(call, forced, job, inside, reasons)
+        return outcome or replace(inside, reasons=(*reasons, *inside.reasons))
 
-    def of_variable(
-        self,
-        call: Call,
-        chosen: variables.Forced,
-        why: str,
-        environment: Mapping[str, str],
-        inside: Outcome,
-        reasons: list[str],
-    ) -> Outcome | None:
-        """Return what runs by a variable, which goes before the tree; None if the tree is asked."""
-        default = Configuration.default(LIBRARY, call.collective)
-        said = f"{chosen.variable}={chosen.value}"
-        if not why:
-            reasons.append(f"{said} goes before the tree.")
-            ends = variables.ends_inside(chosen.function, call)
-            configuration = chosen.configuration or default
-            return Outcome(configuration, None, tuple(reasons), inside.chosen, ends_program=ends)
-        if variables.fallback(environment) == "error":
-            ends = f"{said} cannot run ({why}), and {variables.FALLBACK}=error"
-            return Outcome(default, None, (*reasons, ends), inside.chosen, ends_program=ends)
-        reasons.append(f"{said} cannot run ({why}), so the tree is asked.")
-        return None
-
-    def device(self, call: Call, environment: Mapping[str, str], reasons: list[str]) -> str:
+    def _device(self, call: Call, job: JobVariables, reasons: list[str]) -> str:
         """Return which composition of the device runs in place of the tree; empty if none."""
-        path = variables.value_of(environment, variables.DEVICE_FILE)
-        tree: Tree | None = None
-        if path is not None and variables.device_tree_is_asked(self.release, call, environment):
+        path, tree = job.value(DEVICE_FILE), None
+        if path is not None and job.device_tree_is_asked(call.collective):
             try:
                 tree = _tree_in(path, Path(path).stat().st_mtime_ns, self.release)
             except (OSError, LibraryError, ValueError):
@@ -142,33 +113,31 @@ class ParsedTree:
                     f"{path} cannot be read here; it is taken to leave this to the tree."
                 )
                 return ""
-        name = variables.device_goes_first(self.release, call, environment, tree)
+        name = job.device_goes_first(call, tree)
         if not name:
             return ""
         reasons.append(f"The device goes first: {name} takes the communicator apart by nodes.")
         return f"ch4 {name}"
 
-    def of_tree(self, call: Call, found: Found) -> Outcome:
-        default = Configuration.default(LIBRARY, call.collective)
-        tests = " / ".join(t.key for t in found.path) or "the root"
-        ends = self.reading.fatal
-        if found.leaf is None:
+    def _of_tree(self, call: Call, found: Found) -> Outcome:
+        of, ends = call.collective, self.reading.fatal
+        default = Configuration.default(LIBRARY, of)
+        leaf = found.leaf
+        if leaf is None:
+            tests = " / ".join(t.key for t in found.path) or "the root"
+            why = f"no leaf below {tests}"
             if found.undefined is not None:
                 why = f"line {found.undefined.line}: {found.undefined.name} is not defined for it"
-            else:
-                why = f"no leaf below {tests}"
-            ends = ends or f"{call.collective}: {why}, so that the call ends the program"
+            ends = ends or f"{of}: {why}, so that the call ends the program"
             return Outcome(default, None, (ends,), default, ends_program=ends)
-        leaf = found.leaf
-        rule = self.rule(call.collective, found.path, leaf)
+        rule = self._rule(of, found.path, leaf)
         chosen = rule.configuration or default
         reasons = [f"All tests on the way to {leaf.function} on line {leaf.line} hold."]
         if leaf.left_to_library:
             reasons.append(f"{TITLE}'s own tree would say so, too.")
-        wrong = leaf.function not in functions_of(self.release).by_collective[str(call.collective)]
-        if wrong or "_inter_" in leaf.function:
-            ends = ends or f"line {leaf.line}: {leaf.function} cannot run {call.collective} here"
-        runs = running_as(self.release, chosen, call.comm_size, call.msize_bytes)
+        if leaf.function not in self.functions.by_collective[of] or "_inter_" in leaf.function:
+            ends = ends or f"line {leaf.line}: {leaf.function} cannot run {of} here"
+        runs = self.functions.running_as(chosen, call.comm_size, call.msize_bytes)
         if runs != chosen:
             reasons.append(f"{chosen.id} runs as {runs.id}: there is one segment only.")
         return Outcome(runs, rule, tuple(reasons), chosen, ends_program=ends)
@@ -181,28 +150,43 @@ class ParsedTree:
         """
         found: set[int] = set()
         for path, tree in _trees_of(self.tree, collective):
-            low, high = 1, LARGEST
-            for test in path:
-                if test.name == "comm_size" and test.number is not None:
-                    high = min(high, test.number)
-            found |= set(_sizes(tree, low, high))
+            bounds = (test.number for test in path if test.name == "comm_size")
+            high = min((bound for bound in bounds if bound is not None), default=LARGEST)
+            found |= set(_sizes(tree, 1, min(high, LARGEST)))
         return tuple(sorted(found))
 
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
-        after = (msize_after(t, collective, comm_size) for t in self.sizes.get(collective, ()))
+        after = (msize_after(t, collective, comm_size) for t in self._bounds.get(collective, ()))
         return tuple(sorted({0, *(size for size in after if size is not None)}))
 
     @cached_property
-    def sizes(self) -> dict[Collective, frozenset[Test]]:
+    def _bounds(self) -> dict[Collective, set[Test]]:
         """The tests of the message's size that stand for each collective."""
         found: dict[Collective, set[Test]] = {}
         for path, _ in leaves(self.tree):
             collective = _collective(path)
             if collective is not None:
                 found.setdefault(collective, set()).update(t for t in path if t.is_size)
-        return {collective: frozenset(tests) for collective, tests in found.items()}
+        return found
+
+
+def _of_variable(
+    call: Call, chosen: Forced, job: JobVariables, inside: Outcome, reasons: list[str]
+) -> Outcome | None:
+    """Return what runs by a variable, which goes before the tree; None if the tree is asked."""
+    default = Configuration.default(LIBRARY, call.collective)
+    why = job.why_unusable(chosen.function, call)
+    if not why:
+        reasons.append(f"{chosen.text} goes before the tree.")
+        runs, ends = chosen.configuration or default, chosen.ends_inside(call)
+        return Outcome(runs, None, tuple(reasons), inside.chosen, ends_program=ends)
+    if job.fallback == "error":
+        ends = f"{chosen.text} cannot run ({why}), and {FALLBACK}=error"
+        return Outcome(default, None, (*reasons, ends), inside.chosen, ends_program=ends)
+    reasons.append(f"{chosen.text} cannot run ({why}), so the tree is asked.")
+    return None
 
 
 def collective_trees(tree: Tree) -> dict[str, Tree] | None:
@@ -219,9 +203,7 @@ def _collective(path: tuple[Test, ...]) -> Collective | None:
 
 def _trees_of(tree: Tree, collective: Collective) -> Iterator[tuple[tuple[Test, ...], Tree]]:
     """Yield the trees of a collective with the tests that lead to them."""
-    if isinstance(tree, Leaf):
-        return
-    for found, then in tree.tests:
+    for found, then in tree.tests if isinstance(tree, Branch) else ():
         if found.name == "collective":
             if found.value == collective:
                 yield (), then

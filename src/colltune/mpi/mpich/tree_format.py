@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Finding, Format, ParsedFile, Severity, Written
-from colltune.mpi.mpich import builtin
+from colltune.mpi.file_format import Finding, Format, ParsedFile, Severity, Written, absolute_path
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich import tree_lint as lint
 from colltune.mpi.mpich.functions import functions_of
-from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.mpich.library import LIBRARY, TITLE
 from colltune.mpi.mpich.tree import (
     DEFAULT,
     NOTHING,
@@ -36,21 +35,18 @@ from colltune.mpi.mpich.tree_reader import read
 from colltune.mpi.mpich.tree_writer import (
     DEVICE,
     Plan,
-    algorithms,
-    device,
-    filled,
+    device_trees,
     plan_of,
     unwrapped,
     wrapped,
 )
-from colltune.mpi.mpich.variables_file import ParsedVariables
+from colltune.mpi.mpich.variables import ParsedVariables
 
 _LOOKS = re.compile(r'"\s*(?:collective\s*=|algorithm\s*=|comm_type\s*=)')
 _RENAMED = {
     "MPIR_Barrier_intra_dissemination": ("MPIR_Barrier_intra_k_dissemination", (("k", "2"),)),
     "MPIR_Barrier_intra_k_dissemination": ("MPIR_Barrier_intra_dissemination", ()),
 }
-_OLD = ("4.0", "4.1")
 _COLLECTIVE = re.compile(r'\s*"collective=(\w+)"')
 
 
@@ -79,14 +75,17 @@ class MpichJson(Format):
         What an algorithm needs is asked for in the tree, so that it makes no difference whether a
         program has operations of its own.
         """
-        plan = plan_of(table, release)
-        texts = {"": rendered(algorithms(plan)), DEVICE: rendered(device(plan))}
-        return Written(NAME, release, texts, tuple(plan.notes))
+        return plan_of(table, release).written(NAME)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return a file's tree for another release, or a list of variables as a tree."""
+        if isinstance(parsed, ParsedVariables):
+            plan = Plan(functions_of(release))
+            for configuration, line in parsed.choices(plan.notes):
+                plan.choose_everywhere(configuration, line)
+            return plan.written(NAME)
         if not isinstance(parsed, ParsedTree):
-            return self._converted_variables(parsed, release)
+            raise LibraryError(f"{parsed.source}: {parsed.format} is no format of {TITLE}")
         if parsed.reading.fatal:
             raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
         trees = collective_trees(parsed.tree)
@@ -95,15 +94,6 @@ class MpichJson(Format):
                 f"{parsed.source}: has tests before the collectives; put the collectives first"
             )
         return _Conversion(parsed, release).written(trees)
-
-    def _converted_variables(self, parsed: ParsedFile, release: str) -> Written:
-        if not isinstance(parsed, ParsedVariables):
-            raise LibraryError(f"{parsed.source}: {parsed.format} is no format of {TITLE}")
-        plan = Plan(release)
-        for configuration, line in parsed.choices(plan.notes):
-            plan.choose_everywhere(configuration, line)
-        texts = {"": rendered(algorithms(plan)), DEVICE: rendered(device(plan))}
-        return Written(NAME, release, texts, tuple(plan.notes))
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
@@ -114,10 +104,9 @@ class MpichJson(Format):
         collectives are switched off: otherwise they would go first, and this tree would be asked
         for their parts only.
         """
-        catalogue_of(release)
+        self.catalogue_of(release)
         for path in paths.values():
-            if not PurePath(path).is_absolute():
-                raise LibraryError(f"{path}: the path of a selection file must be absolute")
+            absolute_path(path, "a selection file")
         found = {variables.TREE_FILE: paths[""]}
         beside = paths.get(DEVICE, f"{paths['']}{DEVICE}")
         if DEVICE in paths or Path(beside).is_file():
@@ -129,13 +118,12 @@ class _Conversion:
     """Rewrites the trees of one file for another release."""
 
     def __init__(self, parsed: ParsedTree, release: str) -> None:
-        self.parsed, self.release = parsed, release
-        self.series = catalogue_of(release).series
-        self.names = functions_of(release).all
+        self.parsed, self.functions = parsed, functions_of(release)
+        self.whose = f"{TITLE} {release}"
         self.notes: list[str] = []
 
     def written(self, trees: dict[str, Tree]) -> Written:
-        own = builtin.tree_of(self.release)
+        own, release = self.functions.own_trees, self.functions.release
         missing = [name for name in own if name not in trees]
         if missing:
             self.note(0, f"no {', '.join(missing)}: filled with what {TITLE} decides by itself")
@@ -147,19 +135,15 @@ class _Conversion:
             self.note(0, f"{name}: left to the library, because the file's {why}")
         texts = {"": rendered(found)}
         if any(leaf.left_to_library for tree in found.values() for _, leaf in leaves(tree)):
-            texts[DEVICE] = rendered(self.device(found))
-        return Written(NAME, self.release, texts, tuple(self.notes))
+            asked = {name: _chosen(tree) for name, tree in found.items()}
+            texts[DEVICE] = rendered(device_trees(self.functions, asked))
+        return Written(NAME, release, texts, tuple(self.notes))
 
     def harmful(self, text: str) -> dict[str, str]:
         """Return the collectives whose tree would break programs, and how."""
-        source = "the converted file"
-        wrong = {
-            finding.line: finding.message
-            for finding in lint.lint(
-                ParsedTree(self.release, source, read(text, source, self.release))
-            )
-            if finding.severity is Severity.ERROR
-        }
+        release, source = self.functions.release, "the converted file"
+        findings = lint.lint(ParsedTree(release, source, read(text, source, release)))
+        wrong = {each.line: each.message for each in findings if each.severity is Severity.ERROR}
         found: dict[str, str] = {}
         name = ""
         for line, content in enumerate(text.splitlines(), start=1):
@@ -175,48 +159,38 @@ class _Conversion:
         inner = unwrapped(tree) if self.parsed.is_ours else None
         if inner is not None:
             rest = self.tree(tree.tests[-1][1] if tree.tests[-1][1] != inner else tree.tests[0][1])
-            again = wrapped(self.tree(inner), self.series)
+            again = wrapped(self.tree(inner), self.functions)
             return with_leaves(again, lambda leaf: rest if leaf == DEFAULT else leaf)
         return Branch(tuple((self.test(found), self.tree(then)) for found, then in tree.tests))
 
     def test(self, found: Test) -> Test:
-        if found.name == "comm_avg_ppn" and found.relation == "<" and self.series in _OLD:
-            self.note(
-                found.line, f"{found.key!r} is unknown to {TITLE} {self.release}: <= is taken"
-            )
+        few = self.functions.few_tests
+        if few and found.name == "comm_avg_ppn" and found.relation == "<":
+            self.note(found.line, f"{found.key!r} is unknown to {self.whose}: <= is taken")
             return replace(test(f"comm_avg_ppn<={(found.number or 1) - 1}"), line=found.line)
-        if found.is_any and self.series in _OLD:
+        if few and found.is_any:
             return Test("comm_size", "=", "any", found.line)
         split = found.name == "comm_hierarchy" and found.value in ("node", "node_roots", "flat")
-        if split and not self.series.startswith("4."):
+        if split and not self.functions.knows_parts:
             self.note(found.line, f"{found.key!r} holds for all that is no parent from 5.0 on")
         return found
 
     def leaf(self, leaf: Leaf) -> Tree:
-        if leaf.function in self.names:
+        names = self.functions.all
+        if leaf.function in names:
             return leaf
         renamed, parameters = _RENAMED.get(leaf.function, ("", ()))
-        if renamed in self.names:
+        if renamed in names:
             if not leaf.left_to_library:
-                self.note(leaf.line, f"{leaf.function} is {renamed} in {TITLE} {self.release}")
+                self.note(leaf.line, f"{leaf.function} is {renamed} in {self.whose}")
             return replace(leaf, function=renamed, parameters=parameters)
-        what = f"{TITLE} {self.release} has no {leaf.function}; left to the library"
-        self.note(leaf.line, what)
+        self.note(leaf.line, f"{self.whose} has no {leaf.function}; left to the library")
         collective, _, word = leaf.function.removeprefix("MPIR_").partition("_int")
-        own = builtin.tree_of(self.release).get(collective.lower(), NOTHING)
+        own = self.functions.own_trees.get(collective.lower(), NOTHING)
         if isinstance(own, Leaf):
             return own
-        kind = word.partition("_")[0]
         parts = {found.key: then for found, then in own.tests}
-        return parts.get(f"comm_type=int{kind}", own)
-
-    def device(self, trees: Mapping[str, Tree]) -> dict[str, Tree]:
-        """Return the device's tree that goes with the trees of algorithms."""
-        found: dict[str, Tree] = {}
-        for name, own in builtin.compositions_of(self.release).items():
-            tree = _chosen(trees[name])
-            found[name] = own if tree == DEFAULT else filled(own, tree, self.series)
-        return found
+        return parts.get(f"comm_type=int{word.partition('_')[0]}", own)
 
     def note(self, line: int, text: str) -> None:
         """Keep a note with the line it is about."""

@@ -7,12 +7,22 @@ from dataclasses import dataclass, field, replace
 
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.mpich.environment import DEVICE
-from colltune.mpi.mpich.facts import DEFINED, LOCAL_SIZE
-from colltune.mpi.mpich.functions import Functions, functions_of
-from colltune.mpi.mpich.releases import TITLE, catalogue_of
-from colltune.mpi.mpich.tree import MARK, Branch, Known, Leaf, Test, Tree, as_c_int, brief, leaves
+from colltune.mpi.mpich.functions import LEAST_CHUNK, TREE_TYPES, Functions
+from colltune.mpi.mpich.library import TITLE
+from colltune.mpi.mpich.search import DEFINED
+from colltune.mpi.mpich.tree import (
+    MARK,
+    MESSAGE,
+    Branch,
+    Known,
+    Leaf,
+    Test,
+    Tree,
+    as_c_int,
+    brief,
+    leaves,
+)
 from colltune.mpi.mpich.tree_file import ParsedTree
-from colltune.mpi.mpich.variables_lint import LEAST_CHUNK
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {
@@ -26,11 +36,12 @@ _NEEDS = {
     "block-regular": ("is_block_regular=yes", Fault.ENDS_PROGRAM),
 }
 _MENDS = {"count>=pow2": 'go before it with "count<pow2" and another algorithm'}
-_LEAST_RADIX = {"k": 2, "scatterv_k": 2, "allgatherv_k": 2}
+_RADIXES = ("k", "scatterv_k", "allgatherv_k")
 _HIERARCHICAL = "bcast, reduce, allreduce, barrier and scan"
 _PARTS = ("node", "node_roots", "flat")
-_TREE_TYPES = ("kary", "knomial_1", "knomial_2")
 _HARMLESS_UNREAD = frozenset({"MPIR_Barrier_intra_recexch"})
+# their ranks compute the size from arguments that may differ by rank
+_LOCAL_SIZE = ("gather", "scatter", "alltoallv", "alltoallw")
 _TOTALS = ("allgather", "allgatherv", "reduce_scatter_block", "iallgather", "iallgatherv")
 
 
@@ -47,7 +58,7 @@ class _Path:
 
 def lint(file: ParsedTree) -> tuple[Finding, ...]:
     """Return everything that is wrong with a selection file, by line."""
-    linter = _Linter(file.release)
+    linter = _Linter(file.functions)
     linter.walk(file.tree, _Path())
     linter.check_collectives(file.tree)
     linter.check_units(file.tree)
@@ -62,10 +73,8 @@ def lint(file: ParsedTree) -> tuple[Finding, ...]:
 
 
 class _Linter:
-    def __init__(self, release: str) -> None:
-        self.release = release
-        self.functions: Functions = functions_of(release)
-        self.recent = not catalogue_of(release).series.startswith("4.")
+    def __init__(self, functions: Functions) -> None:
+        self.functions = functions
         self.findings: list[Finding] = []
 
     def find(self, line: int, fault: Fault, message: str, mend: str) -> None:
@@ -92,14 +101,17 @@ class _Linter:
             self.find(found.line, Fault.ENDS_PROGRAM, what, "put it below a collective")
         elif of and not found.is_any and of not in DEFINED.get(found.name, {of}):
             what = f"{found.name} is not defined for {of}: the call ends the program"
-            self.find(found.line, Fault.ENDS_PROGRAM, what, f"use {_defined(of)}")
+            known = " or ".join(name for name in MESSAGE if of in DEFINED[name])
+            mend = f"use {known or 'no test of the message'}"
+            self.find(found.line, Fault.ENDS_PROGRAM, what, mend)
         elif path.known.holds(found) is False:
             self.dead(found, seen)
         if found.name == "comm_size" and found.relation == "<" and path.at_call:
             what = f"{TITLE} takes {found.key!r} for <= here, below a test of the call"
             mend = f'write "comm_size<={(found.number or 0) - 1}"'
             self.find(found.line, Fault.INHERITED, what, mend)
-        if self.recent and found.name == "comm_hierarchy" and found.value in _PARTS:
+        parts = found.name == "comm_hierarchy" and found.value in _PARTS
+        if parts and not self.functions.knows_parts:
             what = f"{found.key!r} holds for every communicator that is no parent"
             mend = 'from MPICH 5.0 on only "parent" is told from the others'
             self.find(found.line, Fault.OTHER_RELEASE, what, mend)
@@ -118,66 +130,66 @@ class _Linter:
     def check_end(self, tree: Branch, path: _Path) -> None:
         """Tell of calls that fall off a chain."""
         last = tree.tests[-1][0]
-        keys = {found.key for found, _ in tree.tests}
-        opposite = f"{last.name}={_OPPOSITE.get(last.value, '')}"
-        parts = last.name == "comm_hierarchy" and self.recent and "comm_hierarchy=parent" in keys
         if last.is_any or last.number is not None or last.name in ("", "collective"):
             return
-        if opposite in keys or opposite in path.holds or parts or last.value == "pow2":
+        keys = {found.key for found, _ in tree.tests}
+        opposite = f"{last.name}={_OPPOSITE.get(last.value, '')}"
+        if opposite in keys or opposite in path.holds or last.value == "pow2":
+            return
+        two_kinds = last.name == "comm_hierarchy" and not self.functions.knows_parts
+        if two_kinds and "comm_hierarchy=parent" in keys:
             return
         if last.key == "comm_type=intra" and "neighbor_" in path.collective:
             return
         what = f"calls for which {last.key!r} does not hold find no algorithm and end the program"
-        self.find(
-            last.line, Fault.ENDS_PROGRAM, what, f"add what follows otherwise to {last.key!r}"
-        )
+        mend = f"add what follows otherwise to {last.key!r}"
+        self.find(last.line, Fault.ENDS_PROGRAM, what, mend)
 
     def check_leaf(self, leaf: Leaf, path: _Path) -> None:
-        if leaf.function not in self.functions.all or not path.collective:
+        of, function = path.collective, leaf.function
+        if function not in self.functions.all or not of:
             return
-        if leaf.function not in self.functions.by_collective[path.collective]:
-            what = (
-                f"{leaf.function} is no algorithm of {path.collective}: the call ends the program"
-            )
+        if function not in self.functions.by_collective[of]:
+            what = f"{function} is no algorithm of {of}: the call ends the program"
             self.find(leaf.line, Fault.ENDS_PROGRAM, what, "name one of its own")
             return
-        kind = (
-            "inter" if "_inter_" in leaf.function else "intra" if "_intra_" in leaf.function else ""
-        )
+        kind = next((each for each in ("inter", "intra") if f"_{each}_" in function), "")
         other = f"comm_type={_OPPOSITE.get(kind, '')}"
-        scan = path.collective.endswith("scan")
-        if kind and not scan and f"comm_type={kind}" not in path.holds:
+        if kind and not of.endswith("scan") and f"comm_type={kind}" not in path.holds:
             where = "on" if other in path.holds else "also on"
-            what = f"{leaf.function} runs {where} communicators of the other type, and fails there"
+            what = f"{function} runs {where} communicators of the other type, and fails there"
             self.find(leaf.line, Fault.ENDS_PROGRAM, what, f'put it below "comm_type={kind}"')
         self.check_parameters(leaf)
         if other not in path.holds:
             self.check_needs(leaf, path)
 
     def check_parameters(self, leaf: Leaf) -> None:
-        wanted = self.functions.parameters.get(leaf.function, ())
+        function = leaf.function
+        wanted = self.functions.parameters.get(function, ())
         said = dict(leaf.parameters)
         for name in wanted:
             if name not in said:
-                what = f"{leaf.function} needs {name}: without it it takes what memory holds"
+                what = f"{function} needs {name}: without it it takes what memory holds"
                 self.find(leaf.line, Fault.HANGS, what, f'add "{name}=…": {{}} to its parameters')
-        for name in self.functions.unread.get(leaf.function, ()):
-            if leaf.function not in _HARMLESS_UNREAD:
-                what = f"{leaf.function} takes {name}, which {TITLE} reads from no file"
+        for name in self.functions.unread.get(function, ()):
+            if function not in _HARMLESS_UNREAD:
+                what = f"{function} takes {name}, which {TITLE} reads from no file"
                 self.find(leaf.line, Fault.HANGS, what, "name another algorithm")
         for name, value in leaf.parameters:
             key = f"{name}={value}" if value else name
+            # a k-ary tree of radix 1 is a chain
+            least = 1 if name == "k" and function.endswith("_tree") else 2
             if name not in wanted and name != MARK and not name.startswith("topo_"):
-                what = f"{key!r} has no effect on {leaf.function}"
+                what = f"{key!r} has no effect on {function}"
                 self.find(leaf.line, Fault.NO_EFFECT, what, "remove it")
-            elif name == "tree_type" and value not in _TREE_TYPES:
+            elif name == "tree_type" and value not in TREE_TYPES:
                 what = f"there is no tree type {value!r} in a file; kary is taken"
-                self.find(leaf.line, Fault.UNKNOWN, what, f"name one of {', '.join(_TREE_TYPES)}")
+                self.find(leaf.line, Fault.UNKNOWN, what, f"name one of {', '.join(TREE_TYPES)}")
             elif name == "chunk_size" and 0 < as_c_int(value) < LEAST_CHUNK:
                 what = f"{key!r}: a message is sent for every few elements"
                 self.find(leaf.line, Fault.WRONG_UNIT, what, "write bytes, for example 65536")
-            elif name in _LEAST_RADIX and as_c_int(value) < _least(leaf.function, name):
-                what = f"{key!r}: a radix below {_LEAST_RADIX[name]} never ends"
+            elif name in _RADIXES and as_c_int(value) < least:
+                what = f"{key!r}: a radix below 2 never ends"
                 self.find(leaf.line, Fault.HANGS, what, "write 2 or more")
 
     def check_needs(self, leaf: Leaf, path: _Path) -> None:
@@ -238,25 +250,14 @@ def _as_test(key: str) -> Test:
     return Test(name, "=", value)
 
 
-def _least(function: str, name: str) -> int:
-    # a k-ary tree of radix 1 is a chain
-    return 1 if name == "k" and function.endswith("_tree") else _LEAST_RADIX[name]
-
-
-def _defined(collective: str) -> str:
-    sizes = ("avg_msg_size", "total_msg_size", "count")
-    found = [name for name in sizes if collective in DEFINED[name]]
-    return " or ".join(found) or "no test of the message"
-
-
 def _local_sizes(tree: Tree) -> dict[str, int]:
     """Return the collectives whose ranks may disagree, with the line of the first such test."""
     found: dict[str, int] = {}
     for collective, branch in _chains(tree):
         first = branch.tests[0][0]
-        local = LOCAL_SIZE | {"alltoallv", "alltoallw", "ialltoallv", "ialltoallw"}
         different = {replace(leaf, left_to_library=False) for _, leaf in leaves(branch)}
-        if collective in local and first.is_size and len(different) > 1:
+        local = collective.removeprefix("i") in _LOCAL_SIZE
+        if local and first.is_size and len(different) > 1:
             found.setdefault(collective, first.line)
     return found
 

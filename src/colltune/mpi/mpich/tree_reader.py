@@ -7,7 +7,6 @@ keeps the last one of two equal keys (at the place of the first), and knows no m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from colltune.errors import LibraryError
@@ -15,10 +14,11 @@ from colltune.mpi import located_json
 from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.mpich.functions import Functions, functions_of
-from colltune.mpi.mpich.releases import TITLE, catalogue_of
+from colltune.mpi.mpich.library import TITLE
 from colltune.mpi.mpich.tree import (
     LARGEST,
     MARK,
+    MESSAGE,
     NOTHING,
     Branch,
     Leaf,
@@ -33,9 +33,8 @@ _BLANK = re.compile(r"\s+")
 _DEEPEST = 31
 _PAGE = 4096
 _LEAF = ("algorithm=", "composition=")
-_OLD_ANY = frozenset(
-    f"{name}=any" for name in ("comm_size", "avg_msg_size", "total_msg_size", "count")
-) | {"comm_hierarchy=any"}
+_BOUNDED = ("comm_size", "comm_avg_ppn", *MESSAGE)
+_OLD_ANY = frozenset(f"{name}=any" for name in ("comm_size", "comm_hierarchy", *MESSAGE))
 _YES_OR_NO = (
     *("is_multi_threaded", "is_commutative", "is_op_built_in", "is_sendbuf_inplace"),
     *("is_block_regular", "is_node_consecutive"),
@@ -43,16 +42,9 @@ _YES_OR_NO = (
 _WORDS = {
     "comm_type": ("intra", "inter"),
     "comm_hierarchy": ("parent", "node", "node_roots", "flat"),
+    "comm_size": ("pow2", "node_comm_size"),
     **dict.fromkeys(_YES_OR_NO, ("yes", "no")),
 }
-_NUMBERED = {
-    "comm_size": ("<=", "<"),
-    "comm_avg_ppn": ("<=", "<"),
-    "avg_msg_size": ("<=", "<"),
-    "total_msg_size": ("<=", "<"),
-    "count": ("<=",),
-}
-_STRICT = frozenset(_NUMBERED)
 _BOUND = re.compile(r"[a-z_]+<=?([+-]?[0-9]+)")
 
 
@@ -64,23 +56,30 @@ class Reading:
     findings: list[Finding] = field(default_factory=list)
     fatal: str = ""
 
+    def find(self, line: int, fault: Fault, message: str, mend: str) -> None:
+        self.findings.append(Finding(line, fault, brief(message), mend))
+
+    def refuse(self, line: int, message: str, mend: str) -> None:
+        """Note what ends programs in MPI_Init."""
+        self.find(line, Fault.ENDS_PROGRAM, message, mend)
+        self.fatal = self.fatal or brief(f"line {line}: {message}" if line else message)
+
 
 def read(text: str, source: str, release: str) -> Reading:
     """Return the tree of a selection file."""
-    functions = functions_of(release)
     try:
         document = located_json.parse(_without_comments(text), trailing_commas=True)
     except JsonSyntaxError as error:
         raise LibraryError(f"{source}:{error.line}: {error}; {TITLE} ends here, too") from error
     if not document.is_object:
         raise LibraryError(f"{source}:1: not a JSON object; a selection tree is one")
-    reader = _Reader(release, functions)
+    reader = _Reader(functions_of(release))
     reading = reader.reading
     reading.tree = reader.chain(document, 1)
     size = len(text.encode("utf-8", errors="surrogateescape"))
     if size % _PAGE == 0:
         what = f"the file has {size} bytes, a multiple of {_PAGE}: {TITLE} reads on behind its end"
-        reader.warn(0, Fault.ENDS_PROGRAM, f"{what}, and may crash", "add an empty line")
+        reading.find(0, Fault.ENDS_PROGRAM, f"{what}, and may crash", "add an empty line")
     return reading
 
 
@@ -92,42 +91,31 @@ def _without_comments(text: str) -> str:
 
 
 class _Reader:
-    def __init__(self, release: str, functions: Functions) -> None:
-        self.release, self.functions = release, functions
-        self.series = catalogue_of(release).series
-        self.names = functions.all
+    def __init__(self, functions: Functions) -> None:
+        self.functions = functions
+        self.whose = f"{TITLE} {functions.release}"
         self.reading = Reading(NOTHING)
-
-    def fail(
-        self, line: int, fault: Fault, message: str, mend: str, *, at_start: bool = False
-    ) -> None:
-        self.reading.findings.append(Finding(line, fault, brief(message), mend))
-        if at_start and not self.reading.fatal:
-            self.reading.fatal = brief(f"line {line}: {message}" if line else message)
-
-    def warn(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.reading.findings.append(Finding(line, fault, brief(message), mend))
 
     def chain(self, node: Node, depth: int) -> Tree:
         """Return what an object stands for."""
-        members = list(self.kept(node))
+        members = self.kept(node)
         if depth > _DEEPEST:
             what = "nested deeper than the 32 levels that json-c reads"
-            self.fail(node.line, Fault.ENDS_PROGRAM, what, "merge tests", at_start=True)
+            self.reading.refuse(node.line, what, "merge tests")
             return NOTHING
         named = [member for member in members if _key(member).startswith(_LEAF)]
         if named:
             return self.leaf(members, named)
         if not members:
             what = f"an empty object, where {TITLE} wants a test or an algorithm"
-            self.fail(node.line, Fault.ENDS_PROGRAM, what, "name an algorithm", at_start=True)
+            self.reading.refuse(node.line, what, "name an algorithm")
             return NOTHING
         tests = []
         for member in members:
             found = self.test(member)
             if not member.node.is_object:
                 what = f"the value of {member.key!r} is no object"
-                self.fail(member.line, Fault.ENDS_PROGRAM, what, "write {…}", at_start=True)
+                self.reading.refuse(member.line, what, "write {…}")
                 continue
             then = self.chain(member.node, depth + 1)
             if found is not None:
@@ -135,80 +123,73 @@ class _Reader:
         self.check_end([found for found, _ in tests])
         return Branch(tuple(tests)) if tests else NOTHING
 
-    def kept(self, node: Node) -> Iterator[Member]:
-        """Yield the members that json-c keeps, and tell of the others."""
+    def kept(self, node: Node) -> list[Member]:
+        """Return the members that json-c keeps, and tell of the others."""
         last = {member.key: member for member in node.members}
-        seen: set[str] = set()
         for member in node.members:
             if last[member.key] is not member:
-                what = (
-                    f"{member.key!r} stands again on line {last[member.key].line}: that one counts"
-                )
-                self.warn(member.line, Fault.DEAD_RULE, what, "remove one of them")
-            if member.key not in seen:
-                seen.add(member.key)
-                yield last[member.key]
+                line = last[member.key].line
+                what = f"{member.key!r} stands again on line {line}: that one counts"
+                self.reading.find(member.line, Fault.DEAD_RULE, what, "remove one of them")
+        return list(last.values())
 
     def test(self, member: Member) -> Test | None:
         key = _key(member)
         found = parsed_test(key, member.line)
         if found is None or not self.has(found):
-            what = f"{TITLE} {self.release} knows no test {member.key!r} and aborts"
-            self.fail(member.line, Fault.ENDS_PROGRAM, what, "correct the key", at_start=True)
+            what = f"{self.whose} knows no test {member.key!r} and aborts"
+            self.reading.refuse(member.line, what, "correct the key")
             return None
         bound = _BOUND.fullmatch(key)
-        if found.number is not None and (bound is None or _digits(bound[1]) != found.number):
+        # of a number 30 digits are more than enough to tell that it is too large
+        if found.number is not None and (bound is None or int(bound[1][:30]) != found.number):
             what = f"{TITLE} reads {member.key!r} as {found.key!r}"
             mend = f"write a whole number up to {LARGEST}"
-            self.fail(member.line, Fault.MALFORMED, what, mend)
+            self.reading.find(member.line, Fault.MALFORMED, what, mend)
         return found
 
     def has(self, found: Test) -> bool:
-        old = self.series in ("4.0", "4.1")
+        few = self.functions.few_tests
         if found.is_any:
-            return found.key in _OLD_ANY if old else True
+            return found.key in _OLD_ANY if few else True
         if found.name == "collective":
             return found.value in self.functions.by_collective
         if found.relation == "=":
-            special = found.name == "comm_size" and found.value in ("pow2", "node_comm_size")
-            return special or found.value in _WORDS.get(found.name, ())
+            return found.value in _WORDS.get(found.name, ())
         if found.value == "pow2":
             return found.key == "count<pow2"
-        if old and found.name == "comm_avg_ppn" and found.relation == "<":
+        if found.relation == "<" and (few and found.name == "comm_avg_ppn"):
             return False
-        return found.relation in _NUMBERED.get(found.name, ())
+        return found.name in _BOUNDED and (found.relation == "<=" or found.name != "count")
 
     def check_end(self, tests: list[Test]) -> None:
         """Tell of chains that MPICH's own check of the tree refuses."""
         for found in tests[:-1]:
-            if found.is_any and not (
-                self.series in ("4.0", "4.1") and found.name == "comm_hierarchy"
-            ):
+            old = self.functions.few_tests and found.name == "comm_hierarchy"
+            if found.is_any and not old:
                 what = f"{found.key!r} is not the last test of its chain, and {TITLE} aborts"
-                self.fail(found.line, Fault.ENDS_PROGRAM, what, "put it last", at_start=True)
-        if tests and not tests[-1].is_any and tests[-1].name in _STRICT:
+                self.reading.refuse(found.line, what, "put it last")
+        if tests and not tests[-1].is_any and tests[-1].name in _BOUNDED:
             name = tests[-1].name if tests[-1].name != "comm_avg_ppn" else "comm_size"
             what = f"a chain of tests ends with {tests[-1].key!r}, and {TITLE} aborts"
-            mend = f'end it with "{name}=any"'
-            self.fail(tests[-1].line, Fault.ENDS_PROGRAM, what, mend, at_start=True)
+            self.reading.refuse(tests[-1].line, what, f'end it with "{name}=any"')
 
     def leaf(self, members: list[Member], named: list[Member]) -> Leaf:
         """Return the leaf of an object that names an algorithm: the last one counts."""
         for member in members:
             if member not in named:
                 what = f"{member.key!r} stands beside an algorithm, where {TITLE} aborts"
-                self.fail(member.line, Fault.ENDS_PROGRAM, what, "remove it", at_start=True)
+                self.reading.refuse(member.line, what, "remove it")
         for member in named[:-1]:
             what = f"{member.key!r}: the last algorithm of an object counts"
-            self.warn(member.line, Fault.DEAD_RULE, what, "remove it")
+            self.reading.find(member.line, Fault.DEAD_RULE, what, "remove it")
         last = named[-1]
         function = _key(last).partition("=")[2]
         if not last.node.is_object:
-            what = f"the value of {last.key!r} is no object"
-            self.fail(last.line, Fault.ENDS_PROGRAM, what, "write {}", at_start=True)
-        if function not in self.names:
-            what = f"{TITLE} {self.release} has no algorithm {function!r} and aborts"
-            self.fail(last.line, Fault.ENDS_PROGRAM, what, "name one that it has", at_start=True)
+            self.reading.refuse(last.line, f"the value of {last.key!r} is no object", "write {}")
+        if function not in self.functions.all:
+            what = f"{self.whose} has no algorithm {function!r} and aborts"
+            self.reading.refuse(last.line, what, "name one that it has")
         keys = [_BLANK.sub("", member.key) for member in last.node.members]
         pairs = tuple((n, v) for n, _, v in (key.partition("=") for key in keys if key != MARK))
         return Leaf(function, pairs, left_to_library=MARK in keys, line=last.line)
@@ -216,8 +197,3 @@ class _Reader:
 
 def _key(member: Member) -> str:
     return _BLANK.sub("", member.key)
-
-
-def _digits(text: str) -> int:
-    """Return the number, of which 30 digits are more than enough to tell that it is too large."""
-    return int(text[:30])

@@ -10,33 +10,33 @@ library's own say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Limit
-from colltune.mpi.file_format import Call
-from colltune.mpi.mpich import builtin
-from colltune.mpi.mpich.facts import UNITS, Facts
-from colltune.mpi.mpich.functions import guards_of, leaf_of
-from colltune.mpi.mpich.library import MPICH
-from colltune.mpi.mpich.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.choosing import Chooser
+from colltune.mpi.file_format import Call, Written
+from colltune.mpi.mpich.functions import Functions, functions_of
+from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
+from colltune.mpi.mpich.search import UNITS, size_of
 from colltune.mpi.mpich.tree import (
     DEFAULT,
     LARGEST,
     NOTHING,
     Branch,
     Known,
-    Test,
     Tree,
     chain,
     cut,
     merged,
-    test,
+    rendered,
     with_leaves,
 )
+from colltune.mpi.release import Release
 
 DEVICE = ".ch4"
 """End of the name of the file for the device's tree."""
@@ -45,25 +45,20 @@ _MOST_RADIX_OF_BARRIER = 8
 _NOT_FOR_ALL = frozenset(
     {Limit.POWER_OF_TWO_PROCESSES, Limit.ELEMENT_PER_POWER_OF_TWO, Limit.EQUAL_COUNTS}
 )
-Intervals = tuple[Interval, ...]
 
 
 @dataclass
 class Plan:
-    """The trees of the collectives for which a table chooses anything, with `DEFAULT` elsewhere."""
+    """The trees of the collectives for which anything is chosen, with `DEFAULT` elsewhere."""
 
-    release: str
+    functions: Functions
     trees: dict[str, Tree] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def series(self) -> str:
-        return catalogue_of(self.release).series
-
     def choose_everywhere(self, configuration: Configuration, line: int) -> None:
         """Choose one configuration for all calls of its collective, as far as it can run."""
+        space = self.functions.space
         try:
-            space = MPICH.at(self.release).space
             spelled = space.canonical(configuration)
             algorithm = space.algorithm_of(spelled)
         except LibraryError as error:
@@ -73,7 +68,7 @@ class Plan:
             why = algorithm.wrong or "the default is no choice"
             self.notes.append(f"line {line}: {spelled.id}: {why}; left to the library")
             return
-        tree = guarded(self.release, spelled)
+        tree = guarded(self.functions, spelled)
         if Limit.POWER_OF_TWO_PROCESSES in algorithm.limits:
             tree = chain(("comm_size=pow2", tree), ("comm_size=any", DEFAULT))
         if algorithm.limits & _NOT_FOR_ALL:
@@ -82,13 +77,37 @@ class Plan:
             self.notes.append(f"line {line}: {what}")
         self.trees[str(spelled.collective)] = tree
 
+    def written(self, name: str) -> Written:
+        """Return both trees, complete for the release."""
+        functions, texts = self.functions, {}
+        algorithms = {
+            name: filled(own, self.trees[name], functions) if name in self.trees else merged(own)
+            for name, own in functions.own_trees.items()
+        }
+        texts[""] = rendered(algorithms)
+        texts[DEVICE] = rendered(device_trees(functions, self.trees))
+        return Written(name, functions.release, texts, tuple(self.notes))
 
-def guarded(release: str, configuration: Configuration) -> Tree:
+
+def device_trees(functions: Functions, decided: Mapping[str, Tree]) -> dict[str, Tree]:
+    """Return the device's trees, without an end where algorithms are `decided`."""
+    trees = {}
+    for name, own in functions.compositions.items():
+        asked = merged(
+            with_leaves(
+                decided.get(name, DEFAULT), lambda leaf: leaf if leaf == DEFAULT else NOTHING
+            )
+        )
+        trees[name] = own if asked == DEFAULT else filled(own, asked, functions)
+    return trees
+
+
+def guarded(functions: Functions, spelled: Configuration) -> Tree:
     """Return the leaf of a configuration behind the tests that it needs at each call."""
-    tree: Tree = leaf_of(release, configuration)
-    if Limit.ELEMENT_PER_POWER_OF_TWO in MPICH.at(release).space.algorithm_of(configuration).limits:
+    tree: Tree = functions.leaf_of(spelled)
+    if Limit.ELEMENT_PER_POWER_OF_TWO in functions.space.algorithm_of(spelled).limits:
         tree = chain(("count<pow2", DEFAULT), ("count=any", tree))
-    for key in reversed(guards_of(release, configuration)):
+    for key in reversed(functions.guards_of(spelled)):
         name, _, value = key.partition("=")
         tree = chain((key, tree), (f"{name}={'no' if value == 'yes' else 'yes'}", DEFAULT))
     return tree
@@ -96,8 +115,7 @@ def guarded(release: str, configuration: Configuration) -> Tree:
 
 def plan_of(table: DecisionTable, release: str) -> Plan:
     """Return what a table says, as trees."""
-    plan = Plan(release)
-    catalogue_of(release)
+    plan = Plan(functions_of(release))
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} cannot be written for {TITLE}")
     collectives = {c for c, _ in table.rules} | {c for c, _ in table.by_layout}
@@ -108,28 +126,10 @@ def plan_of(table: DecisionTable, release: str) -> Plan:
     return plan
 
 
-def algorithms(plan: Plan) -> dict[str, Tree]:
-    return {
-        name: filled(own, plan.trees[name], plan.series) if name in plan.trees else merged(own)
-        for name, own in builtin.tree_of(plan.release).items()
-    }
-
-
-def device(plan: Plan) -> dict[str, Tree]:
-    trees = {}
-    for name, own in builtin.compositions_of(plan.release).items():
-        decided = with_leaves(
-            plan.trees.get(name, DEFAULT), lambda leaf: leaf if leaf == DEFAULT else NOTHING
-        )
-        asked = merged(decided)
-        trees[name] = own if asked == DEFAULT else filled(own, asked, plan.series)
-    return trees
-
-
-def filled(own: Tree, decided: Tree, series: str) -> Tree:
+def filled(own: Tree, decided: Tree, functions: Functions) -> Tree:
     """Return the library's `own` tree with `decided` on communicators that a program makes."""
     known = Known({})
-    inside = wrapped(decided, series)
+    inside = wrapped(decided, functions)
     if isinstance(own, Branch) and own.tests[0][0].key == "comm_type=intra":
         (intra, default), *others = own.tests
         tree = merged(cut(inside, known, default))
@@ -137,12 +137,12 @@ def filled(own: Tree, decided: Tree, series: str) -> Tree:
     return merged(cut(inside, known, own))
 
 
-def wrapped(decided: Tree, series: str) -> Tree:
+def wrapped(decided: Tree, functions: Functions) -> Tree:
     """Return a tree that leaves the parts of communicators, by nodes, to the library.
 
     Up to 4.3 they know what they are; from 5.0 on they know of no nodes at all.
     """
-    if series.startswith("4."):
+    if functions.knows_parts:
         parts = [(f"comm_hierarchy={part}", DEFAULT) for part in ("node", "node_roots")]
         return chain(*parts, ("comm_hierarchy=any", decided))
     return chain((_ANY_PPN, decided), ("comm_size=any", DEFAULT))
@@ -158,129 +158,104 @@ def unwrapped(tree: Tree) -> Tree | None:
     return tree.tests[0][1] if keys == [_ANY_PPN, "comm_size=any"] else None
 
 
-class _Planner:
+class _Planner(Chooser):
+    """Makes the tree of one collective."""
+
     def __init__(self, plan: Plan, table: DecisionTable, collective: Collective) -> None:
+        one_rule = frozenset(Collective) - frozenset(UNITS)
+        space = plan.functions.space
+        super().__init__(
+            Release(MPICH, space, one_rule=one_rule),
+            ", because only one rule for all message sizes is safe for this collective",
+        )
         self.plan, self.table, self.collective = plan, table, collective
+        self.notes = plan.notes
 
     def tree(self) -> Tree:
         of = self.collective
         sizes = {size for c, size in self.table.rules if c is of}
         sizes |= {shape.nprocs for c, shape in self.table.by_layout if c is of}
-        steps: list[tuple[Test, Tree]] = []
+        steps: list[tuple[str, Tree]] = []
         last = 0
         for size in sorted(size for size in sizes if size > 1):
             if size - 1 > last:
-                steps.append((test(f"comm_size<={size - 1}"), DEFAULT))
-            steps.append((test(f"comm_size<={size}"), self.size_tree(size)))
+                steps.append((f"comm_size<={size - 1}", DEFAULT))
+            steps.append((f"comm_size<={size}", self.size_tree(size)))
             last = size
-        steps.append((test("comm_size=any"), DEFAULT))
-        return Branch(tuple(steps))
+        return chain(*steps, ("comm_size=any", DEFAULT))
 
     def size_tree(self, size: int) -> Tree:
-        everywhere = self.intervals(size, self.table.rules.get((self.collective, size), ()))
+        everywhere = self.sized(size, None, self.table.rules.get((self.collective, size), ()))
         shapes = [s for c, s in self.table.by_layout if c is self.collective and s.nprocs == size]
-        steps: list[tuple[Test, Tree]] = []
+        steps: list[tuple[str, Tree]] = []
         last = 0
         for shape in sorted(shapes, key=lambda shape: shape.ppn):
-            steps += [(found, everywhere) for found in self.between(last, shape)]
+            steps += [(key, everywhere) for key in self.between(last, shape)]
             intervals = self.table.by_layout[self.collective, shape]
-            steps.append((test(f"comm_avg_ppn<={shape.ppn}"), self.intervals(size, intervals)))
+            steps.append((f"comm_avg_ppn<={shape.ppn}", self.sized(size, shape, intervals)))
             last = shape.ppn
-        steps.append((test("comm_size=any"), everywhere))
-        return Branch(tuple(steps))
+        return chain(*steps, ("comm_size=any", everywhere))
 
-    def between(self, last: int, shape: Shape) -> Iterator[Test]:
+    def between(self, last: int, shape: Shape) -> Iterator[str]:
         """Yield the test for layouts with more than `last` and fewer processes per node."""
-        size = shape.nprocs
+        size, functions = shape.nprocs, self.plan.functions
         most = (size - 1) // last if last else size
         uneven = range(shape.nodes + 1, most + 1)
         if not uneven:
             return
-        if self.plan.series not in ("4.0", "4.1"):
-            yield test(f"comm_avg_ppn<{shape.ppn}")
+        if not functions.few_tests:
+            yield f"comm_avg_ppn<{shape.ppn}"
             return
         if shape.ppn - 1 > last:
-            yield test(f"comm_avg_ppn<={shape.ppn - 1}")
+            yield f"comm_avg_ppn<={shape.ppn - 1}"
         possible = (nodes for nodes in uneven if nodes <= self.table.shape.nodes)
         if any(size > (shape.ppn - 1) * nodes for nodes in possible):
-            self.note(size, f"{TITLE} {self.plan.release} takes uneven layouts for {shape}")
+            self.note(size, f"{TITLE} {functions.release} takes uneven layouts for {shape}")
 
-    def intervals(self, size: int, intervals: Intervals) -> Tree:
+    def sized(self, size: int, layout: Shape | None, intervals: tuple[Interval, ...]) -> Tree:
         """Return the tree for the message sizes of communicators of one size."""
-        steps = list(self.feasible(size, intervals))
-        if not steps:
+        if not intervals:
             return DEFAULT
-        if self.collective not in UNITS:
-            if len({configuration for _, configuration in steps}) == 1:
-                return self.choice(steps[0][1])
-            self.note(size, "only one rule for all message sizes is safe; left to the library")
-            return DEFAULT
-        return self.sized(size, steps)
-
-    def sized(self, size: int, steps: Sequence[tuple[int | None, Configuration | None]]) -> Tree:
+        steps = self.steps(self.collective, size, layout, intervals)
+        if len(steps) == 1:
+            return self.choice(steps[0].configuration)
         unit = UNITS[self.collective]
-        scale = Facts(Call(self.collective, size, 1)).size(unit)
-        tests: list[tuple[Test, Tree]] = []
-        for at, (last, configuration) in enumerate(steps):
-            tree = self.choice(configuration)
-            if last is not None and last * scale <= LARGEST:
-                tests.append((test(f"{unit}<={last * scale}"), tree))
-                continue
-            if any(other != configuration for _, other in steps[at:]):
+        scale = size_of(Call(self.collective, size, 1), unit)
+        tests: list[tuple[str, Tree]] = []
+        for step, after in pairwise(steps):
+            last, tree = after.first_bytes - 1, self.choice(step.configuration)
+            if last * scale > LARGEST:
                 most = LARGEST // scale
                 self.note(size, f"sizes above {most} bytes are left to the library")
-                tests.append((test(f"{unit}<={most * scale}"), tree))
-                tree = DEFAULT
-            tests.append((test(f"{unit}=any"), tree))
-            break
-        return Branch(tuple(tests))
+                tests.append((f"{unit}<={most * scale}", tree))
+                return chain(*tests, (f"{unit}=any", DEFAULT))
+            tests.append((f"{unit}<={last * scale}", tree))
+        return chain(*tests, (f"{unit}=any", self.choice(steps[-1].configuration)))
 
-    def feasible(
-        self, size: int, intervals: Intervals
-    ) -> Iterator[tuple[int | None, Configuration | None]]:
-        """Yield last sizes with what runs up to there; None is left to the library."""
-        for interval in intervals:
-            configuration, first = self.checked(size, interval)
-            end = interval.last_bytes
-            if configuration is not None and first > interval.first_bytes:
-                kept = configuration if end is None or first <= end else None
-                yield (first - 1 if kept else end), None
-                if kept is None:
-                    continue
-            yield end, configuration
-
-    def checked(self, size: int, interval: Interval) -> tuple[Configuration | None, int]:
-        """Return what can be written of an interval, and from which size on; None for nothing."""
-        configuration, release = interval.configuration, self.plan.release
-        if configuration.is_default:
-            return None, 0
+    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
+        space = self.plan.functions.space
         try:
-            space = MPICH.at(release).space
-            spelled = space.canonical(configuration)
-            found = space.running_range(spelled, size, 1)
-            limits = space.algorithm_of(spelled).limits
+            spelled = space.canonical(interval.configuration)
+            found = space.running_range(spelled, comm_size, 1)
         except LibraryError as error:
-            self.note(size, f"{error}; left to the library")
-            return None, 0
+            return str(error), 0
         if found.first_bytes is None:
-            self.note(size, f"{found.reason}; left to the library")
-            return None, 0
-        radix = spelled.numbers.get("fanout", 0)
+            return found.reason, 0
         barrier = spelled.algorithm == "recexch" and self.collective is Collective.BARRIER
-        if barrier and radix > _MOST_RADIX_OF_BARRIER:
-            self.note(size, f"{spelled.id} needs more than a leaf can say; left to the library")
-            return None, 0
-        # asked for at each call, since it counts elements
-        first = 0 if Limit.ELEMENT_PER_POWER_OF_TWO in limits else found.first_bytes
-        if first > interval.first_bytes:
-            self.note(size, f"{found.reason}; smaller ones are left to the library")
-        return spelled, first
+        if barrier and spelled.numbers.get("fanout", 0) > _MOST_RADIX_OF_BARRIER:
+            return f"{spelled.id} needs more than a leaf can say", 0
+        if Limit.ELEMENT_PER_POWER_OF_TWO in space.algorithm_of(spelled).limits:
+            # asked for at each call, since it counts elements
+            return "", 0
+        if interval.last_bytes is not None and found.first_bytes > interval.last_bytes:
+            return found.reason, 0
+        return "", found.first_bytes
 
-    def choice(self, configuration: Configuration | None) -> Tree:
-        return DEFAULT if configuration is None else guarded(self.plan.release, configuration)
+    def choice(self, configuration: Configuration) -> Tree:
+        return DEFAULT if configuration.is_default else guarded(self.plan.functions, configuration)
 
     def note(self, size: int, text: str) -> None:
         """Keep a note on communicators of `size`, once."""
         full = f"{self.collective} on {size} processes: {text}"
-        if full not in self.plan.notes:
-            self.plan.notes.append(full)
+        if full not in self.notes:
+            self.notes.append(full)
