@@ -15,8 +15,7 @@ from colltune import process
 from colltune.domain import Shape
 from colltune.mpi import library
 from colltune.server.slurm import hooks
-from colltune.server.slurm.job_file import JobDecisions, Section
-from colltune.server.slurm.job_folder import write
+from colltune.server.slurm.job_file import JobDecisions, Section, write
 from tests.integration.hooked_slurm import hooked_slurm
 
 _ROUNDS = 300

@@ -12,8 +12,7 @@ import pytest
 from colltune.domain import Shape
 from colltune.mpi import LIBRARIES, library
 from colltune.mpi.environment_modules import UNKNOWN, loaded
-from colltune.server.slurm.job_file import JobDecisions, Section
-from colltune.server.slurm.job_folder import write
+from colltune.server.slurm.job_file import JobDecisions, Section, write
 from tests.server.slurm.site import Site
 
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"

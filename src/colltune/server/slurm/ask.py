@@ -34,32 +34,30 @@ class _UnixConnection(http.client.HTTPConnection):
 def ask(url: str, path: str, limit_s: float) -> bytes:
     """Return what the service at `url` answers to a GET of `path`."""
     connection = _connection(url, limit_s)
-    found: list[bytes] = []
-    failed: list[BaseException] = []
+    found: list[bytes | Exception] = []
 
     def talk() -> None:
         try:
             found.append(_talk(connection, path))
         except Exception as error:
-            failed.append(error)
+            found.append(error)
 
     # neither a name look-up nor a server that sends a byte at a time heeds a socket's timeout
     thread = threading.Thread(target=talk, daemon=True)
     thread.start()
     thread.join(limit_s)
-    late = thread.is_alive()
-    if late and connection.sock is not None:
-        with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
-        thread.join(_FAREWELL_S)
-    if found and not late:
-        return found[0]
-    if failed and not late and isinstance(failed[0], ColltuneError):
-        raise failed[0]
-    why = f"no answer in {limit_s:g} s"
-    if failed and not late:
-        why = str(failed[0]) or type(failed[0]).__name__
-    raise AnswerError(f"{url}: {why}")
+    if thread.is_alive():
+        if connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+            thread.join(_FAREWELL_S)
+        raise AnswerError(f"{url}: no answer in {limit_s:g} s")
+    (answer,) = found
+    if isinstance(answer, bytes):
+        return answer
+    if isinstance(answer, ColltuneError):
+        raise answer
+    raise AnswerError(f"{url}: {str(answer) or type(answer).__name__}")
 
 
 def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -45,11 +44,13 @@ def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Instal
     if (where / SITE).exists():
         kept = (SITE,)
     else:
-        texts[SITE] = _filled(text_of(SITE), settings)
+        lines = ((line, line.partition("=")[0]) for line in text_of(SITE).splitlines())
+        filled = [f'{k}="{settings[k]}"' if k in settings else line for line, k in lines]
+        texts[SITE] = "\n".join(filled) + "\n"
     for name, text in texts.items():
         with whole(where / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
-            temporary.chmod(_mode(name))
+            temporary.chmod(0o755 if name in SCRIPTS else 0o644)
     return Installed(where, tuple(texts), kept)
 
 
@@ -67,19 +68,4 @@ def _safe(folder: Path) -> Path:
 
 
 def text_of(name: str) -> str:
-    """Return the text of a file of the hooks."""
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _mode(name: str) -> int:
-    readable = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
-    executable = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
-    return readable | (executable if name in SCRIPTS else 0)
-
-
-def _filled(text: str, settings: Mapping[str, str]) -> str:
-    lines = []
-    for line in text.splitlines():
-        name = line.partition("=")[0]
-        lines.append(f'{name}="{settings[name]}"' if name in settings else line)
-    return "\n".join(lines) + "\n"

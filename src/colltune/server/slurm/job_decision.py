@@ -12,8 +12,7 @@ from urllib.parse import quote, urlencode
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError, LibraryError
 from colltune.provenance.job import counts
-from colltune.server.slurm.job_file import JobDecisions
-from colltune.server.slurm.job_folder import check_plain, part_name, write
+from colltune.server.slurm.job_file import JobDecisions, check_plain, part_name, write
 
 _ID = re.compile(r"[0-9a-f]{4,64}")
 FindLibcolltune = Callable[[str, str, str | None], Path]
@@ -68,6 +67,7 @@ def decide(
     if not variables:
         return {}, f"for {shape} nothing is predicted to be faster"
     from colltune.mpi import library as mpi_library
+    from colltune.mpi.libcolltune import PRELOAD
     from colltune.mpi.libcolltune.library import with_libcolltune
 
     mpi = mpi_library(part.library)
@@ -77,39 +77,28 @@ def decide(
         return {}, overrides.reason
     write(part, folder)
     section = folder / part_name(part.library, part.release) / str(shape)
-    variables = _behind(variables, environment)
-    return variables | _for_hooks(variables, environment, shape, section), ""
-
-
-def _behind(variables: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with what is preloaded behind what the user preloads."""
-    from colltune.mpi.libcolltune import PRELOAD
-
     user = environment.get(PRELOAD)
-    if not user or PRELOAD not in variables:
-        return dict(variables)
-    found = user.replace(" ", ":").split(":")
-    ours = variables[PRELOAD]
-    return {**variables, PRELOAD: user if ours in found else f"{user}:{ours}"}
+    if user and PRELOAD in variables:
+        # what the user preloads comes first
+        ours = variables[PRELOAD]
+        is_there = ours in user.replace(" ", ":").split(":")
+        variables[PRELOAD] = user if is_there else f"{user}:{ours}"
+    return variables | _for_hooks(variables, environment, shape, section), ""
 
 
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the user's settings: not what a site's hooks have set, but Open MPI's own file."""
-    ours = set(environment.get("COLLTUNE_SET", "").split())
-    own = {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
-    return _in_home(environment) | own
-
-
-def _in_home(environment: Mapping[str, str]) -> dict[str, str]:
     from colltune.mpi.job_variables import variables_of
 
     path = Path(environment.get("HOME") or "/nowhere", ".openmpi", "mca-params.conf")
     try:
-        return variables_of(path.read_text(encoding="utf-8", errors="replace"), str(path))
+        in_home = variables_of(path.read_text(encoding="utf-8", errors="replace"), str(path))
     except FileNotFoundError:
-        return {}
+        in_home = {}
     except OSError as error:
         raise LibraryError(f"{path}: {error.strerror}; it may hold settings of yours") from error
+    ours = set(environment.get("COLLTUNE_SET", "").split())
+    return in_home | {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
 
 
 def _for_hooks(
@@ -259,7 +248,6 @@ def _uniform(text: str, nodes: int) -> int:
 
 
 def release_of(request: JobRequest, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the MPI library and its release, by the options, modules, or mpirun."""
     from colltune.mpi.environment_modules import UNKNOWN, loaded
 
     if request.library and request.release:
@@ -288,7 +276,6 @@ def _asked(request: JobRequest) -> tuple[str, str]:
 
 
 def folder_of(request: JobRequest, environment: Mapping[str, str], shape: Shape) -> Path:
-    """Return the absolute path of the job's folder."""
     if request.folder:
         return Path(request.folder).absolute()
     home = Path(environment.get("SLURM_SUBMIT_DIR") or Path.cwd())

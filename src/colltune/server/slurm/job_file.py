@@ -1,4 +1,4 @@
-"""The job file: all that a job is told about one release of an MPI library, in one text.
+"""The job file, all that a job is told about one release of an MPI library, and the job's folder.
 
 The service writes it; `colltune env` and the hooks (``job_file.awk``, which checks the same) read
 it. A shell can split it.
@@ -15,13 +15,17 @@ Format history
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import secrets
+import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from colltune.domain import Shape
-from colltune.errors import ProgramError
+from colltune.errors import OutputError, ProgramError
 from colltune.mpi import UserPatterns
 from colltune.selector.configuration import Rendered
 
@@ -36,6 +40,7 @@ _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COUNT = re.compile(r"[0-9]{1,6}")
 _VARIABLE = re.compile(r"(?:OMPI_MCA_coll_|MPIR_CVAR_|I_MPI_ADJUST_|I_MPI_TUNING)[A-Za-z0-9_]*")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@+=/-]*")
+_PLAIN = re.compile(r"/[A-Za-z0-9_./+@~%=-]*")
 _UNPRINTABLE = re.compile(r"[^\t -~]")
 
 
@@ -106,9 +111,7 @@ def parse(
         text = answer.decode("ascii")
     except UnicodeDecodeError:
         raise AnswerError("the service's answer: no plain text") from None
-    return _JobFileReader(text, library, {str(shape): shape for shape in shapes}, folder).job(
-        release
-    )
+    return _JobFileReader(text, library, {str(s): s for s in shapes}, folder).job(release)
 
 
 class _JobFileReader:
@@ -195,3 +198,82 @@ class _JobFileReader:
 
     def _refused(self, why: str) -> AnswerError:
         return AnswerError(f"the service's answer: line {self._number}: {why}")
+
+
+def part_name(library: str, release: str) -> str:
+    """Return the name of the folder for a release, ``openmpi-4.1.4``."""
+    return f"{library}-{release}"
+
+
+def check_plain(folder: PurePath) -> None:
+    """Insist on a path that a shell and MPI libraries take as it is, in variables and lists."""
+    if not _PLAIN.fullmatch(str(folder)):
+        raise OutputError(
+            f"{str(folder)!r} is no absolute path of letters, digits and _./+@~%=- alone; name"
+            " another folder with --folder"
+        )
+
+
+def write(part: JobDecisions, job_folder: Path) -> None:
+    """Write `part` into a job's folder; what is there already, and the same, stays."""
+    check_plain(job_folder)
+    folder = job_folder / part_name(part.library, part.release)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in (
+            ("bundle", part.bundle_id),
+            ("deciding", " ".join(part.patterns.deciding or ("*",))),
+            ("harmless", " ".join(part.patterns.harmless)),
+        ):
+            _put_file(folder / name, f"{content}\n")
+        for section in part.sections:
+            _put_section(folder / str(section.shape), section)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {folder}: {error.strerror or error}; name a writable folder that all"
+            " nodes see with --folder"
+        ) from error
+
+
+def _put_file(path: Path, content: str) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        _write(temporary, content)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            if path.read_text(encoding="utf-8") != content:
+                raise _other(path.parent) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _put_section(path: Path, section: Section) -> None:
+    contents = dict(section.files)
+    contents["exports"] = "".join(f"{name}={value}\n" for name, value in section.variables.items())
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        temporary.mkdir()
+        for name, content in contents.items():
+            _write(temporary / name, content)
+        temporary.rename(path)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        if {file.name: file.read_text(encoding="utf-8") for file in path.iterdir()} != contents:
+            raise _other(path) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(path: Path, content: str) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _other(path: Path) -> OutputError:
+    return OutputError(
+        f"{path}: another decision lies there and may be in use; name another folder with --folder"
+    )
