@@ -1,4 +1,4 @@
-"""What a real Open MPI runs across emulated nodes, against what `setup.decide` says.
+"""What a real Open MPI runs across emulated nodes, against what `decide` says.
 
 There coll/han may own a collective. Its own function is the first one of a call then, and the calls
 that it makes on the processes of one node and on one process of every node are seen behind it.
@@ -18,9 +18,9 @@ from random import Random
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Outcome
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.classic.parsed import ClassicFile
-from colltune.mpi.openmpi.han.parsed import HanFile
+from colltune.mpi.openmpi.classic import ClassicFile
+from colltune.mpi.openmpi.decide import decide
+from colltune.mpi.openmpi.han import HanFile
 from tests.integration.differential_openmpi import (
     Agreement,
     Bench,
@@ -163,7 +163,7 @@ class NodesComparison:
             assert not parsed.dropped
             assert isinstance(parsed, HanFile)
             han = parsed
-        return partial(setup.decide, self.release, environment=environment, tuned=tuned, han=han)
+        return partial(decide, self.release, environment=environment, tuned=tuned, han=han)
 
     def _performed_flat(self) -> list[Seen]:
         return self._twice(_FLAT, split=True)

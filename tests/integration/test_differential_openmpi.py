@@ -6,7 +6,7 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call
-from colltune.mpi.openmpi.setup import decide
+from colltune.mpi.openmpi.decide import decide
 from tests.integration.differential_openmpi import Request
 from tests.integration.openmpi_scenarios import (
     SMALL_WORLD,

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.openmpi.han.parsed import HanFile
+from colltune.mpi.openmpi.han import HanFile
 from tests.integration.real_mpi import RealMpi, prepare
 
 pytestmark = pytest.mark.mpi

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from colltune.domain import Collective, Configuration
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import UserOverrides, library
-from colltune.mpi.openmpi import activation
+from colltune.mpi.formats import FORMATS
+from colltune.mpi.openmpi.mca import environment
 
 OPENMPI = library("openmpi")
-RULES, DISPATCH = Path("/shared/rules"), Path("/shared/dispatch")
 TUNED = {
     "coll_tuned_use_dynamic_rules": "1",
     "coll_tuned_dynamic_rules_filename": "/shared/rules",
@@ -86,29 +84,17 @@ def test_measuring_needs_dynamic_rules() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("release", "spans_nodes", "dispatch", "wanted"),
-    [
-        ("5.0.11", True, DISPATCH, TUNED | HAN | NO_HCOLL),
-        ("5.0.11", True, None, TUNED | NO_HCOLL),
-        ("5.0.11", False, DISPATCH, TUNED | NO_HCOLL),
-        ("4.1.4", True, DISPATCH, TUNED | NO_HCOLL),
-    ],
-)
-def test_activation_steers_han_where_it_stands_in_the_way(
-    release: str, spans_nodes: bool, dispatch: Path | None, wanted: dict[str, str]
-) -> None:
+def test_activation_steers_han_where_it_stands_in_the_way() -> None:
     """Only 5.0 across nodes needs the dispatch file."""
-    parameters = activation.activation(
-        release, RULES, spans_nodes=spans_nodes, dispatch_path=dispatch
-    )
-    assert parameters == wanted
-
-
-def test_a_relative_path_is_refused() -> None:
-    """Every rank would look for it in its own working directory."""
-    with pytest.raises(LibraryError, match="rules: the path of a rules file must be absolute"):
-        activation.activation("5.0.11", Path("rules"), spans_nodes=False)
+    rules, both = {"": "/shared/rules"}, {"": "/shared/rules", ".dispatch": "/shared/dispatch"}
+    for release, paths, job, wanted in (
+        ("5.0.11", both, Shape(2, 4), TUNED | HAN | NO_HCOLL),
+        ("5.0.11", rules, Shape(2, 4), TUNED | NO_HCOLL),
+        ("5.0.11", both, Shape(1, 4), TUNED | NO_HCOLL),
+        ("4.1.4", both, None, TUNED | NO_HCOLL),
+    ):
+        found = FORMATS["openmpi-classic"].activation(release, paths, job)
+        assert found == environment(wanted), (release, paths, job)
 
 
 def test_parameters_become_a_file_and_an_environment() -> None:
@@ -117,7 +103,7 @@ def test_parameters_become_a_file_and_an_environment() -> None:
         "--mca coll_tuned_use_dynamic_rules 1\n"
         "--mca coll_tuned_dynamic_rules_filename /shared/rules\n"
     )
-    assert activation.environment(NO_HCOLL) == {"OMPI_MCA_coll_hcoll_enable": "0"}
+    assert environment(NO_HCOLL) == {"OMPI_MCA_coll_hcoll_enable": "0"}
 
 
 @pytest.mark.parametrize("path", ["/my rules", "/it's", "/a#b", ""])

@@ -103,7 +103,7 @@ def test_two_process_algorithms_need_an_entry_of_exactly_two(subtests: pytest.Su
         ("1 6 2  0 1 0 5 0 0  3 1 0 0 0 0", True),
     ):
         with subtests.test(text=text, fine=fine):
-            ends = [f for f in faults(text) if "barrier algorithm two_proc would end programs" in f]
+            ends = [f for f in faults(text) if "barrier two_proc ends programs" in f]
             assert bool(ends) != fine
 
 

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault
-from colltune.mpi.openmpi.han import OpenMpiHan
-from colltune.mpi.openmpi.han.parsed import HanFile
+from colltune.mpi.openmpi.decide.han_calls import HanLevel
+from colltune.mpi.openmpi.han import HanFile, OpenMpiHan
 from colltune.mpi.openmpi.han.reading import Scanner
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
-from colltune.mpi.openmpi.rules import HanLevel
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, normal, table, table_of
 

@@ -12,7 +12,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi import han_setups
-from colltune.mpi.openmpi.han_job import job_files
+from colltune.mpi.openmpi.han.writing import job_files
 
 RELEASE = "5.0.11"
 MPI = LIBRARIES["openmpi"]

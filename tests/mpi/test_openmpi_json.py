@@ -14,7 +14,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic
-from colltune.mpi.openmpi.json_rules import OpenMpiJson, ParsedRanges
+from colltune.mpi.openmpi.han import OpenMpiHan
+from colltune.mpi.openmpi.json_rules import JsonFile, OpenMpiJson
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, normal, table, table_of
 
@@ -23,10 +24,10 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
 C = Collective
 
 
-def parse(text: str, release: str = "6.0.0") -> ParsedRanges:
+def parse(text: str, release: str = "6.0.0") -> JsonFile:
     """Return what a release makes of a file."""
     parsed = FORMAT.parse(text, "rules.json", release)
-    assert isinstance(parsed, ParsedRanges)
+    assert isinstance(parsed, JsonFile)
     return parsed
 
 
@@ -423,3 +424,16 @@ def test_activation() -> None:
     assert many["OMPI_MCA_coll_han_dynamic_rules_filename"] == "/a/rules.json.dispatch"
     one = FORMAT.activation("6.0.0", paths, Shape(1, 4))
     assert "OMPI_MCA_coll_han_dynamic_rules_filename" not in one
+
+
+def test_a_call_without_data_returns_at_once_whatever_the_file() -> None:
+    """A file that is dropped, or ends programs, does not make an empty call run something."""
+    call = Call(Collective.BCAST, 4, 0)
+    for text in (
+        '{"collectives": {"nope": []}}',
+        '{"collectives": {"gatherv": [{"rules": [{"alg": 1}]}]}}',
+    ):
+        assert parse(text).decide(call).returns_at_once, text
+    dropped = OpenMpiHan().parse("1\nnope\n", "f", "5.0.11")
+    assert dropped.dropped
+    assert dropped.decide(call).returns_at_once

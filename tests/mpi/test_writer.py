@@ -10,7 +10,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.formats import FORMATS, format_for
-from colltune.mpi.openmpi.dispatch import DISPATCH
+from colltune.mpi.openmpi.tuned_format import DISPATCH
 from tests.mpi.tables import HYDRA, intervals, table
 
 CLASSIC = FORMATS["openmpi-classic"]

@@ -22,7 +22,7 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
-from colltune.mpi.openmpi import setup
+from colltune.mpi.openmpi.decide import decide
 
 OPENMPI = library("openmpi")
 
@@ -50,7 +50,7 @@ class FakeFile:
         """Return what Open MPI runs, with the rule of the collective."""
         if environment is None:
             environment = self.activation()
-        outcome = setup.decide(self.release, call, environment)
+        outcome = decide(self.release, call, environment)
         rule = next(
             (r for r in self.rules if r.collective is call.collective and r.configuration), None
         )

@@ -301,7 +301,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tuple[Path, Path]:
     """Write the rules and parameters of a job; return where."""
     from colltune.files import whole
-    from colltune.mpi.openmpi.han_job import job_files
+    from colltune.mpi.openmpi.han.writing import job_files
 
     rules, parameters = folder / "han.rules", folder / "han.tune"
     release = times.context.library_version

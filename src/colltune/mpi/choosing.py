@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from colltune.decisions import Interval, Status
+from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.release import Release
@@ -28,6 +27,8 @@ class Chosen:
 
 
 Steps = tuple[Chosen, ...]
+BySize = dict[tuple[Collective, int], Steps]
+ByLayout = dict[tuple[Collective, Shape], Steps]
 
 
 def chooses(steps: Steps) -> bool:
@@ -35,24 +36,62 @@ def chooses(steps: Steps) -> bool:
     return any(not step.configuration.is_default for step in steps)
 
 
-class Chooser(ABC):
+class Chooser:
     """Decides what of a table may be written, and notes what may not.
 
     ``written`` are the configurations that may, in the order in which they were met.
-    `why_one_rule` tells why some collectives have one rule for all message sizes at most.
+    `why_one_rule` tells why some collectives have one rule for all message sizes at most;
+    `builtin_operations_only` that the program never reduces with operations that do not commute.
     """
 
-    def __init__(self, bound: Release, why_one_rule: str) -> None:
+    def __init__(
+        self, bound: Release, why_one_rule: str, *, builtin_operations_only: bool = False
+    ) -> None:
         self.bound, self.why_one_rule = bound, why_one_rule
+        self.builtin_operations_only = builtin_operations_only
         self.notes: list[str] = []
         self.written: dict[Configuration, None] = {}
 
-    @abstractmethod
-    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
-        """Return why the configuration may not be written, else from which size on it may."""
+    def by_size(self, table: DecisionTable) -> BySize:
+        """Return the steps of ``table.rules`` that may be written, where any is not the default."""
+        check_library(table, self.bound)
+        rules = sorted(table.rules.items(), key=lambda item: item[0])
+        found = {(c, size): self.steps(c, size, None, intervals) for (c, size), intervals in rules}
+        return {key: steps for key, steps in found.items() if chooses(steps)}
+
+    def by_layout(self, table: DecisionTable) -> ByLayout:
+        """Return the steps of ``table.by_layout``, also where all of them are the default."""
+        rules = sorted(table.by_layout.items(), key=lambda item: item[0])
+        return {(c, at): self.steps(c, at.nprocs, at, intervals) for (c, at), intervals in rules}
 
     def spelled(self, configuration: Configuration) -> Configuration:
         return self.bound.canonical(configuration)
+
+    def why_not_told(self, spelled: Configuration, layout: Shape | None) -> str:
+        """Return why the format cannot tell a configuration; empty if it can."""
+        return ""
+
+    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
+        """Return why the configuration may not be written, else from which size on it may."""
+        try:
+            spelled = self.spelled(interval.configuration)
+        except LibraryError as error:
+            return str(error), 0
+        builtin = self.builtin_operations_only
+        why = self.why_not_told(spelled, layout) or self.bound.space_of(spelled).why_unsafe(
+            spelled, builtin_operations_only=builtin, nprocs=comm_size
+        )
+        if why:
+            return why, 0
+        first, last = (
+            self.bound.running_from(spelled, comm_size, ELEMENT_BYTES),
+            interval.last_bytes,
+        )
+        if first is None or (last is not None and first > last):
+            at = last or 0
+            why = self.bound.why_not(spelled, comm_size, at, element_bytes=ELEMENT_BYTES)
+            return why or f"{spelled.algorithm} does not run there", 0
+        return "", first
 
     def steps(
         self,
@@ -68,15 +107,20 @@ class Chooser(ABC):
         if comm_size < 2:
             self.notes.append(f"{where}: needs no algorithm")
             return nothing
-        found = [s for i in intervals for s in self._allowed(where, comm_size, layout, i)]
-        steps = _merged(found)
+        steps: list[Chosen] = []
+        for interval in intervals:
+            for step in self._allowed(where, comm_size, layout, interval):
+                if not steps or step.configuration != steps[-1].configuration:
+                    steps.append(step)
+                elif step.status is not steps[-1].status:
+                    steps[-1] = replace(steps[-1], status=Status.PREDICTED)
         if collective in self.bound.one_rule and len(steps) > 1:
             self.notes.append(
                 f"{where}: left to the library{self.why_one_rule} and the table has"
                 f" {len(steps)} ranges"
             )
             return nothing
-        return steps
+        return tuple(steps)
 
     def _allowed(
         self, where: str, comm_size: int, layout: Shape | None, interval: Interval
@@ -103,14 +147,10 @@ class Chooser(ABC):
         return Configuration.default(self.bound.space.library, collective)
 
 
-def _merged(steps: Sequence[Chosen]) -> Steps:
-    kept: list[Chosen] = []
-    for step in steps:
-        if not kept or step.configuration != kept[-1].configuration:
-            kept.append(step)
-        elif step.status is not kept[-1].status:
-            kept[-1] = replace(kept[-1], status=Status.PREDICTED)
-    return tuple(kept)
+def check_library(table: DecisionTable, bound: Release) -> None:
+    """Refuse a table of another library."""
+    if table.library != bound.mpi.name:
+        raise LibraryError(f"a decision table of {table.library} is none of {bound.mpi.title}")
 
 
 def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:

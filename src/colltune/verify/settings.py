@@ -15,8 +15,8 @@ from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi import formats
 from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
-from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.rules import HanRules, TunedRules
+from colltune.mpi.openmpi.decide import HanRules, TunedRules, decide
+from colltune.mpi.openmpi.mca import HAN_RULES_FILE
 
 _OPENMPI = "OMPI_MCA_"
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
@@ -128,7 +128,7 @@ class _WithHanRules:
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         variables = self.activation if environment is None else environment
         tuned, han = cast(TunedRules, self.tuned), cast(HanRules, self.han)
-        return setup.decide(self.release, call, variables, tuned, han)
+        return decide(self.release, call, variables, tuned, han)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
         return self.tuned.comm_sizes(collective)
@@ -144,7 +144,7 @@ def with_others(
     parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
 ) -> ParsedFile:
     """Return `parsed` together with the rules for coll/han that `environment` names."""
-    named = environment.get(f"{_OPENMPI}{setup.HAN_RULES_FILE}")
+    named = environment.get(f"{_OPENMPI}{HAN_RULES_FILE}")
     if named is None or parsed.format not in _TUNED:
         return parsed
     try:

@@ -20,7 +20,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
-from colltune.mpi.openmpi.activation import environment
+from colltune.mpi.openmpi.mca import environment
 from colltune.mpi.openmpi.releases import LIBRARY
 
 ALGORITHM = "han_intra"

@@ -13,10 +13,15 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.openmpi.activation import NO_HCOLL, USE_RULES, environment, parameter_file
 from colltune.mpi.openmpi.han_setups import HanSetups
+from colltune.mpi.openmpi.mca import (
+    NO_HCOLL,
+    PREFIX,
+    USE_RULES,
+    environment,
+    parameter_file,
+)
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.openmpi.variables import PREFIX
 from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides

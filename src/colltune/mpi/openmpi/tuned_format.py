@@ -1,15 +1,114 @@
-"""What the two formats with rules for coll/tuned have in common."""
+"""What the formats with rules for coll/tuned share: the parsed file, and how it takes effect."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from colltune.domain import Configuration, Shape
-from colltune.mpi.file_format import Format
-from colltune.mpi.openmpi import activation, han_setups
-from colltune.mpi.openmpi.dispatch import DISPATCH
-from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi.catalogue import SizeUnit
+from colltune.mpi.file_format import Call, Finding, Format, Outcome, Rule, absolute_path
+from colltune.mpi.openmpi import han_setups, mca
+from colltune.mpi.openmpi.decide import TunedMatch, decide
+from colltune.mpi.openmpi.decide.tuned import counted_bytes
+from colltune.mpi.openmpi.ranges import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    CommunicatorRange,
+    Ranges,
+    SizeRule,
+)
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+
+DISPATCH = ".dispatch"
+"""End of the name of coll/han's file beside the rules for coll/tuned."""
+
+
+class TunedFile:
+    """What a release makes of a file with rules for coll/tuned; see `file_format.ParsedFile`.
+
+    ``ranges`` are the rules in effect; of several that take a call the first one counts.
+    ``ends_program`` tells why programs die of the file; ``form_findings`` what is wrong with its
+    form.
+    """
+
+    format: str
+    dropped = ""
+    ends_program = ""
+    ranges: Ranges = MappingProxyType({})
+    rules: tuple[Rule, ...] = ()
+    form_findings: tuple[Finding, ...] = ()
+    # from which communicator size on decisions are told apart
+    least_comm_size = 0
+
+    def __init__(self, source: str, release: str) -> None:
+        self.source, self.release, self.catalogue = source, release, catalogue_of(release)
+
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """Return what the release runs for `call`; a rules file that is named is this one."""
+        if environment is None:
+            named = self.source or self.format
+            environment = mca.environment({mca.USE_RULES: "1", mca.RULES_FILE: named})
+        return decide(self.release, call, environment, tuned=self)
+
+    def match(self, call: Call) -> TunedMatch | None:
+        """Return the rule for a call: the first of the first entry for its communicator."""
+        communicator = self._communicator(call)
+        if communicator is None:
+            return None
+        compared = counted_bytes(self.catalogue.collectives[call.collective], call)
+        found = next((rule for rule in communicator.rules if rule.takes(compared)), None)
+        if found is None:
+            return None
+        reason = self.reason(call, communicator, found, compared)
+        return TunedMatch(found.rule, found.numbers, f"{self.source}:{found.rule.line}: {reason}")
+
+    def reason(
+        self, call: Call, communicator: CommunicatorRange, found: SizeRule, compared: int
+    ) -> str:
+        """Return why a rule is the one for a call."""
+        where = "MPI_COMM_WORLD" if call.is_world else "a communicator"
+        return (
+            f"the first rule that takes {call.collective} of {compared} bytes (as the library"
+            f" counts them) on {where} of {call.comm_size} processes."
+        )
+
+    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        ends: set[int] = set()
+        for one in self.ranges.get(collective, ()):
+            if one.first_size <= one.last_size:
+                ends |= {one.first_size, one.last_size + 1}
+        least = self.least_comm_size
+        return tuple(sorted({max(least, size) for size in ends if size <= LARGEST_COMM_SIZE}))
+
+    def switch_points(
+        self, collective: Collective, comm_size: int, nodes: int = 1
+    ) -> tuple[int, ...]:
+        entry = self.catalogue.collectives.get(collective)
+        if entry is None or entry.size is SizeUnit.CONSTANT or comm_size < 1:
+            return (0,)
+        factor = comm_size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
+        firsts = {
+            first
+            for rule in self._rules_for(collective, comm_size, nodes)
+            for first in (rule.first, rule.last + 1)
+        }
+        return tuple(
+            sorted({0, *(-(-first // factor) for first in firsts if first <= LARGEST_SIZE)})
+        )
+
+    def _rules_for(self, collective: Collective, comm_size: int, nodes: int) -> Iterator[SizeRule]:
+        for is_world in (True, False):
+            communicator = self._communicator(
+                Call(collective, comm_size, 0, nodes, is_world=is_world)
+            )
+            if communicator is not None:
+                yield from (rule for rule in communicator.rules if not rule.ignored)
+
+    def _communicator(self, call: Call) -> CommunicatorRange | None:
+        entries = self.ranges.get(call.collective, ())
+        size, nodes, is_world = call.comm_size, call.nodes, call.is_world
+        return next((one for one in entries if one.takes(size, nodes, is_world=is_world)), None)
 
 
 class TunedFormat(Format):
@@ -24,11 +123,10 @@ class TunedFormat(Format):
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
         """Name the rules, and coll/han's file where the job may span nodes."""
-        dispatch = paths.get(DISPATCH)
-        parameters = activation.activation(
-            release,
-            Path(paths[""]),
-            spans_nodes=job is None or job.nodes > 1,
-            dispatch_path=Path(dispatch) if dispatch is not None else None,
-        )
-        return activation.environment(parameters)
+        han_outranks = catalogue_of(release).han_priority is not None
+        rules, dispatch = absolute_path(paths[""], "a rules file"), paths.get(DISPATCH)
+        parameters = {mca.USE_RULES: "1", mca.RULES_FILE: rules}
+        if dispatch is not None and han_outranks and (job is None or job.nodes > 1):
+            parameters[mca.USE_HAN_RULES] = "1"
+            parameters[mca.HAN_RULES_FILE] = absolute_path(dispatch, "a rules file")
+        return mca.environment(parameters | mca.NO_HCOLL)

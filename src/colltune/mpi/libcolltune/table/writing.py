@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from colltune.decisions import DecisionTable, Interval
+from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
-from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Steps, chooses
+from colltune.mpi.choosing import Chooser, Steps, chooses
 from colltune.mpi.libcolltune import is_libcolltune
 from colltune.mpi.libcolltune.library import DECIDING
 from colltune.mpi.libcolltune.table.text import (
@@ -24,25 +23,26 @@ class TableWriter(Chooser):
     """Makes the content of one table; ``notes`` tell what is left to the library and why."""
 
     def __init__(self, bound: Release, *, builtin_operations_only: bool) -> None:
-        super().__init__(bound, ": processes know messages of different sizes,")
-        self.builtin_operations_only = builtin_operations_only
+        super().__init__(
+            bound,
+            ": processes know messages of different sizes,",
+            builtin_operations_only=builtin_operations_only,
+        )
 
     def content(self, table: DecisionTable) -> Content:
         mpi = self.bound.mpi
-        if table.library != mpi.name:
-            raise LibraryError(f"a decision table of {table.library} is none of {mpi.title}")
-        found: dict[tuple[Collective, int, Shape | None], Steps] = {}
-        for (collective, size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
-            found[collective, size, None] = self.steps(collective, size, None, intervals)
-        for (collective, shape), intervals in sorted(table.by_layout.items(), key=lambda i: i[0]):
-            size = shape.nprocs
-            found[collective, size, shape] = self.steps(collective, size, shape, intervals)
-        told = {(c, size) for (c, size, _), steps in found.items() if chooses(steps)}
+        found: dict[tuple[Collective, int, Shape | None], Steps] = {
+            (collective, size, None): steps
+            for (collective, size), steps in self.by_size(table).items()
+        }
+        layouts = self.by_layout(table)
+        told = {(collective, size) for collective, size, _ in found}
+        told |= {(c, shape.nprocs) for (c, shape), steps in layouts.items() if chooses(steps)}
         # a layout has a block where another one of its size, or the size itself, chooses
-        kept = {
-            (collective, size, layout): steps
-            for (collective, size, layout), steps in found.items()
-            if chooses(steps) or (layout and (collective, size) in told)
+        kept = found | {
+            (collective, shape.nprocs, shape): steps
+            for (collective, shape), steps in layouts.items()
+            if (collective, shape.nprocs) in told
         }
         entries = self._entries({s.configuration for steps in kept.values() for s in steps})
         number = {entry.configuration: entry.number for entry in entries.values()}
@@ -78,29 +78,9 @@ class TableWriter(Chooser):
             entries[number] = Entry(number, configuration, settings)
         return entries
 
-    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
-        try:
-            spelled = self.bound.canonical(interval.configuration)
-        except LibraryError as error:
-            return str(error), 0
+    def why_not_told(self, spelled: Configuration, layout: Shape | None) -> str:
         why = why_not_told(self.bound, spelled)
-        if not why and layout:
-            why = self.bound.why_not_on(spelled, layout)
-        if why:
-            return why, 0
-        safe = self.bound.safe(
-            spelled,
-            builtin_operations_only=self.builtin_operations_only,
-            nprocs=comm_size,
-        )
-        if not safe:
-            return f"{spelled.algorithm} is not right for every program", 0
-        first = self.bound.running_from(spelled, comm_size, ELEMENT_BYTES)
-        if first is None or (interval.last_bytes is not None and first > interval.last_bytes):
-            at = interval.last_bytes or 0
-            why = self.bound.why_not(spelled, comm_size, at, element_bytes=ELEMENT_BYTES)
-            return why or f"{spelled.algorithm} does not run there", 0
-        return "", first
+        return why or (self.bound.why_not_on(spelled, layout) if layout else "")
 
 
 def why_not_told(bound: Release, configuration: Configuration) -> str:

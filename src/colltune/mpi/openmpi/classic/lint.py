@@ -1,32 +1,35 @@
-"""What is wrong with a classic rules file: as a whole, by section, by entry."""
+"""What is wrong with a classic rules file: with its form, the order of its sizes, its rules."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.openmpi.classic.lint_rules import rule_findings
-from colltune.mpi.openmpi.classic.parsed import ClassicFile
-from colltune.mpi.openmpi.classic.reading import Entry, Section
-from colltune.mpi.openmpi.components import han_serves
+from colltune.mpi.openmpi.classic import HEADER, ClassicFile
+from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
+from colltune.mpi.openmpi.mca import as_int
+from colltune.mpi.openmpi.ranges import Piece, by_owner, scanned
 from colltune.mpi.openmpi.releases import reads_version_header
-from colltune.mpi.openmpi.spans import scanned
+from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 
 _PLAIN = re.compile(r"\+?(0|[1-9][0-9]*)")
-_HEADER = "rule-file-version-"
 _SORT = "sort the sizes in ascending order"
 
 
 def lint(file: ClassicFile) -> tuple[Finding, ...]:
-    found = [*_whole(file), *_words(file)]
+    found = [*_whole(file), *_words(file), *outranked(file.ranges, file.catalogue)]
     seen: set[int] = set()
     for section in file.content.sections:
         found += _section(file, section, again=section.id.value in seen)
         seen.add(section.id.value)
+    for collective, entries in file.ranges_read.items():
+        known = file.catalogue.collectives[collective]
+        for one in entries:
+            found += range_findings(known, one, one.rules, file.release)
     return tuple(sorted(set(found)))
 
 
@@ -50,11 +53,10 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
             " all that follows",
             "correct the counts before it (a rule has four numbers)",
         )
-    yield from _outranked(file)
 
 
 def _drops(file: ClassicFile) -> Iterator[Finding]:
-    header = file.text.startswith(_HEADER) and not reads_version_header(file.release)
+    header = file.text.startswith(HEADER) and not reads_version_header(file.release)
     json = file.text.lstrip().startswith("{")
     if json:
         later = "Open MPI 6.0 and later read it as openmpi-json, earlier ones do not"
@@ -74,7 +76,7 @@ def _drops(file: ClassicFile) -> Iterator[Finding]:
 
 
 def _header(file: ClassicFile) -> Iterator[Finding]:
-    if not (file.text.startswith(_HEADER) and reads_version_header(file.release)):
+    if not (file.text.startswith(HEADER) and reads_version_header(file.release)):
         return
     rules = [r for s in file.content.sections for e in s.entries for r in e.rules]
     if any(rule.requests is not None for rule in rules):
@@ -89,26 +91,6 @@ def _header(file: ClassicFile) -> Iterator[Finding]:
     )
 
 
-def _outranked(file: ClassicFile) -> Iterator[Finding]:
-    if file.catalogue.han_priority is None or file.dropped:
-        return
-    taken = [
-        collective
-        for collective, section in file.sections.items()
-        if han_serves(file.catalogue, collective)
-        and any(r.algorithm.value for e in section.entries for r in e.rules)
-    ]
-    if taken:
-        yield Finding(
-            0,
-            Fault.NOT_EVERYWHERE,
-            "on communicators that span nodes, coll/han decides"
-            f" {', '.join(taken)} first; the rules reach those within a node, and the parts that"
-            " coll/han makes (one process per node; the processes of a node)",
-            "set coll_han_priority=0, or send these calls on by a rules file of coll/han",
-        )
-
-
 def _words(file: ClassicFile) -> Iterator[Finding]:
     """Yield what is no plain number, in the part of the file that is read."""
     if file.text.lstrip().startswith("{"):
@@ -118,7 +100,7 @@ def _words(file: ClassicFile) -> Iterator[Finding]:
         if number > last:
             return
         words = line.partition("#")[0].split()
-        if number == 1 and words and words[0].lstrip("\ufeff").startswith(_HEADER):
+        if number == 1 and words and words[0].lstrip("\ufeff").startswith(HEADER):
             words = words[1:]
         for word in words:
             plain = word.removeprefix("\ufeff")
@@ -168,20 +150,21 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
         )
     if file.sections[known.collective] is not section:
         return
-    yield from _communicator_sizes(file, known, section)
-    yield from _same_thresholds(file, known, section)
-    for position, entry in enumerate(section.entries):
-        yield from _one_rule(known, entry)
-        yield from rule_findings(file, known, position, entry)
-
-
-def _communicator_sizes(
-    file: ClassicFile, known: CollectiveEntry, section: Section
-) -> Iterator[Finding]:
-    entries = section.entries
+    served = by_owner(file.communicators(section))
     if file.by_ranges:
-        yield from _shifted(file, known, section)
-        return
+        yield from _shifted(file, section, served)
+    else:
+        yield from _communicator_sizes(known, section.entries)
+        living = [entry for at, entry in enumerate(section.entries) if at in served]
+        yield from _same_thresholds(known, living)
+    for entry in section.entries:
+        yield from _one_rule(known, entry)
+        yield from _order(entry)
+        for rule in entry.rules:
+            yield from _too_large(rule)
+
+
+def _communicator_sizes(known: CollectiveEntry, entries: Sequence[Entry]) -> Iterator[Finding]:
     largest, rules = -1, [""]
     for entry in entries:
         size, line = entry.comm_size.value, entry.comm_size.line
@@ -212,14 +195,18 @@ def _communicator_sizes(
         )
 
 
-def _shifted(file: ClassicFile, known: CollectiveEntry, section: Section) -> Iterator[Finding]:
+def _shifted(
+    file: ClassicFile, section: Section, served: Mapping[int | None, list[Piece]]
+) -> Iterator[Finding]:
     """Yield a finding for each entry that 6.x uses where earlier releases use another one."""
     meant = scanned([entry.comm_size.value for entry in section.entries], inherit=True)
+    starts = [piece.first for piece in meant]
     for position, entry in enumerate(section.entries):
-        for first, last in file.communicators(known.collective).of(position):
-            after = bisect_right(meant.starts, first)
-            before = len(meant.starts) if last is None else bisect_right(meant.starts, last)
-            others = {meant.at(max(first, 2)), *meant.owners[after:before]}
+        for first, last, _ in served.get(position, []):
+            at = bisect_right(starts, max(first, 2)) - 1
+            until = len(starts) if last is None else bisect_right(starts, last)
+            inside = meant[bisect_right(starts, first) : until]
+            others = {piece.owner for piece in (meant[at], *inside)}
             texts = {_rules_text(section.entries[other]) for other in others if other is not None}
             if (last is None or last > 1) and texts - {_rules_text(entry)}:
                 reach = f"{first} and more" if last is None else f"{first} to {last}"
@@ -256,18 +243,50 @@ def _one_rule(known: CollectiveEntry, entry: Entry) -> Iterator[Finding]:
     )
 
 
-def _same_thresholds(
-    file: ClassicFile, known: CollectiveEntry, section: Section
-) -> Iterator[Finding]:
+def _order(entry: Entry) -> Iterator[Finding]:
+    largest = -1
+    for rule in entry.rules:
+        size = rule.size.value
+        if rule.shifted:
+            yield Finding(
+                rule.line,
+                Fault.MALFORMED,
+                "a rule starts in the middle of this line and runs on into the next",
+                "write four numbers for a rule: message size, algorithm, fan-out, segment size",
+            )
+        if size == largest:
+            text = f"message size {size} follows {size}, whose rule is never used"
+            yield Finding(rule.line, Fault.DEAD_RULE, text, _SORT)
+        elif 0 <= size < largest:
+            text = (
+                f"message size {size} follows {largest}: sizes are taken in the order of the file,"
+                f" so that the rule for {largest} or this one is never used as it was meant"
+            )
+            yield Finding(rule.line, Fault.UNSORTED, text, _SORT)
+        largest = max(largest, size)
+
+
+_NAMES = ("message size", "algorithm", "fan-out", "segment size", "limit of requests")
+
+
+def _too_large(rule: MessageRule) -> Iterator[Finding]:
+    for name, number in zip(_NAMES, rule.numbers, strict=False):
+        is_size = number is rule.size
+        if number.clamped or (not is_size and number.value >= 2**31):
+            kept = number.value if is_size else as_int(number.value)
+            yield Finding(
+                number.line,
+                Fault.MALFORMED,
+                f"a rule's {name} is too large: the library keeps {kept}",
+                f"write a number up to {2**63 - 2 if is_size else 2**31 - 1}",
+            )
+
+
+def _same_thresholds(known: CollectiveEntry, living: Sequence[Entry]) -> Iterator[Finding]:
     """Yield a finding where thresholds do not grow with the communicator, as totals would."""
-    if known.size is not SizeUnit.MSIZE_TIMES_NPROCS or file.by_ranges:
+    if known.size is not SizeUnit.MSIZE_TIMES_NPROCS:
         return
-    living = file.communicators(known.collective).living
-    chosen = [
-        (entry, {rule.size.value for rule in entry.rules} - {0})
-        for position, entry in enumerate(section.entries)
-        if position in living and _chooses(entry)
-    ]
+    chosen = [(e, {rule.size.value for rule in e.rules} - {0}) for e in living if _chooses(e)]
     for (before, sizes), (entry, others) in pairwise(chosen):
         few, many = before.comm_size.value, entry.comm_size.value
         totals = all(size % max(few, 1) == 0 and size % max(many, 1) == 0 for size in sizes)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from colltune.mpi.openmpi.variables import bounded
+from colltune.mpi.openmpi.mca import as_int, bounded
 
 LARGEST = 2**63 - 1
 _NEXT = re.compile(
@@ -46,9 +46,8 @@ class Numbers:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._counted_to, self._line = 0, 1
-        self.line = 1
-        """Line of the number that was read last."""
+        # up to where lines were counted, and the line of the number that was read last
+        self._counted_to, self.line = 0, 1
 
     def version(self) -> int:
         """Consume a version header at the very start; return its version, 1 without one."""
@@ -64,8 +63,7 @@ class Numbers:
         if not match[2]:
             return 1
         # an unsigned int that is kept in a signed one
-        value = bounded(match[2], 10, 2**64 - 1) * (-1 if match[1] == "-" else 1) & 0xFFFFFFFF
-        return value - (1 << 32) if value >> 31 else value
+        return as_int(bounded(match[2], 10, 2**64 - 1) * (-1 if match[1] == "-" else 1))
 
     def next(self) -> Number | None:
         """Return the next number; None at the end."""
@@ -86,12 +84,11 @@ class Numbers:
 
     def _number(self, match: re.Match[str], before: int) -> Number:
         start = match.start("number")
-        self._line += self._text.count("\n", self._counted_to, start)
+        self.line += self._text.count("\n", self._counted_to, start)
         self._counted_to = start
-        self.line = self._line
         value, clamped = _value(match["number"])
         starts_line = not before or "\n" in self._text[before - 1 : start]
-        return Number(value, self._line, starts_line, clamped)
+        return Number(value, self.line, starts_line, clamped)
 
 
 def _value(text: str) -> tuple[int, bool]:
@@ -105,8 +102,7 @@ def _value(text: str) -> tuple[int, bool]:
     return (-kept if text[0] == "-" else kept), value > limit
 
 
-LAST_ID = 21
-COLLECTIVES = LAST_ID + 1
+_LAST_ID = 21
 
 
 @dataclass(frozen=True)
@@ -160,18 +156,9 @@ class Section:
 class Content:
     """All that a file holds.
 
-    Parameters
-    ----------
-    sections
-        One per collective, in the order of the file.
-    version
-        Of the header, 1 without one.
-    drops
-        Lines and reasons for which the library drops the file; it stops at the first one.
-    rest
-        The first number that stands behind the end and is never read.
-    last_line
-        Where the last number stands that is read.
+    ``drops`` are lines and reasons for which the library drops the file; it stops at the first one.
+    ``rest`` is the first number that stands behind the end and is never read, ``last_line`` where
+    the last one stands that is read.
     """
 
     sections: list[Section] = field(default_factory=list)
@@ -187,22 +174,25 @@ class _EndError(Exception):
 
 def read(text: str, *, knows_header: bool) -> Content:
     """Return what `text` holds for a release that does or does not know the version header."""
-    return _Reader(text, knows_header=knows_header).content()
+    reader = _Reader(text)
+    if knows_header:
+        reader.found.version = reader.numbers.version()
+    return reader.content()
 
 
 class _Reader:
-    def __init__(self, text: str, *, knows_header: bool) -> None:
-        self.numbers = Numbers(text)
-        self.found = Content()
-        if knows_header:
-            self.found.version = self.numbers.version()
+    def __init__(self, text: str) -> None:
+        self.numbers, self.found = Numbers(text), Content()
+
+    def drop(self, line: int, why: str) -> None:
+        self.found.drops.append((line, why))
 
     def content(self) -> Content:
         try:
             count = self._next("the number of collectives")
-            if count.value > COLLECTIVES:
-                why = f"{count.value} collectives, but there are only {COLLECTIVES}"
-                self.found.drops.append((count.line, why))
+            if count.value > _LAST_ID + 1:
+                why = f"{count.value} collectives, but there are only {_LAST_ID + 1}"
+                self.drop(count.line, why)
             for _ in range(count.value):
                 self._section()
             self.found.last_line = self.numbers.line
@@ -215,23 +205,19 @@ class _Reader:
         """Return the next number, which is `what` and must not be negative."""
         number = self.numbers.next()
         if number is None:
-            cut = (
-                f"the file ends where {what} should follow; a count before is too high or the file"
-                " was cut"
-            )
-            self.found.drops.append((self.numbers.line, cut))
+            mend = "a count before is too high or the file was cut"
+            self.drop(self.numbers.line, f"the file ends where {what} should follow; {mend}")
             raise _EndError
         if number.value < 0:
-            self.found.drops.append((number.line, f"{what} is negative: {number.value}"))
+            self.drop(number.line, f"{what} is negative: {number.value}")
             if count:
                 raise _EndError
         return number
 
     def _section(self) -> None:
         name = self._next("a collective's id")
-        if name.value > LAST_ID:
-            why = f"there is no collective with the id {name.value}"
-            self.found.drops.append((name.line, why))
+        if name.value > _LAST_ID:
+            self.drop(name.line, f"there is no collective with the id {name.value}")
         what = f"the number of communicator sizes of collective {name.value}"
         section = Section(name, self._next(what, count=True))
         self.found.sections.append(section)
@@ -248,7 +234,7 @@ class _Reader:
             entry.rules.append(rule)
             if not at and rule.size.value:
                 why = f"the first message size is {rule.size.value}; start with a rule for 0"
-                self.found.drops.append((rule.line, why))
+                self.drop(rule.line, why)
 
     def _rule(self) -> MessageRule:
         size = self._next("a rule's message size")

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
+from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
+from colltune.mpi.openmpi.decide.han_calls import HanLevel
+from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.han.rules import (
-    NO_SIZE,
     RAISED_PRIORITY,
     CommunicatorRules,
     LevelRules,
     SizeRule,
     crashes,
-    serves,
 )
-from colltune.mpi.openmpi.rules import HanLevel
 
+_SORT = "sort the sizes in ascending order"
 # whose pipelined algorithms call the other components themselves
 _PIPELINED = frozenset({Collective.ALLREDUCE, Collective.BCAST, Collective.REDUCE})
 
@@ -47,19 +47,29 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
             yield from _crashing(catalogue, rules)
 
 
-def is_dead(entry: CommunicatorRules, after: tuple[CommunicatorRules, ...]) -> bool:
-    """Tell whether an entry is never reached for those `after` it."""
-    return any(other.first_size <= entry.first_size for other in after)
+def hiding(
+    entry: CommunicatorRules, after: tuple[CommunicatorRules, ...]
+) -> CommunicatorRules | None:
+    """Return the entry among those `after` another one that is always taken before it."""
+    return next((other for other in after if other.first_size <= entry.first_size), None)
 
 
-def reached(rules: LevelRules, entry: CommunicatorRules) -> list[SizeRule]:
-    """Return the rules of an entry that some message gets."""
-    return [
-        rule
-        for at, rule in enumerate(entry.rules)
-        if not (rules.collective in NO_SIZE and rule.first_bytes)
-        and not any(o.first_bytes <= rule.first_bytes for o in entry.rules[at + 1 :])
-    ]
+def why_unreached(rules: LevelRules, entry: CommunicatorRules, at: int) -> tuple[Fault, str, str]:
+    """Return what is wrong with a rule that no message gets, and the mend; empty for others."""
+    rule = entry.rules[at]
+    if rules.collective in NO_SIZE and rule.first_bytes:
+        why = f"never reached: {rules.collective} is always looked up with 0 bytes"
+        return Fault.DEAD_RULE, why, "remove it"
+    later = (other for other in entry.rules[at + 1 :] if other.first_bytes <= rule.first_bytes)
+    other = next(later, None)
+    if other is None:
+        return Fault.REMARK, "", ""
+    return (
+        Fault.DEAD_RULE if other.first_bytes == rule.first_bytes else Fault.UNSORTED,
+        f"never reached: the rule for {other.first_bytes} bytes stands further down (line"
+        f" {other.rule.line})",
+        _SORT,
+    )
 
 
 def _of_level(rules: LevelRules) -> Iterator[Finding]:
@@ -73,9 +83,19 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
         )
     for at, entry in enumerate(rules.communicators):
         after = rules.communicators[at + 1 :]
-        yield from _dead_entry(entry, after)
-        yield from _dead_rules(rules, entry)
-        for rule in entry.rules:
+        other = hiding(entry, after)
+        if other is not None:
+            yield Finding(
+                entry.line,
+                Fault.DEAD_RULE if other.first_size == entry.first_size else Fault.UNSORTED,
+                f"never reached: the last entry that is not too large counts, and the one for"
+                f" {other.first_size} stands further down (line {other.line})",
+                _SORT,
+            )
+        for position, rule in enumerate(entry.rules):
+            fault, why, mend = why_unreached(rules, entry, position)
+            if why:
+                yield Finding(rule.rule.line, fault, why, mend)
             yield from _of_component(rules, rule)
         if not entry.rules:
             yield Finding(
@@ -83,40 +103,6 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
                 Fault.REMARK,
                 "no rules: parameters decide on communicators from this size on",
                 "give it a rule from 0 on",
-            )
-
-
-def _dead_entry(
-    entry: CommunicatorRules, after: tuple[CommunicatorRules, ...]
-) -> Iterator[Finding]:
-    hiding = next((other for other in after if other.first_size <= entry.first_size), None)
-    if hiding is not None:
-        yield Finding(
-            entry.line,
-            Fault.DEAD_RULE if hiding.first_size == entry.first_size else Fault.UNSORTED,
-            f"never reached: the last entry that is not too large counts, and the one for"
-            f" {hiding.first_size} stands further down (line {hiding.line})",
-            "sort the sizes in ascending order",
-        )
-
-
-def _dead_rules(rules: LevelRules, entry: CommunicatorRules) -> Iterator[Finding]:
-    for at, rule in enumerate(entry.rules):
-        line = rule.rule.line
-        if rules.collective in NO_SIZE and rule.first_bytes:
-            why = f"never reached: {rules.collective} is always looked up with 0 bytes"
-            yield Finding(line, Fault.DEAD_RULE, why, "remove it")
-            continue
-        later = entry.rules[at + 1 :]
-        hiding = next((other for other in later if other.first_bytes <= rule.first_bytes), None)
-        if hiding is not None:
-            same = hiding.first_bytes == rule.first_bytes
-            yield Finding(
-                line,
-                Fault.DEAD_RULE if same else Fault.UNSORTED,
-                f"never reached: the rule for {hiding.first_bytes} bytes stands further down (line"
-                f" {hiding.rule.line})",
-                "sort the sizes in ascending order",
             )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Fault, Finding, Rule
-from colltune.mpi.openmpi.components import HAN, han_serves
+from colltune.mpi.openmpi.decide.components import HAN, han_serves
+from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.han.rules import (
     DEFAULT,
     CommunicatorRules,
@@ -24,8 +25,7 @@ from colltune.mpi.openmpi.han.rules import (
     known_components,
     names_algorithms,
 )
-from colltune.mpi.openmpi.rules import HanLevel
-from colltune.mpi.openmpi.variables import as_int
+from colltune.mpi.openmpi.mca import as_int
 
 _BLANKS = re.compile(r"[ \t\n\v\f\r]*")
 _LONG = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -50,10 +50,8 @@ class Scanner:
             return None
         digits = found.lstrip("+-")
         base = 16 if digits[:2].lower() == "0x" else 8 if digits.startswith("0") else 10
-        if base == 8 and re.search("[89]", digits):
+        if base == 8 and (end := re.search("[89]", digits)):
             # the octal number ends before such a digit, where the next one begins
-            end = re.search("[89]", digits)
-            assert end is not None  # (just found)
             self.at -= len(digits) - end.start()
             digits = digits[: end.start()]
         value = _limited(digits, base)
@@ -70,7 +68,7 @@ class Scanner:
     def word(self) -> str | None:
         """Return the next word, of at most 32 characters; None at the end."""
         while True:
-            self.at = self._after(_BLANKS)
+            self._skip_blanks()
             match = _WORD.match(self.text, self.at)
             if match is None:
                 return None
@@ -101,7 +99,7 @@ class Scanner:
     def _numeric(self, pattern: re.Pattern[str]) -> str | None:
         self.skipped = ""
         while True:
-            self.at = self._after(_BLANKS)
+            self._skip_blanks()
             if self.at >= len(self.text):
                 return None
             match = pattern.match(self.text, self.at)
@@ -116,9 +114,9 @@ class Scanner:
             elif len(self.skipped) < 40:
                 self.skipped += character
 
-    def _after(self, pattern: re.Pattern[str]) -> int:
-        match = pattern.match(self.text, self.at)
-        return match.end() if match is not None else self.at
+    def _skip_blanks(self) -> None:
+        match = _BLANKS.match(self.text, self.at)
+        self.at = match.end() if match is not None else self.at
 
     def _skip_line(self) -> None:
         end = self.text.find("\n", self.at)
@@ -146,7 +144,6 @@ _NAMES = (
 """All collectives by their numbers."""
 _WITH_RULES = ("allgatherv",)
 """Collectives that coll/han looks up rules for, without having algorithms of its own."""
-_DECIMAL = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass

@@ -8,21 +8,13 @@ from dataclasses import dataclass
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Rule
-from colltune.mpi.openmpi.components import HAN, TUNED, han_serves
-from colltune.mpi.openmpi.han_parts import COMPONENTS
+from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
+from colltune.mpi.openmpi.decide.han_calls import COMPONENTS, HanLevel
 from colltune.mpi.openmpi.releases import LIBRARY
-from colltune.mpi.openmpi.rules import HanLevel
 
 DEFAULT = "default"
 RAISED_PRIORITY = 35
 """What coll/han has from 5.0 on, above coll/tuned's 30."""
-NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
-"""Collectives that are always looked up with 0 bytes."""
-_ACROSS_NODES = {
-    "basic": frozenset(Collective),
-    "adapt": frozenset({Collective.BCAST, Collective.REDUCE}),
-}
-"""Components beside coll/tuned and coll/han that serve a collective on several nodes."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +92,6 @@ def crashes(catalogue: Catalogue, component: str, collective: Collective) -> boo
 
 def known_components(catalogue: Catalogue) -> tuple[str, ...]:
     return (*COMPONENTS, "xhc") if catalogue.series.startswith("6") else COMPONENTS
-
-
-def serves(component: str, collective: Collective) -> bool:
-    """Tell whether a component has `collective` on communicators that span nodes."""
-    return component in (HAN, TUNED) or collective in _ACROSS_NODES.get(component, ())
 
 
 def algorithms(catalogue: Catalogue, collective: Collective) -> tuple[str, ...]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from colltune.decisions import DecisionTable, Interval
-from colltune.domain import Collective, Configuration
-from colltune.mpi.choosing import check_intervals
+from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
+from colltune.mpi.choosing import check_intervals, check_library
 from colltune.mpi.openmpi import han_setups
-from colltune.mpi.openmpi.choosing import check_library
-from colltune.mpi.openmpi.components import HAN, han_serves
-from colltune.mpi.openmpi.dispatch import Levels, Lines, exactly, render
-from colltune.mpi.openmpi.han import lint
+from colltune.mpi.openmpi.decide.components import HAN, han_serves
+from colltune.mpi.openmpi.decide.han_calls import HanLevel
+from colltune.mpi.openmpi.decide.tuned import NO_SIZE
+from colltune.mpi.openmpi.han import parameters
+from colltune.mpi.openmpi.han.lint import hiding, why_unreached
 from colltune.mpi.openmpi.han.rules import (
-    NO_SIZE,
     CommunicatorRules,
     LevelRules,
     SizeRule,
@@ -26,8 +29,9 @@ from colltune.mpi.openmpi.han.rules import (
     rules_of,
 )
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.openmpi.mca import parameter_file
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
-from colltune.mpi.openmpi.rules import HanLevel
+from colltune.mpi.openmpi.writing import Levels, Lines, exactly, han_text
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
 _NO_BLANKS = "Written by colltune. All ranks must read the same file."
@@ -35,7 +39,7 @@ _NO_BLANKS = "Written by colltune. All ranks must read the same file."
 
 def write(table: DecisionTable, release: str) -> tuple[str, tuple[str, ...]]:
     """Return the components that `table` names, for communicators of exactly its sizes."""
-    check_library(table)
+    check_library(table, OPENMPI.at(release))
     writer = _Writer(release)
     content = writer.content(table)
     heading = (
@@ -44,7 +48,7 @@ def write(table: DecisionTable, release: str) -> tuple[str, tuple[str, ...]]:
         _NO_BLANKS,
         *writer.caveats(),
     )
-    text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
+    text = han_text(content, heading, names_levels=names_algorithms(writer.catalogue))
     return text, tuple(writer.notes)
 
 
@@ -55,17 +59,8 @@ def convert(
     writer = _Writer(release)
     content = writer.converted(levels, of_release)
     heading = (f"Open MPI coll_han dynamic rules, converted for release {release}", _NO_BLANKS)
-    text = render(content, heading, names_levels=names_algorithms(writer.catalogue))
+    text = han_text(content, heading, names_levels=names_algorithms(writer.catalogue))
     return text, tuple(dict.fromkeys(writer.notes))
-
-
-def setups_in(table: DecisionTable) -> dict[Collective, set[Configuration]]:
-    """Return the setups of coll/han that a table chooses, by collective."""
-    found: dict[Collective, set[Configuration]] = {}
-    for (collective, _), intervals in table.rules.items():
-        chosen = {i.configuration for i in intervals if han_setups.is_setup(i.configuration)}
-        found.setdefault(collective, set()).update(chosen)
-    return found
 
 
 class _Writer:
@@ -89,7 +84,9 @@ class _Writer:
         choice, all collectives are named. Without any, the reader would not take the file.
         """
         found: dict[Collective, dict[int, Lines]] = {}
-        self._setups = setups_in(table)
+        for (collective, _), intervals in table.rules.items():
+            chosen = {i.configuration for i in intervals if han_setups.is_setup(i.configuration)}
+            self._setups[collective] = self._setups.get(collective, set()) | chosen
         for (collective, comm_size), intervals in sorted(table.rules.items(), key=lambda i: i[0]):
             where = f"{collective} on {comm_size} processes"
             check_intervals(where, collective, intervals)
@@ -105,7 +102,7 @@ class _Writer:
         for collective in self._named(found):
             found.setdefault(collective, {})
         return {
-            collective: {HanLevel.GLOBAL_COMMUNICATOR: exactly(by_size, self._default(collective))}
+            collective: exactly(by_size, self._default(collective))
             for collective, by_size in found.items()
         }
 
@@ -168,9 +165,7 @@ class _Writer:
         note = f"{collective}: the rules need these parameters beside them: {told}"
         if note not in self.notes:
             self.notes.append(note)
-        component, algorithm = component_of(
-            self.catalogue, Configuration(LIBRARY, collective, han_setups.ALGORITHM)
-        )
+        component, algorithm = component_of(self.catalogue, _intra(collective))
         return f"{component} @{algorithm}"
 
     def converted(self, found: tuple[LevelRules, ...], of_release: str) -> dict[Collective, Levels]:
@@ -195,10 +190,7 @@ class _Writer:
             if kept:
                 content[collective] = kept
         if not content:
-            content = {
-                c: {HanLevel.GLOBAL_COMMUNICATOR: exactly({}, self._default(c))}
-                for c in self._named(())
-            }
+            content = {c: exactly({}, self._default(c)) for c in self._named(())}
         return content
 
     def _serves(self, rules: LevelRules) -> bool:
@@ -209,16 +201,19 @@ class _Writer:
 
     def _entries(self, rules: LevelRules) -> Iterator[tuple[int, Lines]]:
         for at, entry in enumerate(rules.communicators):
-            if lint.is_dead(entry, rules.communicators[at + 1 :]):
+            if hiding(entry, rules.communicators[at + 1 :]) is not None:
                 self._note(entry.line, "never reached, left out")
                 continue
             # the library keeps sizes in 32 bits: one below 1 is for all communicators
             yield max(1, entry.first_size), list(self._kept(rules, entry))
 
     def _kept(self, rules: LevelRules, entry: CommunicatorRules) -> Iterator[tuple[int, str]]:
-        for rule in lint.reached(rules, entry):
-            yield rule.first_bytes, self._component(rules.level, rules.collective, rule)
-        dropped = len(entry.rules) - len(lint.reached(rules, entry))
+        dropped = 0
+        for at, rule in enumerate(entry.rules):
+            if why_unreached(rules, entry, at)[1]:
+                dropped += 1
+            else:
+                yield rule.first_bytes, self._component(rules.level, rules.collective, rule)
         if dropped:
             self._note(entry.line, f"{dropped} rules are never reached, left out")
 
@@ -240,3 +235,51 @@ class _Writer:
 
     def _note(self, line: int, what: str) -> None:
         self.notes.append(f"line {line}: {what}")
+
+
+def _intra(collective: Collective) -> Configuration:
+    return Configuration(LIBRARY, collective, han_setups.ALGORITHM)
+
+
+# ---- a job's coll/han with one setup per collective ----
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The text of the rules, and the parameters (name -> value) that belong to them.
+
+    The rules can tell communicator and message sizes apart, but only whether coll/han runs, by
+    which of its algorithms; its segment size and modules are parameters, of which there is one set
+    per job.
+    """
+
+    rules: str
+    parameters: Mapping[str, str]
+
+    @property
+    def parameter_file(self) -> str:
+        """The parameters as ``mpirun --tune`` reads them."""
+        return parameter_file(self.parameters)
+
+
+def job_files(
+    release: str, shape: Shape, setups: Mapping[Collective, Configuration], rules_path: Path
+) -> JobFiles:
+    """Return the files for jobs of `shape`, whose rules will lie at `rules_path`."""
+    if not rules_path.is_absolute():
+        raise LibraryError(f"{rules_path}: the path of a rules file must be absolute")
+    chosen: dict[tuple[Collective, int], tuple[Interval, ...]] = {
+        (collective, shape.nprocs): (Interval(0, None, _intra(collective)),)
+        for collective in setups
+    }
+    rules, _ = write(DecisionTable(LIBRARY, shape, chosen), release)
+    found = parameters(release, str(rules_path))
+    for setup in setups.values():
+        for name, value in OPENMPI.han_setups(release).parameters(setup).items():
+            if name.startswith(_BY_RULES):
+                continue
+            if found.setdefault(name, value) != value:
+                raise LibraryError(
+                    f"{setup.id}: {name} would have to be {value} and {found[name]} in one job"
+                )
+    return JobFiles(rules, found)

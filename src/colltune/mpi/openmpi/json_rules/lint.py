@@ -1,53 +1,47 @@
-"""What is wrong with a JSON rules file that Open MPI 6 reads all the same."""
+"""What is wrong with a JSON rules file that Open MPI 6 reads all the same: order, and its rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from colltune.domain import Collective
-from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
+from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.openmpi import algorithm_lint
-from colltune.mpi.openmpi.algorithm_lint import Place
-from colltune.mpi.openmpi.rules import (
+from colltune.mpi.openmpi.decide.tuned import NO_SIZE
+from colltune.mpi.openmpi.json_rules import JsonFile
+from colltune.mpi.openmpi.ranges import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     Distribution,
     SizeRule,
+    Union,
+    union_of,
 )
-from colltune.mpi.openmpi.spans import Union
+from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 
 _MOST_NAMED = 5
-_SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})
-_NO_SIZE = frozenset({Collective.ALLTOALLV, Collective.BARRIER})
+SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})
 
 
-def lint(
-    ranges: Mapping[Collective, tuple[CommunicatorRange, ...]], catalogue: Catalogue, release: str
-) -> Iterator[Finding]:
+def lint(file: JsonFile) -> Iterator[Finding]:
     """Yield the findings on rules that are in effect."""
-    for collective, entries in ranges.items():
-        entry = catalogue.collectives[collective]
+    for collective, entries in file.ranges.items():
+        entry = file.catalogue.collectives[collective]
         taken = {distribution: Union() for distribution in Distribution}
         for at, communicator in enumerate(entries):
             first, last = communicator.first_size, communicator.last_size
             hiding = (taken[Distribution.ANY], taken[communicator.distribution])
             met = any(union.meets(max(first, 2), last) for union in hiding)
             yield from _of_communicator(entries[:at] if met else (), communicator)
-            yield from _of_rules(entry, communicator, release)
+            rules = [rule for rule in communicator.rules if not rule.ignored]
+            reached: list[SizeRule] = []
+            yield from _unreached(entry, rules, reached)
+            yield from _of_one_rule(entry, reached)
+            yield from range_findings(entry, communicator, reached, file.release)
             taken[communicator.distribution].add(first, last)
-    outranked = sorted(c for c in ranges if c in catalogue.han_collectives)
-    if outranked:
-        yield Finding(
-            0,
-            Fault.NOT_EVERYWHERE,
-            f"on communicators that span nodes coll/han decides {', '.join(outranked)} before these"
-            " rules; they reach its parts of the communicator",
-            "set coll_han_priority=0, or send the calls on by a file for coll/han",
-        )
+    yield from outranked(file.ranges, file.catalogue)
 
 
 def is_reached(before: Sequence[CommunicatorRange], communicator: CommunicatorRange) -> bool:
@@ -58,8 +52,8 @@ def is_reached(before: Sequence[CommunicatorRange], communicator: CommunicatorRa
 
 def is_rule_reached(entry: CollectiveEntry, before: Sequence[SizeRule], rule: SizeRule) -> bool:
     """Tell whether there are sizes that a rule gets after those `before` it."""
-    known = [other for other in before if other.known]
-    return not _dead(entry, known, _union(known), rule)
+    known = [other for other in before if not other.ignored]
+    return not _dead(entry, known, union_of(known), rule)
 
 
 def _of_communicator(
@@ -75,7 +69,7 @@ def _of_communicator(
         )
         return
     for other in before:
-        if not _hides(other, communicator):
+        if other.distribution not in (Distribution.ANY, communicator.distribution):
             continue
         if other.first_size <= max(first, 2) and last <= other.last_size:
             yield Finding(
@@ -110,40 +104,13 @@ def _of_communicator(
         )
 
 
-def _hides(other: CommunicatorRange, communicator: CommunicatorRange) -> bool:
-    return other.distribution in (Distribution.ANY, communicator.distribution)
-
-
-def _of_rules(
-    entry: CollectiveEntry, communicator: CommunicatorRange, release: str
-) -> Iterator[Finding]:
-    rules = [rule for rule in communicator.rules if rule.known]
-    last_size = communicator.last_size
-    place = Place(
-        communicator.line,
-        release,
-        communicator.first_size,
-        None if last_size == LARGEST_COMM_SIZE else last_size,
-        None,
-    )
-    reached: list[SizeRule] = []
-    yield from _unreached(entry, rules, reached)
-    yield from _of_one_rule(entry, reached)
-    for rule in reached:
-        last = None if rule.last >= LARGEST_SIZE else rule.last
-        here = replace(place, line=rule.rule.line, last_compared=last)
-        yield from algorithm_lint.of_algorithm(entry, rule.numbers, here)
-    thresholds = {rule.first: rule.keys.get("msg_size_min", rule.rule.line) for rule in reached}
-    yield from algorithm_lint.of_thresholds(entry, thresholds, place)
-
-
 def _dead(entry: CollectiveEntry, before: Iterable[SizeRule], taken: Union, rule: SizeRule) -> str:
     """Return why a rule is never reached after those `before` it, which take the sizes `taken`."""
     if rule.first > rule.last:
         return f"matches no size: {rule.first} to {rule.last} bytes"
-    if entry.collective in _NO_SIZE and rule.first > 0:
+    if entry.collective in NO_SIZE and rule.first > 0:
         return f"the library always looks up the size 0 for {entry.collective}"
-    if taken.covers(rule.first, 0 if entry.collective in _NO_SIZE else rule.last):
+    if taken.covers(rule.first, 0 if entry.collective in NO_SIZE else rule.last):
         over = [str(o.rule.line) for o in islice(_overlapping(before, rule), _MOST_NAMED + 1)]
         lines = ", ".join(over[:_MOST_NAMED]) + (", …" if len(over) > _MOST_NAMED else "")
         return f"never reached: the rules before it (line {lines}) take all its sizes"
@@ -167,7 +134,7 @@ def _unreached(
             yield Finding(rule.rule.line, Fault.DEAD_RULE, why, mend)
         else:
             reached.append(rule)
-            if taken.meets(rule.first, rule.last) and entry.collective not in _NO_SIZE:
+            if taken.meets(rule.first, rule.last) and entry.collective not in NO_SIZE:
                 other = next(_overlapping(rules, rule))
                 yield Finding(
                     rule.rule.line,
@@ -179,19 +146,12 @@ def _unreached(
         taken.add(rule.first, rule.last)
 
 
-def _union(rules: Iterable[SizeRule]) -> Union:
-    taken = Union()
-    for rule in rules:
-        taken.add(rule.first, rule.last)
-    return taken
-
-
 def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterator[Finding]:
     if not reached:
         return
     said = {rule.rule.configuration for rule in reached}
-    gap = not _covers_all(reached)
-    if entry.collective in _SENDER_DECIDES and (len(said) > 1 or gap):
+    gap = not union_of(reached).covers(0, LARGEST_SIZE)
+    if entry.collective in SENDER_DECIDES and (len(said) > 1 or gap):
         other = reached[1] if len(said) > 1 and len(reached) > 1 else reached[0]
         yield Finding(
             other.rule.line,
@@ -200,7 +160,7 @@ def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterato
             " differ: processes choose different algorithms, and legal programs crash",
             "keep one rule without msg_size_min and msg_size_max",
         )
-    elif entry.size is SizeUnit.CONSTANT and entry.collective not in _NO_SIZE and len(said) > 1:
+    elif entry.size is SizeUnit.CONSTANT and entry.collective not in NO_SIZE and len(said) > 1:
         yield Finding(
             reached[1].rule.line,
             Fault.WRONG_UNIT,
@@ -208,12 +168,3 @@ def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterato
             " of the type",
             "keep one rule",
         )
-
-
-def _covers_all(rules: Sequence[SizeRule]) -> bool:
-    left = 0
-    for rule in sorted(rules, key=lambda r: r.first):
-        if rule.first > left:
-            return False
-        left = max(left, rule.last + 1)
-    return left > LARGEST_SIZE

@@ -15,16 +15,20 @@ from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.file_format import Fault, Finding, Rule
 from colltune.mpi.located_json import Member, Node
-from colltune.mpi.openmpi import forced
-from colltune.mpi.openmpi.rules import (
+from colltune.mpi.openmpi.decide.tuned import (
+    Numbers,
+    configuration_of,
+    library_name,
+    number_of,
+)
+from colltune.mpi.openmpi.mca import as_int
+from colltune.mpi.openmpi.ranges import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     Distribution,
     SizeRule,
 )
-from colltune.mpi.openmpi.running import Numbers, configuration_of
-from colltune.mpi.openmpi.variables import as_int
 
 _TOP = ("rule_file_version", "module", "collectives")
 _COMMUNICATOR = ("comm_size_min", "comm_size_max", "comm_rank_distribution", "rules")
@@ -127,25 +131,17 @@ class _Reader:
         self.reading.ranges[collective] = tuple(found)
 
     def not_selectable(self, member: Member) -> None:
-        rules = [
-            rule
-            for item in member.node.items
-            for of_item in [_first(item, "rules")]
-            if of_item is not None
-            for rule in of_item.node.items
-        ]
+        found = (_first(item, "rules") for item in member.node.items)
+        rules = [rule for each in found if each is not None for rule in each.node.items]
         told = next((rule for rule in rules if _first(rule, "alg") is not None), None)
         self.freed = self.freed or bool(member.node.items)
-        mend = "remove it"
+        why = f"coll/tuned has no algorithms for {member.key}"
         if told is not None:
-            why = (
-                f"coll/tuned has no algorithms for {member.key}: the library crashes when it looks"
-                " up the one of this rule"
-            )
-            self.crash(told.line, why, mend)
+            why += ": the library crashes when it looks up the one of this rule"
+            self.crash(told.line, why, "remove it")
         else:
-            why = f"coll/tuned has no algorithms for {member.key}, so that this has no effect"
-            self.note(member.line, Fault.NO_EFFECT, why, mend)
+            why += ", so that this has no effect"
+            self.note(member.line, Fault.NO_EFFECT, why, "remove it")
 
     def communicator(self, collective: Collective, node: Node) -> CommunicatorRange:
         """Read one object of a collective's array."""
@@ -169,10 +165,10 @@ class _Reader:
                 "write [...] after it",
             )
         self.freed = True
-        if _is_infinite(node, "comm_size_max"):
-            member = _first(node, "comm_size_max")
+        largest = _first(node, "comm_size_max")
+        if largest is not None and isinstance(largest.node.plain, str):
             self.note(
-                member.line if member else node.line,
+                largest.line,
                 Fault.DEAD_RULE,
                 '"inf" becomes -1 as a communicator size, so that this entry matches nothing',
                 "leave comm_size_max out",
@@ -205,20 +201,14 @@ class _Reader:
         self.unknown_keys(node, _RULE)
         first = self.integer(node, "msg_size_min", 0, in_rules=True) % 2**64
         last = self.integer(node, "msg_size_max", LARGEST_SIZE, in_rules=True) % 2**64
-        numbers = Numbers(
-            0,
-            self.integer(node, "faninout", 0, in_rules=True),
-            self.integer(node, "seg_size", 0, in_rules=True),
-            self.integer(node, "reqs", 0, in_rules=True),
-        )
+        values = [self.integer(node, key, 0, in_rules=True) for key in _RULE[3:]]
         number = self.algorithm(entry, node)
-        known = number is not None
-        numbers = Numbers(number or 0, *_beside(numbers))
-        configuration = configuration_of(entry, numbers) if known else None
+        numbers = Numbers(number or 0, *values)
+        configuration = configuration_of(entry, numbers) if number is not None else None
         rule = Rule(node.line, _text(node), collective, configuration)
         self.reading.rules.append(rule)
         keys = {m.key: m.line for m in reversed(node.members)}
-        return SizeRule(rule, first, last, numbers, keys, known)
+        return SizeRule(rule, first, last, numbers, keys, ignored=number is None)
 
     def algorithm(self, entry: CollectiveEntry, node: Node) -> int | None:
         """Return the algorithm's number; None if the release does not have it."""
@@ -228,23 +218,21 @@ class _Reader:
             self.note(node.line, Fault.MALFORMED, why, 'give it "alg"')
             return 0
         value = member.node.plain
+        if type(value) not in (int, str):
+            why = "'alg' is neither text nor a whole number: the library decides itself"
+            self.note(member.line, Fault.MALFORMED, why, "write a name or a number")
+            return 0
         number = _number(entry, value)
-        if number is not None or type(value) in (int, str):
-            if number is None:
-                known = ", ".join(
-                    f"{a.number} {forced.library_name(a.name)}" for a in entry.algorithms
-                )
-                self.note(
-                    member.line,
-                    Fault.RULE_DROPPED,
-                    f"there is no {entry.collective} algorithm {value!r}: the library ignores this"
-                    " rule",
-                    f"write one of {known}",
-                )
-            return number
-        why = "'alg' is neither text nor a whole number: the library decides itself"
-        self.note(member.line, Fault.MALFORMED, why, "write a name or a number")
-        return 0
+        if number is None:
+            known = ", ".join(f"{a.number} {library_name(a.name)}" for a in entry.algorithms)
+            self.note(
+                member.line,
+                Fault.RULE_DROPPED,
+                f"there is no {entry.collective} algorithm {value!r}: the library ignores this"
+                " rule",
+                f"write one of {known}",
+            )
+        return number
 
     def integer(self, node: Node, key: str, default: int, *, in_rules: bool = False) -> int:
         """Return the number of a key as 64 bits hold it."""
@@ -285,19 +273,10 @@ def _first(node: Node, key: str) -> Member | None:
     return next((m for m in node.members if m.key == key), None)
 
 
-def _is_infinite(node: Node, key: str) -> bool:
-    member = _first(node, key)
-    return member is not None and isinstance(member.node.plain, str)
-
-
-def _beside(numbers: Numbers) -> tuple[int, int, int | None]:
-    return numbers.fanout, numbers.segsize_bytes, numbers.requests
-
-
 def _number(entry: CollectiveEntry, value: object) -> int | None:
     """Return the number of an algorithm that is given by number or name."""
     if isinstance(value, str):
-        return forced.number_of(entry, value)
+        return number_of(entry, value)
     if type(value) is int and abs(value) <= LARGEST_SIZE:
         number = as_int(value)
         return number if 0 <= number <= len(entry.algorithms) else None

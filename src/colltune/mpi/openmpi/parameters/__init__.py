@@ -9,23 +9,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 
 from colltune.decisions import DecisionTable
-from colltune.domain import Shape
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import (
+    Call,
     Finding,
     Format,
+    Outcome,
     ParsedFile,
+    Rule,
     Written,
     absolute_path,
     refuse_dropped,
 )
-from colltune.mpi.openmpi import activation
-from colltune.mpi.openmpi.parameters import lint, reading, writing
-from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
+from colltune.mpi.openmpi import mca
+from colltune.mpi.openmpi.decide import decide
+from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers, forcing_name
+from colltune.mpi.openmpi.parameters import reading
+from colltune.mpi.openmpi.parameters.reading import Setting
+from colltune.mpi.openmpi.ranges import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    CommunicatorRange,
+    Distribution,
+    Ranges,
+    SizeRule,
+)
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.openmpi.tuned_format import TunedFile
 
+NAME = "openmpi-parameters"
 _FIRST_BYTES = 65536
 _OWN = re.compile(
     r"^[ \t]*(?:--?o?mca[ \t]+[A-Za-z]|(?:export[ \t]+)?OMPI_MCA_[A-Za-z0-9_]+[ \t]*="
@@ -33,6 +50,108 @@ _OWN = re.compile(
     r"(?:_[a-z0-9_]+)?[ \t]*=)",
     re.MULTILINE,
 )
+
+
+class ParameterFile(TunedFile):
+    """A parameter file that is in effect; variables of the environment go before it."""
+
+    format = NAME
+
+    def __init__(self, text: str, source: str, release: str) -> None:
+        super().__init__(source, release)
+        self.read = reading.read(text)
+        self.followed = reading.follow(self.read.found, source, release)
+        self.environment = mca.environment(
+            {setting.name: setting.value for setting in self.followed.settings if setting.name}
+        )
+        self.variables = mca.Variables(self.environment)
+        self.forced = {rule.collective: rule for rule in self._forced()}
+        named = [rule for parsed in (self.tuned, self.han) if parsed for rule in parsed.rules]
+        self.rules = (*self.forced.values(), *named)
+
+    @property
+    def tuned(self) -> ParsedFile | None:
+        return self.followed.parsed.get("tuned")
+
+    @property
+    def han(self) -> ParsedFile | None:
+        return self.followed.parsed.get("han")
+
+    @cached_property
+    def ranges(self) -> Ranges:  # type: ignore[override]
+        """What coll/tuned is told, as ranges: forced algorithms reach all communicators."""
+        if not self.variables.flag(mca.USE_RULES, False):
+            return {}
+        named = self.tuned
+        found = dict(named.ranges) if isinstance(named, TunedFile) else {}
+        for collective, rule in self.forced.items():
+            if collective not in found or self.forced_first:
+                entry = self.catalogue.collectives[collective]
+                numbers = forced_numbers(entry, self.variables)
+                always = SizeRule(rule, 0, LARGEST_SIZE, numbers)
+                everywhere = (0, LARGEST_COMM_SIZE, Distribution.ANY, (always,))
+                found[collective] = (CommunicatorRange(collective, rule.line, *everywhere),)
+        return found
+
+    @property
+    def forced_first(self) -> bool:
+        """Whether the release asks for forced algorithms before the rules file."""
+        return not self.catalogue.series.startswith("4.")
+
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """Return what the release runs for `call`; `environment` goes before the file."""
+        variables = self.environment | dict(environment or {})
+        # a rules file that the environment replaces by another one is not known
+        tuned = self.tuned if self._same(mca.RULES_FILE, variables) else None
+        han = self.han if self._same(mca.HAN_RULES_FILE, variables) else None
+        outcome = decide(
+            self.release,
+            call,
+            variables,
+            tuned,  # type: ignore[arg-type]
+            han,  # type: ignore[arg-type]
+        )
+        rule = self.forced.get(call.collective)
+        if rule is None or rule.configuration is None or call.comm_size < 2:
+            return outcome
+        told = self._same(forcing_name(call.collective), variables)
+        in_effect = told and mca.Variables(variables).flag(mca.USE_RULES, False)
+        if not in_effect or not (self.forced_first or outcome.chosen.is_default):
+            return outcome
+        return replace(outcome, rule=rule, chosen=rule.configuration)
+
+    def _same(self, name: str, variables: Mapping[str, str]) -> bool:
+        variable = f"{mca.PREFIX}{name}"
+        return variables.get(variable) == self.environment.get(variable)
+
+    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        named = [parsed for parsed in (self.tuned, self.han) if parsed]
+        sizes = {size for parsed in named for size in parsed.comm_sizes(collective)}
+        return tuple(sorted(sizes | ({2} if collective in self.forced else set())))
+
+    def switch_points(
+        self, collective: Collective, comm_size: int, nodes: int = 1
+    ) -> tuple[int, ...]:
+        points = {0}
+        for parsed in (self.tuned, self.han):
+            if parsed is not None:
+                points.update(parsed.switch_points(collective, comm_size, nodes))
+        return tuple(sorted(points))
+
+    def setting(self, name: str) -> Setting | None:
+        return next((s for s in reversed(self.read.found) if s.name == name), None)
+
+    def _forced(self) -> list[Rule]:
+        found = []
+        for entry in self.catalogue.collectives.values():
+            name = forcing_name(entry.collective)
+            numbers = forced_numbers(entry, self.variables)
+            if numbers.algorithm:
+                setting = self.setting(name)
+                line = setting.line if setting is not None else 0
+                chosen = configuration_of(entry, numbers)
+                found.append(Rule(line, self.variables.shown(name), entry.collective, chosen))
+        return sorted(found, key=lambda rule: rule.line)
 
 
 class OpenMpiParameters(Format):
@@ -56,15 +175,21 @@ class OpenMpiParameters(Format):
         return ParameterFile(text, source, release)
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+        from colltune.mpi.openmpi.parameters.lint import lint
+
         assert isinstance(parsed, ParameterFile)
-        return lint.lint(parsed)
+        return lint(parsed)
 
     def write(
         self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
     ) -> Written:
+        from colltune.mpi.openmpi.parameters import writing
+
         return writing.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
+        from colltune.mpi.openmpi.parameters import writing
+
         catalogue_of(release)
         refuse_dropped(parsed)
         return writing.convert(parsed, release)
@@ -75,4 +200,4 @@ class OpenMpiParameters(Format):
         """Name the file; the users' and the system's parameter files stay in effect."""
         catalogue_of(release)
         path = absolute_path(paths[""], "a parameter file")
-        return activation.environment({"mca_base_envar_file_prefix": path})
+        return mca.environment({"mca_base_envar_file_prefix": path})

@@ -8,18 +8,35 @@ from difflib import get_close_matches
 from functools import cache
 
 from colltune.domain import Collective
-from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
+from colltune.mpi.catalogue import Algorithm, CollectiveEntry
 from colltune.mpi.file_format import Call, Fault, Finding
-from colltune.mpi.openmpi import forced, setup
-from colltune.mpi.openmpi.algorithm_lint import tiny_segment
-from colltune.mpi.openmpi.components import BASIC, SELF, han_serves, owner, why_no_start
-from colltune.mpi.openmpi.parameters import reading
-from colltune.mpi.openmpi.parameters.parsed import ParameterFile
+from colltune.mpi.openmpi.decide.components import (
+    BASIC,
+    SELF,
+    han_serves,
+    owner,
+    why_no_start,
+)
+from colltune.mpi.openmpi.decide.tuned import (
+    fanout_name,
+    forced_numbers,
+    forcing_name,
+    number_of,
+    parameter_names,
+)
+from colltune.mpi.openmpi.mca import (
+    HAN_RULES_FILE,
+    RULES_FILE,
+    USE_HAN_RULES,
+    USE_RULES,
+    flag_of,
+)
+from colltune.mpi.openmpi.parameters import ParameterFile, reading
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
-from colltune.mpi.openmpi.variables import flag_of
+from colltune.mpi.openmpi.tuned_lint import Place, algorithm_findings
 
 _FLAGS = frozenset(
-    {setup.USE_RULES, setup.USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}
+    {USE_RULES, USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}
     | {"coll_han_reproducible", "coll_han_dump_dynamic_rules"}
 )
 _TUNED = frozenset(
@@ -104,9 +121,9 @@ def _known_names() -> frozenset[str]:
     """Return the names of coll/tuned's parameters, and of those that switch files of rules."""
     found = {f"coll_tuned_{name}" for name in _TUNED}
     for collective in Collective:
-        ends = ("", "_count", *(f"_{end}" for end in forced.parameter_names(collective)))
-        found |= {f"{forced.stem(collective)}{end}" for end in ends}
-    return frozenset(found | {setup.USE_HAN_RULES, setup.HAN_RULES_FILE, "coll_han_priority"})
+        ends = ("", "_count", *(f"_{end}" for end in parameter_names(collective)))
+        found |= {f"{forcing_name(collective)}{end}" for end in ends}
+    return frozenset(found | {USE_HAN_RULES, HAN_RULES_FILE, "coll_han_priority"})
 
 
 def _twice(settings: list[Setting]) -> Iterator[Finding]:
@@ -143,11 +160,10 @@ def _components(file: ParameterFile) -> Iterator[Finding]:
 
 def _activation(file: ParameterFile) -> Iterator[Finding]:
     """Yield a finding for what has no effect without another parameter."""
-    pairs = [(setup.RULES_FILE, setup.USE_RULES), (setup.HAN_RULES_FILE, setup.USE_HAN_RULES)]
-    stems = {forced.stem(collective) for collective in Collective}
-    pairs += [
-        (setting.name, setup.USE_RULES) for setting in file.read.found if _forces(setting, stems)
-    ]
+    pairs = [(RULES_FILE, USE_RULES), (HAN_RULES_FILE, USE_HAN_RULES)]
+    stems = {forcing_name(collective) for collective in Collective}
+    forcing = (s.name for s in file.read.found if s.value not in ("", "0", "ignore"))
+    pairs += [(name, USE_RULES) for name in forcing if name in stems]
     for name, switch in dict.fromkeys(pairs):
         setting = file.setting(name)
         if setting is not None and not file.variables.flag(switch, False):
@@ -156,23 +172,19 @@ def _activation(file: ParameterFile) -> Iterator[Finding]:
     for name, switch in pairs[:2]:
         setting = file.setting(switch)
         unused = setting is not None and file.variables.flag(switch, False)
-        alone = not file.variables.text(name) and not (file.forced and switch == setup.USE_RULES)
+        alone = not file.variables.text(name) and not (file.forced and switch == USE_RULES)
         if setting is not None and unused and alone:
             text = f"{switch} has no effect without {name}"
             yield Finding(setting.line, Fault.REMARK, text, f"set {name}")
 
 
-def _forces(setting: Setting, stems: set[str]) -> bool:
-    return setting.name in stems and setting.value not in ("", "0", "ignore")
-
-
 def _forced(file: ParameterFile) -> Iterator[Finding]:
     for entry in file.catalogue.collectives.values():
-        setting = file.setting(forced.stem(entry.collective))
+        setting = file.setting(forcing_name(entry.collective))
         if setting is None:
             yield from _without_algorithm(file, entry)
             continue
-        number = forced.number_of(entry, setting.value)
+        number = number_of(entry, setting.value)
         if number is None:
             most = max(algorithm.number for algorithm in entry.algorithms)
             yield Finding(
@@ -189,8 +201,8 @@ def _forced(file: ParameterFile) -> Iterator[Finding]:
 
 
 def _without_algorithm(file: ParameterFile, entry: CollectiveEntry) -> Iterator[Finding]:
-    stem = forced.stem(entry.collective)
-    for end in forced.parameter_names(entry.collective):
+    stem = forcing_name(entry.collective)
+    for end in parameter_names(entry.collective):
         setting = file.setting(f"{stem}_{end}")
         # that of alltoall is also the limit of rules that have none
         of_rules = end == "max_requests" and entry.collective is Collective.ALLTOALL
@@ -202,24 +214,8 @@ def _without_algorithm(file: ParameterFile, entry: CollectiveEntry) -> Iterator[
 def _algorithm(
     file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm, setting: Setting
 ) -> Iterator[Finding]:
-    what = f"{entry.collective} {algorithm.name}"
-    line = setting.line
-    if algorithm.wrong:
-        text = f"{what}: {algorithm.wrong}"
-        yield Finding(line, Fault.WRONG_RESULT, text, "choose another algorithm")
-    if Limit.COMMUTATIVE in algorithm.limits:
-        text = f"{what} gives wrong numbers with operations that do not commute"
-        mend = "use it for programs with built-in operations only"
-        yield Finding(line, Fault.COMMUTATIVE_ONLY, text, mend)
-    if Limit.TWO_PROCESSES in algorithm.limits:
-        text = f"{what} ends programs that call it on more than 2 processes"
-        yield Finding(line, Fault.ENDS_PROGRAM, text, "use it for jobs of 2 processes only")
-    radix = dict(algorithm.minimums).get("fanout")
-    numbers = forced.numbers(entry, file.variables)
-    if radix is not None and numbers.fanout < radix:
-        text = f"{what} never ends with a fan-out of {numbers.fanout}"
-        yield Finding(line, Fault.HANGS, text, f"write {radix} or more")
-    yield from tiny_segment(what, algorithm, numbers.segsize_bytes, line)
+    numbers, line = forced_numbers(entry, file.variables), setting.line
+    yield from algorithm_findings(entry, algorithm, numbers, Place(line, file.release))
     yield from _ignored(file, entry, algorithm)
     rules = file.tuned
     if rules is not None and any(rule.collective is entry.collective for rule in rules.rules):
@@ -233,7 +229,7 @@ def _algorithm(
 def _ignored(
     file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm
 ) -> Iterator[Finding]:
-    fanout = forced.fanout_name(entry.collective)
+    fanout = fanout_name(entry.collective)
     used = {
         "segmentsize": "segsize" in algorithm.parameters,
         "tree_fanout": "fanout" in algorithm.parameters and fanout == "tree_fanout",
@@ -241,8 +237,8 @@ def _ignored(
         "max_requests": "requests" in algorithm.parameters
         or entry.collective is Collective.SCATTER,
     }
-    for end in forced.parameter_names(entry.collective):
-        setting = file.setting(f"{forced.stem(entry.collective)}_{end}")
+    for end in parameter_names(entry.collective):
+        setting = file.setting(f"{forcing_name(entry.collective)}_{end}")
         if setting is not None and not used[end] and setting.value not in ("", "0"):
             text = f"{entry.collective} {algorithm.name} ignores {setting.text[:80]}"
             yield Finding(setting.line, Fault.NO_EFFECT, text, "remove it")

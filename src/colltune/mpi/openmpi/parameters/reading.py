@@ -17,8 +17,7 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity
-from colltune.mpi.openmpi import setup
-from colltune.mpi.openmpi.variables import PREFIX
+from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
 
 
 class Kind(StrEnum):
@@ -126,7 +125,7 @@ def _unquoted(value: str) -> str:
 
 
 PARAMETER_FILES = ("mca_base_param_files", "mca_base_envar_file_prefix")
-RULES = {setup.RULES_FILE: "tuned", setup.HAN_RULES_FILE: "han"}
+RULES = {RULES_FILE: "tuned", HAN_RULES_FILE: "han"}
 _MOST_FILES = 100
 
 
@@ -134,16 +133,9 @@ _MOST_FILES = 100
 class Followed:
     """What is in effect at last.
 
-    Parameters
-    ----------
-    settings
-        Those of the file and of the parameter files that it names, the weakest first.
-    own
-        Those of the file itself.
-    parsed
-        The rules files, by ``tuned`` and ``han``.
-    findings
-        What is wrong with the files that are named, at the line where they are.
+    ``settings`` are those of the file and of the parameter files that it names, the weakest first;
+    ``own`` those of the file itself; ``parsed`` the rules files, by ``tuned`` and ``han``;
+    ``findings`` tell what is wrong with the files that are named, at the line where they are.
     """
 
     settings: list[Setting] = field(default_factory=list)
@@ -202,11 +194,7 @@ class _Walker:
         text = self._text(path, line)
         if text is None:
             return
-        known = next((f for f in self._formats(which, text)), None)
-        if known is None:
-            message = f"{setting.value} is no rules file of coll/{which} that is known"
-            self._found(line, Fault.FILE_DROPPED, message, "name a rules file")
-            return
+        known = _rules_format(which, text)
         parsed = known.parse(text, str(path), self.release)
         self.followed.parsed[which] = parsed
         for finding in known.lint(parsed):
@@ -214,14 +202,6 @@ class _Walker:
                 message = f"{setting.value}:{finding.line}: {finding.message}"
                 found = Finding(line, finding.fault, message, finding.mend)
                 self.followed.findings.append(found)
-
-    def _formats(self, which: str, text: str) -> Iterator[Format]:
-        from colltune.mpi.formats import FORMATS
-
-        names = ("openmpi-han",) if which == "han" else ("openmpi-json", "openmpi-classic")
-        known = [FORMATS[name] for name in names if name in FORMATS]
-        yield from (f for f in known if f.recognises(text))
-        yield from (f for f in known if f.name in ("openmpi-classic", "openmpi-han"))
 
     def _text(self, path: Path, line: int) -> str | None:
         from colltune.mpi.formats import read_text
@@ -235,6 +215,15 @@ class _Walker:
 
     def _found(self, line: int, fault: Fault, message: str, mend: str) -> None:
         self.followed.findings.append(Finding(line, fault, message, mend))
+
+
+def _rules_format(which: str, text: str) -> Format:
+    from colltune.mpi.formats import FORMATS
+
+    if which == "han":
+        return FORMATS["openmpi-han"]
+    json = FORMATS["openmpi-json"]
+    return json if json.recognises(text) else FORMATS["openmpi-classic"]
 
 
 def _real(path: Path) -> Path:

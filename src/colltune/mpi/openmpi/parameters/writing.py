@@ -9,22 +9,23 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, Limit
 from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
-from colltune.mpi.openmpi import forced, han_setups, setup
-from colltune.mpi.openmpi.choosing import TunedChooser, why_not_kept
-from colltune.mpi.openmpi.components import han_serves
-from colltune.mpi.openmpi.han_parts import COMPONENTS
+from colltune.mpi.openmpi import han_setups, mca
+from colltune.mpi.openmpi.decide.components import TUNED, han_serves
+from colltune.mpi.openmpi.decide.han_calls import COMPONENTS
+from colltune.mpi.openmpi.decide.tuned import fanout_name, forcing_name, number_of
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.mpi.openmpi.parameters import lint
-from colltune.mpi.openmpi.parameters.parsed import NAME, ParameterFile
+from colltune.mpi.openmpi.parameters import NAME, ParameterFile
+from colltune.mpi.openmpi.parameters.lint import lint
 from colltune.mpi.openmpi.parameters.reading import Setting
-from colltune.mpi.openmpi.releases import catalogue_of
-from colltune.mpi.openmpi.rules import (
+from colltune.mpi.openmpi.ranges import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
     CommunicatorRange,
     Distribution,
-    RangedFile,
 )
+from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.tuned_format import TunedFile
+from colltune.mpi.openmpi.writing import Converter, TunedChooser
 
 _ENDS = {"segsize": "segmentsize", "requests": "max_requests"}
 
@@ -75,25 +76,22 @@ def convert(parsed: ParsedFile, release: str) -> Written:
     """Return what `parsed` says in all cases alike, or its parameters, for `release`."""
     if isinstance(parsed, ParameterFile):
         return _parameters(parsed, release)
-    if not isinstance(parsed, RangedFile):
+    if not isinstance(parsed, TunedFile):
         raise LibraryError(
             f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"
         )
-    notes: list[str] = []
-    choices: dict[Collective, Configuration] = {}
-    for collective, entries in parsed.ranges.items():
-        choice = _everywhere(release, collective, entries, notes)
-        if choice is not None:
-            choices[collective] = choice
-    lines = _lines(release, choices, spans_nodes=False)
-    return Written(NAME, release, {"": "".join(f"--mca {line}\n" for line in lines)}, tuple(notes))
+    converter = Converter(release)
+    every = {c: _everywhere(converter, entries) for c, entries in parsed.ranges.items()}
+    choices = {c: choice for c, choice in every.items() if choice is not None}
+    text = "".join(f"--mca {line}\n" for line in _lines(release, choices, spans_nodes=False))
+    return Written(NAME, release, {"": text}, tuple(converter.notes))
 
 
 def _lines(
     release: str, choices: dict[Collective, Configuration], *, spans_nodes: bool
 ) -> Iterator[str]:
     catalogue = catalogue_of(release)
-    yield f"{setup.USE_RULES} 1"
+    yield f"{mca.USE_RULES} 1"
     if choices:
         yield "coll_hcoll_enable 0"
     setups = {c: choice for c, choice in choices.items() if han_setups.is_setup(choice)}
@@ -109,7 +107,7 @@ def _lines(
         if spans_nodes and outranked:
             # coll/han hands on these calls only; without it others would change, too
             module = f"coll_han_{collective}_dynamic_global_communicator_module"
-            yield f"{module} {COMPONENTS.index('tuned')}"
+            yield f"{module} {COMPONENTS.index(TUNED)}"
 
 
 def _drop_contradictions(
@@ -135,49 +133,32 @@ def forcing(entry: CollectiveEntry, choice: Configuration) -> Iterator[str]:
     """Yield ``name value`` of the parameters that force a canonical configuration."""
     algorithm = entry.named(choice.algorithm)
     assert algorithm is not None  # canonical configurations are in the catalogue
-    stem = forced.stem(entry.collective)
+    stem = forcing_name(entry.collective)
     yield f"{stem} {algorithm.number}"
-    ends = _ENDS | {"fanout": forced.fanout_name(entry.collective)}
+    ends = _ENDS | {"fanout": fanout_name(entry.collective)}
     for name, value in choice.parameters:
         yield f"{stem}_{ends[name]} {value}"
 
 
 def _everywhere(
-    release: str,
-    collective: Collective,
-    entries: tuple[CommunicatorRange, ...],
-    notes: list[str],
+    converter: Converter, entries: tuple[CommunicatorRange, ...]
 ) -> Configuration | None:
     """Return the one choice of all rules of a collective; None, with notes, if there is none."""
-    rules = [rule for entry in entries for rule in entry.rules if rule.known]
-    chosen = {rule.rule.configuration for rule in rules}
+    chosen = {rule.rule.configuration for entry in entries for rule in entry.rules}
     if all(c is None or c.is_default for c in chosen):
         return None
-    whole = [
-        entry
-        for entry in entries
-        if entry.first_size <= 2
-        and entry.last_size >= LARGEST_COMM_SIZE
-        and entry.distribution is Distribution.ANY
-    ]
-    everything = whole[:1] == list(entries[:1]) and len(whole[0].rules) == 1
-    if not everything or whole[0].rules[0].first > 0 or whole[0].rules[0].last < LARGEST_SIZE:
-        notes.append(
-            f"line {entries[0].line}: {collective} is left to the library: what is forced holds for"
-            " all communicators and message sizes"
+    first = entries[0]
+    everywhere = first.first_size <= 2 and first.last_size >= LARGEST_COMM_SIZE
+    everything = everywhere and first.distribution is Distribution.ANY and len(first.rules) == 1
+    if not everything or first.rules[0].first > 0 or first.rules[0].last < LARGEST_SIZE:
+        converter.note(
+            first.line,
+            f"{first.collective} is left to the library: what is forced holds for all communicators"
+            " and message sizes",
         )
         return None
-    rule = whole[0].rules[0].rule
-    assert rule.configuration is not None  # it is known
-    try:
-        found = OPENMPI.at(release).space.canonical(rule.configuration)
-        why = why_not_kept(OPENMPI.at(release).space.algorithm_of(found), 0, None)
-    except LibraryError as error:
-        why = str(error)
-    if why:
-        notes.append(f"line {rule.line}: {collective} is left to the library: {why}")
-        return None
-    return found
+    found = converter.target(first.rules[0].rule, 0, None)
+    return None if found.is_default else found
 
 
 def _parameters(parsed: ParameterFile, release: str) -> Written:
@@ -185,7 +166,7 @@ def _parameters(parsed: ParameterFile, release: str) -> Written:
     catalogue = catalogue_of(release)
     notes: list[str] = []
     kept: dict[str, Setting] = {}
-    entries = {forced.stem(entry.collective): entry for entry in catalogue.collectives.values()}
+    entries = {forcing_name(entry.collective): entry for entry in catalogue.collectives.values()}
     for setting in parsed.read.found:
         if not setting.name:
             notes.append(f"line {setting.line}: -x {setting.value} is left out")
@@ -199,7 +180,7 @@ def _parameters(parsed: ParameterFile, release: str) -> Written:
     _without_errors(parsed, release, kept, notes)
     notes += [
         f"line {kept[name].line}: convert {kept[name].value[:80]}, too"
-        for name in (setup.RULES_FILE, setup.HAN_RULES_FILE)
+        for name in (mca.RULES_FILE, mca.HAN_RULES_FILE)
         if name in kept
     ]
     return Written(NAME, release, {"": _text(kept)}, tuple(notes))
@@ -221,7 +202,7 @@ def _without_errors(
         settings = list(kept.values())
         wrong = {
             finding.line: finding.message
-            for finding in lint.lint(again)
+            for finding in lint(again)
             if (finding.severity is Severity.ERROR or finding.fault in _USELESS) and finding.line
         }
         if not wrong:
@@ -236,8 +217,8 @@ def _lost(parsed: ParameterFile, release: str, entry: CollectiveEntry, setting: 
     """Return why a forced algorithm does not mean the same to `release`."""
     rule = parsed.forced.get(entry.collective)
     if rule is None or rule.configuration is None:
-        return "" if forced.number_of(entry, setting.value) == 0 else "it forces nothing"
-    number = forced.number_of(entry, setting.value)
+        return "" if number_of(entry, setting.value) == 0 else "it forces nothing"
+    number = number_of(entry, setting.value)
     algorithm = entry.numbered(number) if number else None
     if algorithm is None:
         return f"{release} has no such algorithm"

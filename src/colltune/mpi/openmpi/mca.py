@@ -1,4 +1,4 @@
-"""Open MPI's MCA parameters in a job's environment, with the values that the library reads.
+"""MCA parameters: their names, how a job is told them, and the values that the library reads.
 
 ``opal/mca/base/mca_base_var.c`` and ``mca_base_var_enum.c``.
 """
@@ -9,7 +9,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from colltune.errors import LibraryError
+
 PREFIX = "OMPI_MCA_"
+USE_RULES, RULES_FILE = "coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename"
+USE_HAN_RULES = "coll_han_use_dynamic_file_rules"
+HAN_RULES_FILE = "coll_han_dynamic_rules_filename"
+# hcoll outranks everything where it is installed; elsewhere the parameter has no effect
+NO_HCOLL = {"coll_hcoll_enable": "0"}
 _TRUE = frozenset({"true", "t", "enabled", "yes", "y"})
 _FALSE = frozenset({"false", "f", "disabled", "no", "n"})
 _BLANKS = " \t\n\v\f\r"
@@ -43,6 +50,28 @@ class Variables:
     def shown(self, name: str) -> str:
         """Return ``name=value`` for messages."""
         return f"{name}={self.text(name)}"
+
+
+def environment(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that set `parameters`; mpirun and srun hand them on."""
+    return {f"{PREFIX}{name}": value for name, value in parameters.items()}
+
+
+def parameter_file(variables: Mapping[str, str]) -> str:
+    """Return the text for ``mpirun --tune`` and ``OMPI_MCA_mca_base_envar_file_prefix``.
+
+    `variables` are parameters, or the environment variables that set them.
+    """
+    lines = []
+    for variable, value in variables.items():
+        name = variable.removeprefix(PREFIX)
+        if not value or any(c.isspace() or c in "\"'#" for c in value):
+            raise LibraryError(
+                f"{name}: {value!r} cannot stand in a parameter file; use a path without blanks,"
+                " quotes and #"
+            )
+        lines.append(f"--mca {name} {value}\n")
+    return "".join(lines)
 
 
 def flag_of(text: str) -> bool | None:

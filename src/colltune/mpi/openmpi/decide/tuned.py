@@ -1,4 +1,4 @@
-"""What becomes of an algorithm that coll/tuned is told to run: itself, another one, or an error.
+"""coll/tuned: what rules and variables name, and what becomes of an algorithm it is told to run.
 
 Element counts and segments are those of ``ompi/mca/coll/base`` (``coll_base_functions.h``,
 COLL_BASE_COMPUTED_SEGCOUNT; ``coll_base_bcast.c``, ``coll_base_allreduce.c`` and so on).
@@ -10,11 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit
+from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.file_format import Call
 from colltune.mpi.openmpi.library import MAX_FANOUT
+from colltune.mpi.openmpi.mca import Variables, as_int, whole_number
 from colltune.mpi.openmpi.releases import LIBRARY
-from colltune.mpi.openmpi.variables import as_int
+
+C = Collective
+IN_PLACE_FORGOTTEN = (C.ALLGATHER, C.ALLGATHERV, C.ALLTOALL)
+NO_SIZE = frozenset({C.ALLTOALLV, C.BARRIER})
+"""Collectives that are always looked up with 0 bytes."""
+_BY_CHAINS = (C.BCAST, C.REDUCE)
+_WITH_REQUESTS = (C.ALLTOALL, C.REDUCE, C.SCATTER)
+_ONLY_ALGORITHM = (C.ALLTOALLV, C.BARRIER, C.SCAN, C.EXSCAN)
+_DEFAULT_FANOUT = 4
 
 
 @dataclass(frozen=True)
@@ -28,15 +37,6 @@ class Numbers:
     fanout: int = 0
     segsize_bytes: int = 0
     requests: int | None = None
-
-
-@dataclass(frozen=True)
-class Running:
-    """What runs in the end, by which sentences, and why it fails if it does."""
-
-    configuration: Configuration
-    reasons: tuple[str, ...] = ()
-    ends_program: str = ""
 
 
 def configuration_of(entry: CollectiveEntry, numbers: Numbers) -> Configuration | None:
@@ -61,15 +61,110 @@ def configuration_of(entry: CollectiveEntry, numbers: Numbers) -> Configuration 
     return _configuration(entry, algorithm, values)
 
 
-def returns_at_once(call: Call) -> bool:
-    """Tell whether the library returns before anything runs, as it does where there is no data.
-
-    It knows no size of an alltoallv.
-    """
-    return not call.msize_bytes and call.collective not in (
-        Collective.ALLTOALLV,
-        Collective.BARRIER,
+def _configuration(
+    entry: CollectiveEntry, algorithm: Algorithm, values: dict[str, int]
+) -> Configuration:
+    # no limit is what holds when none is given: there is one spelling for it
+    parameters = tuple(
+        (name, values[name])
+        for name in algorithm.parameters
+        if name in values and (name != "requests" or values[name])
     )
+    return Configuration(LIBRARY, entry.collective, algorithm.name, parameters)
+
+
+def counted_bytes(entry: CollectiveEntry, call: Call) -> int:
+    """Return the size that coll/tuned compares with a rule's thresholds.
+
+    Of in-place calls of allgather, allgatherv and alltoall it is taken from the send arguments,
+    which MPI ignores, and so is 0 where those are empty; scan and exscan count the size of the type
+    times the processes, whatever the count.
+    """
+    if call.collective in NO_SIZE:
+        return 0
+    if entry.size is SizeUnit.CONSTANT:
+        return call.comm_size * call.element_bytes
+    size = call.msize_bytes
+    if call.in_place and call.collective in IN_PLACE_FORGOTTEN:
+        size = call.ignored_send_bytes or 0
+    return call.comm_size * size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else size
+
+
+# ---- the variables that force one algorithm for all calls ----
+
+
+def forcing_name(collective: Collective) -> str:
+    """Return the name of the variable that forces an algorithm, without prefix."""
+    return f"coll_tuned_{collective}_algorithm"
+
+
+def fanout_name(collective: Collective) -> str:
+    """Return the end of the variable's name from which `collective` takes its fan-out."""
+    return "chain_fanout" if collective in _BY_CHAINS else "tree_fanout"
+
+
+def parameter_names(collective: Collective) -> tuple[str, ...]:
+    """Return the ends of the names of all variables beside the algorithm."""
+    if collective in _ONLY_ALGORITHM:
+        return ()
+    names = ("segmentsize", "tree_fanout", "chain_fanout")
+    return (*names, "max_requests") if collective in _WITH_REQUESTS else names
+
+
+def library_name(name: str) -> str:
+    """Return how the library spells an algorithm of the catalogue."""
+    # "default" is our word for the library's own decision
+    return "default" if name == "basic_default" else name
+
+
+def number_of(entry: CollectiveEntry, text: str) -> int | None:
+    """Return the number of an algorithm that is given by number or name, in any case.
+
+    None where the release has none: it prints a help text and goes on without
+    (``mca_base_var_enum.c``).
+    """
+    if not text:
+        return 0
+    word = text.lower()
+    names = {"ignore": 0} | {library_name(a.name): a.number for a in entry.algorithms}
+    if word in names:
+        return names[word]
+    number = whole_number(text)
+    return number if number is not None and 0 <= number <= len(entry.algorithms) else None
+
+
+def forced_numbers(entry: CollectiveEntry, variables: Variables) -> Numbers:
+    """Return the forced algorithm with its parameters; algorithm 0 where none is forced."""
+    name = forcing_name(entry.collective)
+    number = number_of(entry, variables.text(name) or "")
+    if not number:
+        return Numbers(0)
+    chains = fanout_name(entry.collective)
+    initial = variables.integer(f"coll_tuned_init_{chains}", _DEFAULT_FANOUT)
+    limited = entry.collective in _WITH_REQUESTS
+    return Numbers(
+        number,
+        variables.integer(f"{name}_{chains}", initial),
+        variables.integer(f"{name}_segmentsize", 0),
+        variables.integer(f"{name}_max_requests", 0) if limited else 0,
+    )
+
+
+# ---- what runs in the end ----
+
+
+@dataclass(frozen=True)
+class Running:
+    """What runs in the end, by which sentences, and why it fails if it does."""
+
+    configuration: Configuration
+    reasons: tuple[str, ...] = ()
+    ends_program: str = ""
+
+
+def returns_at_once(call: Call) -> bool:
+    """Tell whether the library returns before anything runs, as it does where it sees no data."""
+    return not call.msize_bytes and call.collective not in NO_SIZE
 
 
 def running(entry: CollectiveEntry, chosen: Configuration, call: Call) -> Running:
@@ -96,18 +191,6 @@ def running(entry: CollectiveEntry, chosen: Configuration, call: Call) -> Runnin
             f" {configuration.algorithm} instead."
         )
     return Running(configuration, tuple(reasons))
-
-
-def _configuration(
-    entry: CollectiveEntry, algorithm: Algorithm, values: dict[str, int]
-) -> Configuration:
-    # no limit is what holds when none is given: there is one spelling for it
-    parameters = tuple(
-        (name, values[name])
-        for name in algorithm.parameters
-        if name in values and (name != "requests" or values[name])
-    )
-    return Configuration(LIBRARY, entry.collective, algorithm.name, parameters)
 
 
 def _fallback(
@@ -158,18 +241,17 @@ def _power_of_two_below(nprocs: int) -> int:
     return 1 << (nprocs.bit_length() - 1)
 
 
-def _power_of_two(call: Call, _count: int, _segsize: int) -> bool:
-    return call.comm_size == _power_of_two_below(call.comm_size)
-
-
-_Met = Callable[[Call, int, int], bool]
-_NEEDS: dict[Limit, tuple[_Met, str]] = {
+# what a limit asks of a call, its elements and segment size, and how that is told
+_NEEDS: dict[Limit, tuple[Callable[[Call, int, int], bool], str]] = {
     Limit.TWO_PROCESSES: (lambda call, *_: call.comm_size == 2, "exactly 2 processes, not {n}"),
     Limit.EVEN_PROCESSES: (
         lambda call, *_: call.comm_size % 2 == 0,
         "an even number of processes, not {n}",
     ),
-    Limit.POWER_OF_TWO_PROCESSES: (_power_of_two, "a power of two of processes, not {n}"),
+    Limit.POWER_OF_TWO_PROCESSES: (
+        lambda call, *_: call.comm_size == _power_of_two_below(call.comm_size),
+        "a power of two of processes, not {n}",
+    ),
     Limit.COMMUTATIVE_OR_FALLBACK: (
         lambda call, *_: call.commutative,
         "an operation that commutes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltune.mpi.openmpi.variables import Variables, as_int, flag_of, integer_of, whole_number
+from colltune.mpi.openmpi.mca import Variables, as_int, flag_of, integer_of, whole_number
 
 
 @pytest.mark.parametrize(

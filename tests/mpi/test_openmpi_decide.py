@@ -8,10 +8,10 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Call, Rule
+from colltune.mpi.openmpi.decide import TunedMatch, decide
+from colltune.mpi.openmpi.decide.han_calls import HanLevel, HanMatch
+from colltune.mpi.openmpi.decide.tuned import Numbers, counted_bytes
 from colltune.mpi.openmpi.releases import entry_of
-from colltune.mpi.openmpi.rules import HanLevel, HanMatch, TunedMatch, counted_bytes
-from colltune.mpi.openmpi.running import Numbers
-from colltune.mpi.openmpi.setup import decide
 from tests.mpi.component_choices import STARTABLE, UNSTARTABLE
 
 C = Collective

@@ -1,36 +1,79 @@
 """What an Open MPI release runs for a call: variables, a rules file and coll/han's file together.
 
 The order in which the library goes: which component owns the collective on the communicator
-(`components`); if that is coll/han, whether it hands the call on (`han_parts`); in coll/tuned the
+(`components`); if that is coll/han, whether it hands the call on (`han_calls`); in coll/tuned the
 forced algorithm and the rules file, of which 4.1 asks the file first and later releases the forced
-one; at last the built-in decision (``coll_tuned_decision_dynamic.c``).
+one; then whether that algorithm runs as itself (`tuned`); at last the built-in decision
+(``coll_tuned_decision_dynamic.c``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import CollectiveEntry
 from colltune.mpi.file_format import Call, Outcome, Rule
-from colltune.mpi.openmpi import activation, forced, han_parts
-from colltune.mpi.openmpi.components import BASIC, HAN, TUNED, Owner, owner
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
-from colltune.mpi.openmpi.rules import (
+from colltune.mpi.openmpi.decide import han_calls
+from colltune.mpi.openmpi.decide.components import BASIC, HAN, TUNED, Owner, owner
+from colltune.mpi.openmpi.decide.han_calls import HanLevel, HanMatch
+from colltune.mpi.openmpi.decide.tuned import (
     IN_PLACE_FORGOTTEN,
-    HanLevel,
-    HanMatch,
-    HanRules,
-    TunedMatch,
-    TunedRules,
+    NO_SIZE,
+    Numbers,
+    configuration_of,
+    forced_numbers,
+    forcing_name,
+    returns_at_once,
+    running,
 )
-from colltune.mpi.openmpi.running import Numbers, configuration_of, returns_at_once, running
-from colltune.mpi.openmpi.variables import Variables
+from colltune.mpi.openmpi.mca import (
+    HAN_RULES_FILE,
+    RULES_FILE,
+    USE_HAN_RULES,
+    USE_RULES,
+    Variables,
+)
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 
-USE_RULES = activation.USE_RULES
-RULES_FILE = "coll_tuned_dynamic_rules_filename"
-USE_HAN_RULES = "coll_han_use_dynamic_file_rules"
-HAN_RULES_FILE = "coll_han_dynamic_rules_filename"
+
+@dataclass(frozen=True)
+class TunedMatch:
+    """The rule of a file for coll/tuned that a call meets: what it says, and why it is that one.
+
+    ``numbers.requests`` is None where the rule does not tell. ``reason`` is one sentence. A rule
+    that leaves the decision to the library has algorithm 0.
+    """
+
+    rule: Rule
+    numbers: Numbers
+    reason: str
+
+
+class TunedRules(Protocol):
+    """A parsed rules file of coll/tuned, classic or JSON."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def dropped(self) -> str: ...
+
+    def match(self, call: Call) -> TunedMatch | None:
+        """Return the rule that the release looks at for `call`; None if there is none."""
+        ...
+
+
+class HanRules(Protocol):
+    """A parsed rules file of coll/han."""
+
+    def match(
+        self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
+    ) -> HanMatch | None:
+        """Return the rule for a call on a communicator of that level; None if there is none."""
+        ...
 
 
 def decide(
@@ -48,6 +91,32 @@ def decide(
     has no say, and ``Outcome.chosen`` what it says.
     """
     return _Deciding(release, Variables(environment), tuned, han).outcome(call)
+
+
+def decide_without(
+    release: str,
+    call: Call,
+    environment: Mapping[str, str],
+    variables: tuple[str, str],
+    why: str,
+    *,
+    ends: bool,
+) -> Outcome:
+    """Return what runs where a file is dropped, or `ends` programs, for the reason `why`.
+
+    `variables` are those that switch files of its kind on, and name it.
+    """
+    outcome = decide(release, call, environment)
+    told, (switch, name) = Variables(environment), variables
+    if not told.flag(switch, False) or not told.text(name):
+        return outcome
+    return replace(
+        outcome,
+        rule=None,
+        chosen=Configuration.default(LIBRARY, call.collective),
+        reasons=(f"{why}.", *outcome.reasons),
+        ends_program=why if ends else outcome.ends_program,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,55 +160,49 @@ class _Deciding:
         if not who.name:
             return Outcome(default, said.rule, (who.reason,), said.chosen, "", who.reason)
         if returns_at_once(call):
-            return self._at_once(call, said, who)
+            told = None
+            if who.name == TUNED:
+                told = configuration_of(self.catalogue.collectives[call.collective], said.numbers)
+            reasons = (who.reason, *said.reasons, "A call without any data returns before that.")
+            return Outcome(
+                told or default, said.rule, reasons, said.chosen, who.name, returns_at_once=True
+            )
         if who.name == TUNED:
             return self._by_tuned(call, said, (who.reason,))
         if who.name == HAN:
             return self._by_han(call, said, who)
-        reasons = (who.reason, *self._unheard(said, who.name))
+        reasons = (who.reason, *_unheard(said, who.name))
         ends = ""
         if who.name == BASIC and call.collective is Collective.EXSCAN and call.comm_size == 1:
             ends = "coll/basic sends an exscan of one process to the next one, and crashes"
         return Outcome(default, said.rule, reasons, said.chosen, who.name, ends)
-
-    def _at_once(self, call: Call, said: _Said, who: Owner) -> Outcome:
-        """Return what becomes of a call without data."""
-        told = None
-        if who.name == TUNED:
-            told = configuration_of(self.catalogue.collectives[call.collective], said.numbers)
-        asked_for = told or Configuration.default(LIBRARY, call.collective)
-        reasons = (who.reason, *said.reasons, "A call without any data returns before that.")
-        return Outcome(asked_for, said.rule, reasons, said.chosen, who.name, returns_at_once=True)
 
     def _by_tuned(self, call: Call, said: _Said, before: tuple[str, ...]) -> Outcome:
         entry = self.catalogue.collectives[call.collective]
         reasons = (*before, *said.reasons)
         told = configuration_of(entry, said.numbers)
         if told is None:
-            number = said.numbers.algorithm
             why = (
-                f"Open MPI {self.release} has no {call.collective} algorithm {number}; the first"
-                " such call ends the program"
+                f"Open MPI {self.release} has no {call.collective} algorithm"
+                f" {said.numbers.algorithm}; the first such call ends the program"
             )
             default = Configuration.default(LIBRARY, call.collective)
             return Outcome(default, said.rule, (*reasons, f"{why}."), said.chosen, TUNED, why)
         runs = running(entry, told, call)
-        last = f"So {_named(runs.configuration)} runs."
-        told_all = (
-            (*reasons, *runs.reasons)
-            if runs.ends_program
-            else (
-                *reasons,
-                *runs.reasons,
-                last,
-            )
-        )
+        reasons = (*reasons, *runs.reasons)
+        if not runs.ends_program:
+            reasons = (*reasons, f"So {_named(runs.configuration)} runs.")
         return Outcome(
-            runs.configuration, said.rule, told_all, said.chosen, TUNED, runs.ends_program
+            runs.configuration, said.rule, reasons, said.chosen, TUNED, runs.ends_program
         )
 
     def _by_han(self, call: Call, said: _Said, who: Owner) -> Outcome:
-        plan = han_parts.plan(self.catalogue.series, self.variables, self._han_match(call), call)
+        match = None
+        if self.han is not None:
+            size = 0 if call.collective in NO_SIZE else call.msize_bytes
+            level = HanLevel.GLOBAL_COMMUNICATOR
+            match = self.han.match(call.collective, level, call.comm_size, size)
+        plan = han_calls.plan(self.catalogue.series, self.variables, match, call)
         reasons = (who.reason, *plan.reasons)
         if plan.component == TUNED and not plan.ends_program:
             return self._by_tuned(call, said, reasons)
@@ -149,58 +212,48 @@ class _Deciding:
         if plan.rule is not None:
             # coll/han's rules send the call here, and coll/tuned's are meant for the others
             rule, chosen = plan.rule, default
-        reasons = (*reasons, *self._unheard(said, plan.component))
+        reasons = (*reasons, *_unheard(said, plan.component))
         return Outcome(default, rule, reasons, chosen, plan.component, plan.ends_program, inner)
-
-    def _han_match(self, call: Call) -> HanMatch | None:
-        if self.han is None:
-            return None
-        size = 0 if call.collective is Collective.BARRIER else call.msize_bytes
-        level = HanLevel.GLOBAL_COMMUNICATOR
-        return self.han.match(call.collective, level, call.comm_size, size)
 
     def _said(self, call: Call) -> _Said:
         """Return what file and forced variables say, in the release's order."""
         entry = self.catalogue.collectives[call.collective]
-        default = Configuration.default(LIBRARY, call.collective)
+        forced = forced_numbers(entry, self.variables) if self.dynamic else Numbers(0)
+        forcing = self.variables.shown(forcing_name(call.collective))
+        said = _Said(Numbers(0), None, Configuration.default(LIBRARY, call.collective), ())
         match = self.tuned.match(call) if self.tuned is not None else None
-        if match is not None and call.in_place and call.collective in IN_PLACE_FORGOTTEN:
-            match = replace(match, reason=f"{match.reason} {_ignored(call)}")
-        rule, chosen, from_file = None, default, Numbers(0)
         if match is not None:
-            rule, from_file = match.rule, self._filled(call, match.numbers)
-            chosen = configuration_of(entry, from_file) or default
-        by_force = forced.numbers(entry, self.variables) if self.dynamic else Numbers(0)
-        file_first = self.catalogue.series.startswith("4.")
-        said = _Said(from_file, rule, chosen, (match.reason,) if match else ())
-        if by_force.algorithm and not (file_first and from_file.algorithm):
-            return replace(
-                said, numbers=by_force, reasons=self._forced_reasons(call, by_force, match)
-            )
+            said = self._of_file(entry, call, match)
+        if forced.algorithm and not (self._file_first and said.numbers.algorithm):
+            if match is None:
+                why = f"{forcing} forces the algorithm."
+            elif not match.numbers.algorithm:
+                why = f"The rule leaves the decision open, so that {forcing} decides."
+            else:
+                why = f"{forcing} goes before the rules file in this release."
+            return replace(said, numbers=forced, reasons=(*said.reasons, why))
         if not said.numbers.algorithm:
             return replace(said, reasons=(*said.reasons, self._left(call, said)))
-        if by_force.algorithm:
-            beaten = (
-                f"It goes before {forced.shown(self.variables, call.collective)} in this release."
-            )
+        if forced.algorithm:
+            beaten = f"It goes before {forcing} in this release."
             return replace(said, reasons=(*said.reasons, beaten))
         return said
 
-    def _filled(self, call: Call, numbers: Numbers) -> Numbers:
-        """Return `numbers` with the limit of requests that a rule does not tell itself."""
-        if numbers.requests is not None:
-            return numbers
-        return replace(numbers, requests=forced.requests_of_rules(self.variables))
+    @property
+    def _file_first(self) -> bool:
+        return self.catalogue.series.startswith("4.")
 
-    def _forced_reasons(
-        self, call: Call, by_force: Numbers, match: TunedMatch | None
-    ) -> tuple[str, ...]:
-        shown = forced.shown(self.variables, call.collective)
-        if match is None:
-            return (f"{shown} forces the algorithm.",)
-        if not match.numbers.algorithm:
-            return (match.reason, f"The rule leaves the decision open, so that {shown} decides.")
-        return (match.reason, f"{shown} goes before the rules file in this release.")
+    def _of_file(self, entry: CollectiveEntry, call: Call, match: TunedMatch) -> _Said:
+        numbers, reason = match.numbers, match.reason
+        if numbers.requests is None:
+            # that of alltoall is the limit of all rules without one, of whichever collective
+            limit = self.variables.integer("coll_tuned_alltoall_algorithm_max_requests", 0)
+            numbers = replace(numbers, requests=limit)
+        if call.in_place and call.collective in IN_PLACE_FORGOTTEN:
+            reason = f"{reason} {_ignored(call)}"
+        default = Configuration.default(LIBRARY, call.collective)
+        chosen = configuration_of(entry, numbers) or default
+        return _Said(numbers, match.rule, chosen, (reason,))
 
     def _left(self, call: Call, said: _Said) -> str:
         """Return why coll/tuned's built-in decision holds."""
@@ -216,11 +269,12 @@ class _Deciding:
             return f"{USE_RULES} is not set, so that no rules file is read: {built_in}."
         return f"No rules are in effect: {built_in}."
 
-    def _unheard(self, said: _Said, component: str) -> tuple[str, ...]:
-        if said.rule is None and not said.numbers.algorithm:
-            return ()
-        what = "rule" if said.rule is not None else "forced algorithm"
-        return (*said.reasons, f"coll/{component} does not ask that {what} of coll/tuned.")
+
+def _unheard(said: _Said, component: str) -> tuple[str, ...]:
+    if said.rule is None and not said.numbers.algorithm:
+        return ()
+    what = "rule" if said.rule is not None else "forced algorithm"
+    return (*said.reasons, f"coll/{component} does not ask that {what} of coll/tuned.")
 
 
 def _ignored(call: Call) -> str:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Rule
-from colltune.mpi.openmpi.components import BASIC, HAN, TUNED
-from colltune.mpi.openmpi.rules import HanMatch
-from colltune.mpi.openmpi.variables import Variables
+from colltune.mpi.openmpi.decide.components import HAN, TUNED, serves
+from colltune.mpi.openmpi.mca import Variables
 
 C = Collective
 COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
 """Components by the numbers that coll/han's variables use; 6.x adds xhc as 7."""
-_SERVED = {BASIC: frozenset(Collective), "adapt": frozenset({C.BCAST, C.REDUCE})}
 # these look at how many processes there are on each node; the others do not
 _EVEN_ONLY = frozenset({C.ALLGATHER, C.BCAST, C.GATHER, C.REDUCE, C.SCATTER})
 _COMMUTATIVE_ONLY = frozenset({C.ALLREDUCE, C.REDUCE})
@@ -27,6 +26,26 @@ _SEGMENTED = frozenset({C.ALLREDUCE, C.BCAST, C.REDUCE})
 _SEGSIZE_BYTES, _SEGSIZE_BYTES_OF_6 = 65536, 524288
 _ABSENT = "It does not serve this collective across nodes, so that coll/tuned gets the call."
 _SIMPLE, _INTRA, _REPRODUCIBLE = "simple", "intra", "reproducible"
+
+
+class HanLevel(StrEnum):
+    INTRA_NODE = "intra_node"
+    INTER_NODE = "inter_node"
+    GLOBAL_COMMUNICATOR = "global_communicator"
+
+
+@dataclass(frozen=True)
+class HanMatch:
+    """The rule of a file for coll/han that a call meets.
+
+    ``component`` is a name (``tuned``); ``algorithm`` what stands after ``@`` (``simple``), empty
+    where nothing does; ``reason`` is one sentence.
+    """
+
+    rule: Rule
+    component: str
+    algorithm: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -77,9 +96,7 @@ def _component(
         known = 0 <= number < len(COMPONENTS)
         component = COMPONENTS[number] if known else ""
         why = f"{variables.shown(name)} names coll/{component or 'nothing that exists'}."
-    if component in (HAN, TUNED) or collective in _SERVED.get(component, ()):
-        return component, (why,)
-    return TUNED, (why, _ABSENT)
+    return (component, (why,)) if serves(component, collective) else (TUNED, (why, _ABSENT))
 
 
 def _hands_on(call: Call) -> str:
@@ -135,27 +152,24 @@ def _first_segment(call: Call, segsize: int) -> int:
 
 def _calls(algorithm: str, collective: Collective, node: Call, leaders: Call) -> Iterator[Call]:
     """Yield the blocking calls in their order; non-blocking ones are never coll/tuned's."""
-    whole, block = node.comm_size * leaders.comm_size, node.msize_bytes
-    gathered = node.comm_size * block
-    simple = algorithm == _SIMPLE
-    if collective is C.BCAST:
-        yield from (leaders, node)
-    elif collective is C.BARRIER:
-        yield from (node, leaders)
-    elif collective is C.REDUCE:
-        yield node
-        if simple:
-            yield leaders
-    elif collective is C.ALLREDUCE:
-        yield replace(node, collective=C.REDUCE)
-        if simple:
-            yield leaders
-        yield replace(node, collective=C.BCAST)
-    elif collective is C.GATHER:
-        yield from (node, replace(leaders, msize_bytes=gathered))
-    elif collective is C.SCATTER:
-        yield from (replace(leaders, msize_bytes=gathered), node)
-    elif collective is C.ALLGATHER:
-        yield replace(node, collective=C.GATHER)
-        yield replace(leaders, msize_bytes=gathered)
-        yield replace(node, collective=C.BCAST, msize_bytes=whole * block)
+    of_node = node.comm_size * node.msize_bytes
+    gathering = replace(leaders, msize_bytes=of_node)
+    between = (leaders,) if algorithm == _SIMPLE else ()
+    steps = {
+        C.BCAST: (leaders, node),
+        C.BARRIER: (node, leaders),
+        C.REDUCE: (node, *between),
+        C.ALLREDUCE: (
+            replace(node, collective=C.REDUCE),
+            *between,
+            replace(node, collective=C.BCAST),
+        ),
+        C.GATHER: (node, gathering),
+        C.SCATTER: (gathering, node),
+        C.ALLGATHER: (
+            replace(node, collective=C.GATHER),
+            gathering,
+            replace(node, collective=C.BCAST, msize_bytes=leaders.comm_size * of_node),
+        ),
+    }
+    yield from steps.get(collective, ())

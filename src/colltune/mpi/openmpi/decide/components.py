@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Call
-from colltune.mpi.openmpi.variables import Variables
+from colltune.mpi.openmpi.mca import Variables
 
 C = Collective
 TUNED, HAN, BASIC, SELF, ADAPT = "tuned", "han", "basic", "self", "adapt"
 _LARGEST_PRIORITY = 100
 # without these there is nothing for some collectives, which is an error
 _NEEDED = (BASIC, "libnbc")
+# components that some build of some release has
 _KNOWN = frozenset(
     {TUNED, HAN, BASIC, SELF, ADAPT, "libnbc", "inter", "sm", "sync", "demo", "monitoring", "cuda"}
     | {"hcoll", "ucc", "fca", "ml", "ftagree", "portals4", "xhc", "acoll", "accelerator"}
-    | {"bcol", "hierarch", "gpu", "spacc", "mxm", "tuned"}
+    | {"bcol", "hierarch", "gpu", "spacc", "mxm"}
 )
-"""Components that some build of some release has."""
 # collectives of coll/han where the catalogue does not list them, since it is off by default
 _HAN_BEFORE_5 = frozenset(
     {C.ALLGATHER, C.ALLREDUCE, C.BARRIER, C.BCAST, C.GATHER, C.REDUCE, C.SCATTER}
@@ -42,6 +43,14 @@ _HCOLL = frozenset(
 _UCC = _HCOLL | {C.GATHER, C.SCATTER}
 
 
+# components of priority 0, which only a user brings up
+_RAISED = {
+    ADAPT: frozenset({C.BCAST, C.REDUCE}),
+    "sm": frozenset({C.ALLREDUCE, C.BARRIER, C.BCAST, C.REDUCE}),
+    "xhc": frozenset({C.ALLREDUCE, C.BARRIER, C.BCAST, C.REDUCE}),
+}
+
+
 @dataclass(frozen=True)
 class Owner:
     """The component that decides, and one sentence that says why it does."""
@@ -50,8 +59,7 @@ class Owner:
     reason: str
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     name: str
     priority: int
     why: str
@@ -69,15 +77,12 @@ def owner(catalogue: Catalogue, variables: Variables, call: Call, *, dynamic: bo
     if why:
         return Owner("", f"{why}.")
     order = _OF_EQUALS.get(catalogue.series, _OF_EQUALS[""])
-    found = sorted(
-        (
-            candidate
-            for candidate in _candidates(catalogue, variables, call, dynamic=dynamic)
-            if candidate.priority >= 0 and _opened(variables, candidate.name)
-        ),
-        key=lambda candidate: (-candidate.priority, (*order, candidate.name).index(candidate.name)),
+    defaults = _defaults(catalogue, variables, call, dynamic=dynamic)
+    found = [_candidate(variables, name, default) for name, default in defaults]
+    best, *others = sorted(
+        (one for one in found if one.priority >= 0 and _opened(variables, one.name)),
+        key=lambda one: (-one.priority, (*order, one.name).index(one.name)),
     )
-    best, *others = found
     sentence = _sentence(best, others, variables, call)
     if best.name != ADAPT or call.collective is not C.REDUCE or call.commutative:
         return Owner(best.name, sentence)
@@ -117,35 +122,33 @@ def han_serves(catalogue: Catalogue, collective: Collective) -> bool:
     return collective in (catalogue.han_collectives or _HAN_BEFORE_5)
 
 
-def _candidates(
+def serves(component: str, collective: Collective) -> bool:
+    """Tell whether a component has `collective` on communicators that span nodes."""
+    return component in (HAN, TUNED, BASIC) or (component == ADAPT and collective in _RAISED[ADAPT])
+
+
+def _defaults(
     catalogue: Catalogue, variables: Variables, call: Call, *, dynamic: bool
-) -> Iterator[_Candidate]:
+) -> Iterator[tuple[str, int]]:
+    """Yield the components that serve a call, with the priorities that they have by default."""
     collective = call.collective
-    yield _candidate(variables, BASIC, 10)
+    yield BASIC, 10
     if call.comm_size == 1:
         if collective not in _NOT_SELF:
-            yield _candidate(variables, SELF, 75)
+            yield SELF, 75
         return
     if collective not in _NOT_TUNED or dynamic:
-        yield _candidate(variables, TUNED, 30)
+        yield TUNED, 30
     if call.nodes > 1 and han_serves(catalogue, collective):
-        yield _candidate(variables, HAN, catalogue.han_priority or 0)
+        yield HAN, catalogue.han_priority or 0
     if collective in _HCOLL and variables.flag("coll_hcoll_enable", False):
-        yield _candidate(variables, "hcoll", 90)
+        yield "hcoll", 90
     if collective in _UCC and variables.flag("coll_ucc_enable", False):
-        yield _candidate(variables, "ucc", 10)
+        yield "ucc", 10
     for name, served in _RAISED.items():
         raised = variables.text(f"coll_{name}_priority") is not None
         if raised and collective in served and (name == ADAPT or call.nodes == 1):
-            yield _candidate(variables, name, 0)
-
-
-_RAISED = {
-    ADAPT: frozenset({C.BCAST, C.REDUCE}),
-    "sm": frozenset({C.ALLREDUCE, C.BARRIER, C.BCAST, C.REDUCE}),
-    "xhc": frozenset({C.ALLREDUCE, C.BARRIER, C.BCAST, C.REDUCE}),
-}
-"""Components of priority 0, which only a user brings up."""
+            yield name, 0
 
 
 def _candidate(variables: Variables, name: str, default: int) -> _Candidate:
