@@ -103,8 +103,8 @@ STORED = (
         "Reports of a registry",
         "<registry>/reports/<kind>/<number>.json",
         "retrain, verify",
-        "colltune.registry.reports",
-        "colltune.registry.reports:FORMAT_VERSION",
+        "colltune.registry.registry",
+        "colltune.registry.registry:REPORT_VERSION",
     ),
     Stored(
         "Report on retraining",

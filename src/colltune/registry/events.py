@@ -8,18 +8,16 @@ Format history of an event's file
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 
 from colltune.errors import BundleError, OutputError
 from colltune.files.reading import json_of
 from colltune.registry.names import is_id, is_slot
-from colltune.registry.store import Store
+from colltune.registry.store import Store, numbered, numbers
 
 FORMAT = "colltune-registry-event"
 FORMAT_VERSION = 1
@@ -65,12 +63,7 @@ def unnumbered(
     return Event(0, slot, bundle_id, now.bundle_id if now else None, action, at_utc, by, note)
 
 
-def as_bytes(event: Event) -> bytes:
-    content = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(event)}
-    return (json.dumps(content, indent=1) + "\n").encode()
-
-
-def parsed(content: bytes, sequence: int, where: str) -> Event:
+def _parsed(content: bytes, sequence: int, where: str) -> Event:
     """Return the event in the file `where`, the one numbered `sequence`."""
     try:
         found = json_of(content)
@@ -82,7 +75,14 @@ def parsed(content: bytes, sequence: int, where: str) -> Event:
                 f"{where}: of format {version}, newer than this colltune reads"
                 f" ({FORMAT_VERSION}); upgrade colltune"
             )
-        event = _event(found)
+        event = Event(**{**found, "action": Action(str(found.get("action")))})
+        texts = (event.slot, event.bundle_id, event.at_utc, event.by, event.note)
+        if not all(isinstance(text, str) for text in texts) or type(event.sequence) is not int:
+            raise ValueError("a field is of another type")
+        if not is_slot(event.slot):
+            raise ValueError("its slot is none")
+        if not all(is_id(i) for i in (event.bundle_id, event.previous_id) if i is not None):
+            raise ValueError("an id of a bundle is none")
         if event.sequence != sequence:
             raise ValueError(f"it says that it is event {event.sequence}")
     except (ValueError, TypeError) as error:
@@ -90,18 +90,6 @@ def parsed(content: bytes, sequence: int, where: str) -> Event:
             f"{where}: cut short or damaged ({error}); copy it again from where it is whole, or"
             " remove it to go on as if it had not happened"
         ) from error
-    return event
-
-
-def _event(found: dict[str, Any]) -> Event:
-    event = Event(**{**found, "action": Action(str(found.get("action")))})
-    texts = (event.slot, event.bundle_id, event.at_utc, event.by, event.note)
-    if not all(isinstance(text, str) for text in texts) or type(event.sequence) is not int:
-        raise ValueError("a field is of another type")
-    if not is_slot(event.slot):
-        raise ValueError("its slot is none")
-    if not all(is_id(i) for i in (event.bundle_id, event.previous_id) if i is not None):
-        raise ValueError("an id of a bundle is none")
     return event
 
 
@@ -132,7 +120,6 @@ def standing(events: Iterable[Event], slot: str) -> list[str]:
 
 Draft = Callable[[tuple[Event, ...]], Event]
 """Maps what happened so far to what shall happen now, without a number, or to an old event."""
-_FILE = re.compile(r"(\d{8})\.json")
 
 
 class History:
@@ -141,18 +128,18 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[int, Event] = {}
-        self._listed: list[str] = []
+        self._listed: list[int] = []
         self._in_order: tuple[Event, ...] = ()
 
     def events(self, *, fresh: bool = False) -> tuple[Event, ...]:
         """Return what happened, the oldest first; `fresh` as for `Store.names`."""
-        names = self._store.names("history", fresh=fresh)
+        listed = numbers(self._store, "history", fresh=fresh)
         self._forget_what_was_replaced()
-        if names != self._listed:
-            for match in filter(None, map(_FILE.fullmatch, names)):
-                if int(match[1]) not in self._known:
-                    self._read(int(match[1]))
-            self._listed = names
+        if listed != self._listed:
+            for number in listed:
+                if number not in self._known:
+                    self._read(number)
+            self._listed = listed
         # whoever asks by name is told
         late = fresh and self._store.lists_late
         while late and self._read_if_there(max(self._known, default=0) + 1):
@@ -170,7 +157,9 @@ class History:
             if event.sequence:
                 break
             event = replace(event, sequence=events[-1].sequence + 1 if events else 1)
-            if self._store.create(_key(event.sequence), as_bytes(event)):
+            content = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(event)}
+            text = json.dumps(content, indent=1) + "\n"
+            if self._store.create(_key(event.sequence), text.encode()):
                 self._known[event.sequence] = event
                 break
             self._read(event.sequence)
@@ -200,7 +189,7 @@ class History:
         content = self._store.read(key)
         # one that was damaged since it was read stands as it was
         with suppress(BundleError):
-            if content is None or parsed(content, newest, key) != known:
+            if content is None or _parsed(content, newest, key) != known:
                 self._known, self._listed, self._in_order = {}, [], ()
 
     def _read(self, sequence: int) -> None:
@@ -212,7 +201,7 @@ class History:
         key = _key(sequence)
         content = self._store.read(key)
         if content is not None:
-            self._known[sequence] = parsed(content, sequence, f"{self._store.where}/{key}")
+            self._known[sequence] = _parsed(content, sequence, f"{self._store.where}/{key}")
         return content is not None
 
     def _point(self, event: Event) -> None:
@@ -235,4 +224,4 @@ class History:
 
 
 def _key(sequence: int) -> str:
-    return f"history/{sequence:08d}.json"
+    return numbered("history", sequence)

@@ -12,10 +12,9 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from colltune.registry import reports
 from colltune.registry.events import Event, in_force, standing
-from colltune.registry.registry import Registry
-from colltune.registry.store import MANIFEST
+from colltune.registry.registry import REPORTS, Registry
+from colltune.registry.store import MANIFEST, numbered, numbers
 
 LEAST_AGE_S = 600.0
 """What is younger is never removed, whatever is asked for: it may have been added just now."""
@@ -73,14 +72,13 @@ class Collection:
 
     def remove(self, items: Iterable[Item]) -> tuple[Item, ...]:
         """Remove those of `items` that are still not needed, and return them."""
-        removed = []
-        for item in items:
-            if item.bundle_id is None:
-                self._store.remove(item.key)
-                removed.append(item)
-            elif self._remove_bundle(item.bundle_id):
-                removed.append(item)
-        return tuple(removed)
+        return tuple(item for item in items if self._remove(item))
+
+    def _remove(self, item: Item) -> bool:
+        if item.bundle_id is not None:
+            return self._remove_bundle(item.bundle_id)
+        self._store.remove(item.key)
+        return True
 
     def _remove_bundle(self, bundle_id: str) -> bool:
         mark = f"work/{_REMOVING}{bundle_id}"
@@ -138,9 +136,9 @@ class Collection:
         for key in (*marks, *self._store.leftovers()):
             if self._abandoned(key):
                 yield Item(key, None, "left by somebody who was stopped")
-        for kind in reports.KINDS:
-            for number in sorted(reports.numbers(self._store, kind))[:-KEPT_REPORTS]:
-                yield Item(reports.key(kind, number), None, "an old report")
+        for folder in (f"reports/{kind}" for kind in REPORTS):
+            for number in numbers(self._store, folder)[:-KEPT_REPORTS]:
+                yield Item(numbered(folder, number), None, "an old report")
 
 
 def _bundle_key(bundle_id: str) -> str:

@@ -1,25 +1,31 @@
-"""The registry itself: adding bundles, bringing them into force, going back."""
+"""The registry itself: adding bundles, bringing them into force, going back, reports.
+
+A report is a file of JSON, numbered like an event: ``format``, ``format_version``, ``at_utc``, and
+what it says as ``content``.
+"""
 
 from __future__ import annotations
 
+import json
 import secrets
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from colltune.domain import Collective, Context
 from colltune.errors import BundleError, RegistryConflict
+from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, load
-from colltune.registry import reports
 from colltune.registry.events import Action, Event, History, in_force, standing, unnumbered
 from colltune.registry.folder_store import FolderStore
 from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
-from colltune.registry.store import MANIFEST, Store
+from colltune.registry.store import MANIFEST, Store, numbered, numbers
 
 
 @dataclass(frozen=True)
@@ -55,40 +61,31 @@ def _checked(bundle: Bundle | Path) -> tuple[Bundle, dict[str, bytes]]:
         copy = Path(name, "bundle")
         if isinstance(bundle, Bundle):
             bundle.save(copy)
-            files = {file.name: file.read_bytes() for file in copy.iterdir()}
-            return load(copy), files
-        files = _files(bundle)
-        copy.mkdir()
-        for file_name, content in files.items():
-            (copy / file_name).write_bytes(content)
-        return load(copy), files
+        else:
+            _copied(bundle, copy)
+        return load(copy), {file.name: file.read_bytes() for file in copy.iterdir()}
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    _refuse_pipes(folder)
-    bundle = load(folder, ())
-    names = [MANIFEST, *(f"{collective}.arrays" for collective in bundle.collectives)]
-    files = {}
-    for name in names:
+def _copied(folder: Path, copy: Path) -> None:
+    with suppress(OSError):
+        # a pipe would be waited for without end; symbolic links to files are the user's own
+        for file in folder.iterdir():
+            if file.exists() and not file.is_file():
+                raise BundleError(f"{file}: no plain file; a bundle holds nothing else")
+    collectives = load(folder, ()).collectives
+    copy.mkdir()
+    for name in (MANIFEST, *(f"{collective}.arrays" for collective in collectives)):
         try:
-            files[name] = (folder / name).read_bytes()
+            content = (folder / name).read_bytes()
         except OSError as error:
             raise BundleError(f"{folder / name}: cannot be read: {error.strerror}") from error
-    return files
-
-
-def _refuse_pipes(folder: Path) -> None:
-    """Refuse what would be waited for without end; symbolic links to files are the user's own."""
-    try:
-        strange = [file for file in folder.iterdir() if file.exists() and not file.is_file()]
-    except OSError:
-        return
-    if strange:
-        raise BundleError(f"{strange[0]}: no plain file; a bundle holds nothing else")
+        (copy / name).write_bytes(content)
 
 
 NOTHING = ""
 """As what is expected to be in force: no bundle at all."""
+REPORTS = ("drift", "verify", "retrain")
+_REPORT, REPORT_VERSION = "colltune-registry-report", 1
 _LIST = "`colltune site bundles list` shows them"
 
 
@@ -99,7 +96,9 @@ class Registry:
     force costs a listing of one folder. It may be used by several threads.
 
     A `bundle_id` is the whole one, of 64 hexadecimal digits; a `slot` is a library with its
-    release, ``openmpi-4.1.4``; a `kind` of report is one of ``reports.KINDS``.
+    release, ``openmpi-4.1.4``; a `kind` of report is one of `REPORTS`. What is missing, damaged or
+    of a newer format is a `BundleError`, what cannot be written an `OutputError`; where somebody
+    else came first it is a `RegistryConflict`, and nothing was done.
 
     Parameters
     ----------
@@ -121,15 +120,6 @@ class Registry:
         One that is there stays; if it is damaged, it is replaced.
 
         A `bundle` that is a path is that of its folder.
-
-        Raises
-        ------
-        BundleError
-            If it is not whole, or its release makes no name of a slot.
-        RegistryConflict
-            If it is being removed at this moment.
-        OutputError
-            If it cannot be written.
         """
         whole, files = _checked(bundle)
         slot_of(whole.context)
@@ -166,25 +156,13 @@ class Registry:
         return tuple(sorted(entries.values(), key=lambda e: (e.created_utc, e.id)))
 
     def entry(self, bundle_id: str) -> Entry:
-        """Return what there is to be told of one bundle; only its manifest is read.
-
-        Raises
-        ------
-        BundleError
-            If it is not there, damaged, or of a newer format.
-        """
+        """Return what there is to be told of one bundle; only its manifest is read."""
         bundle = self.store.described(_folder(checked_id(bundle_id)))
         self._check_name(bundle, bundle_id)
         return Entry.of(bundle, self.store.size_bytes(_folder(bundle.id)))
 
     def find(self, prefix: str) -> str:
-        """Return the id that begins with `prefix` (at least 4 digits).
-
-        Raises
-        ------
-        BundleError
-            If none does, or several do.
-        """
+        """Return the id that begins with `prefix` (at least 4 digits)."""
         found = [i for i in self.ids() if i.startswith(checked_prefix(prefix))]
         if not found:
             raise BundleError(f"{self}: no bundle's id begins with {prefix}; {_LIST}")
@@ -195,23 +173,11 @@ class Registry:
         return found[0]
 
     def path(self, bundle_id: str) -> Path:
-        """Return a local folder with the bundle: its own, or a copy of an object store's.
-
-        Raises
-        ------
-        BundleError
-            If it is not there, or not a plain folder of plain files.
-        """
+        """Return a local folder with the bundle: its own, or a copy of an object store's."""
         return self.store.local(_folder(checked_id(bundle_id)))
 
     def load(self, bundle_id: str, collectives: Collection[Collective] | None = None) -> Bundle:
-        """Read a bundle (only the models of `collectives`, by default all) and check its hashes.
-
-        Raises
-        ------
-        BundleError
-            If it is not there, damaged, of a newer format, or not what its name says.
-        """
+        """Read a bundle (only the models of `collectives`, by default all) and check its hashes."""
         return self._loaded(checked_id(bundle_id), collectives)
 
     def _loaded(
@@ -243,13 +209,7 @@ class Registry:
             )
 
     def history(self, slot: str | None = None) -> tuple[Event, ...]:
-        """Return what happened, to one slot or to all, the oldest first.
-
-        Raises
-        ------
-        BundleError
-            If it cannot be read.
-        """
+        """Return what happened, to one slot or to all, the oldest first."""
         if slot is not None:
             checked_slot(slot)
         return tuple(e for e in self._history.events() if slot in (None, e.slot))
@@ -259,13 +219,7 @@ class Registry:
         return self._history.events(fresh=True)
 
     def current(self) -> dict[str, Event]:
-        """Return what is in force: of each slot its latest event.
-
-        Raises
-        ------
-        BundleError
-            If the history cannot be read; what was in force before goes on being so.
-        """
+        """Return what is in force: of each slot its latest event."""
         return in_force(self._history.events())
 
     def promote(
@@ -283,15 +237,6 @@ class Registry:
             Who does it and why, for the history.
         expected
             The id of the bundle that must be in force now, `NOTHING` for none; by default any.
-
-        Raises
-        ------
-        BundleError
-            If the bundle is not there, damaged, or the history cannot be read.
-        RegistryConflict
-            If another bundle is in force than expected; nothing was done.
-        OutputError
-            If it cannot be written.
         """
         if expected not in (None, NOTHING):
             checked_id(expected or "")
@@ -318,15 +263,6 @@ class Registry:
         by, note, expected
             As for `promote`. If somebody else changes the slot in the meantime, that is a conflict,
             too, so that two who undo the same promotion do not undo two.
-
-        Raises
-        ------
-        BundleError
-            As `promote`; also if there is nothing to go back to.
-        RegistryConflict
-            As `promote`.
-        OutputError
-            As `promote`.
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
@@ -350,46 +286,37 @@ class Registry:
             return self._history.append(draft)
 
     def repoint(self) -> tuple[str, ...]:
-        """Put ``current/<slot>`` right where its promoter did not come to it; return which slots.
-
-        Raises
-        ------
-        OutputError
-            If one cannot be written.
-        """
+        """Put ``current/<slot>`` right where its promoter did not; return which slots."""
         return self._history.repoint()
 
     def put_report(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Keep a report of one of `reports.KINDS`; `content` is JSON-able.
-
-        Raises
-        ------
-        BundleError
-            If there is no such kind, or it is not JSON-able.
-        OutputError
-            If it cannot be written.
-        """
-        reports.put(self.store, kind, content)
+        """Keep a report of one of `REPORTS`; `content` is JSON-able."""
+        at_utc = datetime.now(UTC).isoformat(timespec="seconds")
+        version = {"format": _REPORT, "format_version": REPORT_VERSION, "at_utc": at_utc}
+        try:
+            text = json.dumps(version | {"content": dict(content)}, indent=1, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise BundleError(f"a report on {kind} that is no JSON: {error}") from error
+        folder = _report_folder(kind)
+        number = max(numbers(self.store, folder, fresh=True), default=0) + 1
+        while not self.store.create(numbered(folder, number), text.encode()):
+            number += 1
 
     def latest_report(self, kind: str) -> dict[str, Any] | None:
-        """Return the latest report of a kind that can be read, None if there is none.
-
-        Raises
-        ------
-        BundleError
-            If there is no such kind, or the folder cannot be read.
-        """
-        return reports.latest(self.store, kind)
+        """Return the latest report of a kind that can be read, None if there is none."""
+        folder = _report_folder(kind)
+        for number in sorted(numbers(self.store, folder), reverse=True):
+            with suppress(ValueError, TypeError, KeyError):
+                report = json_of(self.store.read(numbered(folder, number)) or b"")
+                content = report["content"]
+                known = report["format"] == _REPORT and report["format_version"] <= REPORT_VERSION
+                if known and isinstance(content, dict):
+                    return content
+        return None
 
     @contextmanager
     def _using(self, bundle_id: str) -> Iterator[None]:
-        """Keep a bundle from being removed; see `colltune.registry.garbage`.
-
-        Raises
-        ------
-        RegistryConflict
-            If it is being removed.
-        """
+        """Keep a bundle from being removed; see `colltune.registry.garbage`."""
         key = f"work/using-{bundle_id}-{secrets.token_hex(6)}"
         self.store.create(key, secrets.token_bytes(6))
         try:
@@ -414,6 +341,12 @@ def _store(root: str | Path) -> Store:
 
 def _folder(bundle_id: str) -> str:
     return f"bundles/{bundle_id}"
+
+
+def _report_folder(kind: str) -> str:
+    if kind not in REPORTS:
+        raise BundleError(f"there is no report on {kind[:80]!a}; known: {', '.join(REPORTS)}")
+    return f"reports/{kind}"
 
 
 def _refuse_other(slot: str, now: Event | None, expected: str | None) -> None:
