@@ -12,7 +12,7 @@ from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
-from colltune.mpi.toolchain import Toolchain
+from colltune.mpi.toolchain import Toolchain, launch_defaults
 
 _SRUN_MEND = "install Slurm's client programs, or name another launcher"
 
@@ -98,7 +98,7 @@ class KnownLauncher:
         raise NotImplementedError
 
     def _defaults(self, shape: Shape) -> dict[str, str]:
-        return {}
+        return launch_defaults(self.key, shape.nodes)
 
 
 class Mpirun(KnownLauncher):
@@ -120,11 +120,6 @@ class Mpirun(KnownLauncher):
             words.append("--oversubscribe")
         return words + [word for name in sorted(start.exported) for word in ("-x", name)]
 
-    def _defaults(self, shape: Shape) -> dict[str, str]:
-        # no collective uses the one-sided ofi transport on one node, and its search for adapters
-        # costs a second per launch
-        return {"OMPI_MCA_btl": "^ofi"} if shape.nodes == 1 else {}
-
 
 class Mpiexec(KnownLauncher):
     """Hydra's mpiexec, of MPICH and Intel MPI; it oversubscribes without being asked.
@@ -143,10 +138,6 @@ class Mpiexec(KnownLauncher):
         for name, value in sorted(start.exported.items()):
             words += ["-genv", name, value]
         return words
-
-    def _defaults(self, shape: Shape) -> dict[str, str]:
-        # under a batch system Intel MPI would take the job's processes per node in place of ours
-        return {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"} if shape.nodes > 1 else {}
 
 
 @dataclass(frozen=True)

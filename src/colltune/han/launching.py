@@ -26,6 +26,7 @@ from colltune.files.reading import json_of
 from colltune.han.tasks_file import Manner, Measured, Wanted
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
+from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
 
@@ -217,7 +218,7 @@ class TaskBench(InstalledMpi):
         return Ended(output, wall_s, outcome.explain(), outcome.timed_out)
 
     def _insist_on_free_hand(self) -> None:
-        wanted = {"OMPI_MCA_coll_han_priority": ""}
+        wanted = mca.environment({"coll_han_priority": ""})
         honoured = OPENMPI.user_overrides(wanted, os.environ)
         if honoured.reason:
             raise CampaignError(

@@ -54,6 +54,8 @@ LIBRARIES: MutableMapping[str, MpiLibrary] = _Libraries(
 )
 
 
+DOUBLING_BINOMIAL_TREES = ("openmpi", "fjmpi")
+"""Libraries, also of datasets, whose binomial trees of bcast and reduce double distances."""
 _DERIVATIVES = {"cray-mpich": "HPE Cray MPICH", "mvapich": "MVAPICH", "mvapich2": "MVAPICH2"}
 
 

@@ -401,6 +401,16 @@ class Format(Protocol):
         """
         ...
 
+    def with_others(
+        self, parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
+    ) -> ParsedFile:
+        """Return `parsed` together with other files that a job's `environment` names.
+
+        Of use where another file bears on what `parsed` decides; `activation` puts the latter into
+        effect. By default there is none.
+        """
+        return parsed
+
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:

@@ -1,15 +1,46 @@
-"""The environment variables of a job, as parameter files name them."""
+"""The environment variables of a job: how files name them, and which concern collectives."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 from colltune.errors import LibraryError
 
 _MCA = "OMPI_MCA_"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MCA_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
+_SHELL_PREFIXES = (*_MCA_PREFIXES, "MPIR_", "MPICH_", "I_MPI_", "MV2_", "MVP_", "FI_", "UCX_")
+_CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
+CHOOSES = re.compile(r"(?:OMPI_MCA_coll_|MPIR_CVAR_|I_MPI_ADJUST_|I_MPI_TUNING)[A-Za-z0-9_]*")
+"""The variables by which algorithms are chosen: what a job file may set."""
+
+
+def concerns_collectives(name: str) -> bool:
+    """Tell whether a variable may bear on which algorithm runs, and not just on the launcher."""
+    return "coll" in name.lower() or name.startswith(_CONCERNED)
+
+
+def variable_of(parameter: str) -> str:
+    """Return the variable that sets a parameter of a launcher's command line or file."""
+    return f"{_MCA}{parameter}"
+
+
+def parameter_of(variable: str) -> str:
+    """Return what a launcher's command line calls a variable."""
+    return variable.removeprefix(_MCA)
+
+
+def variables_in_home(home: str | None) -> dict[str, str]:
+    """Return the variables that a user's own parameter file sets, which jobs read from his home."""
+    path = Path(home or "/nowhere", ".openmpi", "mca-params.conf")
+    try:
+        return variables_of(path.read_text(encoding="utf-8", errors="replace"), str(path))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise LibraryError(f"{path}: {error.strerror}; it may hold settings of yours") from error
 
 
 def variables_of(text: str, source: str) -> dict[str, str]:
@@ -79,6 +110,3 @@ def _words(line: str) -> list[str]:
         return shlex.split(line, comments=True)
     except ValueError:
         return []
-
-
-_SHELL_PREFIXES = (*_MCA_PREFIXES, "MPIR_", "MPICH_", "I_MPI_", "MV2_", "MVP_", "FI_", "UCX_")

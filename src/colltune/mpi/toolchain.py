@@ -72,6 +72,18 @@ def root_allowance(euid: int) -> dict[str, str]:
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
+# no collective uses the one-sided ofi transport on one node, and its search for adapters costs a
+# second per launch
+_ON_ONE_NODE = {"mpirun": {"OMPI_MCA_btl": "^ofi"}}
+# under a batch system Intel MPI would take the job's processes per node in place of ours
+_ACROSS_NODES = {"mpiexec": {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "0"}}
+
+
+def launch_defaults(launcher: str, nodes: int) -> dict[str, str]:
+    """Return what the programs of a `Toolchain.launcher` are started with, unless the user did."""
+    return (_ON_ONE_NODE if nodes == 1 else _ACROSS_NODES).get(launcher, {})
+
+
 def before(folders: list[str], search_path: str | None) -> str:
     """Return the search path with `folders` in front."""
     return os.pathsep.join([*folders, *filter(None, [search_path])])

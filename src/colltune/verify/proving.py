@@ -34,7 +34,7 @@ from colltune.verify.rule_status import (
     RuleStatus,
     by_timing,
 )
-from colltune.verify.settings import JobSettings, gathered, with_others
+from colltune.verify.settings import JobSettings, gathered
 from colltune.verify.user_line import Preloaded, preloaded, reaches, without_preload
 
 _MEASURED = (RuleStatus.APPLIED, RuleStatus.UNOBSERVED)
@@ -93,7 +93,7 @@ class _Proving:
         layout = Layout(tuple(n for _, n in job.nodes))
         settings = self._settings(kind, release, job, layout)
         findings = kind.lint(parsed)
-        parsed = with_others(parsed, settings.environment, settings.activation)
+        parsed = kind.with_others(parsed, settings.environment, settings.activation)
         results = self._results(parsed, findings, layout, settings)
         return replace(
             proof,

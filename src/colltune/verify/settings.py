@@ -1,27 +1,12 @@
-"""The settings of a job that concern collectives, where each comes from, and whom to blame.
-
-Also the files among them that change what the one under test decides: Open MPI's rules for
-coll/tuned act across nodes only where rules for coll/han hand calls on.
-"""
+"""The settings of a job that concern collectives, where each comes from, and whom to blame."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
 
-from colltune.domain import Collective
-from colltune.errors import LibraryError
-from colltune.mpi import formats
-from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
-from colltune.mpi.openmpi.decide import HanRules, TunedRules, decide
-from colltune.mpi.openmpi.mca import HAN_RULES_FILE
-
-_OPENMPI = "OMPI_MCA_"
-_CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
-_HAN = "openmpi-han"
-_TUNED = ("openmpi-classic", "openmpi-json")
+from colltune.mpi.file_format import Call, Outcome, ParsedFile
+from colltune.mpi.job_variables import concerns_collectives, parameter_of, variable_of
 
 
 @dataclass(frozen=True)
@@ -49,11 +34,6 @@ class JobSettings:
         return f"{name}={self.user[name]} ({self.origins.get(name, 'of unknown origin')})"
 
 
-def concerns_collectives(name: str) -> bool:
-    """Tell whether a variable may bear on which algorithm runs, and not just on the launcher."""
-    return "coll" in name.lower() or name.startswith(_CONCERNED)
-
-
 def gathered(
     seen: Mapping[str, str],
     shown: Mapping[str, tuple[str, str]],
@@ -65,12 +45,12 @@ def gathered(
     for name, value in seen.items():
         if user.get(name) == value:
             origins[name] = "the environment"
-        elif name.removeprefix(_OPENMPI) in words or any(name in word for word in words):
+        elif parameter_of(name) in words or any(name in word for word in words):
             origins[name] = "the launcher's options"
         else:
             origins[name] = "the launcher, or a parameter file that it reads"
     for parameter, (value, source) in shown.items():
-        name = f"{_OPENMPI}{parameter}"
+        name = variable_of(parameter)
         if source.startswith("file") and name not in settings:
             settings[name], origins[name] = value, f"parameter {source}"
     return settings, origins
@@ -110,49 +90,3 @@ def _without(environment: Mapping[str, str], name: str, settings: JobSettings) -
     if name in settings.activation:
         rest[name] = settings.activation[name]
     return rest
-
-
-@dataclass(frozen=True)
-class _WithHanRules:
-    """A file for coll/tuned with one for coll/han, put into effect by `activation`."""
-
-    format: str
-    release: str
-    source: str
-    dropped: str
-    rules: tuple[Rule, ...]
-    tuned: ParsedFile
-    han: ParsedFile
-    activation: Mapping[str, str]
-
-    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        variables = self.activation if environment is None else environment
-        tuned, han = cast(TunedRules, self.tuned), cast(HanRules, self.han)
-        return decide(self.release, call, variables, tuned, han)
-
-    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        return self.tuned.comm_sizes(collective)
-
-    def switch_points(
-        self, collective: Collective, comm_size: int, nodes: int = 1
-    ) -> tuple[int, ...]:
-        ours = self.tuned.switch_points(collective, comm_size, nodes)
-        return tuple(sorted({*ours, *self.han.switch_points(collective, comm_size, nodes)}))
-
-
-def with_others(
-    parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
-) -> ParsedFile:
-    """Return `parsed` together with the rules for coll/han that `environment` names."""
-    named = environment.get(f"{_OPENMPI}{HAN_RULES_FILE}")
-    if named is None or parsed.format not in _TUNED:
-        return parsed
-    try:
-        text = formats.read_text(Path(named))
-        han = formats.FORMATS[_HAN].parse(text, named, parsed.release)
-    except LibraryError:
-        return parsed
-    if han.dropped:
-        return parsed
-    facts = parsed.format, parsed.release, parsed.source, parsed.dropped, parsed.rules
-    return _WithHanRules(*facts, parsed, han, activation)

@@ -18,6 +18,7 @@ from colltune.domain import INTERPOSED, Collective, Configuration
 from colltune.models.costs import formulas as f
 from colltune.models.costs import libcolltune
 from colltune.models.costs.network import Coefficient, CostFunction, Instances, Numbers, ceil_log
+from colltune.mpi import DOUBLING_BINOMIAL_TREES
 
 FORMULAS_VERSION = 1
 """To be raised whenever an amount of any family changes, since fitted parameters belong to them."""
@@ -244,13 +245,12 @@ _DOUBLING = {
     Collective.REDUCE: _families(("binomial", f.reduction(f.binomial_doubling), "binomial")),
 }
 _OF_LIBRARY: dict[str, dict[Collective, Families]] = {
-    "openmpi": _DOUBLING,
-    "fjmpi": _DOUBLING,
+    **dict.fromkeys(DOUBLING_BINOMIAL_TREES, _DOUBLING),
     "smpi": {
         Collective.BCAST: _families(("pipeline", f.pipeline, "pipeline", {"segsize": 131072}))
     },
 }
-"""Where a name means something else in one library: Open MPI's binomial trees double distances."""
+"""Where a name means something else in one library."""
 
 
 def family_of(configuration: Configuration) -> Family:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import SizeUnit
-from colltune.mpi.file_format import Call, Finding, Format, Outcome, Rule, absolute_path
+from colltune.mpi.file_format import Call, Finding, Format, Outcome, ParsedFile, Rule, absolute_path
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide import TunedMatch, decide
 from colltune.mpi.openmpi.decide.tuned import counted_bytes
@@ -118,6 +118,14 @@ class TunedFormat(Format):
         if han_setups.is_setup(configuration):
             return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
         return super().why_not_expressed(release, configuration)
+
+    def with_others(
+        self, parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
+    ) -> ParsedFile:
+        # it reads files of coll/han, which only few jobs have
+        from colltune.mpi.openmpi.with_han_rules import with_han_rules
+
+        return with_han_rules(parsed, environment, activation)
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None

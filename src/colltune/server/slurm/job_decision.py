@@ -87,18 +87,12 @@ def decide(
 
 
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's settings: not what a site's hooks have set, but Open MPI's own file."""
-    from colltune.mpi.job_variables import variables_of
+    """Return the user's settings: not what a site's hooks have set, but the library's own file."""
+    from colltune.mpi.job_variables import variables_in_home
 
-    path = Path(environment.get("HOME") or "/nowhere", ".openmpi", "mca-params.conf")
-    try:
-        in_home = variables_of(path.read_text(encoding="utf-8", errors="replace"), str(path))
-    except FileNotFoundError:
-        in_home = {}
-    except OSError as error:
-        raise LibraryError(f"{path}: {error.strerror}; it may hold settings of yours") from error
     ours = set(environment.get("COLLTUNE_SET", "").split())
-    return in_home | {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
+    own = {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
+    return variables_in_home(environment.get("HOME")) | own
 
 
 def _for_hooks(

@@ -27,6 +27,7 @@ from pathlib import Path, PurePath
 from colltune.domain import Shape
 from colltune.errors import OutputError, ProgramError
 from colltune.mpi import UserPatterns
+from colltune.mpi.job_variables import CHOOSES
 from colltune.selector.configuration import Rendered
 
 VERSION = 1
@@ -38,7 +39,6 @@ _ID = re.compile(r"[0-9a-f]{64}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?]+")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COUNT = re.compile(r"[0-9]{1,6}")
-_VARIABLE = re.compile(r"(?:OMPI_MCA_coll_|MPIR_CVAR_|I_MPI_ADJUST_|I_MPI_TUNING)[A-Za-z0-9_]*")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@+=/-]*")
 _PLAIN = re.compile(r"/[A-Za-z0-9_./+@~%=-]*")
 _UNPRINTABLE = re.compile(r"[^\t -~]")
@@ -188,7 +188,7 @@ class _JobFileReader:
     def _take_setting(self, setting: str) -> None:
         name, equals, value = setting.partition("=")
         variables = self._variables[self._shape]
-        good = _VARIABLE.fullmatch(name) and _VALUE.fullmatch(value) and ".." not in value
+        good = CHOOSES.fullmatch(name) and _VALUE.fullmatch(value) and ".." not in value
         if not equals or not good or name in variables:
             raise self._refused("a setting of an unexpected form")
         here = f"{self._folder / self._shape}/"
