@@ -22,7 +22,7 @@ from tests.integration import (
     differential_nodes,
     install,
     openmpi_scenarios,
-    real_mpich,
+    real,
 )
 
 Agreements = Iterator[tuple[str, int, tuple[str, ...]]]
@@ -31,7 +31,7 @@ _MPICH_CALLS, _SEED = 120, 1
 
 def _mpich(folder: Path) -> Agreements:
     """Yield the agreement of MPICH's messages with those of the algorithm said to run."""
-    mpich = real_mpich.prepare(folder)
+    mpich = real.visible_mpich(folder)
     trials = list(differential_mpich.trials(mpich, folder, _MPICH_CALLS, _SEED))
     others = tuple(f"{t.call}: said {t.said.id}" for t in trials if not t.agrees)
     yield "a selection tree, on one node each and on two nodes", len(trials), others

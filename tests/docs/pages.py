@@ -68,13 +68,7 @@ class _Block:
 
 
 def commands_of(page: Path) -> list[Command]:
-    """Return the commands of all `console` blocks of `page`, in order.
-
-    Raises
-    ------
-    ValueError
-        If a block begins with output, or a replacement changes nothing.
-    """
+    """Return the commands of all `console` blocks of `page`, in order."""
     found: list[Command] = []
     for block in _console_blocks(page.read_text(encoding="utf-8").splitlines()):
         found += _commands(page, block)

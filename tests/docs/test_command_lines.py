@@ -63,13 +63,7 @@ def words_of(call: str) -> list[str]:
 
 
 def parse(words: list[str]) -> None:
-    """Let the real command line parse `words`, running nothing and looking at no file.
-
-    Raises
-    ------
-    click.UsageError
-        If a verb, an option or a value is not one.
-    """
+    """Let the real command line parse `words`, running nothing and looking at no file."""
     try:
         _parse([word for word in words if word != "…"])
     except click.BadOptionUsage:
@@ -125,34 +119,3 @@ def test_pages_call_colltune_as_it_is(page: Path) -> None:
         except click.UsageError as error:
             wrong.append(f"{page.name}:{line}: {call}: {error.format_message()}")
     assert wrong == []
-
-
-def test_the_calls_of_a_page_are_found() -> None:
-    """Prompts, shell lines, inline code and continued lines are; outputs and files are not."""
-    text = (
-        "see `colltune rules lint FILE`\n```console\n$ X=1 colltune fit d --out b   # why\n"
-        '$ eval "$(colltune env --url http://t:1)"\ncolltune: error: no\n# colltune serve \\\n'
-        "  --workers 2 | cat\n```\n```sh\ncolltune select --bundle b && true\n```\n"
-        "```toml\ncolltune = 1\n```\n"
-    )
-    assert [(line, words_of(call)) for line, call in calls_in(text)] == [
-        (1, ["rules", "lint", "FILE", "…"]),
-        (3, ["fit", "d", "--out", "b"]),
-        (4, ["env", "--url", "http://t:1"]),
-        (6, ["serve", "--workers", "2"]),
-        (10, ["select", "--bundle", "b"]),
-    ]
-
-
-def test_calls_that_are_not_taken_are_seen() -> None:
-    """A wrong verb, option, value or argument does not pass for a right one."""
-    for words in (
-        "fit data --outt bundle",
-        "fitt data",
-        "site bundles ad bundle",
-        "select --nodes many",
-        "tune here",
-        "rules lint f --release",
-    ):
-        with pytest.raises(click.UsageError):
-            parse(words.split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,6 @@ COMMANDS = pages.commands_of(ROOT / "docs" / "tutorial.md")
 TIMEOUT_S = 600
 # of a clone; what the commands write lies beside them
 USED = ("Makefile", "setup.sh", "pyproject.toml", "requirements.lock", "tests", "notebooks")
-_BUDGET = re.compile(r"--budget (\d+)(s?)")
-# installing is tested where the tests are run from: `make test` begins with it
-_SETUP = ("make setup", "make --dry-run setup")
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -44,20 +40,3 @@ def test_command_does_what_the_tutorial_shows(
         pytest.skip(f"no {name} on PATH")
     complaint = pages.complaint(command, results[command])
     assert complaint is None, complaint
-
-
-def test_the_test_changes_nothing_but_budgets_and_the_set_up() -> None:
-    """What the page's source lets a test run instead is a shorter budget, or no installation."""
-    for old, new in {pair for command in COMMANDS for pair in command.replaced}:
-        if (old, new) != _SETUP:
-            long, short = _BUDGET.fullmatch(old), _BUDGET.fullmatch(new)
-            assert long is not None
-            assert short is not None
-            assert int(short[1]) < int(long[1])
-
-
-def test_all_commands_of_the_tutorial_are_tested() -> None:
-    """The page has no shell block of another kind, whose commands no test would run."""
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^```(\w+)$", text, re.MULTILINE)) <= {"console", "text"}
-    assert all(command.prompt == "$ " for command in COMMANDS)

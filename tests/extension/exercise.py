@@ -20,6 +20,7 @@ from colltune import process
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 _TIMEOUT_S = 900.0
+_ENVIRONMENT = dict(os.environ) | {"COLUMNS": "200"}
 _SUMMARY = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed)")
 _VERBS = """
 import contextlib, importlib, io, json, sys
@@ -54,21 +55,11 @@ class Answer:
         return json.loads(self.out)
 
 
-def contract(plugin: str, named: str, *registries: str, beside: Path | None = None) -> Counter[str]:
+def contract(plugin: str, named: str, *registries: str) -> Counter[str]:
     """Run the contract tests of `registries` that `named` (an option -k) selects.
 
-    Parameters
-    ----------
-    plugin
-        The module that registers the extension, loaded before any test is collected.
-    registries
-        Names of files in ``tests/contract``, without ``test_`` and suffix.
-    beside
-        A folder from which modules can be imported, too.
-
-    Returns
-    -------
-    How many tests passed, failed and were skipped.
+    `plugin` is the module that registers the extension, loaded before any test is collected.
+    Returns how many tests passed, failed and were skipped.
     """
     files = [f"tests/contract/test_{registry}.py" for registry in registries]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", plugin]
@@ -76,7 +67,7 @@ def contract(plugin: str, named: str, *registries: str, beside: Path | None = No
         [*command, "--tb=line", "-k", named, *files],
         timeout_s=_TIMEOUT_S,
         cwd=ROOT,
-        env=_environment(beside),
+        env=_ENVIRONMENT,
     )
     assert outcome.returncode in (0, 1), outcome.explain()
     last = outcome.stdout.strip().rpartition("\n")[2]
@@ -90,14 +81,6 @@ def verbs(plugins: Sequence[str], *lines: Sequence[object]) -> list[Answer]:
     """
     words = json.dumps([list(map(str, line)) for line in lines])
     command = [sys.executable, "-c", _VERBS, json.dumps(list(plugins)), words]
-    outcome = process.run(command, timeout_s=_TIMEOUT_S, cwd=ROOT, env=_environment(None))
+    outcome = process.run(command, timeout_s=_TIMEOUT_S, cwd=ROOT, env=_ENVIRONMENT)
     process.check(outcome, "running verbs")
     return [Answer(*answer) for answer in json.loads(outcome.stdout)]
-
-
-def _environment(beside: Path | None) -> dict[str, str]:
-    paths = [str(beside)] if beside else []
-    return dict(os.environ) | {
-        "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]).strip(os.pathsep),
-        "COLUMNS": "200",
-    }

@@ -12,17 +12,6 @@ from colltune.domain import RunStatus
 from tests.extension.exercise import contract, verbs
 
 LINE = "tests.extension.backend.line"
-BROKEN = '''
-from colltune.bench.backends import BACKENDS
-from tests.extension.backend import osu
-
-class OsuBackend(osu.OsuBackend):
-    def together(self, cells):
-        """Leave one out."""
-        return super().together(cells[1:])
-
-BACKENDS["osu"] = OsuBackend
-'''
 CAMPAIGN = """
 [machine]
 name = "stand-in"
@@ -88,13 +77,6 @@ def test_it_keeps_the_contract() -> None:
     assert not ran["failed"] + ran["error"]
     methods = [n for n in vars(Backend) if not n.startswith("_") and callable(getattr(Backend, n))]
     assert ran["passed"] > len(methods)
-
-
-def test_the_contract_finds_a_broken_one(tmp_path: Path) -> None:
-    """A backend that leaves a cell out of its groups fails, and only that fails."""
-    (tmp_path / "broken.py").write_text(BROKEN)
-    ran = contract("broken", "together and (osu or native)", "backends", beside=tmp_path)
-    assert (ran["passed"], ran["failed"]) == (3, 1)
 
 
 def test_a_campaign_is_planned_and_measured_with_it(prefix: Path) -> None:

@@ -8,18 +8,6 @@ from tests.extension.exercise import ROOT, contract, verbs
 
 LINE = "tests.extension.learner.line"
 MEASURED = ROOT / "tests" / "data" / "small_cluster.csv"
-BROKEN = """
-from dataclasses import replace
-
-from colltune.models.learners import LEARNERS, LearnerEntry
-from tests.extension.learner.extra_trees import RandomTrees
-
-class Broken(RandomTrees):
-    def export(self):
-        return replace(super().export(), margins=self.predictor_.margins + 1.0)
-
-LEARNERS["extra_trees"] = LearnerEntry("broken:Broken", "log")
-"""
 
 
 def test_it_keeps_the_contract() -> None:
@@ -27,15 +15,6 @@ def test_it_keeps_the_contract() -> None:
     ran = contract(LINE, "extra_trees or RandomTrees", "learners")
     assert not ran["failed"] + ran["error"]
     assert ran["passed"] > 50
-
-
-def test_the_contract_finds_a_broken_one(tmp_path: Path) -> None:
-    """A learner whose export predicts something else fails, and only that fails."""
-    (tmp_path / "broken.py").write_text(BROKEN)
-    ran = contract(
-        "broken", "export_predicts and (extra_trees or knn)", "learners", beside=tmp_path
-    )
-    assert (ran["passed"], ran["failed"]) == (1, 1)
 
 
 def test_its_bundle_needs_no_extension(tmp_path: Path) -> None:

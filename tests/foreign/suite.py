@@ -49,13 +49,7 @@ def locked() -> str:
 
 
 def built(mpi: Installation, folder: Path) -> Suite:
-    """Return mpi4py for `mpi`, built below `folder` unless it is there.
-
-    Raises
-    ------
-    ProgramError
-        If it cannot be fetched or built.
-    """
+    """Return mpi4py for `mpi`, built below `folder` unless it is there."""
     python = _tools(folder / "tools")
     source = _source(folder / "source", python)
     # of another installation in the same place nothing is left
@@ -74,13 +68,7 @@ def built(mpi: Installation, folder: Path) -> Suite:
 
 
 def _tools(target: Path) -> Path:
-    """Return a Python that has what mpi4py is built and tested with.
-
-    Raises
-    ------
-    ProgramError
-        If it cannot be set up.
-    """
+    """Return a Python that has what mpi4py is built and tested with."""
     python = target / "bin" / "python"
     if _is_complete(target):
         return python
@@ -92,13 +80,7 @@ def _tools(target: Path) -> Path:
 
 
 def _source(target: Path, python: Path) -> Path:
-    """Return the folder of the unpacked source package.
-
-    Raises
-    ------
-    ProgramError
-        If it cannot be fetched.
-    """
+    """Return the folder of the unpacked source package."""
     if not _is_complete(target):
         shutil.rmtree(target, ignore_errors=True)
         options = ["--no-binary=:all:", "--no-deps", "--no-build-isolation"]
@@ -130,13 +112,7 @@ def _run(
     variables: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> None:
-    """Run `command`.
-
-    Raises
-    ------
-    ProgramError
-        If it fails.
-    """
+    """Run `command`."""
     others = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "PYTHONHOME")}
     environment = others | dict(variables or {})
     outcome = process.run(command, timeout_s=timeout_s, env=environment, cwd=folder)

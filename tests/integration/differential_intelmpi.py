@@ -23,9 +23,8 @@ from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.intelmpi import adjust, tuning
 from colltune.mpi.intelmpi.library import variable
 from colltune.mpi.intelmpi.writing import Part, Parts
-from tests.integration.real_intelmpi import RealIntelMpi, prepare
+from tests.integration.real import Real, installed
 
-SOURCE = Path(__file__).with_name("timed_calls.c")
 RANKS = 5
 APART = 2.5
 """By which factor the two forced times have to differ, for a call to be counted."""
@@ -67,18 +66,11 @@ class Scenario:
 
 def agreements(folder: Path) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Yield what was compared, how many calls counted, and those that ran something else."""
-    real = prepare(folder, SOURCE)
+    real = Real(installed("intelmpi"), folder)
     chance = random.Random(SEED)
     calls = _calls(chance)
     for scenario in _scenarios(real.release, calls, folder, chance):
         yield (scenario.name, *_compared(real, scenario, calls))
-
-
-def run(folder: Path) -> tuple[int, int]:
-    """Return how many calls ran what `decide` says, and how many were counted."""
-    found = [(compared, len(others)) for _, compared, others in agreements(folder)]
-    total = sum(compared for compared, _ in found)
-    return total - sum(others for _, others in found), total
 
 
 def _calls(chance: random.Random) -> tuple[Call, ...]:
@@ -136,9 +128,7 @@ def _sizes(collective: Collective, calls: Sequence[Call], chance: random.Random)
     return tuple(Part(end, chance.choice((pair.quick, pair.slow))) for end in (*ends, None))
 
 
-def _compared(
-    real: RealIntelMpi, scenario: Scenario, calls: Sequence[Call]
-) -> tuple[int, tuple[str, ...]]:
+def _compared(real: Real, scenario: Scenario, calls: Sequence[Call]) -> tuple[int, tuple[str, ...]]:
     """Return how many calls counted, and what is to be said of those that ran something else."""
     left: Sequence[Call] = calls
     shortest: dict[Call, tuple[float, ...]] = {}
@@ -173,7 +163,7 @@ def _told(scenario: Scenario, call: Call, times: tuple[float, ...]) -> str:
 
 
 def _measured(
-    real: RealIntelMpi, scenario: Scenario, calls: Sequence[Call], often: int
+    real: Real, scenario: Scenario, calls: Sequence[Call], often: int
 ) -> dict[Call, tuple[float, ...]]:
     """Return the calls' times in seconds: with the quick preset, as configured, with the slow."""
     quick_forced = {variable(c): str(pair.quick) for c, pair in PAIRS.items()}
@@ -183,14 +173,13 @@ def _measured(
     return {call: tuple(launch[call] for launch in launches) for call in calls}
 
 
-def _times(
-    real: RealIntelMpi, calls: Sequence[Call], environment: Mapping[str, str], often: int
-) -> Times:
+def _times(real: Real, calls: Sequence[Call], environment: Mapping[str, str], often: int) -> Times:
     """Return the shortest time of each call in one launch, in seconds."""
     steps = {f"{call.collective}:{call.msize_bytes}:{call.comm_size}": call for call in calls}
     words = [f"{step}:{often * PAIRS[call.collective].repetitions}" for step, call in steps.items()]
-    outcome = real.run(RANKS, words, environment)
+    command = [real.compiled("timed_calls.c"), *words]
+    outcome = real.run(RANKS, command, environment)
     if outcome.timed_out:  # a launch may stall on a machine that is overloaded
-        outcome = real.run(RANKS, words, environment)
+        outcome = real.run(RANKS, command, environment)
     process.check(outcome, "timing collectives")
     return {steps[step]: float(time) for step, time in _TIME.findall(outcome.stdout)}

@@ -11,14 +11,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
-from tests.integration.real_mpich import ALL_VISIBLE, RealMpich, Traffic, prepare
+from tests.integration.real import ALL_VISIBLE, RealMpich, Traffic
 
 MPICH, FORMAT = library("mpich"), FORMATS["mpich-json"]
 NPROCS = 6
@@ -60,13 +59,6 @@ class Trial:
     def agrees(self) -> bool:
         """Whether the same messages were sent."""
         return self.ran == self.forced
-
-
-def run(n_calls: int = 120, seed: int = 1) -> tuple[int, int]:
-    """Return how many of all calls ran what was said, in four launches of the MPICH under test."""
-    with TemporaryDirectory() as folder:
-        done = list(trials(prepare(Path(folder)), Path(folder), n_calls, seed))
-    return sum(trial.agrees for trial in done), len(done)
 
 
 def trials(mpich: RealMpich, folder: Path, n_calls: int, seed: int) -> Iterator[Trial]:

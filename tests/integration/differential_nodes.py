@@ -28,13 +28,12 @@ from tests.integration.differential_openmpi import (
     Request,
     Seen,
     algorithm_of,
-    compiled,
     disagreement,
     requests,
 )
 from tests.integration.openmpi_scenarios import can_split
 from tests.integration.random_rules import WITHOUT_TRAPS, random_file
-from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.real import RealMpi, traced_openmpi
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, remote_shell, skip_without
 
 NODES, PPN, CALLS = 3, 2, 200
@@ -126,7 +125,7 @@ class NodesComparison:
 
     def __init__(self, mpi: RealMpi, spaces: Namespaces, folder: Path, seed: int = 0) -> None:
         options = tuple(hosts(mpi, folder))
-        self._bench = Bench(mpi, compiled(mpi, folder), folder, options, tuple(spaces.enter([])))
+        self._bench = Bench(mpi, folder, options, tuple(spaces.enter([])))
         self.release = mpi.release
         self._folder = folder
         self._calls = calls(seed)
@@ -176,7 +175,7 @@ class NodesComparison:
 def agreements(folder: Path, seed: int = 0) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Yield what was compared, how often, and the disagreements, for the Open MPI under test."""
     skip_without()
-    mpi = prepare(folder)
+    mpi = traced_openmpi(folder)
     with Namespaces("launcher") as spaces:
         compared = NodesComparison(mpi, spaces, folder, seed)
         for scenario in scenarios(mpi.release, seed):

@@ -9,23 +9,19 @@ a launch without any configuration tell what that is.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from colltune import process
 from colltune.domain import Collective, Configuration
 from colltune.mpi import trace
 from colltune.mpi.catalogue import Algorithm
 from colltune.mpi.file_format import Call, Outcome
 from colltune.mpi.openmpi.releases import entry_of
-from tests.integration.real_mpi import RealMpi
+from tests.integration.real import RealMpi
 
-PROGRAM = Path(__file__).with_name("differential.c")
-TIMEOUT_S = 120.0
 MSIZES = (0, 8, 16, 24, 56, 104, 128, 400, 1000, 1016, 1024, 2000, 4096, 5000, 8192, 20008, 70000)
 ELEMENTS = (1, 4, 8)
 REDUCTIONS = frozenset(
@@ -158,24 +154,14 @@ def script(wanted: Sequence[Request], *, split: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def compiled(mpi: RealMpi, folder: Path) -> Path:
-    """Compile the test program; return its path."""
-    program = folder / f"differential-{mpi.release}"
-    env = dict(os.environ) | mpi.installation.launch_environment()
-    command: list[str | Path] = [mpi.installation.mpicc, "-O1", "-o", program, PROGRAM]
-    process.check(process.run(command, timeout_s=TIMEOUT_S, env=env), "compiling the test program")
-    return program
-
-
 @dataclass(frozen=True)
 class Bench:
-    """A real Open MPI with the test program and a folder for its files.
+    """A real Open MPI and a folder for the test program's files.
 
-    `options` and `before` are those of `RealMpi.run`, for launches across nodes.
+    `options` and `before` are those of `Real.run`, for launches across nodes.
     """
 
     mpi: RealMpi
-    program: Path
     folder: Path
     options: tuple[str, ...] = ("--oversubscribe",)
     before: tuple[str, ...] = ()
@@ -191,16 +177,9 @@ class Bench:
         """Perform all calls in one launch and return what was seen of each."""
         listed = self.folder / "calls"
         listed.write_text(script(wanted, split=split))
-        free = {n: v for n, v in os.environ.items() if not n.startswith("OMPI_MCA_coll")}
-        quiet = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"}
-        own = self.mpi.installation.launch_environment()
-        traced = trace.launch_options(self.mpi.tracer, with_words=True)
-        launcher: list[str | Path] = [*self.before, self.mpi.installation.mpirun]
-        outcome = process.run(
-            [*launcher, "-np", str(world), *traced, *self.options, self.program, listed],
-            timeout_s=TIMEOUT_S,
-            env=free | quiet | own | dict(environment),
-        )
+        traced = (*trace.launch_options(self.mpi.tracer, with_words=True), *self.options)
+        command = [self.mpi.compiled("differential.c"), listed]
+        outcome = self.mpi.run(world, command, environment, options=traced, before=self.before)
         assert outcome.ok, outcome.explain()
         found = list(seen(outcome.stderr))
         assert len(found) == len(wanted), outcome.explain()

@@ -83,16 +83,6 @@ class Image:
     command: tuple[str, ...] = ()
     health: tuple[str, ...] = ()
 
-    @property
-    def size_bytes(self) -> int:
-        """Size of all its files; one with several names counts once."""
-        sizes = {}
-        for folder, _, names in os.walk(self.root):
-            for name in names:
-                status = (Path(folder) / name).lstat()
-                sizes[status.st_ino] = status.st_size
-        return sum(sizes.values())
-
     def programs(self) -> set[str]:
         """Return the names of all that can be executed in it, links in a ``bin`` included."""
         found = set()
@@ -128,13 +118,7 @@ class Builder:
         self._built: dict[str, Image] = {}
 
     def build(self, name: str) -> Image:
-        """Build a stage, or what its FROM names, once.
-
-        Raises
-        ------
-        ProgramError
-            If a step fails.
-        """
+        """Build a stage, or what its FROM names, once."""
         if name not in self._built:
             stage = self._stages.get(name)
             self._built[name] = self._stage(stage) if stage else self._distribution(name)

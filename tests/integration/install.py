@@ -75,13 +75,7 @@ def rounds(folder: Path = FOLDER) -> list[dict[str, str]]:
 
 
 def install(one: Wanted, folder: Path = FOLDER) -> str:
-    """Install an MPI into `folder`, unless it is there; return what was done.
-
-    Raises
-    ------
-    ProgramError
-        If it cannot be installed on this machine, or now.
-    """
+    """Install an MPI into `folder`, unless it is there; return what was done."""
     target = folder / one.name
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / f".{one.name}.lock"):

@@ -20,11 +20,10 @@ from tests.integration.differential_openmpi import (
     Seen,
     agreed_on_by_ranks,
     compare,
-    compiled,
     requests,
 )
 from tests.integration.random_rules import Style
-from tests.integration.real_mpi import prepare
+from tests.integration.real import traced_openmpi
 
 CLASSIC, PARAMETERS = "openmpi-classic", "openmpi-parameters"
 SMALL_WORLD = 7
@@ -153,8 +152,7 @@ def can_split(decide: Decide, world: int, nodes: int = 1) -> bool:
 
 def comparison(folder: Path, seed: int = 0) -> Comparison:
     """Return the comparison on the Open MPI under test, or skip with the reason."""
-    mpi = prepare(folder)
-    return Comparison(Bench(mpi, compiled(mpi, folder), folder), seed)
+    return Comparison(Bench(traced_openmpi(folder), folder), seed)
 
 
 def agreements(folder: Path, seed: int = 0) -> Iterator[tuple[str, int, tuple[str, ...]]]:

@@ -223,4 +223,3 @@ DROPPED = (
     replace(TIDY, name="empty", respell=lambda _, __: ""),
 )
 """Files that releases hardly take as their author meant them, most not at all."""
-STYLES = (*READ, *DROPPED)

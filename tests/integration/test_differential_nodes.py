@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.integration.differential_nodes import CALLS, NodesComparison, scenarios
-from tests.integration.real_mpi import on_request, prepare
-from tests.integration.virtual_nodes import Namespaces, skip_without
+from tests.integration.real import RealMpi, on_request
+from tests.integration.virtual_nodes import Namespaces
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodesComparison]:
+def real(
+    spaces: Namespaces, mpi: RealMpi, tmp_path_factory: pytest.TempPathFactory
+) -> NodesComparison:
     """Return the comparison on emulated nodes, or skip with the reason."""
-    skip_without()
     on_request("COLLTUNE_TEST_MPI")
-    folder = tmp_path_factory.mktemp("nodes")
-    mpi = prepare(folder)
-    with Namespaces("launcher") as spaces:
-        yield NodesComparison(mpi, spaces, folder)
+    return NodesComparison(mpi, spaces, tmp_path_factory.mktemp("nodes"))
 
 
 @pytest.mark.parametrize("number", range(len(scenarios("5.0.11"))))

@@ -17,7 +17,7 @@ from tests.integration.openmpi_scenarios import (
     scenarios,
 )
 from tests.integration.random_parameters import KINDS, Kind
-from tests.integration.real_mpi import on_request
+from tests.integration.real import on_request
 from tests.mpi.component_choices import STARTABLE, UNSTARTABLE
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
@@ -47,7 +47,7 @@ def test_programs_start_if_they_are_said_to(real: Comparison, variable: tuple[st
     """MPI_Init fails with exactly those choices of components that are told to make it fail."""
     mpi, job = real.bench.mpi, dict((variable,))
     said = decide(mpi.release, Call(Collective.BARRIER, 2, 0), job).ends_program
-    outcome = mpi.run(2, ["barrier:0"], job)
+    outcome = mpi.call(2, ["barrier:0"], job)
     assert outcome.ok is (not said), outcome.explain()
     assert bool(said) is (variable in UNSTARTABLE)
 

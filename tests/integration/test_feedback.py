@@ -7,32 +7,25 @@ from pathlib import Path
 import pytest
 
 from colltune.mpi.libcolltune.adaptation import Iteration, Kind, Verdict, read_adaptations
-from tests.integration import real_interposed
-from tests.integration.real_interposed import Interposed
+from tests.integration.real import Real
 
 pytestmark = pytest.mark.mpi
 ITERATIONS, AFTER_SET, EVERY = 60, 40, 3
 
 
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> Interposed:
-    """Return the MPI under test with the library."""
-    return real_interposed.prepare(tmp_path_factory.mktemp("interposed"))
-
-
-def _run(mpi: Interposed, folder: Path) -> str:
-    command: list[str | Path] = [mpi.program("thresholds.c"), str(ITERATIONS)]
-    outcome = mpi.run(4, command, {"COLLTUNE_FEEDBACK": str(folder)})
+def _run(preloaded: Real, folder: Path) -> str:
+    command: list[str | Path] = [preloaded.compiled("interposed/thresholds.c"), str(ITERATIONS)]
+    outcome = preloaded.run(4, command, {"COLLTUNE_FEEDBACK": str(folder)})
     assert outcome.ok, outcome.explain()
     assert "thresholds held" in outcome.stdout
     return outcome.stderr
 
 
 def test_the_threshold_is_adapted_alike_everywhere_and_traced(
-    mpi: Interposed, tmp_path: Path
+    preloaded: Real, tmp_path: Path
 ) -> None:
     """All processes agree after each call; the trace tells every iteration and what was decided."""
-    _run(mpi, tmp_path / "new" / "folder")
+    _run(preloaded, tmp_path / "new" / "folder")
     long, short = read_adaptations(tmp_path / "new" / "folder" / "feedback-0.csv")
     assert (long.nprocs, len(long.iterations)) == (4, ITERATIONS + AFTER_SET)
     assert [i.number for i in long.iterations] == list(range(ITERATIONS + AFTER_SET))
@@ -59,10 +52,10 @@ def _insist_on_rules(iterations: tuple[Iteration, ...]) -> None:
     assert any(i.kind is Kind.TEST for i in iterations)
 
 
-def test_an_unwritable_folder_costs_a_line_only(mpi: Interposed, tmp_path: Path) -> None:
+def test_an_unwritable_folder_costs_a_line_only(preloaded: Real, tmp_path: Path) -> None:
     """The job runs as ever; one process says that the trace is lost."""
     (tmp_path / "file").touch()
-    said = _run(mpi, tmp_path / "file" / "folder")
+    said = _run(preloaded, tmp_path / "file" / "folder")
     lines = [line for line in said.splitlines() if line.startswith("colltune:")]
     assert len(lines) == 1
     assert f"cannot write {tmp_path}/file/folder/feedback-0.csv" in lines[0]

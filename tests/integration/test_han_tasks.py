@@ -14,7 +14,7 @@ from colltune.han.launching import TaskBench
 from colltune.han.measuring import Request, measure, needed, setups_of
 from colltune.han.space import Inputs, Space
 from colltune.han.tasks_file import Manner, Wanted
-from colltune.mpi import installation
+from tests.integration.real import installed
 
 pytestmark = pytest.mark.mpi
 SHAPE = Shape(2, 2)
@@ -27,7 +27,7 @@ REQUEST = Request(Inputs(BOTH, (SHAPE,), (100, 2048, 65536)), SPACE, reps=2)
 def bench() -> TaskBench:
     """Return the program for the Open MPI of this environment, or skip with the reason."""
     try:
-        return TaskBench(installation.find(library="openmpi"))
+        return TaskBench(installed("openmpi"))
     except (LibraryError, ProgramError) as error:
         pytest.skip(str(error))
 

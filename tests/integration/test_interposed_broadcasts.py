@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from colltune import process
-from tests.integration import preloaded
-from tests.integration.preloaded import Preloaded
+from tests.integration.real import Real
 
 pytestmark = pytest.mark.mpi
-HERE = Path(__file__).parent
 WORDS = ("library", "flat", "chain", "pipeline", "binary", "binomial", "scatter_ring_allgather")
 # groups that do not divide 5 processes, of one process, as many as processes, and more
 IDS = (
@@ -30,16 +27,10 @@ WARNINGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werro
 NPROCS = {"openmpi": 5, "mpich": 3}
 
 
-@pytest.fixture(scope="module", params=preloaded.LIBRARIES)
-def mpi(request: pytest.FixtureRequest) -> Preloaded:
-    """Return each MPI of this machine with libcolltune for it."""
-    return preloaded.prepared(request.param)
-
-
-@pytest.fixture(scope="module")
-def program(mpi: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def program(each: Real) -> Path:
     """Return the test program, compiled for that MPI."""
-    return mpi.compiled(HERE / "broadcasts.c", tmp_path_factory.mktemp("broadcasts"))
+    return each.compiled("broadcasts.c")
 
 
 def _lines(outcome: process.Outcome) -> list[str]:
@@ -47,32 +38,29 @@ def _lines(outcome: process.Outcome) -> list[str]:
     return outcome.stdout.splitlines()
 
 
-def test_the_compiler_has_nothing_to_say(mpi: Preloaded) -> None:
+def test_the_compiler_has_nothing_to_say(each: Real) -> None:
     """All of the library's sources are free of warnings under each MPI."""
     sources = sorted(Path(str(resources.files("colltune.mpi.libcolltune") / "native")).glob("*.c"))
-    outcome = process.run(
-        [mpi.installation.mpicc, *WARNINGS, "-fsyntax-only", *sources],
-        timeout_s=60.0,
-        env=dict(os.environ) | mpi.installation.launch_environment(),
-    )
+    command: list[str | Path] = [each.installation.mpicc, *WARNINGS, "-fsyntax-only", *sources]
+    outcome = process.run(command, timeout_s=60.0, env=each.environment())
     assert outcome.ok, outcome.explain()
 
 
-def test_broadcasts_deliver_as_the_library_does(mpi: Preloaded, program: Path) -> None:
+def test_broadcasts_deliver_as_the_library_does(each: Real, program: Path) -> None:
     """Whatever the groups, algorithms, roots, communicators and datatypes; errors come once.
 
     Buffers are compared byte by byte with those of the MPI library's broadcast, gaps of datatypes
     included. Communicators come and go, one stays until the end.
     """
-    nprocs = NPROCS[mpi.installation.library]
-    outcome = mpi.run(nprocs, [program, "check", "2", "20", *IDS])
+    nprocs = NPROCS[each.installation.library]
+    outcome = each.run(nprocs, [program, "check", "2", "20", *IDS])
     lives, errors = 5 * nprocs, 3 * nprocs + 3
     cases = 2 * 4 * len(IDS) * nprocs
     assert _lines(outcome) == [f"{cases + lives + errors} right, 0 wrong"]
     assert outcome.stderr == ""
 
 
-def test_messages_are_those_of_the_algorithm(mpi: Preloaded, program: Path) -> None:
+def test_messages_are_those_of_the_algorithm(each: Real, program: Path) -> None:
     """Five processes send, root 1 first, what each algorithm has them send."""
     wanted = {
         "groups=1,inner=flat": "0 4 0 0 0",
@@ -91,21 +79,22 @@ def test_messages_are_those_of_the_algorithm(mpi: Preloaded, program: Path) -> N
         "groups=5,inner=flat,outer=chain": "0 1 1 1 1",
     }
     ids = {f"colltune.bcast.hierarchical:{p}": counts for p, counts in wanted.items()}
-    outcome = mpi.run(5, [program, "messages", *ids])
+    outcome = each.run(5, [program, "messages", *ids])
     assert dict(line.split(": ") for line in _lines(outcome)[:-1]) == ids
 
 
-def test_an_error_ends_the_job_as_ever(mpi: Preloaded, program: Path) -> None:
+def test_an_error_ends_the_job_as_ever(each: Real, program: Path) -> None:
     """A message that is too long for its buffer aborts, since nobody asked for anything else."""
-    outcome = mpi.run(2, [program, "truncated", "colltune.bcast.hierarchical:groups=1,inner=chain"])
+    chain = "colltune.bcast.hierarchical:groups=1,inner=chain"
+    outcome = each.run(2, [program, "truncated", chain])
     assert not outcome.ok
     assert "truncate" in outcome.stderr.lower()
 
 
-def test_what_cannot_be_forced_changes_nothing(mpi: Preloaded, program: Path) -> None:
+def test_what_cannot_be_forced_changes_nothing(each: Real, program: Path) -> None:
     """One line tells why, and the MPI library broadcasts."""
     wrong = "colltune.bcast.hierarchical:inner=telepathic"
-    outcome = mpi.run(2, [program, "messages", ""], {"COLLTUNE_FORCE": wrong})
+    outcome = each.run(2, [program, "messages", ""], {"COLLTUNE_FORCE": wrong})
     assert _lines(outcome) == [": 0 0", "0 right, 0 wrong"]
     assert outcome.stderr.splitlines() == [
         f"colltune: {wrong} cannot be forced: inner=telepathic is out of range"

@@ -10,11 +10,10 @@ import re
 
 import pytest
 
-from tests.integration import real_interposed
-from tests.integration.real_interposed import Interposed
+from tests.integration.real import Real
 
 pytestmark = pytest.mark.mpi
-SOURCES = ("conformance.c", "areas.c", "moves.c", "reductions.c")
+SOURCES = tuple(f"interposed/{n}.c" for n in ("conformance", "areas", "moves", "reductions"))
 _BCAST, _ALLGATHER = "colltune.bcast.hierarchical", "colltune.allgather.hierarchical"
 _ALLREDUCE, _EAGER = "colltune.allreduce.ring", "colltune.alltoallv.eager_pairwise"
 _ADAPTIVE = "colltune.alltoallv.adaptive:every=2,start=0,tests=1"
@@ -41,25 +40,19 @@ ALL = (
 )
 
 
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> Interposed:
-    """Return the MPI under test with the library."""
-    return real_interposed.prepare(tmp_path_factory.mktemp("interposed"))
-
-
-def _checks(mpi: Interposed, nprocs: int, *arguments: str, nodes: str = "") -> int:
+def _checks(preloaded: Real, nprocs: int, *arguments: str, nodes: str = "") -> int:
     """Run the program and return how many checks held."""
     variables = {"COLLTUNE_NODES": nodes} if nodes else {}
-    outcome = mpi.run(nprocs, [mpi.program(*SOURCES), *arguments], variables)
+    outcome = preloaded.run(nprocs, [preloaded.compiled(*SOURCES), *arguments], variables)
     assert outcome.ok, outcome.explain()
     found = re.search(r"^(\d+) checks held$", outcome.stdout, re.MULTILINE)
     assert found, outcome.explain()
     return int(found[1])
 
 
-def test_our_algorithms_deliver_right_data(mpi: Interposed) -> None:
+def test_our_algorithms_deliver_right_data(preloaded: Real) -> None:
     """All datatypes, reductions, roots and communicators, in place too, on uneven nodes."""
-    assert _checks(mpi, 3, "ours", *FEW, nodes="by-rank:2") > 5000
+    assert _checks(preloaded, 3, "ours", *FEW, nodes="by-rank:2") > 5000
 
 
 @pytest.mark.skipif(
@@ -67,8 +60,8 @@ def test_our_algorithms_deliver_right_data(mpi: Interposed) -> None:
     reason="takes minutes; COLLTUNE_TEST_CONFORMANCE is not set",
 )
 @pytest.mark.parametrize("nprocs", range(1, 8))
-def test_every_algorithm_with_all_numbers_of_processes(mpi: Interposed, nprocs: int) -> None:
+def test_every_algorithm_with_all_numbers_of_processes(preloaded: Real, nprocs: int) -> None:
     """With all words and several numbers, on 1 to 7 processes, on uneven and on even nodes."""
     for at in range(0, len(ALL), 8):
         nodes = f"by-rank:{1 + (nprocs + at) % 3}"
-        assert _checks(mpi, nprocs, "ours", *ALL[at : at + 8], nodes=nodes) > 1000
+        assert _checks(preloaded, nprocs, "ours", *ALL[at : at + 8], nodes=nodes) > 1000

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from tests.integration import preloaded, real_interposed
-from tests.integration.real_interposed import Interposed
+from tests.integration.real import Real, with_libcolltune
 
 pytestmark = pytest.mark.mpi
 FORCED = ";".join(
@@ -55,16 +54,10 @@ COPIED_TWICE = {
 }
 
 
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> Interposed:
-    """Return the MPI under test with the library."""
-    return real_interposed.prepare(tmp_path_factory.mktemp("interposed"))
-
-
-def _both(mpi: Interposed, case: str) -> tuple[process.Outcome, process.Outcome]:
+def _both(preloaded: Real, case: str) -> tuple[process.Outcome, process.Outcome]:
     """Return what becomes of a case without the library and with it."""
-    command: list[str | Path] = [mpi.program("faults.c"), case]
-    return mpi.run(3, command, preload=False), mpi.run(3, command, SETTINGS)
+    command: list[str | Path] = [preloaded.compiled("interposed/faults.c"), case]
+    return preloaded.run(3, command, preload=""), preloaded.run(3, command, SETTINGS)
 
 
 def _said(outcome: process.Outcome) -> list[str]:
@@ -74,22 +67,23 @@ def _said(outcome: process.Outcome) -> list[str]:
     return sorted(line for line in lines if line.startswith(words) or line.endswith(" handled"))
 
 
-def test_an_abort_within_an_operation_ends_the_job_alike(mpi: Interposed) -> None:
+def test_an_abort_within_an_operation_ends_the_job_alike(preloaded: Real) -> None:
     """MPI_Abort in an operation's function gives the job its status."""
-    without, ours = _both(mpi, "abort")
+    without, ours = _both(preloaded, "abort")
     assert without.returncode == ours.returncode == 7
 
 
-def test_a_process_that_never_comes_is_waited_for(mpi: Interposed) -> None:
+def test_a_process_that_never_comes_is_waited_for(preloaded: Real) -> None:
     """The others wait, until the job is killed, as MPI has it."""
-    ours = mpi.run(3, [mpi.program("faults.c"), "absent"], SETTINGS, timeout_s=HANGS_S)
+    command = [preloaded.compiled("interposed/faults.c"), "absent"]
+    ours = preloaded.run(3, command, SETTINGS, timeout_s=HANGS_S)
     assert ours.timed_out, ours.explain()
     assert "came through" not in ours.stdout
 
 
-def test_errors_are_those_of_the_mpi_library(mpi: Interposed) -> None:
+def test_errors_are_those_of_the_mpi_library(preloaded: Real) -> None:
     """Messages that are too long, and arguments that MPI refuses: the same, and told once."""
-    without, ours = _both(mpi, "errors")
+    without, ours = _both(preloaded, "errors")
     if not without.ok:
         pytest.skip("this MPI crashes by itself where arguments are wrong")
     assert ours.ok, ours.explain()
@@ -98,22 +92,22 @@ def test_errors_are_those_of_the_mpi_library(mpi: Interposed) -> None:
 
 
 @pytest.mark.parametrize("ids", OURS, ids=("flat", "groups", "allgather", "allreduce", "alltoallv"))
-def test_an_error_is_one_of_its_call(mpi: Interposed, ids: Sequence[str]) -> None:
+def test_an_error_is_one_of_its_call(preloaded: Real, ids: Sequence[str]) -> None:
     """A process with another count ends in MPI_ERR_TRUNCATE, no hang, and later calls are right.
 
     Whichever process it is, whether it expects less or more, also where only it, or all others,
     would need more memory or more rounds; the communicator is the same afterwards.
     """
-    nprocs = 5 if mpi.installation.library == "openmpi" else 3
+    nprocs = 5 if preloaded.installation.library == "openmpi" else 3
     settings = COPIED_TWICE | {"COLLTUNE_NODES": "by-rank:2"}
-    ours = mpi.run(nprocs, [mpi.program("recovers.c"), *ids], settings)
+    ours = preloaded.run(nprocs, [preloaded.compiled("interposed/recovers.c"), *ids], settings)
     assert ours.ok, ours.explain()
     assert re.search(r"^\d{3,} right calls after wrong ones$", ours.stdout, re.MULTILINE)
 
 
-def test_eight_threads_use_eight_communicators(mpi: Interposed) -> None:
+def test_eight_threads_use_eight_communicators(preloaded: Real) -> None:
     """With MPI_THREAD_MULTIPLE, while communicators are made and freed, all data are right."""
-    ours = mpi.run(3, [mpi.program("faults.c"), "threads"], SETTINGS)
+    ours = preloaded.run(3, [preloaded.compiled("interposed/faults.c"), "threads"], SETTINGS)
     assert ours.ok, ours.explain()
     if "no threads" in ours.stdout:
         pytest.skip("this MPI has no MPI_THREAD_MULTIPLE")
@@ -121,22 +115,22 @@ def test_eight_threads_use_eight_communicators(mpi: Interposed) -> None:
 
 
 def test_communicators_come_and_go_under_two_preloaded_libraries(
-    mpi: Interposed, tmp_path: Path
+    preloaded: Real, tmp_path: Path
 ) -> None:
     """Two hundred are made and freed; a second copy of the library does no harm."""
-    second = Path(shutil.copy(mpi.library, tmp_path / "second.so"))
-    preloaded = SETTINGS | {"LD_PRELOAD": f"{mpi.library}:{second}"}
-    ours = mpi.run(3, [mpi.program("faults.c"), "freed"], preloaded)
+    both = f"{preloaded.preload}:{shutil.copy(preloaded.preload, tmp_path / 'second.so')}"
+    command: list[str | Path] = [preloaded.compiled("interposed/faults.c"), "freed"]
+    ours = preloaded.run(3, command, SETTINGS, preload=both)
     assert ours.ok, ours.explain()
     assert "communicators held" in ours.stdout
 
 
 @pytest.mark.parametrize("threads", [[], ["threads"]], ids=["shared", "limited"])
 def test_communicators_of_ours_leave_room_for_the_program_s(
-    mpi: Interposed, threads: list[str]
+    preloaded: Real, threads: list[str]
 ) -> None:
     """Fifteen hundred duplicates are kept, each with a broadcast by an algorithm of ours."""
-    ours = mpi.run(3, [mpi.program("faults.c"), "many", *threads], SETTINGS)
+    ours = preloaded.run(3, [preloaded.compiled("interposed/faults.c"), "many", *threads], SETTINGS)
     assert ours.ok, ours.explain()
     assert "many held" in ours.stdout
 
@@ -145,32 +139,32 @@ def test_communicators_of_ours_leave_room_for_the_program_s(
     ("first", "ran"), [(None, "theirs theirs theirs ours ours "), ("0", "ours " * 5)]
 )
 def test_a_communicator_gets_one_of_ours_late(
-    mpi: Interposed, tmp_path: Path, first: str | None, ran: str
+    preloaded: Real, tmp_path: Path, first: str | None, ran: str
 ) -> None:
     """One of fewer processes may be freed soon; only rank 0 asks what ran, and nobody waits."""
     rules = tmp_path / "rules"
     ours = "colltune.bcast.hierarchical:groups=1,inner=binomial"
     rules.write_text(f"colltune-rules 1\nconfiguration c {ours}\nstart bcast c\n")
     settings = {"COLLTUNE_RULES": str(rules)} | ({"COLLTUNE_FIRST_CALLS": first} if first else {})
-    outcome = mpi.run(4, [mpi.program("faults.c"), "few"], settings)
+    outcome = preloaded.run(4, [preloaded.compiled("interposed/faults.c"), "few"], settings)
     process.check(outcome, "five broadcasts")
     assert outcome.stdout == ran
 
 
-def test_nothing_of_ours_runs_while_fault_tolerance_is_on(mpi: Interposed) -> None:
+def test_nothing_of_ours_runs_while_fault_tolerance_is_on(preloaded: Real) -> None:
     """A revoked communicator must not leave processes in one of ours."""
-    if mpi.installation.library != "openmpi" or mpi.installation.release < "5":
+    if preloaded.installation.library != "openmpi" or preloaded.installation.release < "5":
         pytest.skip("this MPI has no fault tolerance by itself")
     on = {"OMPI_MCA_mpi_ft_enable": "1"}
-    ours = mpi.run(3, [mpi.program("faults.c"), "freed"], SETTINGS | on)
+    ours = preloaded.run(3, [preloaded.compiled("interposed/faults.c"), "freed"], SETTINGS | on)
     assert ours.ok, ours.explain()
     assert "fault tolerance is on: the MPI library runs all calls" in ours.stderr
 
 
-def test_a_program_without_mpi_init_is_left_alone(mpi: Interposed) -> None:
+def test_a_program_without_mpi_init_is_left_alone(preloaded: Real) -> None:
     """Nothing is done, nothing is said."""
-    program = mpi.program("faults.c")
-    variables = SETTINGS | {"LD_PRELOAD": str(mpi.library)}
+    program = preloaded.compiled("interposed/faults.c")
+    variables = SETTINGS | {"LD_PRELOAD": preloaded.preload}
     outcome = process.run([program, "never"], timeout_s=30, env=variables)
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "no MPI\n", "")
 
@@ -185,17 +179,17 @@ def test_a_program_without_mpi_init_is_left_alone(mpi: Interposed) -> None:
     ids=["first", "rest", "around"],
 )
 def test_a_job_of_which_a_part_lacks_the_library_runs_without_it(
-    mpi: Interposed, parts: tuple[tuple[int, bool], ...], told: str
+    preloaded: Real, parts: tuple[tuple[int, bool], ...], told: str
 ) -> None:
     """It costs a line and no result; what rank 0 receives from anybody is the program's own."""
     with_it = [f"{name}={value}" for name, value in SETTINGS.items()]
-    with_it.append(f"LD_PRELOAD={mpi.library}")
+    with_it.append(f"LD_PRELOAD={preloaded.preload}")
     command: list[str | Path] = []
     for n, has_it in parts:
         words = with_it if has_it else []
         command += [":", "-np", str(n)] if command else []
-        command += ["env", *words, mpi.program("faults.c"), "anybody"]
-    outcome = mpi.run(parts[0][0], command[1:], preload=False)
+        command += ["env", *words, preloaded.compiled("interposed/faults.c"), "anybody"]
+    outcome = preloaded.run(parts[0][0], command, preload="")
     process.check(outcome, "a job that is preloaded in part")
     assert "heard all" in outcome.stdout
     ours = [line for line in outcome.stderr.splitlines() if line.startswith("colltune:")]
@@ -203,11 +197,11 @@ def test_a_job_of_which_a_part_lacks_the_library_runs_without_it(
     assert f"{told} processes have libcolltune (mpirun: -x LD_PRELOAD)" in ours[0]
 
 
-def _held(mpi: Interposed, how: str, **variables: str) -> tuple[list[int], str]:
+def _held(preloaded: Real, how: str, **variables: str) -> tuple[list[int], str]:
     """Return the MiB that eight communicators on two nodes held, and what was said."""
     settings = {"COLLTUNE_NODES": "by-rank:2", "COLLTUNE_LOG": "1", **variables}
     forced = {"COLLTUNE_FORCE": "colltune.allgather.hierarchical"}
-    ours = mpi.run(4, [mpi.program("pool.c"), how], forced | settings)
+    ours = preloaded.run(4, [preloaded.compiled("interposed/pool.c"), how], forced | settings)
     process.check(ours, "eight communicators")
     words = r"^(\d+) MiB mapped, (\d+) large, (\d+) idle, (\d+) freed$"
     found = re.search(words, ours.stdout, re.MULTILINE)
@@ -215,9 +209,9 @@ def _held(mpi: Interposed, how: str, **variables: str) -> tuple[list[int], str]:
     return [int(number) for number in found.groups()], ours.stderr
 
 
-def test_communicators_of_the_same_processes_share_memory(mpi: Interposed) -> None:
+def test_communicators_of_the_same_processes_share_memory(preloaded: Real) -> None:
     """It is as much as one call needs, goes back when calls need less, and with the last one."""
-    (mapped, large, idle, freed), said = _held(mpi, "idle")
+    (mapped, large, idle, freed), said = _held(preloaded, "idle")
     assert 120 <= mapped <= 130
     assert 2 * 120 <= large <= 2 * 130
     assert idle <= 2
@@ -226,18 +220,18 @@ def test_communicators_of_the_same_processes_share_memory(mpi: Interposed) -> No
 
 
 @pytest.mark.parametrize("mib", [0, 1, 40])
-def test_memory_of_a_node_is_limited(mpi: Interposed, mib: int) -> None:
+def test_memory_of_a_node_is_limited(preloaded: Real, mib: int) -> None:
     """Calls go in pieces or to the MPI library, and the log says why; all data are right."""
-    (mapped, large, _, freed), said = _held(mpi, "large", COLLTUNE_SHM_MIB=str(mib))
+    (mapped, large, _, freed), said = _held(preloaded, "large", COLLTUNE_SHM_MIB=str(mib))
     assert mapped <= mib
     assert large <= 2 * mib
     assert freed == 0
     assert "is more than COLLTUNE_SHM_MIB leaves" in said
 
 
-def test_threads_share_no_memory_but_its_limit(mpi: Interposed) -> None:
+def test_threads_share_no_memory_but_its_limit(preloaded: Real) -> None:
     """Each communicator has its own, as long as there is some: a process may be in two calls."""
-    (mapped, large, _, freed), said = _held(mpi, "threads", COLLTUNE_SHM_MIB="100")
+    (mapped, large, _, freed), said = _held(preloaded, "threads", COLLTUNE_SHM_MIB="100")
     assert mapped <= 100
     assert large <= 2 * 100
     assert freed == 0
@@ -247,12 +241,12 @@ def test_threads_share_no_memory_but_its_limit(mpi: Interposed) -> None:
 @pytest.mark.parametrize("runs", ["openmpi", "mpich"])
 def test_a_library_for_another_mpi_says_so_and_the_job_runs(runs: str, tmp_path: Path) -> None:
     """No handle of the other MPI is used; the calls come through as they were made."""
-    ours = preloaded.prepared("mpich" if runs == "openmpi" else "openmpi")
-    theirs = preloaded.prepared(runs)
-    program = theirs.compiled(real_interposed.SOURCES.parent / "everything.c", tmp_path)
-    preload = f"LD_PRELOAD={ours.library}"
+    ours = with_libcolltune(tmp_path, "mpich" if runs == "openmpi" else "openmpi")
+    theirs = with_libcolltune(tmp_path, runs)
+    program = theirs.compiled("everything.c")
+    preload = f"LD_PRELOAD={ours.preload}"
     loads = process.run(["env", preload, "true"], timeout_s=30)
-    outcome = theirs.run(3, ["env", preload, program, "2"], SETTINGS, preload=False)
+    outcome = theirs.run(3, [program, "2"], SETTINGS, preload=ours.preload)
     if "symbol lookup error" in outcome.stderr:
         pytest.skip("the two MPIs' own libraries do not load into one process")
     process.check(outcome, "the calls")

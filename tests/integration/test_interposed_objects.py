@@ -9,23 +9,15 @@ import pytest
 
 from colltune import process
 from colltune.dataset.profile import read_profiles
-from tests.integration import preloaded
-from tests.integration.preloaded import Preloaded
+from tests.integration.real import Real
 
 pytestmark = pytest.mark.mpi
-PROGRAMS = Path(__file__).with_name("interposed")
 FORCED = {
     "COLLTUNE_NODES": "by-rank:2",
     "COLLTUNE_FORCE": "colltune.bcast.hierarchical:groups=2,inner=pipeline;"
     "colltune.allgather.hierarchical:leaders=2;colltune.allreduce.ring;"
     "colltune.alltoallv.eager_pairwise",
 }
-
-
-@pytest.fixture(scope="module", params=preloaded.LIBRARIES)
-def mpi(request: pytest.FixtureRequest) -> Preloaded:
-    """Return each MPI of this machine with libcolltune."""
-    return preloaded.prepared(request.param)
 
 
 GATHER = """colltune-rules 1
@@ -36,18 +28,18 @@ start gather c
 
 @pytest.mark.parametrize("how", ["recorded", "forced", "steered"])
 def test_objects_of_all_kinds_fare_as_without_the_library(
-    mpi: Preloaded, tmp_path: Path, how: str
+    each: Real, tmp_path: Path, how: str
 ) -> None:
     """Types made with large counts work; wrong ones are told once, to the right handler."""
-    program = mpi.compiled(PROGRAMS / "objects.c", tmp_path)
+    program = each.compiled("interposed/objects.c")
     (tmp_path / "rules").write_text(GATHER)
     settings = {
         "recorded": {"COLLTUNE_PROFILE": str(tmp_path)},
         "forced": FORCED,
         "steered": {"COLLTUNE_RULES": str(tmp_path / "rules")},
     }
-    without = mpi.run(3, [program], preload=False)
-    ours = mpi.run(3, [program], settings[how])
+    without = each.run(3, [program], preload="")
+    ours = each.run(3, [program], settings[how])
     process.check(ours, "the calls")
     assert "0 errors went elsewhere" in ours.stdout
     assert "WRONG" not in ours.stdout
@@ -61,19 +53,17 @@ WITH_COUNTS = (
 
 
 @pytest.fixture
-def counting(mpi: Preloaded, tmp_path: Path) -> Path:
+def counting(each: Real) -> Path:
     """Return the program that calls functions of large counts, of an MPI that has them."""
-    program = mpi.compiled(PROGRAMS / "large_counts.c", tmp_path)
-    if mpi.run(1, [program], preload=False).stdout == "before MPI 4\n":
-        pytest.skip(f"{mpi.installation.mpirun} has no functions of large counts")
+    program = each.compiled("interposed/large_counts.c")
+    if each.run(1, [program], preload="").stdout == "before MPI 4\n":
+        pytest.skip(f"{each.installation.mpirun} has no functions of large counts")
     return program
 
 
-def test_functions_of_large_counts_are_recorded(
-    mpi: Preloaded, counting: Path, tmp_path: Path
-) -> None:
+def test_functions_of_large_counts_are_recorded(each: Real, counting: Path, tmp_path: Path) -> None:
     """Each stands in the profile with its bytes, and elements without data with none."""
-    ours = mpi.run(3, [counting], {"COLLTUNE_PROFILE": str(tmp_path / "profile")})
+    ours = each.run(3, [counting], {"COLLTUNE_PROFILE": str(tmp_path / "profile")})
     process.check(ours, "the calls")
     used = read_profiles([tmp_path / "profile"]).uses
     found = {(use.kind.collective.value, use.msize_bytes): use.operations for use in used}
@@ -83,9 +73,9 @@ def test_functions_of_large_counts_are_recorded(
     assert found == expected | empty | {("reduce_scatter", 12000): 1}
 
 
-def test_functions_of_large_counts_run_what_is_chosen(mpi: Preloaded, counting: Path) -> None:
+def test_functions_of_large_counts_run_what_is_chosen(each: Real, counting: Path) -> None:
     """Our own algorithms run them, but for alltoallv, of which others may have larger counts."""
-    ours = mpi.run(3, [counting], FORCED)
+    ours = each.run(3, [counting], FORCED)
     process.check(ours, "the calls")
     ran = dict(line.split(": ") for line in ours.stdout.splitlines() if ": " in line)
     own = {"allgather", "allreduce", "bcast"}
@@ -93,9 +83,7 @@ def test_functions_of_large_counts_run_what_is_chosen(mpi: Preloaded, counting: 
     assert ran.keys() == set(WITH_COUNTS)
 
 
-def test_functions_of_large_counts_are_steered(
-    mpi: Preloaded, counting: Path, tmp_path: Path
-) -> None:
+def test_functions_of_large_counts_are_steered(each: Real, counting: Path, tmp_path: Path) -> None:
     """A rule that names an algorithm of MPICH holds for them, too."""
     rules = tmp_path / "rules"
     rules.write_text(
@@ -103,19 +91,19 @@ def test_functions_of_large_counts_are_steered(
         "configuration c mpich.alltoallv.scattered MPIR_CVAR_ALLTOALLV_INTRA_ALGORITHM=scattered\n"
         "start alltoallv c\n"
     )
-    ours = mpi.run(3, [counting], {"COLLTUNE_RULES": str(rules)})
+    ours = each.run(3, [counting], {"COLLTUNE_RULES": str(rules)})
     process.check(ours, "the calls")
     assert "alltoallv: mpich.alltoallv.scattered" in ours.stdout
 
 
 def test_more_bytes_than_an_int_holds_are_counted(
-    mpi: Preloaded, counting: Path, tmp_path: Path
+    each: Real, counting: Path, tmp_path: Path
 ) -> None:
     """2 GiB and a bit, counted otherwise on each process, go to the MPI library; on request."""
     if not os.environ.get("COLLTUNE_TEST_CONFORMANCE"):
         pytest.skip("takes 5 GiB of memory; COLLTUNE_TEST_CONFORMANCE is not set")
     wanted = FORCED | {"COLLTUNE_PROFILE": str(tmp_path / "profile")}
-    ours = mpi.run(2, [counting, "huge"], wanted)
+    ours = each.run(2, [counting, "huge"], wanted)
     process.check(ours, "the call")
     assert "bcast: library" in ours.stdout
     (use,) = read_profiles([tmp_path / "profile"]).uses

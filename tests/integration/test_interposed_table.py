@@ -14,7 +14,7 @@ from colltune.bench.backends import LaunchPlan, NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import CampaignError
 from colltune.files import cache_folder
 from colltune.mpi import installation, trace
 from colltune.mpi.libcolltune.algorithms import ALGORITHMS
@@ -59,15 +59,6 @@ for pointer in library.colltune_algorithms():
     found.append([pointer.contents.collective, pointer.contents.name.decode(), told])
 print(json.dumps(found))
 """
-
-
-@pytest.fixture(scope="module")
-def backend() -> NativeBackend:
-    """Return the native backend for the MPI of this environment."""
-    try:
-        return NativeBackend(installation.find())
-    except ProgramError as error:
-        pytest.skip(str(error))
 
 
 def _instance(configuration: Configuration) -> Instance:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from colltune import process
-from colltune.bench import build
 from colltune.mpi import trace
-from colltune.mpi.installation import Installation
-from tests.integration import real_mpi, real_mpich
+from tests.integration.real import TIMEOUT_S, Real, RealMpi, RealMpich, with_libcolltune
 from tests.integration.tables_for_libcolltune import MPICH, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
-CHANGES = Path(__file__).with_name("changes_rules.c")
-STEERS = Path(__file__).with_name("steers.c")
-TIMEOUT_S = 300.0
+STRICT = ("-Wall", "-Wextra")
 FOREIGN = """\
 colltune-rules 1
 value large 20000
@@ -30,31 +25,22 @@ start bcast first
 """
 
 
-def preloaded(found: Installation) -> Path:
-    """Return libcolltune for an installation."""
-    return build.interposed_library(found)
-
-
 @pytest.fixture(scope="module")
-def openmpi(tmp_path_factory: pytest.TempPathFactory) -> real_mpi.RealMpi:
+def openmpi(mpi: RealMpi, preloaded: Real) -> RealMpi:
     """Return an Open MPI that shows which functions run, with libcolltune behind the tracer."""
-    mpi = real_mpi.prepare(tmp_path_factory.mktemp("mpi"))
-    both = Path(f"{mpi.tracer}:{preloaded(mpi.installation)}")
-    return dataclasses.replace(mpi, tracer=both)
+    return dataclasses.replace(mpi, tracer=Path(f"{mpi.tracer}:{preloaded.preload}"))
 
 
-def last_broadcasts(
-    mpi: real_mpi.RealMpi, steps: list[str], variables: dict[str, str]
-) -> list[str]:
+def last_broadcasts(mpi: RealMpi, steps: list[str], variables: dict[str, str]) -> list[str]:
     """Return the function that ran last of each call; those before it set communicators up."""
-    outcome = mpi.run(4, steps, variables)
+    outcome = mpi.call(4, steps, variables)
     assert outcome.ok, outcome.explain()
     assert "WRONG" not in outcome.stderr
     ran = [call.functions[-1].symbol for call in trace.marked(outcome.stderr)]
     return [symbol.removeprefix("ompi_coll_base_bcast_intra_") for symbol in ran]
 
 
-def test_openmpi_runs_what_the_table_says(openmpi: real_mpi.RealMpi, tmp_path: Path) -> None:
+def test_openmpi_runs_what_the_table_says(openmpi: RealMpi, tmp_path: Path) -> None:
     """Steered algorithms take effect and are right; rules go before the table."""
     table, rules = tmp_path / "table", tmp_path / "rules"
     table.write_text(sealed(OPENMPI.format(release=openmpi.release)), encoding="utf-8")
@@ -79,14 +65,14 @@ def test_openmpi_runs_what_the_table_says(openmpi: real_mpi.RealMpi, tmp_path: P
     ],
 )
 def test_a_table_that_does_not_hold_is_told_once(
-    openmpi: real_mpi.RealMpi, tmp_path: Path, release: str, variables: dict[str, str], why: str
+    openmpi: RealMpi, tmp_path: Path, release: str, variables: dict[str, str], why: str
 ) -> None:
     """Another release, no file, or the user's own choice: one line of one process."""
     table = tmp_path / "table"
     if release:
         wanted = openmpi.release if release == "same" else release
         table.write_text(sealed(OPENMPI.format(release=wanted)), encoding="utf-8")
-    outcome = openmpi.run(4, ["bcast:5000"], {"COLLTUNE_TABLE": str(table)} | variables)
+    outcome = openmpi.call(4, ["bcast:5000"], {"COLLTUNE_TABLE": str(table)} | variables)
     assert outcome.ok, outcome.explain()
     (line,) = [line for line in outcome.stderr.splitlines() if line.startswith("colltune: ")]
     assert line.startswith(f"colltune: COLLTUNE_TABLE={table}: {why}")
@@ -95,11 +81,11 @@ def test_a_table_that_does_not_hold_is_told_once(
     assert "intra_chain" not in outcome.stderr
 
 
-def test_errors_in_rules_name_file_and_line(openmpi: real_mpi.RealMpi, tmp_path: Path) -> None:
+def test_errors_in_rules_name_file_and_line(openmpi: RealMpi, tmp_path: Path) -> None:
     """A rules file with an error is ignored, and the job runs."""
     rules = tmp_path / "rules"
     rules.write_text(FOREIGN.replace("GTEQ", ">="), encoding="utf-8")
-    outcome = openmpi.run(2, ["bcast:64"], {"COLLTUNE_RULES": str(rules)})
+    outcome = openmpi.call(2, ["bcast:64"], {"COLLTUNE_RULES": str(rules)})
     assert outcome.ok, outcome.explain()
     told = (
         f"colltune: {rules}:4: >= is none of LT, LTEQ, GT, GTEQ, EQ, NEQ; the MPI library decides"
@@ -107,26 +93,22 @@ def test_errors_in_rules_name_file_and_line(openmpi: real_mpi.RealMpi, tmp_path:
     assert told in outcome.stderr.splitlines()
 
 
-def test_mpich_runs_what_the_table_says(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
+def test_mpich_runs_what_the_table_says(mpich: RealMpich, tmp_path: Path) -> None:
     """Its messages are those of the algorithm that the table names, and only where it does."""
-    mpich = real_mpich.prepare(tmp_path_factory.mktemp("mpich"))
+    ours = with_libcolltune(tmp_path, "mpich")
+    watched = RealMpich(mpich.installation, mpich.folder, f"{mpich.preload}:{ours.preload}")
     table = tmp_path / "table"
     table.write_text(sealed(MPICH.format(release=mpich.release)), encoding="utf-8")
     steps = ["bcast:64", "bcast:1000", "bcast:1000", "bcast:20000"]
-    variables = {
-        "COLLTUNE_TABLE": str(table),
-        "LD_PRELOAD": f"{mpich.sends}:{preloaded(mpich.installation)}",
-    }
-    own, first, again, binomial = mpich.traffic(4, steps, variables)
+    named = {"COLLTUNE_TABLE": str(table)}
+    own, first, again, binomial = watched.traffic(4, steps, named)
     assert own[0] == (64, 64)
     ring = (500, 250, 250, 250, 250)
     assert first[0][-len(ring) :] == ring  # behind the messages that set it up
     assert again[0][-len(ring) :] == ring
     assert binomial[0][-2:] == (20000, 20000)
-    assert told(steered(mpich.installation, tmp_path, "many", *MPICH_RING)) == []
-    (line,) = told(steered(mpich.installation, tmp_path, "threads", *MPICH_RING))
+    assert told(steered(ours, "many", *MPICH_RING)) == []
+    (line,) = told(steered(ours, "threads", *MPICH_RING))
     assert "are not steered, since the program uses MPI_THREAD_MULTIPLE" in line
 
 
@@ -138,24 +120,10 @@ OPENMPI_CHAIN = (
 MPICH_RING = ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=scatter_ring_allgather",)
 
 
-def steered(found: Installation, folder: Path, *words: str) -> process.Outcome:
+def steered(mpi: Real, *words: str) -> process.Outcome:
     """Run steers.c on a few processes and return what it says."""
-    program = folder / "steers"
-    environment = {**os.environ, **found.launch_environment()}
-    compiled = process.run(
-        [found.mpicc, "-std=c11", "-Wall", "-Wextra", "-o", program, STEERS, "-ldl"],
-        timeout_s=TIMEOUT_S,
-        env=environment,
-    )
-    process.check(compiled, "compiling steers.c")
-    # MPICH's processes never yield
-    many = ["-n", "3", "--oversubscribe"] if found.library == "openmpi" else ["-n", "2"]
-    preload = f"LD_PRELOAD={preloaded(found)}"
-    outcome = process.run(
-        [found.mpirun, *many, "env", preload, program, *words],
-        timeout_s=TIMEOUT_S,
-        env=environment | {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"},
-    )
+    nprocs = 3 if mpi.installation.library == "openmpi" else 2  # MPICH's never yield
+    outcome = mpi.run(nprocs, [mpi.compiled("steers.c", options=STRICT), *words])
     assert outcome.ok, outcome.explain()
     assert outcome.stdout.endswith("all right\n")
     return outcome
@@ -166,50 +134,38 @@ def told(outcome: process.Outcome) -> list[str]:
     return [line for line in outcome.stderr.splitlines() if line.startswith("colltune: ")]
 
 
-def test_openmpi_is_steered_in_more_ways_than_are_kept(
-    openmpi: real_mpi.RealMpi, tmp_path: Path
-) -> None:
+def test_openmpi_is_steered_in_more_ways_than_are_kept(preloaded: Real) -> None:
     """Twenty configurations in turn on one communicator, and three on a part, are all right."""
-    assert told(steered(openmpi.installation, tmp_path, "many", *OPENMPI_CHAIN)) == []
+    assert told(steered(preloaded, "many", *OPENMPI_CHAIN)) == []
 
 
 @pytest.mark.parametrize(
     ("how", "why"), [("threads", "MPI_THREAD_MULTIPLE"), ("idup", "MPI_Comm_idup")]
 )
 def test_nothing_is_steered_where_processes_could_differ(
-    openmpi: real_mpi.RealMpi, tmp_path: Path, how: str, why: str
+    preloaded: Real, how: str, why: str
 ) -> None:
     """Threads, and duplicates that come to be later: the library decides, on all processes."""
-    lines = told(steered(openmpi.installation, tmp_path, how, *OPENMPI_CHAIN))
+    lines = told(steered(preloaded, how, *OPENMPI_CHAIN))
     # rank 0 did not call MPI_Comm_idup, and goes along with those that did
     assert len(lines) == (how == "threads")
     assert all(f"are not steered, since the program uses {why}" in line for line in lines)
 
 
-def test_a_variable_that_does_not_exist_is_told_once(
-    openmpi: real_mpi.RealMpi, tmp_path: Path
-) -> None:
+def test_a_variable_that_does_not_exist_is_told_once(preloaded: Real) -> None:
     """The library decides then."""
     words = ("coll_tuned_bcast_algorithm=2", "coll_tuned_bcast_by_pigeon=1")
-    lines = told(steered(openmpi.installation, tmp_path, "many", *words))
+    lines = told(steered(preloaded, "many", *words))
     assert len(lines) == len(set(lines)) == 20
     assert "there is no control variable coll_tuned_bcast_by_pigeon" in lines[0]
 
 
-def test_a_program_changes_rules_for_all_processes(
-    openmpi: real_mpi.RealMpi, tmp_path: Path
-) -> None:
+def test_a_program_changes_rules_for_all_processes(openmpi: RealMpi) -> None:
     """Rank 0's rules and values hold everywhere; without libcolltune the program runs as ever."""
-    program = tmp_path / "changes_rules"
     native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
-    flags = ("-std=c11", "-Wall", "-Wextra", "-I", native)
-    compiled = process.run(
-        [openmpi.installation.mpicc, *flags, "-o", program, CHANGES, "-ldl"], timeout_s=TIMEOUT_S
-    )
-    process.check(compiled, "compiling changes_rules.c")
-    job = dataclasses.replace(openmpi, calls=program)
+    program = openmpi.compiled("changes_rules.c", options=(*STRICT, "-I", native))
     piped = FOREIGN.partition("piped ")[2].partition("\n")[0]
-    outcome = job.run(3, [piped], {})
+    outcome = dataclasses.replace(openmpi, program=program).call(3, [piped], {})
     assert outcome.ok, outcome.explain()
     assert "WRONG" not in outcome.stderr
     calls = trace.marked(outcome.stderr)

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from colltune.mpi import trace
-from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.real import Real, RealMpi
 from tests.integration.tables_for_libcolltune import OPENMPI, sealed
-from tests.integration.test_libcolltune_decides import preloaded
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMpi, Namespaces]]:
-    """Return an Open MPI with libcolltune behind the tracer, and where to start it."""
-    skip_without()
-    mpi = prepare(tmp_path_factory.mktemp("mpi"))
-    if not mpi.release.startswith("5.0."):
-        pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
-    both = Path(f"{mpi.tracer}:{preloaded(mpi.installation)}")
-    with Namespaces("launcher") as spaces:
-        yield dataclasses.replace(mpi, tracer=both), spaces
-
-
 def test_a_layout_is_steered_across_nodes(
-    nodes: tuple[RealMpi, Namespaces], tmp_path: Path
+    mpi: RealMpi, preloaded: Real, spaces: Namespaces, tmp_path: Path
 ) -> None:
     """On 2 nodes with 2 processes each their rules hold, flat; the rest stays with coll/han."""
-    mpi, spaces = nodes
+    if not mpi.release.startswith("5.0."):
+        pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
+    both = dataclasses.replace(mpi, tracer=Path(f"{mpi.tracer}:{preloaded.preload}"))
     table = tmp_path / "table"
     table.write_text(sealed(OPENMPI.format(release=mpi.release)), encoding="utf-8")
     options = openmpi_hosts(tmp_path, ["na", "nb"], slots=2)
     steps = ["bcast:4999", "bcast:5000", "bcast:4999:plain:3"]
     named = {"COLLTUNE_TABLE": str(table)}
-    outcome = mpi.run(4, steps, named, options, spaces.enter([]))
+    outcome = both.call(4, steps, named, options, spaces.enter([]))
     assert outcome.ok, outcome.explain()
     assert "WRONG" not in outcome.stderr
     steered, left, other = trace.marked(outcome.stderr)

@@ -12,18 +12,15 @@ import pytest
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.errors import ProgramError
-from colltune.mpi import installation
 from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
+from tests.integration.real import Real, installed
 from tests.integration.tables_for_libcolltune import MPICH, OF_THE_FUTURE, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
 GOLDEN = Path(__file__).parents[1] / "golden" / "interposed"
-SOURCE = Path(__file__).with_name("decides.c")
 FLAGS = ("-g", "-O0", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-rdynamic")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-TIMEOUT_S = 300.0
 RELEASE = "5.0.11"
 
 
@@ -37,7 +34,7 @@ class Decides:
     def run(self, *words: str, variables: Mapping[str, str] | None = None) -> list[str]:
         """Return the lines it prints; fail with what it says if a check does."""
         outcome = process.run(
-            [self.program, *words], timeout_s=TIMEOUT_S, env={**os.environ, **(variables or {})}
+            [self.program, *words], timeout_s=300.0, env={**os.environ, **(variables or {})}
         )
         assert outcome.ok, outcome.explain()
         return outcome.stdout.splitlines()
@@ -54,22 +51,10 @@ class Decides:
 @pytest.fixture(scope="module")
 def decides(tmp_path_factory: pytest.TempPathFactory) -> Decides:
     """Return the test program, under the address and undefined-behaviour sanitizers."""
-    try:
-        mpi = installation.find(os.environ.get("COLLTUNE_TEST_MPI"))
-    except ProgramError as error:
-        pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("decides")
     native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
-    libraries = ("-ldl", "-lm", "-lrt", "-lpthread")
-    sources = (SOURCE, *sorted(native.glob("*.c")))
-    target = folder / "decides"
-    outcome = process.run(
-        [mpi.mpicc, *FLAGS, *SANITIZERS, "-I", native, "-o", target, *sources, *libraries],
-        timeout_s=TIMEOUT_S,
-        env=dict(os.environ) | mpi.launch_environment(),
-    )
-    process.check(outcome, "compiling decides.c")
-    return Decides(target, folder)
+    flags = (*FLAGS, *SANITIZERS, "-I", native, *sorted(native.glob("*.c")), "-lm", "-lrt")
+    return Decides(Real(installed(), folder).compiled("decides.c", options=flags), folder)
 
 
 def test_the_step_that_begins_last_decides(decides: Decides) -> None:

@@ -8,18 +8,12 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi import library
-from tests.integration.real_mpich import RealMpich, Traffic, prepare
+from tests.integration.real import RealMpich, Traffic
 
 pytestmark = pytest.mark.mpi
 MPICH = library("mpich")
 SIZES = (0, 8, 960, 20_000)
 SILENT = ("set:MPIR_CVAR_COLLECTIVE_FALLBACK=2",)
-
-
-@pytest.fixture(scope="module")
-def mpich(tmp_path_factory: pytest.TempPathFactory) -> RealMpich:
-    """Return the MPICH under test."""
-    return prepare(tmp_path_factory.mktemp("mpich"))
 
 
 def written(release: str, configuration: Configuration) -> list[str]:
@@ -55,7 +49,7 @@ def test_every_feasible_configuration_runs_and_is_right(mpich: RealMpich, nprocs
             steps += [f"{collective}:{size}" for size in sizes]
             steps += taken_back(mpich.release, collective)
             count += len(sizes)
-    outcome = mpich.run(nprocs, steps, {})
+    outcome = mpich.call(nprocs, steps, {})
     assert outcome.ok, outcome.explain()
     assert "WRONG" not in outcome.stderr
     assert outcome.stderr.count("MARK") == count > 50
@@ -82,7 +76,7 @@ def test_every_safe_configuration_is_right_in_awkward_programs(
             steps += [*written(mpich.release, c), *SILENT]
             steps += [f"{collective}:{s}:{v}" for v in awkward[collective] for s in (16, 4096)]
             steps += taken_back(mpich.release, collective)
-    outcome = mpich.run(nprocs, steps, {})
+    outcome = mpich.call(nprocs, steps, {})
     assert outcome.ok, outcome.explain()
     assert "WRONG" not in outcome.stderr
 
@@ -105,7 +99,7 @@ def test_the_limits_are_real(
     c = Configuration.parse(configuration)
     assert MPICH.at(mpich.release).why_not(c, nprocs, msize_bytes)
     step = f"{c.collective}:{msize_bytes}"
-    crashed = mpich.run(nprocs, [*written(mpich.release, c), step], {})
+    crashed = mpich.call(nprocs, [*written(mpich.release, c), step], {})
     assert not crashed.ok
     assert "MARK" not in crashed.stderr
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from colltune import process
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
 from colltune.mpi.formats import FORMATS
 from tests.integration import differential_mpich
-from tests.integration.real_mpi import on_request
-from tests.integration.real_mpich import HERE, TIMEOUT_S, RealMpich, prepare
+from tests.integration.real import RealMpich, on_request
 from tests.mpi.linting import lint
 
 pytestmark = pytest.mark.mpi
@@ -22,11 +20,9 @@ FORMAT = FORMATS["mpich-json"]
 ROUNDS = 15
 
 
-@pytest.fixture(scope="module")
-def mpich(tmp_path_factory: pytest.TempPathFactory) -> RealMpich:
-    """Return the MPICH under test, or skip with the reason."""
+@pytest.fixture(autouse=True, scope="module")
+def _requested() -> None:
     on_request("COLLTUNE_TEST_MPICH")
-    return prepare(tmp_path_factory.mktemp("mpich"))
 
 
 def activated(mpich: RealMpich, folder: Path, table: DecisionTable) -> dict[str, str]:
@@ -65,22 +61,12 @@ def test_every_collective_is_right(
     mpich: RealMpich, tmp_path: Path, nprocs: int, nodes: int
 ) -> None:
     """Blocking, non-blocking, persistent, between groups: all results are those of no file."""
-    program = tmp_path / "everything"
-    compiled = process.run(
-        [mpich.installation.mpicc, "-O1", "-o", program, HERE / "everything.c"],
-        timeout_s=TIMEOUT_S,
-        env=mpich.environment({}),
-    )
-    process.check(compiled, "compiling the test program")
+    command = [mpich.compiled("everything.c"), str(ROUNDS)]
     layout = differential_mpich.Layout(nodes, {"MPIR_CVAR_NUM_CLIQUES": str(nodes)})
     rng = random.Random(nprocs)
     table = differential_mpich.random_table(rng, mpich.release, layout)
     for variables in (activated(mpich, tmp_path, table), nothing_chosen(mpich, tmp_path)):
-        outcome = process.run(
-            [mpich.installation.mpirun, "-n", str(nprocs), program, str(ROUNDS)],
-            timeout_s=TIMEOUT_S,
-            env=mpich.environment({**variables, **layout.variables}),
-        )
+        outcome = mpich.run(nprocs, command, {**variables, **layout.variables}, preload="")
         assert outcome.ok, outcome.explain()
         assert f"DONE {ROUNDS} rounds, 0 wrong" in outcome.stdout
 
@@ -125,5 +111,5 @@ def test_what_is_said_to_end_a_program_does(mpich: RealMpich, tmp_path: Path, fa
     found = FORMAT.parse(text, str(path), mpich.release)
     assert any(finding.fault in ("ends-program", "unknown") for finding in lint(found))
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path)}
-    outcome = mpich.run(2, ["bcast:4", "alltoall:64"], variables)
+    outcome = mpich.call(2, ["bcast:4", "alltoall:64"], variables)
     assert not outcome.ok

@@ -7,37 +7,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
 
 import pytest
 
 from colltune.bench import runner
 from colltune.bench.backends import Ending, LaunchPlan, NativeBackend, raw
 from colltune.bench.campaign import Campaign
-from colltune.bench.launchers import Launcher, Start, launcher_of
+from colltune.bench.launchers import Placed, launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.dataset import read_parquet
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
-from colltune.errors import OutputError, ProgramError
+from colltune.errors import OutputError
 from colltune.mpi import LIBRARIES, installation
-from colltune.mpi.installation import Installation
-from tests.integration.test_native_nodes import kill
+from tests.integration.test_native_nodes import kill, ranks_of
 
 pytestmark = pytest.mark.mpi
 SHAPE = Shape(1, 4)
-
-
-@pytest.fixture(scope="module")
-def backend() -> NativeBackend:
-    """Return the native backend for the MPI of this environment."""
-    try:
-        return NativeBackend(installation.find())
-    except ProgramError as error:
-        pytest.skip(str(error))
 
 
 def _run(backend: NativeBackend, plan: LaunchPlan, folder: Path) -> tuple[Ending, dict[Cell, str]]:
@@ -157,7 +144,7 @@ def test_a_crashing_launch_blames_its_cell(backend: NativeBackend, tmp_path: Pat
     def kill_one_rank(spent_s: float) -> None:
         raw_path = tmp_path / "run" / "raw.txt"
         if spent_s > 1.5 and raw_path.exists() and "\ns 1" in raw_path.read_text():
-            kill(_ranks_of(tmp_path)[:1])
+            kill(ranks_of(tmp_path)[:1])
 
     result = backend.run(
         LaunchPlan(SHAPE, cells, steps, 600.0), "l", tmp_path / "run", kill_one_rank
@@ -166,30 +153,6 @@ def test_a_crashing_launch_blames_its_cell(backend: NativeBackend, tmp_path: Pat
     assert result.ending is Ending.CRASH
     assert statuses == {8: RunStatus.OK, 1 << 24: RunStatus.CRASH}
     assert result.suspect == cells[1]
-
-
-@dataclass(frozen=True)
-class _Troubled:
-    """A launcher that adds options of its own to those of another one."""
-
-    libraries: ClassVar[frozenset[str]] = frozenset({"openmpi"})
-    launcher: Launcher
-    options: tuple[str, ...]
-
-    @classmethod
-    def of(cls, installation: Installation) -> Self:
-        """Return one that adds nothing."""
-        return cls(launcher_of(installation), ())
-
-    def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line."""
-        return self.launcher.command(replace(start, options=(*start.options, *self.options)))
-
-    def environment(
-        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
-    ) -> dict[str, str]:
-        """Return the environment."""
-        return self.launcher.environment(user, wanted, shape)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +172,7 @@ def test_a_bad_algorithm_costs_only_its_cell(
     found = installation.find()
     variables = (f"LD_PRELOAD={corrupt}", "COLLTUNE_CORRUPT=3", f"COLLTUNE_TROUBLE={trouble}")
     options = tuple(word for variable in variables for word in ("-x", variable))
-    backend = NativeBackend(found, launcher=_Troubled(launcher_of(found), options))
+    backend = NativeBackend(found, launcher=Placed(launcher_of(found), options=options))
     cells = tuple(_default_cell(Collective.ALLTOALL, msize) for msize in (64, 4096, 512))
     plan = LaunchPlan(SHAPE, cells, tuple(Step(i, 4, 0.1) for i in range(3)), 60.0)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
@@ -251,12 +214,6 @@ def test_a_killed_campaign_is_salvaged(backend: NativeBackend, tmp_path: Path) -
 def _kill_tree(pid: int, folder: Path) -> None:
     os.killpg(pid, signal.SIGKILL)
     kill(_processes_of(folder))
-
-
-def _ranks_of(folder: Path) -> list[int]:
-    """Return the ranks of the benchmark, without the mpirun that started them."""
-    ours = _processes_of(folder)
-    return [pid for pid in ours if "collbench" in Path(f"/proc/{pid}/exe").resolve().name]
 
 
 def _processes_of(folder: Path) -> list[int]:

@@ -1,11 +1,7 @@
-"""The native benchmark with a real MPICH, which reads its control variables at every call.
-
-The variable COLLTUNE_TEST_MPICH names another one than that on PATH.
-"""
+"""The native benchmark with a real MPICH, which reads its control variables at every call."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,8 +9,8 @@ import pytest
 from colltune.bench.backends import Ending, LaunchPlan, NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
-from colltune.errors import ProgramError
-from colltune.mpi import LIBRARIES, installation
+from colltune.mpi import LIBRARIES
+from tests.integration.real import native_backend
 
 pytestmark = pytest.mark.mpi
 THREE = Shape(1, 3)
@@ -24,10 +20,7 @@ OWN_COLLECTIVES = {"MPIR_CVAR_ALLGATHER_DEVICE_COLLECTIVE": 0, "MPIR_CVAR_COLLEC
 @pytest.fixture(scope="module")
 def backend() -> NativeBackend:
     """Return the native backend for the MPICH of this machine."""
-    try:
-        return NativeBackend(installation.find(os.environ.get("COLLTUNE_TEST_MPICH"), "mpich"))
-    except ProgramError as error:
-        pytest.skip(str(error))
+    return native_backend("mpich")
 
 
 def _statuses(

@@ -23,7 +23,6 @@ from colltune.domain import (
     Synchronisation,
 )
 from colltune.errors import ProgramError
-from colltune.mpi import installation
 
 pytestmark = pytest.mark.mpi
 LAUNCHED = Shape(2, 2)
@@ -36,15 +35,6 @@ CHAIN = Configuration("openmpi", Collective.BCAST, "chain", (("fanout", 2), ("se
 def virtual_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ranks r and r + 1 be on one node, the next two on another one."""
     monkeypatch.setenv("COLLBENCH_NODES", "by-rank")
-
-
-@pytest.fixture(scope="module")
-def backend() -> NativeBackend:
-    """Return the native backend for the MPI of this environment."""
-    try:
-        return NativeBackend(installation.find())
-    except ProgramError as error:
-        pytest.skip(str(error))
 
 
 def _cell(shape: Shape, msize: int = 1024, configuration: Configuration = BCAST) -> Cell:

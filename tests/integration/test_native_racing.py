@@ -9,26 +9,18 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.errors import ProgramError
-from colltune.mpi import installation
+from tests.integration.real import Real, installed
 
 pytestmark = pytest.mark.mpi
 NATIVE = Path(str(resources.files("colltune.bench"))) / "native"
-FLAGS = ("-O2", "-std=c11", "-D_POSIX_C_SOURCE=200809L")
 FAST_S, SLOW_S = 2e-5, 0.05
 
 
 @pytest.fixture(scope="module")
 def race(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[float, float, float]]:
     """Return a function that lets two configurations race; see race.c."""
-    try:
-        mpicc = installation.find().mpicc
-    except ProgramError as error:
-        pytest.skip(str(error))
-    program = tmp_path_factory.mktemp("race") / "race"
-    sources = [Path(__file__).with_name("race.c"), NATIVE / "racing.c"]
-    command: list[str | Path] = [mpicc, *FLAGS, f"-I{NATIVE}", "-o", program, *sources, "-lm"]
-    process.check(process.run(command, timeout_s=120.0), "compiling the race")
+    mpi = Real(installed(), tmp_path_factory.mktemp("race"))
+    program = mpi.compiled("race.c", options=[f"-I{NATIVE}", NATIVE / "racing.c", "-lm"])
 
     def run(
         ratio: float, noise: float, between: float, time_s: float = FAST_S, reps: int = 20

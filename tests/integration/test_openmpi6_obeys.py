@@ -15,19 +15,18 @@ from random import Random
 
 import pytest
 
-from colltune import process
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import ProgramError
-from colltune.mpi import installation, library, trace
+from colltune.mpi import library, trace
 from colltune.mpi.file_format import Call, Format, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import entry_of
-from tests.integration.real_mpi import CALLS, TIMEOUT_S, RealMpi
+from tests.integration.real import Real, RealMpi, installed
 from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 
 pytestmark = pytest.mark.mpi
 VARIABLE = "COLLTUNE_TEST_OPENMPI6"
@@ -36,17 +35,8 @@ NPROCS = 5
 _MSIZES = (1, 8, 60, 120, 1000, 4080, 9000)
 
 
-class OpenMpi6(RealMpi):
-    """An Open MPI 6 that may have to be started by the launcher of another one."""
-
-    @property
-    def release(self) -> str:
-        """The release under test."""
-        return RELEASE
-
-
 @pytest.fixture(scope="session")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> OpenMpi6:
+def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
     """Return the MPI under test, or skip with the reason."""
     named = os.environ.get(VARIABLE)
     if not named:
@@ -57,16 +47,13 @@ def mpi(tmp_path_factory: pytest.TempPathFactory) -> OpenMpi6:
     try:
         mpirun = prefix / "bin" / "mpirun"
         if not mpirun.exists():
-            mpirun = installation.find(os.environ.get("COLLTUNE_TEST_MPI")).mpirun
+            mpirun = installed().mpirun
         libmpi = next((prefix / "lib").glob("libmpi.so.*"))
         found = Installation("openmpi", RELEASE, mpirun, prefix / "bin/mpicc", libmpi, named)
         tracer = trace.build(found, folder)
     except (ProgramError, StopIteration) as error:
         pytest.skip(f"{VARIABLE}={named}: {error}")
-    calls = folder / "calls"
-    compiled = process.run([found.mpicc, "-O1", "-o", calls, CALLS], timeout_s=TIMEOUT_S)
-    process.check(compiled, "compiling the test program")
-    return OpenMpi6(found, tracer, calls)
+    return RealMpi(found, folder, "", tracer, Real(found, folder).compiled("calls.c"))
 
 
 def _calls(rng: Random, collectives: list[Collective], count: int) -> list[Call]:
@@ -87,7 +74,7 @@ def _steps(calls: list[Call]) -> list[str]:
 
 
 def _disagreements(
-    mpi: OpenMpi6, known: Format, parsed: ParsedFile, path: Path, calls: list[Call]
+    mpi: RealMpi, known: Format, parsed: ParsedFile, path: Path, calls: list[Call]
 ) -> tuple[list[str], int]:
     """Return of which calls another function ran than is said, and how many a rule decided."""
     environment = known.activation(RELEASE, {"": str(path)}, Shape(1, NPROCS))
@@ -106,9 +93,9 @@ def _disagreements(
     return wrong, decided
 
 
-def _functions(mpi: OpenMpi6, calls: list[Call], environment: Mapping[str, str]) -> list[list[str]]:
+def _functions(mpi: RealMpi, calls: list[Call], environment: Mapping[str, str]) -> list[list[str]]:
     """Return the functions behind each call, in order; results must be right."""
-    outcome = mpi.run(NPROCS, _steps(calls), environment)
+    outcome = mpi.call(NPROCS, _steps(calls), environment)
     assert outcome.ok, outcome.explain()
     assert "WRONG" not in outcome.stderr
     return [[f.symbol for f in call.functions] for call in trace.marked(outcome.stderr)]
@@ -162,7 +149,7 @@ def _random_json(rng: Random, collectives: list[Collective]) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_json_rules_are_obeyed(mpi: OpenMpi6, tmp_path: Path, seed: int) -> None:
+def test_random_json_rules_are_obeyed(mpi: RealMpi, tmp_path: Path, seed: int) -> None:
     """Overlapping ranges, layouts, unknown algorithms: what runs is what is said."""
     rng = Random(seed)
     collectives = rng.sample(list(Collective), 6)
@@ -176,7 +163,7 @@ def test_random_json_rules_are_obeyed(mpi: OpenMpi6, tmp_path: Path, seed: int) 
     assert decided >= 5
 
 
-def test_classic_files_are_read_shifted(mpi: OpenMpi6, tmp_path: Path) -> None:
+def test_classic_files_are_read_shifted(mpi: RealMpi, tmp_path: Path) -> None:
     """Entries for 3, 4 and 5 processes hold for 0 to 2, 3, and 4 and more."""
     path = tmp_path / "rules"
     entries = "\n".join(
@@ -197,7 +184,7 @@ def test_classic_files_are_read_shifted(mpi: OpenMpi6, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["openmpi-json", "openmpi-classic"])
-def test_what_is_written_is_obeyed(mpi: OpenMpi6, tmp_path: Path, name: str) -> None:
+def test_what_is_written_is_obeyed(mpi: RealMpi, tmp_path: Path, name: str) -> None:
     """A table of all safe configurations, radixes included, runs as it says."""
     known = FORMATS[name]
     rng = Random(7)
@@ -240,7 +227,7 @@ def test_what_is_written_is_obeyed(mpi: OpenMpi6, tmp_path: Path, name: str) -> 
         '{"collectives": {"bcast": [{"comm_rank_distribution": "x", "rules": [{"alg": 1}]}]}}',
     ],
 )
-def test_odd_files_do_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) -> None:
+def test_odd_files_do_what_is_said(mpi: RealMpi, tmp_path: Path, text: str) -> None:
     """What is dropped is dropped, what is read over is read over."""
     path = tmp_path / "rules.json"
     path.write_text(text, encoding="utf-8")
@@ -260,7 +247,7 @@ def test_odd_files_do_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) -> 
         '{"collectives": {"bcast": [{"rules": {"alg": 1}}]}}',
     ],
 )
-def test_programs_die_of_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) -> None:
+def test_programs_die_of_what_is_said(mpi: RealMpi, tmp_path: Path, text: str) -> None:
     """The library crashes while it reads the file."""
     path = tmp_path / "rules.json"
     path.write_text(text, encoding="utf-8")
@@ -269,10 +256,10 @@ def test_programs_die_of_what_is_said(mpi: OpenMpi6, tmp_path: Path, text: str) 
     call = Call(Collective.BCAST, 3, 64, is_world=False)
     assert parsed.decide(call).ends_program
     environment = known.activation(RELEASE, {"": str(path)}, Shape(1, 3))
-    assert not mpi.run(3, _steps([call]), environment).ok
+    assert not mpi.call(3, _steps([call]), environment).ok
 
 
-def test_every_configuration_can_be_forced_in_one_launch(mpi: OpenMpi6) -> None:
+def test_every_configuration_can_be_forced_in_one_launch(mpi: RealMpi) -> None:
     """Control variables switch between all algorithms, radixes included, and results are right."""
     openmpi = library("openmpi")
     steps, wanted = [], []
@@ -293,15 +280,16 @@ def test_every_configuration_can_be_forced_in_one_launch(mpi: OpenMpi6) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_files_for_han_are_read_as_is_said(mpi: OpenMpi6, tmp_path: Path, seed: int) -> None:
+def test_files_for_han_are_read_as_is_said(mpi: RealMpi, tmp_path: Path, seed: int) -> None:
     """The library reads as many rules as are told, or forgets the file as is told."""
     compare_han_file(mpi, tmp_path, random_han_file(Random(seed)))
 
 
 @pytest.mark.root
-def test_layouts_are_told_apart_across_nodes(mpi: OpenMpi6, tmp_path: Path) -> None:
+def test_layouts_are_told_apart_across_nodes(
+    mpi: RealMpi, spaces: Namespaces, tmp_path: Path
+) -> None:
     """One process per node, a single node and all others each get what was written for them."""
-    skip_without()
     bcast, job = Collective.BCAST, Shape(3, 2)
     default = Configuration.default("openmpi", bcast)
 
@@ -329,15 +317,12 @@ def test_layouts_are_told_apart_across_nodes(mpi: OpenMpi6, tmp_path: Path) -> N
         "slot": {2: 1, 3: 2, 6: 3},  # processes 0 and 1 are on the first node
         "node": {2: 2, 3: 3, 6: 3},  # every process is on the next one
     }
-    with Namespaces("launcher") as spaces:
-        options = openmpi_hosts(tmp_path, ["na", "nb", "nc"], slots=2)
-        for how, nodes in nodes_of.items():
-            calls = [Call(bcast, ranks, 4000, nodes[ranks], is_world=False) for ranks in nodes]
-            mapped = [*options, "--map-by", how]
-            seen = mpi.observe(6, _steps(calls), environment, mapped, spaces.enter([]))
-            for call, observation in zip(calls, seen, strict=True):
-                chosen = parsed.decide(call, environment).configuration
-                assert chosen != default
-                assert (
-                    observation.symbol == OPENMPI.at(RELEASE).space.algorithm_of(chosen).symbol
-                ), call
+    options = openmpi_hosts(tmp_path, ["na", "nb", "nc"], slots=2)
+    for how, nodes in nodes_of.items():
+        calls = [Call(bcast, ranks, 4000, nodes[ranks], is_world=False) for ranks in nodes]
+        mapped = [*options, "--map-by", how]
+        seen = mpi.observe(6, _steps(calls), environment, mapped, spaces.enter([]))
+        for call, observation in zip(calls, seen, strict=True):
+            chosen = parsed.decide(call, environment).configuration
+            assert chosen != default
+            assert observation.symbol == OPENMPI.at(RELEASE).space.algorithm_of(chosen).symbol, call

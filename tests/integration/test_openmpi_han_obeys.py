@@ -12,24 +12,14 @@ from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
-from tests.integration.real_mpi import RealMpi, prepare
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.integration.real import RealMpi
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
 JOB = Shape(2, 2)
 STEP_BYTES = 128
 # whose functions the tracer does not see
 _UNSEEN = frozenset({"adapt"})
-
-
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
-    """Return the MPI under test, or skip with the reason."""
-    skip_without()
-    found = prepare(tmp_path_factory.mktemp("mpi"))
-    if not found.release.startswith("5.0."):
-        pytest.skip(f"Open MPI {found.release} is not started on emulated nodes")
-    return found
 
 
 def _intervals(wanted: list[Configuration]) -> tuple[Interval, ...]:
@@ -47,8 +37,12 @@ def _expected(choice: Configuration, without: dict[str, str]) -> str:
     return without[choice.algorithm]
 
 
-def test_components_get_the_calls_that_a_file_gives_them(mpi: RealMpi, tmp_path: Path) -> None:
+def test_components_get_the_calls_that_a_file_gives_them(
+    mpi: RealMpi, spaces: Namespaces, tmp_path: Path
+) -> None:
     """Each choice for each collective, by message size; what no rule names stays with coll/han."""
+    if not mpi.release.startswith("5.0."):
+        pytest.skip(f"Open MPI {mpi.release} is not started on emulated nodes")
     known, catalogue = FORMATS["openmpi-han"], catalogue_of(mpi.release)
     wanted: dict[Collective, list[Configuration]] = {}
     for collective in sorted(catalogue.han_collectives - {Collective.BARRIER}):
@@ -73,12 +67,11 @@ def test_components_get_the_calls_that_a_file_gives_them(mpi: RealMpi, tmp_path:
         "tuned": {"OMPI_MCA_coll_han_priority": "0"},
         "basic": {"OMPI_MCA_coll": "basic,libnbc,self,inter"},
     }
-    with Namespaces("launcher") as spaces:
-        options = openmpi_hosts(tmp_path, ["na", "nb"], slots=2)
-        seen = {
-            name: mpi.observe(JOB.nprocs, steps, environment, options, spaces.enter([]))
-            for name, environment in environments.items()
-        }
+    options = openmpi_hosts(tmp_path, ["na", "nb"], slots=2)
+    seen = {
+        name: mpi.observe(JOB.nprocs, steps, environment, options, spaces.enter([]))
+        for name, environment in environments.items()
+    }
     for at, call in enumerate(calls):
         outcome = parsed.decide(call)
         without = {name: observed[at].symbol for name, observed in seen.items()}

@@ -9,7 +9,7 @@ import pytest
 
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.han import HanFile
-from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.real import RealMpi
 
 pytestmark = pytest.mark.mpi
 _FORGOTTEN = "could not fully read dynamic rules file"
@@ -27,12 +27,6 @@ _WORDS = (
     "@9",
     "#x\n",
 )
-
-
-@pytest.fixture(scope="session")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
-    """Return the MPI under test, or skip with the reason."""
-    return prepare(tmp_path_factory.mktemp("mpi"))
 
 
 def random_han_file(rng: Random) -> str:
@@ -84,7 +78,7 @@ def compare_han_file(mpi: RealMpi, folder: Path, text: str) -> None:
     assert isinstance(parsed, HanFile)
     environment = known.activation(mpi.release, {"": str(path)})
     loud = {"OMPI_MCA_coll_han_verbose": "5", "OMPI_MCA_coll_base_verbose": "5"}
-    outcome = mpi.run(1, ["barrier:0"], environment | loud)
+    outcome = mpi.call(1, ["barrier:0"], environment | loud)
     told = outcome.stdout + outcome.stderr
     if parsed.ends_program:
         assert not outcome.ok

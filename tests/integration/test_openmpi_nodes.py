@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.trace import Observation
-from tests.integration.real_mpi import RealMpi, prepare
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.integration.real import RealMpi
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 from tests.mpi.tables import intervals, table
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
@@ -66,15 +66,11 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def nodes(mpi: RealMpi, spaces: Namespaces, tmp_path_factory: pytest.TempPathFactory) -> Nodes:
     """Return two emulated nodes, or skip with the reason."""
-    skip_without()
-    folder = tmp_path_factory.mktemp("nodes")
-    mpi = prepare(folder)
     if not mpi.release.startswith("5.0."):
         pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
-    with Namespaces("launcher") as spaces:
-        yield Nodes(mpi, spaces, folder)
+    return Nodes(mpi, spaces, tmp_path_factory.mktemp("nodes"))
 
 
 def activate(nodes: Nodes, folder: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import Call, Written
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.releases import catalogue_of
-from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.real import RealMpi
 from tests.mpi.tables import intervals, table
 
 pytestmark = pytest.mark.mpi
@@ -43,12 +43,6 @@ FOUR = {
     (Collective.ALLTOALL, 2): intervals((0, "alltoall.two_proc")),
 }
 TABLE = table(Shape(1, 4), FOUR)
-
-
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
-    """Return the MPI under test."""
-    return prepare(tmp_path_factory.mktemp("mpi"))
 
 
 def activate(mpi: RealMpi, text: str, folder: Path) -> dict[str, str]:
@@ -232,10 +226,10 @@ def test_legal_programs_stay_right_under_any_table(mpi: RealMpi, tmp_path: Path,
 def test_the_traps_are_real(mpi: RealMpi, tmp_path: Path) -> None:
     """What the writer refuses to write does end or corrupt programs."""
     two_rules = activate(mpi, "1 9 1 0 2 0 1 0 0 1024 2 0 0\n", tmp_path)
-    crashed = mpi.run(4, ["gather:1024:inplace"], two_rules)
+    crashed = mpi.call(4, ["gather:1024:inplace"], two_rules)
     assert not crashed.ok
     ring = activate(mpi, "1 2 1 0 1 0 4 0 0\n", tmp_path)
-    assert "WRONG" in mpi.run(4, ["allreduce:4096:noncommutative"], ring).stderr
+    assert "WRONG" in mpi.call(4, ["allreduce:4096:noncommutative"], ring).stderr
 
 
 def test_sizes_are_compared_in_the_unit_of_the_catalogue(mpi: RealMpi, tmp_path: Path) -> None:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from colltune.bench import build
 from colltune.dataset.profile import Profile, read_profiles
 from colltune.domain import Collective, Shape
-from colltune.errors import ProgramError
-from colltune.mpi import installation
-from tests.integration.real_interposed import Interposed, prepare
+from tests.integration.real import Real
 
 pytestmark = pytest.mark.mpi
 FIRST_CALLS = 16
 """Of each kind on each communicator; they are timed at any rate."""
 
 
+@dataclass(frozen=True)
 class Bed:
     """The program and the library, compiled for one MPI."""
 
-    def __init__(self, mpi: Interposed) -> None:
-        self.mpi = mpi
-        self.program = mpi.program("profiled.c")
+    mpi: Real
+    program: Path
 
     def run(
         self, folder: Path, *words: str, nprocs: int = 4, log: str = "", **settings: str
@@ -39,20 +36,10 @@ class Bed:
         return read_profiles([folder])
 
 
-@pytest.fixture(scope="module", params=("openmpi", "mpich"))
-def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bed:
+@pytest.fixture(scope="module")
+def bed(each: Real) -> Bed:
     """Return the bed on one MPI of this machine."""
-    folder = tmp_path_factory.mktemp("profiled")
-    return Bed(prepare(folder) if request.param == "openmpi" else _mpich(folder))
-
-
-def _mpich(folder: Path) -> Interposed:
-    try:
-        found = installation.find(os.environ.get("COLLTUNE_TEST_MPICH"), "mpich")
-        library = build.interposed_library(found)
-    except ProgramError as error:
-        pytest.skip(str(error))
-    return Interposed(found, library, folder)
+    return Bed(each, each.compiled("interposed/profiled.c"))
 
 
 def _counts(profile: Profile) -> Mapping[tuple[str, str, int], float]:

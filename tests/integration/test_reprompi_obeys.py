@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from colltune.bench.backends import LaunchPlan, ReproMpiBackend
-from colltune.bench.launchers import Launcher, Placed, Start, launcher_of
+from colltune.bench.launchers import Launcher, Placed, launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Configuration, Instance, RunStatus, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import library, trace
-from tests.integration.real_mpi import RealMpi, prepare
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.integration.real import RealMpi
+from tests.integration.virtual_nodes import Inside, Namespaces, openmpi_hosts
 
 pytestmark = pytest.mark.mpi
 FORCED = (
@@ -27,33 +26,12 @@ FORCED = (
 )
 
 
-@dataclass(frozen=True)
-class Inside:
-    """A launcher whose programs are started inside namespaces."""
-
-    launcher: Launcher
-    spaces: Namespaces
-
-    def command(self, start: Start) -> tuple[str, ...]:
-        """Return the command line that enters them first."""
-        return tuple(self.spaces.enter(self.launcher.command(start)))
-
-    def environment(
-        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
-    ) -> dict[str, str]:
-        """Return the environment of the launch."""
-        return self.launcher.environment(user, wanted, shape)
-
-
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
-    """Return the MPI under test and its tracer, or skip where mpibenchmark is missing."""
-    found = prepare(tmp_path_factory.mktemp("mpi"))
+@pytest.fixture(autouse=True, scope="module")
+def _has_mpibenchmark(mpi: RealMpi) -> None:
     try:
-        ReproMpiBackend(found.installation)
+        ReproMpiBackend(mpi.installation)
     except ProgramError as error:
         pytest.skip(str(error))
-    return found
 
 
 def _symbols(mpi: RealMpi, launcher: Launcher, shape: Shape, folder: Path) -> dict[str, set[str]]:
@@ -95,11 +73,9 @@ def test_the_forced_algorithm_is_the_one_that_runs(mpi: RealMpi, tmp_path: Path)
 
 
 @pytest.mark.root
-def test_it_runs_on_other_nodes_too(mpi: RealMpi, tmp_path: Path) -> None:
+def test_it_runs_on_other_nodes_too(mpi: RealMpi, spaces: Namespaces, tmp_path: Path) -> None:
     """Across nodes, where Open MPI 5.0 would prefer coll/han, the forced function runs as well."""
-    skip_without()
     shape = Shape(2, 2)
     hosts = openmpi_hosts(tmp_path, ["na", "nb"], slots=2)
-    with Namespaces("launcher") as spaces:
-        launcher = Inside(_traced(mpi, shape, hosts), spaces)
-        assert _symbols(mpi, launcher, shape, tmp_path) == {text: {text} for text in FORCED}
+    launcher = Inside(_traced(mpi, shape, hosts), spaces)
+    assert _symbols(mpi, launcher, shape, tmp_path) == {text: {text} for text in FORCED}

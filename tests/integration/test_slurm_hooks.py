@@ -18,7 +18,7 @@ from colltune.mpi import library, trace
 from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
 from tests.integration.hooked_slurm import RULES, TOLD, HookedSlurm, hooked_slurm
-from tests.integration.real_mpi import RealMpi, prepare
+from tests.integration.real import RealMpi
 from tests.models.machines import measured
 from tests.mpi.tables import intervals, table
 from tests.server.slurm.fake_service import BAD, good
@@ -44,12 +44,6 @@ def as_usual(bed: HookedSlurm) -> Iterator[None]:
     bed.slurm.ask("scancel", "--user=root")
 
 
-@pytest.fixture(scope="module")
-def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
-    """Return the MPI under test."""
-    return prepare(tmp_path_factory.mktemp("mpi"))
-
-
 @pytest.mark.mpi
 def test_the_mpi_of_a_job_runs_what_the_service_says(bed: HookedSlurm, mpi: RealMpi) -> None:
     """Within mpirun in a batch job, the functions that run are those of the job's rules."""
@@ -66,7 +60,7 @@ def test_the_mpi_of_a_job_runs_what_the_service_says(bed: HookedSlurm, mpi: Real
     bed.site.configure(LIBRARIES=name, DEFAULT=name)
     steps = ["bcast:100", "bcast:65536", "allreduce:64"]
     options = " ".join([*trace.launch_options(mpi.tracer), "--oversubscribe"])
-    run = f"{mpi.installation.mpirun} -np 4 {options} {mpi.calls} {' '.join(steps)} 2>&1"
+    run = f"{mpi.installation.mpirun} -np 4 {options} {mpi.program} {' '.join(steps)} 2>&1"
     allowed = mpi.installation.launch_environment() | {"OMPI_MCA_pml": "ob1"}
     job = ("--nodes=1", "--ntasks-per-node=4")
     _, tuned = bed.sbatch(f"told shell\n{run}", *job, **allowed)

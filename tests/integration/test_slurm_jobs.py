@@ -14,8 +14,7 @@ from colltune.bench.launchers import Srun, Start, launcher_of
 from colltune.bench.slurm import BatchJob
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import RunStatus, Shape
-from colltune.mpi.installation import Installation
-from tests.integration import where
+from tests.integration import real
 from tests.integration.slurmbed import Slurmbed, slurmbed
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -26,12 +25,6 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurmbed]:
     """Return a Slurm with four nodes of four processors."""
     with slurmbed(tmp_path_factory.mktemp("slurm"), nodes=4, cpus=4) as bed:
         yield bed
-
-
-@pytest.fixture(scope="module")
-def mpi() -> Installation:
-    """Return the Open MPI of this environment, or skip."""
-    return where.find_or_skip("openmpi")
 
 
 @pytest.fixture(autouse=True)
@@ -62,17 +55,17 @@ def test_a_launch_within_a_job_has_its_shape(
     name: str, library: str, shape: Shape, slurm: Slurmbed, tmp_path: Path
 ) -> None:
     """On three granted nodes each smaller shape starts, too: ranks by node, variables known."""
-    mpi = where.find_or_skip(library)
-    launcher = launcher_of(mpi, name)
+    mpi = real.Real(real.installed(library), tmp_path)
+    launcher = launcher_of(mpi.installation, name)
     if isinstance(launcher, Srun):
         slurm.skip_without_plugin(launcher.mpi_type)
-    user = mpi.launch_environment() | where.TRANSPORT
-    environment = launcher.environment(user, where.TOLD, shape)
-    start = Start(shape, (where.compiled(mpi, tmp_path),), cores=4, exported=where.TOLD)
+    user = mpi.installation.launch_environment() | real.TRANSPORT
+    environment = launcher.environment(user, real.TOLD, shape)
+    start = Start(shape, (mpi.compiled("where.c"),), cores=4, exported=real.TOLD)
     settings = [f"export {n}={shlex.quote(v)}" for n, v in environment.items()]
     script = "\n".join([*settings, shlex.join(launcher.command(start))])
     output = in_a_job(slurm, tmp_path, script=script)
-    assert where.said(output) == where.expected(shape, slurm.nodes)
+    assert real.said(output) == real.expected(shape, slurm.nodes)
 
 
 def test_what_a_job_was_granted_is_what_slurm_says(slurm: Slurmbed, tmp_path: Path) -> None:
@@ -232,18 +225,24 @@ max_reps = 50000
 class Campaign:
     """A submitted campaign of all combinations of the nodes and ppn of `shapes`."""
 
-    def __init__(
-        self, slurm: Slurmbed, mpi: Installation, folder: Path, shapes: Sequence[Shape], tasks: int
-    ) -> None:
+    def __init__(self, slurm: Slurmbed, folder: Path, shapes: Sequence[Shape], tasks: int) -> None:
         self.slurm = slurm
         self.out = folder / "the data"
         file = folder / "the campaign.toml"
         nodes, ppn = sorted({s.nodes for s in shapes}), sorted({s.ppn for s in shapes})
         file.write_text(CAMPAIGN.format(nodes=nodes, ppn=ppn, budget_s=BUDGET_S))
-        words = ("--out", self.out, "--tasks", str(tasks), "--mpi", mpi.mpirun, "--json")
+        words = (
+            "--out",
+            self.out,
+            "--tasks",
+            str(tasks),
+            "--mpi",
+            real.installed("openmpi").mpirun,
+            "--json",
+        )
         told = slurm.ask(
             *(*COLLTUNE, "submit", file, *words),
-            **{**where.TRANSPORT, "XDG_CACHE_HOME": str(folder / "cache")},
+            **{**real.TRANSPORT, "XDG_CACHE_HOME": str(folder / "cache")},
         )
         self.job = json.loads(told)["job"]
         self.tasks = [f"{self.job}_{number}" for number in range(1, tasks + 1)]
@@ -268,12 +267,10 @@ class Campaign:
 
 
 @pytest.mark.mpi
-def test_the_tasks_of_a_campaign_share_one_dataset(
-    slurm: Slurmbed, mpi: Installation, tmp_path: Path
-) -> None:
+def test_the_tasks_of_a_campaign_share_one_dataset(slurm: Slurmbed, tmp_path: Path) -> None:
     """Two tasks at once, on two nodes each, measure all four shapes into one folder."""
     wanted = [Shape(n, p) for n in (1, 2) for p in (1, 2)]
-    campaign = Campaign(slurm, mpi, tmp_path, wanted, tasks=2)
+    campaign = Campaign(slurm, tmp_path, wanted, tasks=2)
     campaign.completed()
     measured = campaign.dataset()
     shapes = {m.instance.shape for m in measured.measurements() if m.status is RunStatus.OK}
@@ -287,10 +284,10 @@ def test_the_tasks_of_a_campaign_share_one_dataset(
 @pytest.mark.mpi
 @pytest.mark.parametrize("how", ["requeue", "out of time"])
 def test_a_campaign_that_is_stopped_midway_goes_on(
-    how: str, slurm: Slurmbed, mpi: Installation, tmp_path: Path
+    how: str, slurm: Slurmbed, tmp_path: Path
 ) -> None:
     """Killed by Slurm or told that its time is up, it keeps what it has and its budget."""
-    campaign = Campaign(slurm, mpi, tmp_path, [Shape(2, 1)], tasks=1)
+    campaign = Campaign(slurm, tmp_path, [Shape(2, 1)], tasks=1)
     slurm.wait_until(campaign.has_measured, "a first measurement")
     if how == "requeue":
         slurm.ask("scontrol", "requeue", campaign.tasks[0])

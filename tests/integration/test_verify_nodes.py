@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from colltune.domain import Collective, Shape
-from colltune.errors import ProgramError
-from colltune.mpi import installation, trace
 from colltune.mpi.formats import FORMATS
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
+from tests.integration.real import RealMpi
+from tests.integration.verifying import verified
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 from tests.mpi.tables import intervals, table
 
 pytestmark = [pytest.mark.mpi, pytest.mark.root]
-COLLTUNE = str(Path(sys.executable).with_name("colltune"))
 RULES = """1
 7
 3
@@ -56,38 +51,23 @@ exec unshare --uts --ipc --mount /bin/sh -c "$run" sh "$@"
 class Nodes:
     """Two emulated nodes with two processes each."""
 
-    def __init__(self, mpi: installation.Installation, spaces: Namespaces, folder: Path) -> None:
+    def __init__(self, mpi: RealMpi, spaces: Namespaces, folder: Path) -> None:
         self.mpi, self.spaces, self.folder = mpi, spaces, folder
         self.options = openmpi_hosts(folder, ["na", "nb"], slots=2)
 
     def verify(self, rules: Path, *options: str) -> tuple[int, Any]:
         """Run the verb; return its status and what it printed as JSON."""
-        line = [str(self.mpi.mpirun), "-np", "4", *self.options]
-        words = ["verify", str(rules), "--work", str(self.folder / "work"), "--json", *options]
-        free = {n: v for n, v in os.environ.items() if not n.startswith("OMPI_MCA_coll")}
-        done = self.spaces.run(
-            [COLLTUNE, *words, "--", *line],
-            free | self.mpi.launch_environment(),
-            timeout_s=240.0,
-        )
-        assert done.stdout, done.explain()
-        return done.returncode or 0, json.loads(done.stdout)
+        line = (self.mpi.installation.mpirun, "-np", "4", *self.options)
+        before = self.spaces.enter([])
+        return verified(self.mpi, rules, *options, launcher=line, before=before)[:2]
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def nodes(mpi: RealMpi, spaces: Namespaces, tmp_path_factory: pytest.TempPathFactory) -> Nodes:
     """Return two emulated nodes, or skip with the reason."""
-    skip_without()
-    if reason := trace.unavailable():
-        pytest.skip(reason)
-    try:
-        mpi = installation.find(os.environ.get("COLLTUNE_TEST_MPI"), "openmpi")
-    except ProgramError as error:
-        pytest.skip(str(error))
     if not mpi.release.startswith("5.0."):
         pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
-    with Namespaces("launcher") as spaces:
-        yield Nodes(mpi, spaces, tmp_path_factory.mktemp("nodes"))
+    return Nodes(mpi, spaces, tmp_path_factory.mktemp("nodes"))
 
 
 def test_han_outranks_the_rules_of_the_whole_job(nodes: Nodes, tmp_path: Path) -> None:

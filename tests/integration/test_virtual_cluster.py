@@ -32,7 +32,7 @@ from colltune.bench.runner import run_campaign
 from colltune.dataset import read_parquet
 from colltune.domain import Collective
 from colltune.errors import ProgramError
-from tests.integration import where
+from tests.integration.real import installed
 
 pytestmark = pytest.mark.mpi
 LATENCY_S, FAST_S = 0.02, 0.004
@@ -184,7 +184,7 @@ def test_a_switch_that_ends_takes_the_cluster_along() -> None:
 
 def test_a_campaign_runs_on_it(tmp_path: Path) -> None:
     """`colltune measure` fills every shape, and no broadcast is faster than the network."""
-    mpi = where.find_or_skip("openmpi")
+    mpi = installed("openmpi")
     campaign = Campaign(
         (Collective.BCAST,),
         (8,),

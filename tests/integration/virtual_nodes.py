@@ -11,12 +11,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 import pytest
 
 from colltune import process
+from colltune.bench.launchers import Launcher, Start
+from colltune.domain import Shape
+from tests.integration.real import QUIET
 
 NEEDED = ("unshare", "nsenter", "setpriv", "ip", "hostname", "mount")
 SPACES = ("--net", "--uts", "--ipc", "--pid", "--mount")
@@ -103,6 +107,26 @@ class Namespaces:
         """Run `command` inside to its end."""
         env = dict(os.environ) | dict(environment or {})
         return process.run(self.enter(command), timeout_s=timeout_s, env=env)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A launcher whose programs are started inside namespaces, with options of its own."""
+
+    launcher: Launcher
+    spaces: Namespaces
+    options: tuple[str, ...] = ()
+
+    def command(self, start: Start) -> tuple[str, ...]:
+        """Return the command line that enters them first."""
+        placed = replace(start, options=(*start.options, *self.options))
+        return tuple(self.spaces.enter(self.launcher.command(placed)))
+
+    def environment(
+        self, user: Mapping[str, str], wanted: Mapping[str, str], shape: Shape
+    ) -> dict[str, str]:
+        """Return the environment of the launch."""
+        return self.launcher.environment(user, {**QUIET, **wanted}, shape)
 
 
 def remote_shell(folder: Path) -> Path:

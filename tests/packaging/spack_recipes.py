@@ -23,13 +23,7 @@ class Recipe:
 
 
 def read(folder: Path) -> Recipe:
-    """Return what ``package.py`` in a folder says.
-
-    Raises
-    ------
-    NameError, TypeError, SyntaxError
-        If it uses a directive that is not one of Spack's, or in another way than Spack takes it.
-    """
+    """Return what ``package.py`` in a folder says."""
     file = folder / "package.py"
     tree = ast.parse(file.read_text())
     # the two imports that every recipe has are of Spack, which is not here

@@ -105,15 +105,7 @@ class OsuBackend:
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        """Start a program for each cell that has a step; see `Backend.run`.
-
-        Raises
-        ------
-        CampaignError
-            If the user's environment decides which algorithm runs.
-        ProgramError, DataError
-            If a program is missing, or says something else than its table.
-        """
+        """Start a program for each cell that has a step; see `Backend.run`."""
         started = time.monotonic()
         raw.save_cells(folder / "cells.json", plan.cells, launch)
         measured: list[Measurement] = []
@@ -199,13 +191,7 @@ def _output(folder: Path, index: int) -> Path:
 
 
 def _times_s(output: Path, cell: Cell) -> tuple[float, ...]:
-    """Return the times in the table of a start.
-
-    Raises
-    ------
-    DataError
-        If the table has no row, or one of something else than the cell.
-    """
+    """Return the times in the table of a start."""
     text = output.read_text(encoding="utf-8")
     reading = osu.parse(text.splitlines(keepends=True), str(output))
     wanted = (cell.instance.collective, cell.instance.msize_bytes)

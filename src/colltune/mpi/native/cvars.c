@@ -1,67 +1,44 @@
 /* Lists the control variables of an MPI library (MPI_T), one a line, fields between tabs: name,
-   type, scope, value, items of its enumeration as number=name between spaces, description. Line
-   ends and tabs in texts are written as \n and \t. MPI itself is not started. */
+ * type, scope, value, items of its enumeration as number=name between spaces, description. Line
+ * ends and tabs in texts are written as \n and \t. MPI itself is not started. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static void escaped(const char *text)
-{
+static void escaped(const char *text) {
     for (; *text; text++) {
-        if (*text == '\n')
-            fputs("\\n", stdout);
-        else if (*text == '\t')
-            fputs("\\t", stdout);
-        else
-            putchar(*text);
+        if (*text == '\n') fputs("\\n", stdout);
+        else if (*text == '\t') fputs("\\t", stdout);
+        else putchar(*text);
     }
 }
 
-static char *room(int length)
-{
+static char *room(int length) {
     char *text = calloc((size_t)(length > 0 ? length : 0) + 1, 1);
-    if (!text)
-        exit(1);
+    if (!text) exit(1);
     return text;
 }
 
-static const char *scope_name(int scope)
-{
-    return scope == MPI_T_SCOPE_CONSTANT || scope == MPI_T_SCOPE_READONLY ? "read-only"
-                                                                          : "writeable";
-}
-
-static void value(int index, MPI_Datatype type, int bind)
-{
+static void value(int index, MPI_Datatype type, int bind) {
     MPI_T_cvar_handle handle;
-    int count = 0;
-    if (bind != MPI_T_BIND_NO_OBJECT)
-        return;
-    if (MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
-        return;
+    int count = 0, number;
+    if (bind != MPI_T_BIND_NO_OBJECT) return;
+    if (MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS) return;
     if (type == MPI_CHAR) {
         char *text = room(count);
-        if (MPI_T_cvar_read(handle, text) == MPI_SUCCESS)
-            escaped(text);
+        if (MPI_T_cvar_read(handle, text) == MPI_SUCCESS) escaped(text);
         free(text);
     } else if (type == MPI_INT && count == 1) {
-        int number;
-        if (MPI_T_cvar_read(handle, &number) == MPI_SUCCESS)
-            printf("%d", number);
+        if (MPI_T_cvar_read(handle, &number) == MPI_SUCCESS) printf("%d", number);
     }
     MPI_T_cvar_handle_free(&handle);
 }
 
-static void items(MPI_T_enum enumeration)
-{
-    int count = 0, length = 0;
-    if (enumeration == MPI_T_ENUM_NULL)
-        return;
-    if (MPI_T_enum_get_info(enumeration, &count, NULL, &length) != MPI_SUCCESS)
-        return;
+static void items(MPI_T_enum enumeration) {
+    int count = 0, length = 0, number;
+    if (enumeration == MPI_T_ENUM_NULL) return;
+    if (MPI_T_enum_get_info(enumeration, &count, NULL, &length) != MPI_SUCCESS) return;
     for (int i = 0; i < count; i++) {
-        int number;
         length = 0;
         MPI_T_enum_get_item(enumeration, i, &number, NULL, &length);
         char *name = room(length);
@@ -71,8 +48,7 @@ static void items(MPI_T_enum enumeration)
     }
 }
 
-static void variable(int index)
-{
+static void variable(int index) {
     int name_length = 0, text_length = 0, verbosity, bind, scope;
     MPI_Datatype type;
     MPI_T_enum enumeration;
@@ -82,8 +58,9 @@ static void variable(int index)
     char *name = room(name_length), *text = room(text_length);
     MPI_T_cvar_get_info(index, name, &name_length, &verbosity, &type, &enumeration, text,
                         &text_length, &bind, &scope);
+    int fixed = scope == MPI_T_SCOPE_CONSTANT || scope == MPI_T_SCOPE_READONLY;
     printf("%s\t%s\t%s\t", name, type == MPI_INT ? "int" : type == MPI_CHAR ? "char" : "other",
-           scope_name(scope));
+           fixed ? "read-only" : "writeable");
     value(index, type, bind);
     putchar('\t');
     items(enumeration);
@@ -94,15 +71,11 @@ static void variable(int index)
     free(text);
 }
 
-int main(void)
-{
+int main(void) {
     int provided, count = 0;
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS)
-        return 1;
-    if (MPI_T_cvar_get_num(&count) != MPI_SUCCESS)
-        return 1;
-    for (int i = 0; i < count; i++)
-        variable(i);
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return 1;
+    if (MPI_T_cvar_get_num(&count) != MPI_SUCCESS) return 1;
+    for (int i = 0; i < count; i++) variable(i);
     MPI_T_finalize();
     return 0;
 }

@@ -1,7 +1,7 @@
 /* The C half of the call tracer: each stub (written by trace.py) calls colltune_trace_hit with its
-   number, which prints "TRACE <symbol>" and returns the library's own function to jump to. If
-   COLLTUNE_TRACE_WORDS is set, the first words on the stack follow the symbol, each as an int: a
-   function's arguments after its sixth, and then whatever the caller keeps there. */
+ * number, which prints "TRACE <symbol>" and returns the library's own function to jump to. If
+ * COLLTUNE_TRACE_WORDS is set, the first words on the stack follow the symbol, each as an int: a
+ * function's arguments after its sixth, and then whatever the caller keeps there. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -15,39 +15,33 @@ extern const char *const colltune_trace_names[];
 extern void *colltune_trace_targets[];
 
 /* srun starts processes without Open MPI's own variables */
-static const char *own_rank(void)
-{
+static const char *own_rank(void) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
     const char *rank = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
-        rank = getenv(names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++) rank = getenv(names[i]);
     return rank;
 }
 
-static int traced(void)
-{
+static int traced(void) {
     static int answer = -1;
-    if (answer < 0) {
-        const char *wanted = getenv("COLLTUNE_TRACE_RANK");
-        const char *rank = own_rank();
-        answer = !wanted || !rank || strcmp(wanted, rank) == 0;
-    }
-    return answer;
+    const char *wanted, *rank;
+    if (answer >= 0) return answer;
+    wanted = getenv("COLLTUNE_TRACE_RANK");
+    rank = own_rank();
+    return answer = !wanted || !rank || strcmp(wanted, rank) == 0;
 }
 
-static int with_words(void)
-{
+static int with_words(void) {
     static int answer = -1;
     if (answer < 0) answer = getenv("COLLTUNE_TRACE_WORDS") != NULL;
     return answer;
 }
 
-void *colltune_trace_hit(int index, const long *words)
-{
+void *colltune_trace_hit(int index, const long *words) {
     const char *name = colltune_trace_names[index];
-    if (!colltune_trace_targets[index])
-        colltune_trace_targets[index] = dlsym(RTLD_NEXT, name);
-    if (!colltune_trace_targets[index]) {
+    void **target = &colltune_trace_targets[index];
+    if (!*target) *target = dlsym(RTLD_NEXT, name);
+    if (!*target) {
         fprintf(stderr, "colltune trace: the MPI library has no %s\n", name);
         abort();
     }
@@ -57,8 +51,7 @@ void *colltune_trace_hit(int index, const long *words)
         for (int at = 0; at < WORDS && with_words(); at++)
             length += snprintf(line + length, sizeof line - 1 - (size_t)length, " %d", (int)words[at]);
         line[length++] = '\n';
-        if (write(STDERR_FILENO, line, (size_t)length) < 0)
-            abort();
+        if (write(STDERR_FILENO, line, (size_t)length) < 0) abort();
     }
-    return colltune_trace_targets[index];
+    return *target;
 }

@@ -67,11 +67,8 @@ static const order_t *order_of(ct_comm_t *c, const ct_hierarchy_t *h, int leader
 /* ---- one round ---- */
 
 typedef struct {
-    ct_data_t data; /* first: functions get its address */
-    ct_hierarchy_t *h;
+    ct_node_call_t call;
     const order_t *order;
-    const ct_plan_t *plan;
-    int leaders, overlap;
     ct_elements_t to;
     void *recvbuf;
     size_t recvcount;
@@ -83,27 +80,26 @@ typedef struct {
     const void *source;
     size_t sendcount;
     int in_place; /* all is exchanged in the receive buffer: nothing to be copied */
-    int code;     /* the first error of this process */
 } gather_t;
 
-static size_t begin(const ct_data_t *data, int k, int node) {
-    const gather_t *g = (const gather_t *)data;
+static size_t begin(const ct_node_call_t *call, int k, int node) {
+    const gather_t *g = (const gather_t *)call;
     return (size_t)g->order->start[k * (g->order->nodes + 1) + node] * (g->high - g->low);
 }
 
 static int unpack(const gather_t *g, const char *bytes, int rank) {
     char *there = ct_element(&g->to, g->recvbuf, (size_t)rank * g->recvcount);
-    return ct_unpack(&g->to, bytes, there, g->recvcount, g->h->work);
+    return ct_unpack(&g->to, bytes, there, g->recvcount, g->call.h->work);
 }
 
-static int copy(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at) {
-    const gather_t *g = (const gather_t *)data;
-    size_t slice = g->high - g->low, from = begin(data, k, first);
-    size_t left = begin(data, k, end) - from - *at;
+static int copy(const ct_node_call_t *call, int k, int first, int end, size_t budget, size_t *at) {
+    const gather_t *g = (const gather_t *)call;
+    size_t slice = g->high - g->low, from = begin(call, k, first);
+    size_t left = begin(call, k, end) - from - *at;
     if (g->in_place) left = 0;
     while (left && budget) {
         size_t slot = (from + *at) / slice, offset = (from + *at) % slice, bytes = slice - offset;
-        const char *there = data->base + from + *at;
+        const char *there = call->base + from + *at;
         int rank = g->order->rank[slot], code = MPI_SUCCESS;
         if (g->whole) {
             if (bytes > budget) bytes = budget;
@@ -121,33 +117,25 @@ static int copy(const ct_data_t *data, int k, int first, int end, size_t budget,
 }
 
 /* Phase 1: every process writes its block, leaders wait for those that they lead. */
-static int aggregate(gather_t *g) {
-    ct_hierarchy_t *h = g->h;
-    char *slot = g->data.base + (size_t)g->order->mine * (g->high - g->low);
-    int code = g->code, k = ct_leader(h, g->leaders);
+static int aggregate(ct_node_call_t *call) {
+    const gather_t *g = (const gather_t *)call;
+    ct_hierarchy_t *h = call->h;
+    char *slot = call->base + (size_t)g->order->mine * (g->high - g->low);
+    int code = call->code, k = ct_leader(h, call->leaders);
     if (code == MPI_SUCCESS) {
         if (!g->mine) code = ct_pack(&g->from, g->source, g->sendcount, slot, h->work);
         else if (slot != g->mine + g->low) memcpy(slot, g->mine + g->low, g->high - g->low);
     }
     ct_written(h, g->block, code);
     if (k < 0) return code;
-    return ct_first(code, ct_await_written(h, h->local, ct_led_from(h->ppn, g->leaders, k + 1)));
-}
-
-static void run_round(gather_t *g) {
-    char *half;
-    g->code = ct_first(g->code, ct_round_begin(g->h, &half));
-    g->data.base = g->in_place ? g->recvbuf : half;
-    g->code = aggregate(g);
-    g->code = ct_exchange(g->h, g->plan, &g->data, g->leaders, g->overlap, g->code);
-    ct_round_end(g->h);
+    return ct_first(code, ct_await_written(h, h->local, ct_led_from(h->ppn, call->leaders, k + 1)));
 }
 
 /* ---- buffers ---- */
 
 static int unpack_all(const gather_t *g) {
     int code = MPI_SUCCESS;
-    for (int r = 0; r < g->h->size && code == MPI_SUCCESS; r++)
+    for (int r = 0; r < g->call.h->size && code == MPI_SUCCESS; r++)
         code = unpack(g, g->whole + (size_t)r * g->block, r);
     return code;
 }
@@ -156,13 +144,13 @@ static int unpack_all(const gather_t *g) {
 static void pack_whole(gather_t *g, char **packed, char **whole) {
     if (!g->from.dense) {
         g->mine = *packed = malloc(g->block);
-        int code = *packed ? ct_pack(&g->from, g->source, g->sendcount, *packed, g->h->work)
+        int code = *packed ? ct_pack(&g->from, g->source, g->sendcount, *packed, g->call.h->work)
                            : MPI_ERR_NO_MEM;
-        g->code = ct_first(g->code, code);
+        g->call.code = ct_first(g->call.code, code);
     }
     if (!g->to.dense) {
-        g->whole = *whole = malloc(g->block * (size_t)g->h->size);
-        if (!*whole) g->code = ct_first(g->code, MPI_ERR_NO_MEM);
+        g->whole = *whole = malloc(g->block * (size_t)g->call.h->size);
+        if (!*whole) g->call.code = ct_first(g->call.code, MPI_ERR_NO_MEM);
     }
 }
 
@@ -170,16 +158,16 @@ static int run_rounds(gather_t *g, size_t slice) {
     char *packed = NULL, *whole = NULL;
     if (g->from.dense) g->mine = g->source;
     if (g->to.dense) g->whole = g->recvbuf;
-    if (slice < g->block && g->code == MPI_SUCCESS) pack_whole(g, &packed, &whole);
-    g->in_place = slice == g->block && g->to.dense && g->h->ppn == 1 && g->order->ranked;
+    if (slice < g->block && g->call.code == MPI_SUCCESS) pack_whole(g, &packed, &whole);
+    g->in_place = slice == g->block && g->to.dense && g->call.h->ppn == 1 && g->order->ranked;
     for (g->low = 0; g->low < g->block; g->low = g->high) {
         g->high = g->block - g->low < slice ? g->block : g->low + slice;
-        run_round(g);
+        ct_node_round(&g->call, g->in_place ? g->recvbuf : NULL);
     }
-    if (g->code == MPI_SUCCESS && whole) g->code = unpack_all(g);
+    if (g->call.code == MPI_SUCCESS && whole) g->call.code = unpack_all(g);
     free(packed);
     free(whole);
-    return g->code;
+    return g->call.code;
 }
 
 static int read_types(gather_t *g, const ct_call_t *call) {
@@ -194,7 +182,7 @@ static int read_types(gather_t *g, const ct_call_t *call) {
     else {
         g->from = g->to;
         g->sendcount = g->recvcount;
-        g->source = ct_element(&g->to, call->recvbuf, (size_t)g->h->rank * g->recvcount);
+        g->source = ct_element(&g->to, call->recvbuf, (size_t)g->call.h->rank * g->recvcount);
     }
     if (code == MPI_SUCCESS && g->sendcount * g->from.size != g->block) code = MPI_ERR_TRUNCATE;
     return code;
@@ -205,7 +193,7 @@ static int read_types(gather_t *g, const ct_call_t *call) {
 /* Whether all have the same block, by an allgather of its size. */
 static int compare_blocks(const gather_t *g) {
     unsigned long long mine[CT_COMPARED_WORDS] = {g->block};
-    unsigned long long *theirs = malloc((size_t)g->h->size * sizeof mine);
+    unsigned long long *theirs = malloc((size_t)g->call.h->size * sizeof mine);
     gather_t sizes = *g;
     if (!theirs) return MPI_ERR_NO_MEM;
     sizes.block = sizes.sendcount = sizes.recvcount = sizeof mine;
@@ -213,7 +201,7 @@ static int compare_blocks(const gather_t *g) {
     sizes.source = mine;
     sizes.recvbuf = theirs;
     int code = run_rounds(&sizes, sizeof mine);
-    for (int r = 0; r < g->h->size && code == MPI_SUCCESS; r++)
+    for (int r = 0; r < g->call.h->size && code == MPI_SUCCESS; r++)
         if (theirs[r * CT_COMPARED_WORDS] != g->block) code = MPI_ERR_TRUNCATE;
     free(theirs);
     return code;
@@ -222,30 +210,27 @@ static int compare_blocks(const gather_t *g) {
 /* The bytes of a block that go in each round. Whoever would not come by with one, as memory is now,
  * compares sizes first. */
 static int slice_of(gather_t *g, long chunk, size_t *slice) {
-    size_t n = (size_t)g->h->size;
+    size_t n = (size_t)g->call.h->size;
     *slice = ct_segment_most() / n ? ct_segment_most() / n : 1;
     if (chunk && (size_t)chunk < *slice) *slice = (size_t)chunk;
     if (g->block < *slice) *slice = g->block;
-    int has = ct_segment_has(g->h, *slice * n);
+    int has = ct_segment_has(g->call.h, *slice * n);
     if (has && *slice == g->block && g->block != CT_COMPARED_BYTES) return MPI_SUCCESS;
     int code = compare_blocks(g);
-    if (code == MPI_SUCCESS && !has) code = ct_segment_grow(g->h, *slice * n);
-    if (*slice > g->h->half / n) *slice = g->h->half / n;
+    if (code == MPI_SUCCESS && !has) code = ct_segment_grow(g->call.h, *slice * n);
+    if (*slice > g->call.h->half / n) *slice = g->call.h->half / n;
     return code;
 }
 
 static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
-    gather_t g = {.data = {NULL, begin, copy}};
+    gather_t g = {.call = {.bring = aggregate, .begin = begin, .copy = copy}};
     size_t slice = 0;
-    int code = ct_hierarchy(c, &g.h);
+    int code = ct_node_call(c, values, &g.call);
     if (code != MPI_SUCCESS) return code;
-    if (!g.h->half) return ct_pass(call, c->base);
-    g.leaders = ct_leaders(g.h, values[CT_LEADERS]);
-    g.overlap = (int)values[CT_OVERLAP];
-    g.order = order_of(c, g.h, g.leaders);
-    g.plan = ct_plan(c, g.h, (int)values[CT_EXCHANGE]);
-    if (!g.order || !g.plan) return MPI_ERR_NO_MEM;
-    g.code = read_types(&g, call);
+    if (!g.call.h->half) return ct_pass(call, c->base);
+    g.order = order_of(c, g.call.h, g.call.leaders);
+    if (!g.order) return MPI_ERR_NO_MEM;
+    g.call.code = read_types(&g, call);
     code = slice_of(&g, values[CT_CHUNK], &slice);
     return code == MPI_SUCCESS ? run_rounds(&g, slice) : code;
 }

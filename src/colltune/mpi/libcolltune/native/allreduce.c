@@ -16,17 +16,13 @@
 enum { LINE = 64 };
 
 typedef struct {
-    ct_data_t data; /* first: functions get its address */
-    ct_hierarchy_t *h;
-    const ct_plan_t *plan;
+    ct_node_call_t call;
     ct_reduction_t reduction;
-    int leaders, overlap;
     const void *input;
     void *recvbuf;
     size_t count, low, elements; /* in all; of this round: from where on, how many */
     size_t stride;               /* bytes from one input in the shared memory to the next */
     int in_place;                /* all is done in the receive buffer: nothing to be copied */
-    int code;                    /* the first error of this process */
 } sum_t;
 
 /* ---- parts of the vector, in elements ---- */
@@ -37,18 +33,18 @@ static size_t part(size_t of, int number, int parts) {
 }
 
 static size_t element_begin(const sum_t *sum, int k, int node) {
-    size_t first = part(sum->elements, k, sum->leaders);
-    size_t share = part(sum->elements, k + 1, sum->leaders) - first;
-    return first + part(share, node, sum->h->nodes);
+    size_t first = part(sum->elements, k, sum->call.leaders);
+    size_t share = part(sum->elements, k + 1, sum->call.leaders) - first;
+    return first + part(share, node, sum->call.h->nodes);
 }
 
-static size_t begin(const ct_data_t *data, int k, int node) {
-    const sum_t *sum = (const sum_t *)data;
+static size_t begin(const ct_node_call_t *call, int k, int node) {
+    const sum_t *sum = (const sum_t *)call;
     return element_begin(sum, k, node) * sum->reduction.elements.size;
 }
 
-static int copy(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at) {
-    const sum_t *sum = (const sum_t *)data;
+static int copy(const ct_node_call_t *call, int k, int first, int end, size_t budget, size_t *at) {
+    const sum_t *sum = (const sum_t *)call;
     const ct_elements_t *e = &sum->reduction.elements;
     size_t from = element_begin(sum, k, first), n = element_begin(sum, k, end) - from - *at;
     size_t most = e->size < budget ? budget / e->size : 1;
@@ -57,7 +53,7 @@ static int copy(const ct_data_t *data, int k, int first, int end, size_t budget,
     from += *at;
     if (n && !sum->in_place) {
         char *there = ct_element(e, sum->recvbuf, sum->low + from);
-        code = ct_unpack(e, data->base + from * e->size, there, n, sum->h->work);
+        code = ct_unpack(e, call->base + from * e->size, there, n, sum->call.h->work);
     }
     *at = is_last ? SIZE_MAX : *at + n;
     return code;
@@ -67,13 +63,13 @@ static int copy(const ct_data_t *data, int k, int first, int end, size_t budget,
 
 static int reduce_part(const sum_t *sum, size_t first, size_t end) {
     const ct_reduction_t *r = &sum->reduction;
-    const char *inputs = sum->data.base + sum->stride;
+    const char *inputs = sum->call.base + sum->stride;
     int code = MPI_SUCCESS;
     for (size_t i = first; i < end && code == MPI_SUCCESS; i += r->most) {
         size_t at = i * r->elements.size, n = end - i < r->most ? end - i : r->most;
-        char *result = sum->data.base + at;
+        char *result = sum->call.base + at;
         memcpy(result, inputs + at, n * r->elements.size);
-        for (int j = 1; j < sum->h->ppn && code == MPI_SUCCESS; j++)
+        for (int j = 1; j < sum->call.h->ppn && code == MPI_SUCCESS; j++)
             code = ct_reduce(r, inputs + (size_t)j * sum->stride + at, result, n);
     }
     return code;
@@ -81,12 +77,12 @@ static int reduce_part(const sum_t *sum, size_t first, size_t end) {
 
 /* Each process of the node reduces its part of all inputs. */
 static int reduce_on_node(const sum_t *sum) {
-    ct_hierarchy_t *h = sum->h;
+    ct_hierarchy_t *h = sum->call.h;
     const ct_elements_t *e = &sum->reduction.elements;
     size_t place = h->ppn == 1 ? 0 : (size_t)(1 + h->local) * sum->stride;
-    int code = sum->code;
+    int code = sum->call.code;
     if (code == MPI_SUCCESS)
-        code = ct_pack(e, ct_element(e, sum->input, sum->low), sum->elements, sum->data.base + place,
+        code = ct_pack(e, ct_element(e, sum->input, sum->low), sum->elements, sum->call.base + place,
                        h->work);
     if (h->ppn == 1) return code;
     ct_written(h, sum->count * e->size, code);
@@ -95,16 +91,11 @@ static int reduce_on_node(const sum_t *sum) {
     if (first < end) code = ct_first(code, ct_await_written(h, 0, h->ppn));
     if (code == MPI_SUCCESS) code = reduce_part(sum, first, end);
     ct_mark(h, CT_REDUCED, code);
-    return ct_leader(h, sum->leaders) < 0 ? code : ct_first(code, ct_await(h, CT_REDUCED, 0, h->ppn));
+    if (ct_leader(h, sum->call.leaders) < 0) return code;
+    return ct_first(code, ct_await(h, CT_REDUCED, 0, h->ppn));
 }
 
 /* ---- reduce-scatter between leaders ---- */
-
-static int rank_of(const sum_t *sum, int node, int k) {
-    const ct_hierarchy_t *h = sum->h;
-    int ppn = h->first[node + 1] - h->first[node];
-    return h->ranks[h->first[node] + ct_led_from(ppn, sum->leaders, k)];
-}
 
 static int wait_for(MPI_Request *request, MPI_Status *status) {
     int done = 0, code = MPI_SUCCESS;
@@ -118,13 +109,13 @@ static int wait_for(MPI_Request *request, MPI_Status *status) {
 /* Send node `sent`'s part to the right, add what comes from the left to node `received`'s. Both are
  * done whatever happens; after an error the message has another length. */
 static int ring_step(const sum_t *sum, int k, int sent, int received, char *room, int code) {
-    const ct_hierarchy_t *h = sum->h;
-    int left = rank_of(sum, (h->node + h->nodes - 1) % h->nodes, k);
-    int right = rank_of(sum, (h->node + 1) % h->nodes, k);
-    size_t out = begin(&sum->data, k, sent), out_bytes = begin(&sum->data, k, sent + 1) - out;
-    size_t in = begin(&sum->data, k, received);
-    size_t in_bytes = begin(&sum->data, k, received + 1) - in;
-    const char *from = code == MPI_SUCCESS ? sum->data.base + out : (const char *)&code;
+    const ct_hierarchy_t *h = sum->call.h;
+    int left = ct_rank_of_leader(h, (h->node + h->nodes - 1) % h->nodes, k, sum->call.leaders);
+    int right = ct_rank_of_leader(h, (h->node + 1) % h->nodes, k, sum->call.leaders);
+    size_t out = begin(&sum->call, k, sent), out_bytes = begin(&sum->call, k, sent + 1) - out;
+    size_t in = begin(&sum->call, k, received);
+    size_t in_bytes = begin(&sum->call, k, received + 1) - in;
+    const char *from = code == MPI_SUCCESS ? sum->call.base + out : (const char *)&code;
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     MPI_Status status;
     int length = ct_length(out_bytes, code);
@@ -136,13 +127,13 @@ static int ring_step(const sum_t *sum, int k, int sent, int received, char *room
     code = ct_first(ct_first(code, posted), got);
     if (code != MPI_SUCCESS || !in_bytes) return code;
     size_t count = in_bytes / sum->reduction.elements.size;
-    return ct_reduce(&sum->reduction, room, sum->data.base + in, count);
+    return ct_reduce(&sum->reduction, room, sum->call.base + in, count);
 }
 
 static int reduce_scatter(const sum_t *sum, int k, int code) {
-    const ct_hierarchy_t *h = sum->h;
+    const ct_hierarchy_t *h = sum->call.h;
     if (h->nodes == 1) return code;
-    size_t share = begin(&sum->data, k, h->nodes) - begin(&sum->data, k, 0);
+    size_t share = begin(&sum->call, k, h->nodes) - begin(&sum->call, k, 0);
     size_t size = sum->reduction.elements.size;
     char *room = malloc(share / (size_t)h->nodes + size); /* the largest part of a node */
     if (!room) code = ct_first(code, MPI_ERR_NO_MEM);
@@ -156,33 +147,29 @@ static int reduce_scatter(const sum_t *sum, int k, int code) {
 
 /* ---- rounds ---- */
 
-static void run_round(sum_t *sum) {
-    char *half;
-    int k = ct_leader(sum->h, sum->leaders);
-    sum->code = ct_first(sum->code, ct_round_begin(sum->h, &half));
-    const ct_elements_t *e = &sum->reduction.elements;
-    sum->data.base = sum->in_place ? ct_element(e, sum->recvbuf, sum->low) : half;
-    sum->code = reduce_on_node(sum);
-    if (k >= 0) sum->code = reduce_scatter(sum, k, sum->code);
-    sum->code = ct_exchange(sum->h, sum->plan, &sum->data, sum->leaders, sum->overlap, sum->code);
-    ct_round_end(sum->h);
+/* Phase 1: the leaders have the sums of their parts of this node's part. */
+static int bring(ct_node_call_t *call) {
+    const sum_t *sum = (const sum_t *)call;
+    int code = reduce_on_node(sum), k = ct_leader(call->h, call->leaders);
+    return k < 0 ? code : reduce_scatter(sum, k, code);
 }
 
 static size_t stride_of(size_t elements, size_t size) {
     return (elements * size + LINE - 1) / LINE * LINE;
 }
 
-static size_t areas(const sum_t *sum) { return (size_t)sum->h->most + 1; }
+static size_t areas(const sum_t *sum) { return (size_t)sum->call.h->most + 1; }
 
 static int run_rounds(sum_t *sum, size_t elements) {
-    sum->in_place = sum->h->ppn == 1 && sum->reduction.elements.dense;
+    sum->in_place = sum->call.h->ppn == 1 && sum->reduction.elements.dense;
     sum->stride = stride_of(elements, sum->reduction.elements.size);
     for (sum->low = 0; sum->low < sum->count; sum->low += elements) {
         size_t left = sum->count - sum->low;
         sum->elements = left < elements ? left : elements;
-        run_round(sum);
+        char *there = ct_element(&sum->reduction.elements, sum->recvbuf, sum->low);
+        ct_node_round(&sum->call, sum->in_place ? there : NULL);
     }
-    return sum->code;
+    return sum->call.code;
 }
 
 /* ---- one call ---- */
@@ -192,8 +179,8 @@ static int compare_vectors(const sum_t *sum) {
     long long bytes = (long long)(sum->count * sum->reduction.elements.size);
     long long mine[CT_COMPARED_WORDS] = {bytes, -bytes}, most[CT_COMPARED_WORDS] = {0};
     sum_t sizes = *sum;
-    int code = ct_reduction(&sizes.reduction, MPI_LONG_LONG, MPI_MAX, sum->h->work);
-    sizes.code = ct_first(sizes.code, code);
+    int code = ct_reduction(&sizes.reduction, MPI_LONG_LONG, MPI_MAX, sum->call.h->work);
+    sizes.call.code = ct_first(sizes.call.code, code);
     sizes.input = mine;
     sizes.recvbuf = most;
     sizes.count = CT_COMPARED_WORDS;
@@ -214,28 +201,24 @@ static int elements_of(sum_t *sum, long chunk, size_t *elements) {
     if (!most) most = 1;
     *elements = sum->count < most ? sum->count : most;
     size_t bytes = areas(sum) * stride_of(*elements, size);
-    int has = ct_segment_has(sum->h, bytes);
+    int has = ct_segment_has(sum->call.h, bytes);
     if (has && *elements == sum->count && sum->count * size != CT_COMPARED_BYTES) return MPI_SUCCESS;
     int code = compare_vectors(sum);
-    if (code == MPI_SUCCESS && !has) code = ct_segment_grow(sum->h, bytes);
-    most = elements_in(sum, sum->h->half);
+    if (code == MPI_SUCCESS && !has) code = ct_segment_grow(sum->call.h, bytes);
+    most = elements_in(sum, sum->call.h->half);
     if (*elements > most) *elements = most;
     return code;
 }
 
 static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
-    sum_t sum = {.data = {NULL, begin, copy}, .recvbuf = call->recvbuf};
+    sum_t sum = {.call = {.bring = bring, .begin = begin, .copy = copy}, .recvbuf = call->recvbuf};
     size_t elements = 0;
-    int code = ct_hierarchy(c, &sum.h);
+    int code = ct_node_call(c, values, &sum.call);
     if (code != MPI_SUCCESS) return code;
-    if (!sum.h->half) return ct_pass(call, c->base);
+    if (!sum.call.h->half) return ct_pass(call, c->base);
     sum.count = (size_t)call->recvcount;
     sum.input = call->sendbuf == MPI_IN_PLACE ? call->recvbuf : call->sendbuf;
-    sum.leaders = ct_leaders(sum.h, values[CT_LEADERS]);
-    sum.overlap = (int)values[CT_OVERLAP];
-    sum.plan = ct_plan(c, sum.h, (int)values[CT_EXCHANGE]);
-    if (!sum.plan) return MPI_ERR_NO_MEM;
-    sum.code = ct_reduction(&sum.reduction, call->recvtype, call->op, sum.h->work);
+    sum.call.code = ct_reduction(&sum.reduction, call->recvtype, call->op, sum.call.h->work);
     code = elements_of(&sum, values[CT_CHUNK], &elements);
     if (code == MPI_SUCCESS && elements) code = run_rounds(&sum, elements);
     ct_reduction_release(&sum.reduction);

@@ -124,8 +124,9 @@ static int post(const ct_comm_t *c, ct_exchange_t *x, const side_t *side, int se
         int peer = (c->rank + (sends ? step : c->size - step)) % c->size, count = side->counts[peer];
         MPI_Request *request = &x->requests[*n];
         if (!is_eager(side, peer, threshold)) continue;
-        int posted = sends ? PMPI_Isend(block(side, peer), count, side->type, peer, tag, c->base, request)
-                           : PMPI_Irecv(block(side, peer), count, side->type, peer, tag, c->base, request);
+        char *at = block(side, peer);
+        int posted = sends ? PMPI_Isend(at, count, side->type, peer, tag, c->base, request)
+                           : PMPI_Irecv(at, count, side->type, peer, tag, c->base, request);
         if (posted == MPI_SUCCESS) ++*n;
         code = ct_first(code, posted);
     }

@@ -102,10 +102,7 @@ const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange) {
 /* ---- copying out ---- */
 
 typedef struct {
-    ct_hierarchy_t *h;
-    const ct_plan_t *plan;
-    const ct_data_t *data;
-    int leaders, overlap;
+    const ct_node_call_t *call;
     int copied[CT_MOST_LEADERS]; /* chunks, of each leader */
     size_t at[CT_MOST_LEADERS];
     int unfinished; /* leaders */
@@ -116,26 +113,27 @@ enum { NOTHING, SOME, MORE };
 
 /* One more chunk of leader k is done with. */
 static void finish(copier_t *copier, int k) {
+    const ct_node_call_t *call = copier->call;
     copier->at[k] = 0;
-    if (++copier->copied[k] <= copier->plan->n_receives) return;
-    int leader = ct_led_from(copier->h->ppn, copier->leaders, k);
-    copier->code = ct_first(copier->code, ct_same_size(copier->h, leader));
+    if (++copier->copied[k] <= call->plan->n_receives) return;
+    int leader = ct_led_from(call->h->ppn, call->leaders, k);
+    copier->code = ct_first(copier->code, ct_same_size(call->h, leader));
     copier->unfinished--;
 }
 
 /* Copy a piece of a chunk that is there; whether there was one, or even more of it. */
 static int copy_some(copier_t *copier) {
-    const ct_plan_t *plan = copier->plan;
-    int chunks = 1 + plan->n_receives;
-    for (int k = 0; k < copier->leaders; k++) {
+    const ct_node_call_t *call = copier->call;
+    int chunks = 1 + call->plan->n_receives;
+    for (int k = 0; k < call->leaders; k++) {
         int next = copier->copied[k], code;
         if (next == chunks) continue;
-        if (ct_arrived(copier->h, k, &code) < (copier->overlap ? next + 1 : chunks)) continue;
-        int first = copier->h->node, end = first + 1;
-        if (next) first = plan->receives[next - 1].first, end = plan->receives[next - 1].end;
+        if (ct_arrived(call->h, k, &code) < (call->overlap ? next + 1 : chunks)) continue;
+        int first = call->h->node, end = first + 1;
+        if (next) first = call->plan->receives[next - 1].first, end = call->plan->receives[next - 1].end;
         copier->code = code = ct_first(copier->code, code);
         if (code == MPI_SUCCESS)
-            copier->code = copier->data->copy(copier->data, k, first, end, PIECE, &copier->at[k]);
+            copier->code = call->copy(call, k, first, end, PIECE, &copier->at[k]);
         if (copier->code == MPI_SUCCESS && copier->at[k] != SIZE_MAX) return MORE;
         finish(copier, k);
         return SOME;
@@ -148,7 +146,7 @@ static void follow(copier_t *copier) {
     while (copier->unfinished) {
         int did = copy_some(copier), code = MPI_SUCCESS;
         if (did) wait = (ct_wait_t){0};
-        else code = ct_wait_turn(copier->h, &wait);
+        else code = ct_wait_turn(copier->call->h, &wait);
         if (did == MORE) sched_yield(); /* a leader on this processor must not wait for all of it */
         copier->code = ct_first(copier->code, code);
         if (code != MPI_SUCCESS) return; /* of MPI itself: nobody may come any more */
@@ -165,29 +163,21 @@ typedef struct {
     int code; /* what others are told */
 } leader_t;
 
-static int rank_of(const ct_hierarchy_t *h, int node, int k, int leaders) {
-    int ppn = h->first[node + 1] - h->first[node];
-    return h->ranks[h->first[node] + ct_led_from(ppn, leaders, k)];
-}
-
 static size_t begin_of(const leader_t *leader, int node) {
-    const ct_data_t *data = leader->copier->data;
-    return data->begin(data, leader->k, node);
+    return leader->copier->call->begin(leader->copier->call, leader->k, node);
 }
 
 /* Start a transfer. Parts without data are sent as well: other counts elsewhere may have some. */
 static void start(leader_t *leader, const ct_move_t *move, int is_send, MPI_Request *request) {
     static char none;
-    const copier_t *copier = leader->copier;
-    const ct_hierarchy_t *h = copier->h;
+    const ct_node_call_t *call = leader->copier->call;
+    const ct_hierarchy_t *h = call->h;
     size_t begin = begin_of(leader, move->first), bytes = begin_of(leader, move->end) - begin;
-    int peer = rank_of(h, move->peer, leader->k, copier->leaders), code;
-    char *at = copier->data->base + begin;
+    int peer = ct_rank_of_leader(h, move->peer, leader->k, call->leaders), code;
+    char *at = is_send && leader->code != MPI_SUCCESS ? &none : call->base + begin;
     *request = MPI_REQUEST_NULL;
-    if (is_send && leader->code != MPI_SUCCESS)
-        code = PMPI_Isend(&none, ct_length(bytes, leader->code), MPI_BYTE, peer, h->tag, h->work,
-                          request);
-    else if (is_send) code = PMPI_Isend(at, (int)bytes, MPI_BYTE, peer, h->tag, h->work, request);
+    if (is_send)
+        code = PMPI_Isend(at, ct_length(bytes, leader->code), MPI_BYTE, peer, h->tag, h->work, request);
     else code = PMPI_Irecv(at, (int)bytes, MPI_BYTE, peer, h->tag, h->work, request);
     leader->code = ct_first(leader->code, code);
 }
@@ -200,20 +190,20 @@ int ct_check_length(const MPI_Status *status, size_t bytes) {
 
 /* Whether the next receive is complete. */
 static int take(leader_t *leader) {
-    const ct_move_t *move = &leader->copier->plan->receives[leader->received];
+    const ct_move_t *move = &leader->copier->call->plan->receives[leader->received];
     size_t bytes = begin_of(leader, move->end) - begin_of(leader, move->first);
     MPI_Status status;
     int done, code = PMPI_Test(&leader->receives[leader->received], &done, &status);
     if (code == MPI_SUCCESS && !done) return 0;
     if (code == MPI_SUCCESS) code = ct_check_length(&status, bytes);
     leader->code = ct_first(leader->code, code);
-    ct_arrive(leader->copier->h, leader->k, 1 + ++leader->received, leader->code);
+    ct_arrive(leader->copier->call->h, leader->k, 1 + ++leader->received, leader->code);
     return 1;
 }
 
 /* One look at the next receive and the next send to complete; whether there was a receive. */
 static int look(leader_t *leader) {
-    const ct_plan_t *plan = leader->copier->plan;
+    const ct_plan_t *plan = leader->copier->call->plan;
     int came = leader->received < plan->n_receives && take(leader), done;
     while (leader->started < plan->n_sends &&
            plan->sends[leader->started].after <= leader->received) {
@@ -230,21 +220,20 @@ static int look(leader_t *leader) {
 
 static void lead(leader_t *leader) {
     copier_t *copier = leader->copier;
-    const ct_plan_t *plan = copier->plan;
+    const ct_plan_t *plan = copier->call->plan;
     for (int i = 0; i < plan->n_receives; i++)
         start(leader, &plan->receives[i], 0, &leader->receives[i]);
-    ct_arrive(copier->h, leader->k, 1, leader->code);
+    ct_arrive(copier->call->h, leader->k, 1, leader->code);
     while (leader->received < plan->n_receives || leader->sent < plan->n_sends ||
            copier->unfinished)
         if (!look(leader) && copy_some(copier) == NOTHING) sched_yield();
 }
 
-int ct_exchange(ct_hierarchy_t *h, const ct_plan_t *plan, const ct_data_t *data, int leaders,
-                int overlap, int code) {
-    copier_t copier = {.h = h, .plan = plan, .data = data, .leaders = leaders,
-                       .overlap = overlap, .unfinished = leaders, .code = code};
-    leader_t leader = {.copier = &copier, .k = ct_leader(h, leaders), .receives = plan->requests,
-                       .sends = plan->requests + plan->n_receives, .code = code};
+int ct_exchange(ct_node_call_t *call) {
+    MPI_Request *requests = call->plan->requests;
+    copier_t copier = {.call = call, .unfinished = call->leaders, .code = call->code};
+    leader_t leader = {.copier = &copier, .k = ct_leader(call->h, call->leaders), .receives = requests,
+                       .sends = requests + call->plan->n_receives, .code = call->code};
     if (leader.k < 0) follow(&copier);
     else lead(&leader);
     return ct_first(copier.code, leader.code);

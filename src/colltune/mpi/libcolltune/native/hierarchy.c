@@ -95,3 +95,26 @@ int ct_leader(const ct_hierarchy_t *h, int leaders) {
         if (ct_led_from(h->ppn, leaders, k) == h->local) return k;
     return -1;
 }
+
+int ct_rank_of_leader(const ct_hierarchy_t *h, int node, int k, int leaders) {
+    int ppn = h->first[node + 1] - h->first[node];
+    return h->ranks[h->first[node] + ct_led_from(ppn, leaders, k)];
+}
+
+int ct_node_call(ct_comm_t *c, const long *values, ct_node_call_t *call) {
+    int code = ct_hierarchy(c, &call->h);
+    if (code != MPI_SUCCESS) return code;
+    call->leaders = ct_leaders(call->h, values[CT_LEADERS]);
+    call->overlap = (int)values[CT_OVERLAP];
+    call->plan = ct_plan(c, call->h, (int)values[CT_EXCHANGE]);
+    return call->plan ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+void ct_node_round(ct_node_call_t *call, char *in_place) {
+    char *half;
+    call->code = ct_first(call->code, ct_round_begin(call->h, &half));
+    call->base = in_place ? in_place : half;
+    call->code = call->bring(call);
+    call->code = ct_exchange(call);
+    ct_round_end(call->h);
+}

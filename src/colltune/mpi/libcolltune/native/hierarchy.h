@@ -59,6 +59,7 @@ int ct_leaders(const ct_hierarchy_t *h, long wanted);
 int ct_led_from(int ppn, int leaders, int k);
 /* Which leader this process is; -1 if none. */
 int ct_leader(const ct_hierarchy_t *h, int leaders);
+int ct_rank_of_leader(const ct_hierarchy_t *h, int node, int k, int leaders);
 
 /* ---- memory of a node, and waiting (segment.c) ---- */
 
@@ -126,24 +127,34 @@ const ct_plan_t *ct_plan(ct_comm_t *c, const ct_hierarchy_t *h, int exchange);
 /* The same into arrays that are there and large enough. */
 void ct_plan_of(int exchange, int nodes, int node, ct_plan_t *plan);
 
-/* Data that leaders exchange: leader k's parts of all nodes lie one after another. */
-typedef struct ct_data ct_data_t;
-struct ct_data {
-    char *base;
-    size_t (*begin)(const ct_data_t *data, int k, int node); /* of a part, in bytes from base */
+/* A call over nodes, in rounds; the first member of what an algorithm has of it. Leader k's parts of
+ * all nodes lie one after another. */
+typedef struct ct_node_call ct_node_call_t;
+struct ct_node_call {
+    ct_hierarchy_t *h;
+    const ct_plan_t *plan;
+    int leaders, overlap;
+    int code;   /* the first error of this process */
+    char *base; /* of this round's data */
+    /* Phase 1: bring this node's parts together; `code` and what went wrong by then. */
+    int (*bring)(ct_node_call_t *call);
+    size_t (*begin)(const ct_node_call_t *call, int k, int node); /* of a part, in bytes from base */
     /* Copy about `budget` bytes of leader k's parts of the nodes `first` to before `end` to the
      * user, from *at on (0 at first), and move *at; to SIZE_MAX when all is copied. */
-    int (*copy)(const ct_data_t *data, int k, int first, int end, size_t budget, size_t *at);
+    int (*copy)(const ct_node_call_t *call, int k, int first, int end, size_t budget, size_t *at);
 };
+
+/* Begin a call on c as parameters have it; an MPI error code. h->half is 0 where there is no memory. */
+int ct_node_call(ct_comm_t *c, const long *values, ct_node_call_t *call);
+/* One round, in the memory of the node or in the place that is given. (hierarchy.c) */
+void ct_node_round(ct_node_call_t *call, char *in_place);
 
 /* MPI_SUCCESS if the message has so many bytes: other counts elsewhere would else go unnoticed. */
 int ct_check_length(const MPI_Status *status, size_t bytes);
 
-/* Phases 2 and 3: exchange between leaders and distribution, which must both be ready: leaders call
- * it when their node's part is whole. `code` is the error that this process had until then: who waits
- * for its data is told by a message of another length. An MPI error code. */
-int ct_exchange(ct_hierarchy_t *h, const ct_plan_t *plan, const ct_data_t *data, int leaders,
-                int overlap, int code);
+/* Phases 2 and 3: exchange between leaders and distribution. Leaders call it when their node's part is
+ * whole; after an error, who waits for its data is told by a message of another length. */
+int ct_exchange(ct_node_call_t *call);
 /* Bytes of a message for `bytes`, or for none of them after an error. */
 static inline int ct_length(size_t bytes, int code) {
     return code == MPI_SUCCESS ? (int)bytes : !bytes;

@@ -57,7 +57,8 @@ static char *joined(size_t *length) {
 
 int ct_settings_begin(void) {
     size_t length = 0;
-    char *mine = ct_world_rank == 0 ? joined(&length) : NULL, *text = ct_share(MPI_COMM_WORLD, mine, &length);
+    char *mine = ct_world_rank == 0 ? joined(&length) : NULL;
+    char *text = ct_share(MPI_COMM_WORLD, mine, &length);
     int any = 0;
     free(mine);
     if (!text) return 0;
