@@ -19,7 +19,8 @@ from benchmarks.figure import Figure
 from cluster import Network, obstacle, virtual_cluster
 from cluster.launching import OnCluster
 from colltune.bench import build
-from colltune.bench.backends import LaunchPlan, NativeBackend
+from colltune.bench.backends import LaunchPlan
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.launchers import Launcher, launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import (

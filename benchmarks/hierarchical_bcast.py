@@ -18,7 +18,8 @@ from pathlib import Path
 from benchmarks.figure import Figure
 from cluster import Network, virtual_cluster
 from cluster.launching import OnCluster
-from colltune.bench.backends import LaunchPlan, NativeBackend, raw
+from colltune.bench.backends import LaunchPlan, raw
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.launchers import launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.dataset import PerformanceDataset

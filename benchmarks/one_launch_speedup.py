@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from colltune.bench.backends import LaunchPlan, NativeBackend
+from colltune.bench.backends import LaunchPlan
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.progress import cells_of
 from colltune.bench.schedule import Cell, Step

@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from colltune.bench.backends import Backend, LaunchPlan, NativeBackend, ReproMpiBackend
+from colltune.bench.backends import Backend, LaunchPlan
+from colltune.bench.backends.native import NativeBackend
+from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Configuration, Instance, Shape
 from colltune.errors import ProgramError

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from colltune.bench.backends import LaunchPlan, SmpiBackend
+from colltune.bench.backends import LaunchPlan
+from colltune.bench.backends.smpi import SmpiBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.simulated.platform import Simulation
 from colltune.bench.simulated.simgrid import SimGrid

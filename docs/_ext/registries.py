@@ -61,7 +61,7 @@ def _feature_sets() -> Rows:
 
 def _strategies() -> Rows:
     for name, strategy in STRATEGIES.items():
-        yield code(name), _first_line(type(strategy).__doc__)
+        yield code(name), _first_line(strategy.__doc__)
 
 
 def _backends() -> Rows:

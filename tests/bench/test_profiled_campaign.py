@@ -107,7 +107,7 @@ def test_every_strategy_spends_more_on_more_weight(name: str) -> None:
     """Heavier instances come first, or get more repetitions, whatever the strategy."""
     heavy = 3, 2  # cells of the second size on the first shape
     weights = tuple(9.0 if i in heavy else 0.1 for i in range(len(CELLS)))
-    visit = STRATEGIES[name].next(
+    visit = STRATEGIES[name](
         state(weights, known=name == "full_grid", granted=Shape(4, 2)), random.Random(0)
     )
     assert visit is not None
@@ -126,9 +126,7 @@ def test_launches_share_the_time_by_weight() -> None:
     """Where each shape needs a launch, the one that matters more gets more of the time."""
     budgets = []
     for weights in ((), (9.0,) * 4 + (1.0,) * 4):
-        visit = STRATEGIES["full_grid"].next(
-            state(weights, known=True, granted=None), random.Random(0)
-        )
+        visit = STRATEGIES["full_grid"](state(weights, known=True, granted=None), random.Random(0))
         assert visit is not None
         budgets.append(visit.budget_s)
     assert budgets == pytest.approx([25.0, 45.0])

@@ -9,6 +9,7 @@ from typing import Any
 
 from colltune.bench import backends
 from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
+from colltune.bench.backends.replay import ReplayBackend
 from colltune.cli import main
 from colltune.models import fitting
 
@@ -16,7 +17,7 @@ _STEP_S = 0.1
 _fitted = fitting._fitted
 
 
-class SlowReplay(backends.ReplayBackend):
+class SlowReplay(ReplayBackend):
     """Waits a little at each visit, and tells of it."""
 
     begun: tuple[int, ...] = ()

@@ -83,7 +83,7 @@ def test_a_visit_is_sound(name: str, granted: Shape | None) -> None:
     """A visit fits into the time left; its cells exist, are open, and fit into its shape."""
     closed = frozenset(i for i, c in enumerate(CELLS) if c.instance.msize_bytes == 1024)
     state = _state(granted, closed=closed)
-    visit = STRATEGIES[name].next(state, random.Random(0))
+    visit = STRATEGIES[name](state, random.Random(0))
     assert visit is not None
     assert visit.steps
     assert 0 < visit.budget_s <= state.left_s
@@ -131,7 +131,7 @@ def test_same_seed_same_schedule(name: str, granted: Shape | None) -> None:
     times = {i: (1e-5 * (i + 1),) for i in range(0, 40, 2)}
     history = (Visited("survey", GRANTED, 1.0),)
     state = _state(granted, times_s=times, history=history)
-    first, second = (STRATEGIES[name].next(state, random.Random(5)) for _ in range(2))
+    first, second = (STRATEGIES[name](state, random.Random(5)) for _ in range(2))
     assert first == second
 
 
@@ -140,7 +140,7 @@ def test_same_seed_same_schedule(name: str, granted: Shape | None) -> None:
 def test_goes_on_from_partial_data(name: str, granted: Shape | None) -> None:
     """With every third cell known, times of any kind, it still finds what to visit."""
     times = {i: (1e-6, 5.0, 1e-5)[: 1 + i // 3 % 3] for i in range(0, len(CELLS), 3)}
-    visit = STRATEGIES[name].next(_state(granted, times_s=times), random.Random(0))
+    visit = STRATEGIES[name](_state(granted, times_s=times), random.Random(0))
     assert visit is not None
     assert any(step.cell not in times for step in visit.steps)
 
@@ -151,6 +151,6 @@ def test_ends_where_nothing_can_be_done(name: str, granted: Shape | None) -> Non
     """It ends when all cells are closed, and when no launch fits into what is left."""
     everything = frozenset(range(len(CELLS)))
     closed = _state(granted, closed=everything)
-    assert STRATEGIES[name].next(closed, random.Random(0)) is None
+    assert STRATEGIES[name](closed, random.Random(0)) is None
     late = _state(granted, left_s=0.0)
-    assert STRATEGIES[name].next(late, random.Random(0)) is None
+    assert STRATEGIES[name](late, random.Random(0)) is None

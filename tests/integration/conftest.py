@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.native import NativeBackend
 from tests.integration import real
 from tests.integration.real import Real, RealMpi, RealMpich
 from tests.integration.virtual_nodes import Namespaces, skip_without

@@ -15,7 +15,7 @@ import pytest
 
 from colltune import process
 from colltune.bench import build
-from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.native import NativeBackend
 from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation, trace

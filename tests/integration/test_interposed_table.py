@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.bench.backends import LaunchPlan, NativeBackend
+from colltune.bench.backends import LaunchPlan
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan, NativeBackend
+from colltune.bench.backends import Ending, LaunchPlan
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.launchers import launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Configuration, Instance, RunStatus, Shape, Synchronisation

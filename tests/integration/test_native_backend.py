@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import runner
-from colltune.bench.backends import Ending, LaunchPlan, NativeBackend, raw
+from colltune.bench.backends import Ending, LaunchPlan, raw
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Placed, launcher_of
 from colltune.bench.schedule import Cell, Step
@@ -189,7 +190,7 @@ def test_a_killed_campaign_is_salvaged(backend: NativeBackend, tmp_path: Path) -
     code = (
         "from pathlib import Path\n"
         "from colltune.bench import campaign_file, runner\n"
-        "from colltune.bench.backends import NativeBackend\n"
+        "from colltune.bench.backends.native import NativeBackend\n"
         "from colltune.mpi import installation\n"
         "c = campaign_file.laptop().changed(total_s=60.0)\n"
         f"runner.run_campaign(c, NativeBackend(installation.find()), Path({str(tmp_path)!r}))\n"

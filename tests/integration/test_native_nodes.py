@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, NativeBackend, raw
+from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, raw
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import (
     Collective,

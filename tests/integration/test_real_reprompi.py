@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import runner
-from colltune.bench.backends import Ending, LaunchPlan, ReproMpiBackend
+from colltune.bench.backends import Ending, LaunchPlan
+from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
 from colltune.dataset import read_parquet

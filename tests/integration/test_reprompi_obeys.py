@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import LaunchPlan, ReproMpiBackend
+from colltune.bench.backends import LaunchPlan
+from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.launchers import Launcher, Placed, launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Configuration, Instance, RunStatus, Shape

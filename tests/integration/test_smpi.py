@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan, SmpiBackend
+from colltune.bench.backends import Ending, LaunchPlan
+from colltune.bench.backends.smpi import SmpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.simulated.platform import Simulation

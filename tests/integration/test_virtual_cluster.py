@@ -25,7 +25,7 @@ from cluster import (
 )
 from cluster.__main__ import main
 from cluster.launching import OnCluster
-from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import launcher_of
 from colltune.bench.runner import run_campaign

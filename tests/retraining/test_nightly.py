@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from colltune import errors
-from colltune.bench.backends import ReplayBackend
+from colltune.bench.backends.replay import ReplayBackend
 from colltune.dataset.parquet import put, read_parquet
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from colltune import process
-from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign

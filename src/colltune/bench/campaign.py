@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.bench.simulated.platform import Simulation
 from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisation
@@ -17,7 +17,9 @@ from colltune.errors import CampaignError
 from colltune.mpi import DEFAULT_LIBRARY, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.provenance import usable_cores
-from colltune.selector.confirming import Contest
+
+if TYPE_CHECKING:
+    from colltune.selector.confirming import Contest
 
 LEAST, MOST = 0.1, 10.0
 """Bounds of a weight; the mean instance of the application has 1."""

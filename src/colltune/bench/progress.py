@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Container, Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
@@ -14,7 +15,9 @@ from colltune.bench.strategies.protocol import State, Visited, by_shape
 from colltune.dataset import read_parquet
 from colltune.domain import Instance, Measurement, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
-from colltune.selector.confirming import Contest
+
+if TYPE_CHECKING:
+    from colltune.selector.confirming import Contest
 
 _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from colltune import provenance
 from colltune.bench import journal
@@ -25,13 +26,14 @@ from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
 from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
 from colltune.bench.schedule import Cell, Step, too_slow
 from colltune.bench.strategies import STRATEGIES, State, Strategy, Visit, Visited
-from colltune.bench.strategies.confirm import Confirm, judged
-from colltune.bench.strategies.second_launch import WithSecondLaunch
+from colltune.bench.strategies.second_launch import with_second_launch
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError
 from colltune.interrupts import held_back
-from colltune.selector.confirming import Judgement
+
+if TYPE_CHECKING:
+    from colltune.selector.confirming import Judgement
 
 _PROBE_S = 30.0
 _STORE_S = 0.15
@@ -161,14 +163,17 @@ class CampaignRun:
     def measure(self, within_s: float | None) -> None:
         """Launch what the strategy wants, for at most `within_s` seconds in this process."""
         campaign = self.campaign
-        strategy: Strategy = WithSecondLaunch(STRATEGIES[campaign.strategy])
+        strategy: Strategy = with_second_launch(STRATEGIES[campaign.strategy])
         if campaign.contests:
-            strategy = Confirm()
+            # the selector and the models are needed for contests alone
+            from colltune.bench.strategies.confirm import confirm  # noqa: PLC0415
+
+            strategy = confirm
         budget_ends_s = campaign.budget_s - _STORE_S
         own_end_s = math.inf if within_s is None else self.spent_s() + within_s
         self.ends_s = min(budget_ends_s, own_end_s)
         while (left_s := self.ends_s - self.spent_s()) > 0:
-            visit = strategy.next(self._state(left_s, self._visit_s()), self.rng)
+            visit = strategy(self._state(left_s, self._visit_s()), self.rng)
             if visit is None:
                 break
             self._visit(visit, min(self.ends_s, self.spent_s() + visit.budget_s))
@@ -341,6 +346,8 @@ class CampaignRun:
         report = self.report
         report.unmeasured_cells = self.measured.untouched()
         if self.campaign.contests:
+            from colltune.bench.strategies.confirm import judged  # noqa: PLC0415
+
             report.judgements = judged(self._state(0.0, 0.0))
         brought = report.measurements or report.complete_before or self.measured.times_s
         if brought or not report.finished:

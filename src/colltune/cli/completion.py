@@ -215,6 +215,8 @@ def keys(file: str, name: str) -> list[str]:
     """
     assigned = dict(_assigned(_tree(file).body))
     literal = assigned[name]
+    if isinstance(literal, ast.Call):  # one whose entries are imported on demand
+        literal = literal.args[0]
     if isinstance(literal, ast.Dict):
         return [_text(key, assigned) for key in literal.keys]
     if isinstance(literal, ast.Tuple):

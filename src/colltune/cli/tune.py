@@ -67,7 +67,7 @@ def tune(
     began = started_s() or time.monotonic()
     from colltune import process
     from colltune.bench import campaign_file
-    from colltune.bench.backends import NativeBackend
+    from colltune.bench.backends.native import NativeBackend
     from colltune.cli.campaigns import installation_of
     from colltune.tune import pipeline
     from colltune.tune.settings import Settings, slowdown

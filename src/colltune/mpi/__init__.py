@@ -7,45 +7,16 @@ catalogue as TOML; and a line in `LIBRARIES`. One that derives from another one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from importlib import import_module
+from collections.abc import MutableMapping
 
 from colltune.errors import LibraryError
 from colltune.mpi.release import MpiLibrary, Release
 from colltune.mpi.user_overrides import UserOverrides, UserPatterns
-
-
-class _Libraries(MutableMapping[str, MpiLibrary]):
-    """Libraries by name, or where each lies (``module:object``), imported when it is asked for."""
-
-    def __init__(self, known: dict[str, MpiLibrary | str]) -> None:
-        self._known = known
-
-    def __getitem__(self, name: str) -> MpiLibrary:
-        found = self._known[name]
-        if isinstance(found, str):
-            module, _, attribute = found.partition(":")
-            found = getattr(import_module(module), attribute)
-            assert isinstance(found, MpiLibrary)
-            self._known[name] = found
-        return found
-
-    def __setitem__(self, name: str, mpi: MpiLibrary) -> None:
-        self._known[name] = mpi
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
+from colltune.on_demand import OnDemand
 
 DEFAULT_LIBRARY = "openmpi"
 """The library of a campaign that does not tell."""
-LIBRARIES: MutableMapping[str, MpiLibrary] = _Libraries(
+LIBRARIES: MutableMapping[str, MpiLibrary] = OnDemand(
     {
         "openmpi": "colltune.mpi.openmpi.library:OPENMPI",
         "mpich": "colltune.mpi.mpich.library:MPICH",

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.bench import campaign_file
-from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import run_campaign

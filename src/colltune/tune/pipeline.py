@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from colltune import process
-from colltune.bench.backends import NativeBackend
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.progress import CampaignProgress
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.dataset import PerformanceDataset, read_parquet

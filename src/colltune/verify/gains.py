@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import bdtr
 
-from colltune.bench.backends import NativeBackend, raw
+from colltune.bench.backends import raw
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance

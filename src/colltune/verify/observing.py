@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from colltune.bench.backends import Ending, NativeBackend, raw
+from colltune.bench.backends import Ending, raw
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, Shape

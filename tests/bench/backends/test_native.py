@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from colltune import process
-from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, NativeBackend
+from colltune.bench.backends import Ending, LaunchPlan, LaunchResult
+from colltune.bench.backends.native import NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError, OutputError, ProgramError

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, ReproMpiBackend, reprompi
+from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, reprompi
+from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, Shape, Synchronisation

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, Means, SmpiBackend
+from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, Means
+from colltune.bench.backends.smpi import SmpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Mpirun
 from colltune.bench.schedule import Cell, Step

@@ -11,7 +11,7 @@ import numpy as np
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import State, Visit, Visited
 from colltune.bench.strategies.acquisition import SurrogateState
-from colltune.bench.strategies.adaptive import Adaptive
+from colltune.bench.strategies.adaptive import adaptive
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 NODES, PPN, MSIZES = (2, 4, 6, 8, 16), (1, 4), tuple(16**k for k in range(6))
@@ -44,7 +44,7 @@ def _state(measured: list[int], granted: Shape | None = GRANTED, reps: int = 3) 
 
 
 def _visit(state: State) -> Visit:
-    visit = Adaptive().next(state, random.Random(0))
+    visit = adaptive(state, random.Random(0))
     assert visit is not None
     return visit
 
@@ -119,7 +119,7 @@ def test_slow_ones_are_not_repeated_but_the_default_is() -> None:
 
 def test_ends_when_decisions_are_certain() -> None:
     """With everything measured many times nothing is worth another launch."""
-    assert Adaptive().next(_state(_where(), reps=60), random.Random(0)) is None
+    assert adaptive(_state(_where(), reps=60), random.Random(0)) is None
 
 
 def test_without_a_grant_every_launch_has_one_shape_and_seeds_come_first() -> None:

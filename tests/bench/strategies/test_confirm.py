@@ -18,7 +18,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import State, Visit, Visited
-from colltune.bench.strategies.confirm import Confirm
+from colltune.bench.strategies.confirm import confirm
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import Status
 from colltune.domain import (
@@ -84,7 +84,7 @@ def _state(
 
 
 def _next(state: State) -> Visit | None:
-    return Confirm().next(state, random.Random(0))
+    return confirm(state, random.Random(0))
 
 
 def test_all_of_an_instance_take_turns() -> None:

@@ -15,7 +15,7 @@ from colltune.bench.rehearsal import rehearse
 from colltune.bench.runner import run_campaign
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.strategies import STRATEGIES, State, Visit, Visited
-from colltune.bench.strategies.second_launch import SECOND_LAUNCH, WithSecondLaunch, reserved_s
+from colltune.bench.strategies.second_launch import SECOND_LAUNCH, reserved_s, with_second_launch
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.cells import cell_matrices
@@ -60,13 +60,13 @@ class _Asked:
 
 
 def _next(state: State, *wanted: bool) -> Visit | None:
-    return WithSecondLaunch(_Asked(*wanted)).next(state, random.Random(0))
+    return with_second_launch(_Asked(*wanted).next)(state, random.Random(0))
 
 
 def test_the_other_strategy_comes_first_and_leaves_the_time() -> None:
     """As long as the other one wants launches it has them, less the time for second launches."""
     asked = _Asked(True)
-    visit = WithSecondLaunch(asked).next(MEASURED, random.Random(0))
+    visit = with_second_launch(asked.next)(MEASURED, random.Random(0))
     assert visit is not None
     assert visit.what == "own"
     # 6 cells of 20 repetitions of 1 ms, and a start
@@ -122,7 +122,7 @@ def test_no_more_than_a_quarter_is_reserved() -> None:
 def test_nothing_measured_is_not_repeated() -> None:
     """A strategy that cannot begin is asked again with all the time."""
     asked = _Asked(False, True)
-    visit = WithSecondLaunch(asked).next(STATE, random.Random(0))
+    visit = with_second_launch(asked.next)(STATE, random.Random(0))
     assert visit is not None
     assert asked.left_s[1] == 100.0
 

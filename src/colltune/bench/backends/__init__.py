@@ -1,33 +1,17 @@
 """Benchmark backends: the Protocol, and the registry beside it."""
 
-from colltune.bench.backends.native import NativeBackend
-from colltune.bench.backends.protocol import (
-    Backend,
-    Ending,
-    LaunchPlan,
-    LaunchResult,
-    Means,
+from collections.abc import MutableMapping
+
+from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult, Means
+from colltune.on_demand import OnDemand
+
+BACKENDS: MutableMapping[str, type[Backend]] = OnDemand(
+    {
+        "native": "colltune.bench.backends.native:NativeBackend",
+        "replay": "colltune.bench.backends.replay:ReplayBackend",
+        "reprompi": "colltune.bench.backends.reprompi:ReproMpiBackend",
+        "smpi": "colltune.bench.backends.smpi:SmpiBackend",
+    }
 )
-from colltune.bench.backends.replay import ReplayBackend
-from colltune.bench.backends.reprompi import ReproMpiBackend
-from colltune.bench.backends.smpi import SmpiBackend
 
-BACKENDS: dict[str, type[Backend]] = {
-    "native": NativeBackend,
-    "replay": ReplayBackend,
-    "reprompi": ReproMpiBackend,
-    "smpi": SmpiBackend,
-}
-
-__all__ = [
-    "BACKENDS",
-    "Backend",
-    "Ending",
-    "LaunchPlan",
-    "LaunchResult",
-    "Means",
-    "NativeBackend",
-    "ReplayBackend",
-    "ReproMpiBackend",
-    "SmpiBackend",
-]
+__all__ = ["BACKENDS", "Backend", "Ending", "LaunchPlan", "LaunchResult", "Means"]

@@ -1,14 +1,16 @@
-"""Schedule strategies: what a campaign measures next. The registry stands beside the Protocol."""
+"""Schedule strategies: what a campaign measures next."""
 
-from colltune.bench.strategies.adaptive import Adaptive
-from colltune.bench.strategies.full_grid import FullGrid
-from colltune.bench.strategies.latin_hypercube import LatinHypercube
+from collections.abc import MutableMapping
+
 from colltune.bench.strategies.protocol import State, Strategy, Visit, Visited
+from colltune.on_demand import OnDemand
 
-STRATEGIES: dict[str, Strategy] = {
-    "adaptive": Adaptive(),
-    "full_grid": FullGrid(),
-    "latin_hypercube": LatinHypercube(),
-}
+STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
+    {
+        "adaptive": "colltune.bench.strategies.adaptive:adaptive",
+        "full_grid": "colltune.bench.strategies.full_grid:full_grid",
+        "latin_hypercube": "colltune.bench.strategies.latin_hypercube:latin_hypercube",
+    }
+)
 
 __all__ = ["STRATEGIES", "State", "Strategy", "Visit", "Visited"]

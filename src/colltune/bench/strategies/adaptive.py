@@ -43,33 +43,30 @@ class _Launch:
     reps: dict[int, int] = field(default_factory=dict)
 
 
-class Adaptive:
-    """Visits what lowers the expected regret of the decisions most per second."""
-
-    def next(self, state: State, rng: random.Random) -> Visit | None:
-        """Return the launch that saves most per second, None when that is next to nothing."""
-        if state.left_s <= state.launch_s or not state.open:
-            return None
-        numbers = np.random.default_rng(rng.getrandbits(32))
-        collectives = dict.fromkeys(state.cells[i].instance.collective for i in state.open)
-        tables = [
-            Acquisition(SurrogateState.of(state, collective, numbers), state.max_reps)
-            for collective in collectives
-        ]
-        seeds = _seeds([state.cells[i].instance.shape for i in state.open])
-        limit_s = _limit_s(state)
-        if state.granted is not None:
-            among = None if state.times_s else frozenset(seeds)
-            launch = _filled(state, tables, state.granted, among, limit_s)
-        else:
-            seen = {state.cells[i].instance.shape for i in state.times_s}
-            unseen = [shape for shape in seeds if shape not in seen]
-            every = sorted({state.cells[i].instance.shape for i in state.open})
-            launch = max(
-                (_filled(state, tables, s, frozenset([s]), limit_s) for s in unseen[:1] or every),
-                key=lambda launch: launch.gain / (state.launch_s + launch.timed_s),
-            )
-        return _visit(state, launch, rng)
+def adaptive(state: State, rng: random.Random) -> Visit | None:
+    """Visit what lowers the expected regret of the decisions most per second."""
+    if state.left_s <= state.launch_s or not state.open:
+        return None
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    collectives = dict.fromkeys(state.cells[i].instance.collective for i in state.open)
+    tables = [
+        Acquisition(SurrogateState.of(state, collective, numbers), state.max_reps)
+        for collective in collectives
+    ]
+    seeds = _seeds([state.cells[i].instance.shape for i in state.open])
+    limit_s = _limit_s(state)
+    if state.granted is not None:
+        among = None if state.times_s else frozenset(seeds)
+        launch = _filled(state, tables, state.granted, among, limit_s)
+    else:
+        seen = {state.cells[i].instance.shape for i in state.times_s}
+        unseen = [shape for shape in seeds if shape not in seen]
+        every = sorted({state.cells[i].instance.shape for i in state.open})
+        launch = max(
+            (_filled(state, tables, s, frozenset([s]), limit_s) for s in unseen[:1] or every),
+            key=lambda launch: launch.gain / (state.launch_s + launch.timed_s),
+        )
+    return _visit(state, launch, rng)
 
 
 def _limit_s(state: State) -> float:

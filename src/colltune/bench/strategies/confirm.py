@@ -45,29 +45,26 @@ class _Launch:
         return sum(map(_seconds, self.judgements))
 
 
-class Confirm:
-    """Visits what is not decided yet, the most valuable doubt first."""
-
-    def next(self, state: State, rng: random.Random) -> Visit | None:
-        """Return the launch that decides most per second, None when all is decided."""
-        if state.left_s <= state.launch_s:
-            return None
-        by_shape: dict[Shape, list[Judgement]] = {}
-        for judgement in judged(state):
-            if judgement.is_open:
-                by_shape.setdefault(judgement.contest.shape, []).append(judgement)
-        visits = [visited.shape for visited in state.history]
-        launches = [
-            _filled(shape, found, state.left_s - state.launch_s)
-            for shape, found in by_shape.items()
-            if visits.count(shape) < _MOST_VISITS
-        ]
-        if not launches:
-            return None
-        best = max(launches, key=lambda launch: launch.value / (state.launch_s + launch.steps_s))
-        steps = _steps(state, best.judgements, rng)
-        budget_s = min(state.left_s, _SLACK * (2 * state.launch_s + best.steps_s))
-        return Visit(CONFIRM, best.shape, steps, budget_s)
+def confirm(state: State, rng: random.Random) -> Visit | None:
+    """Visit what is not decided yet, the most valuable doubt first."""
+    if state.left_s <= state.launch_s:
+        return None
+    by_shape: dict[Shape, list[Judgement]] = {}
+    for judgement in judged(state):
+        if judgement.is_open:
+            by_shape.setdefault(judgement.contest.shape, []).append(judgement)
+    visits = [visited.shape for visited in state.history]
+    launches = [
+        _filled(shape, found, state.left_s - state.launch_s)
+        for shape, found in by_shape.items()
+        if visits.count(shape) < _MOST_VISITS
+    ]
+    if not launches:
+        return None
+    best = max(launches, key=lambda launch: launch.value / (state.launch_s + launch.steps_s))
+    steps = _steps(state, best.judgements, rng)
+    budget_s = min(state.left_s, _SLACK * (2 * state.launch_s + best.steps_s))
+    return Visit(CONFIRM, best.shape, steps, budget_s)
 
 
 def judged(state: State) -> list[Judgement]:

@@ -33,22 +33,19 @@ class _Group:
         return self.refinements >= _REFINING_LAUNCHES
 
 
-class FullGrid:
-    """Visits every cell; groups of cells that need a launch of their own share the time."""
-
-    def next(self, state: State, rng: random.Random) -> Visit | None:
-        """Return the survey, or a refining launch, of the first group that wants one."""
-        groups = [group for group in _groups(state) if not group.finished]
-        for number, group in enumerate(groups):
-            cells = [index for index in group.cells if index not in state.closed]
-            weight = group.weight / math.fsum(other.weight for other in groups[number:])
-            share_s = (state.left_s + group.spent_s) * weight
-            left_s = min(state.left_s, share_s - group.spent_s)
-            survey = _survey(state, group, cells, left_s, rng)
-            visit = survey or _refine(state, group, cells, left_s, rng)
-            if visit is not None:
-                return visit
-        return None
+def full_grid(state: State, rng: random.Random) -> Visit | None:
+    """Visit every cell; groups of cells that need a launch of their own share the time."""
+    groups = [group for group in _groups(state) if not group.finished]
+    for number, group in enumerate(groups):
+        cells = [index for index in group.cells if index not in state.closed]
+        weight = group.weight / math.fsum(other.weight for other in groups[number:])
+        share_s = (state.left_s + group.spent_s) * weight
+        left_s = min(state.left_s, share_s - group.spent_s)
+        survey = _survey(state, group, cells, left_s, rng)
+        visit = survey or _refine(state, group, cells, left_s, rng)
+        if visit is not None:
+            return visit
+    return None
 
 
 def _groups(state: State) -> list[_Group]:

@@ -18,30 +18,27 @@ _VISIT_S = 0.001
 _ORDER_SEED = 0
 
 
-class LatinHypercube:
-    """Visits instances, with all their configurations, in an order that fills the space evenly."""
-
-    def next(self, state: State, rng: random.Random) -> Visit | None:
-        """Return the launch of the next instances, None when all were visited."""
-        if state.left_s <= state.launch_s:
-            return None
-        fresh = [i for i in state.open if i not in state.times_s]
-        pending = {state.cells[i].instance for i in fresh}
-        order = [i for i in _order([c.instance for c in state.cells]) if i in pending]
-        weights = {c.instance: state.weight(i) for i, c in enumerate(state.cells)}
-        order.sort(key=lambda instance: -weights[instance])
-        if not order:
-            return None
-        shape = state.granted or order[0].shape
-        if state.granted is None:
-            chosen = {instance for instance in order if instance.shape == shape}
-        else:
-            visited = len({state.cells[i].instance for i in state.times_s})
-            chosen = set(order[: max(visited, _batch_size(order))])
-        cells = [i for i in fresh if state.cells[i].instance in chosen]
-        limits = (min(_REPS, state.max_reps), min(_VISIT_S, state.cell_s))
-        steps = schedule.rounds(state.cells, cells, 1, limits, rng, state.weight)
-        return Visit("latin hypercube", shape, steps, state.left_s)
+def latin_hypercube(state: State, rng: random.Random) -> Visit | None:
+    """Visit instances, with all their configurations, in an order that fills the space evenly."""
+    if state.left_s <= state.launch_s:
+        return None
+    fresh = [i for i in state.open if i not in state.times_s]
+    pending = {state.cells[i].instance for i in fresh}
+    order = [i for i in _order([c.instance for c in state.cells]) if i in pending]
+    weights = {c.instance: state.weight(i) for i, c in enumerate(state.cells)}
+    order.sort(key=lambda instance: -weights[instance])
+    if not order:
+        return None
+    shape = state.granted or order[0].shape
+    if state.granted is None:
+        chosen = {instance for instance in order if instance.shape == shape}
+    else:
+        visited = len({state.cells[i].instance for i in state.times_s})
+        chosen = set(order[: max(visited, _batch_size(order))])
+    cells = [i for i in fresh if state.cells[i].instance in chosen]
+    limits = (min(_REPS, state.max_reps), min(_VISIT_S, state.cell_s))
+    steps = schedule.rounds(state.cells, cells, 1, limits, rng, state.weight)
+    return Visit("latin hypercube", shape, steps, state.left_s)
 
 
 def _batch_size(instances: Sequence[Instance]) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Shape
-from colltune.selector.confirming import Contest
+
+if TYPE_CHECKING:
+    from colltune.selector.confirming import Contest
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,9 @@ def by_shape(cells: Sequence[Cell]) -> dict[Shape, tuple[int, ...]]:
     return {shape: tuple(indices) for shape, indices in found.items()}
 
 
-class Strategy(Protocol):
-    """Decides what is worth measuring next.
+Strategy = Callable[[State, random.Random], Visit | None]
+"""Returns the next launch; None when nothing more is worth its time.
 
-    A strategy keeps no state of its own: a killed campaign goes on from `State` alone.
-
-    Whatever is random comes from the `rng` that `next` is given.
-    """
-
-    def next(self, state: State, rng: random.Random) -> Visit | None:
-        """Return the next launch; None when nothing more is worth its time."""
-        ...
+A strategy keeps no state of its own: a killed campaign goes on from `State` alone. Whatever is
+random comes from the second argument.
+"""

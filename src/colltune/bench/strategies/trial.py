@@ -58,7 +58,7 @@ def simulate(  # noqa: PLR0913
     cost_s = 0.0
     while len(known.history) < _MOST_LAUNCHES:
         state = known.state(total_s - cost_s, launch_s, max_reps, cell_s)
-        visit = strategy.next(state, rng)
+        visit = strategy(state, rng)
         if visit is None:
             return
         plan = LaunchPlan(visit.shape, known.cells, visit.steps, visit.budget_s)
