@@ -189,7 +189,7 @@ REGISTRIES = (
     ("dataset.tidy_csv", "_TIME_UNITS"),
     ("evaluation.request", "SPLITS"),
     ("evaluation.request", "SUITES"),
-    ("retraining.deploy_files", "DEPLOY_FILES"),
+    ("retraining.site_file", "DEPLOY_FILES"),
     ("server.deployment", "EXAMPLES"),
     ("domain", "Collective"),
     ("dataset.objective", "Objective"),

@@ -12,7 +12,7 @@ import pytest
 from colltune import errors
 from colltune.errors import SiteError
 from colltune.process import run
-from colltune.retraining.deploy_files import DEPLOY_FILES, deploy_file
+from colltune.retraining.site_file import DEPLOY_FILES, deploy_file
 
 _HARMLESS = (errors.NOTHING_NEW, errors.BUSY)
 

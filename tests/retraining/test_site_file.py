@@ -11,8 +11,8 @@ import pytest
 from colltune.dataset.objective import Objective
 from colltune.errors import SiteError
 from colltune.models.workers import Slurm, Workers
-from colltune.retraining.deploy_files import deploy_file
-from colltune.retraining.site_file import KEYS, Thresholds, load, parse
+from colltune.retraining.contest import Thresholds
+from colltune.retraining.site_file import KEYS, deploy_file, load, parse
 
 _LEAST = '[site]\nmachine = "hydra"\nregistry = "registry"\n[data]\ndatasets = ["data"]\n'
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from colltune import process
-from colltune.retraining.deploy_files import deploy_file as unit_text
+from colltune.retraining.site_file import deploy_file as unit_text
 from colltune.server.deployment import EXAMPLES, example
 from colltune.server.settings import PREFIX, Settings
 from tests.dockerfile import stages

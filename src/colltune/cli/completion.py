@@ -130,7 +130,7 @@ VALUES: Mapping[str, Values] = {
     "import --format": _of("dataset/importers/__init__.py", "IMPORTERS"),
     "import --time-unit": _of("dataset/tidy_csv.py", "_TIME_UNITS"),
     "retrain --backend": _of("models/workers.py", "BACKENDS"),
-    "retrain --print-unit": _of("retraining/deploy_files.py", "DEPLOY_FILES"),
+    "retrain --print-unit": _of("retraining/site_file.py", "DEPLOY_FILES"),
     "select --format": libraries_and_formats,
     "serve --log-level": _these("DEBUG", "INFO", "WARNING", "ERROR"),
     "serve --print-unit": _of("server/deployment.py", "EXAMPLES"),

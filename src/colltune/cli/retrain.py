@@ -57,7 +57,7 @@ def retrain(
     from colltune.cli.options import workers_of
 
     if print_unit is not None:
-        from colltune.retraining.deploy_files import deploy_file
+        from colltune.retraining.site_file import deploy_file
 
         text = deploy_file(print_unit).rstrip("\n")
         show_json({"unit": print_unit, "text": text}) if json else show(text)

@@ -13,10 +13,18 @@ node count is.
 
 A bundle that cannot be made again without some shapes (it rests on other machines' measurements, or
 on a learner that this colltune lacks) is judged as it is, which flatters it.
+
+A candidate comes into force only if it is shown to be not worse. Over all collectives the burden of
+proof is on the candidate, as in a trial of non-inferiority (Piaggio et al., JAMA 308(24), 2012):
+the worse end of the 95 % bootstrap interval of each paired difference must not be beyond its
+threshold. Of a single collective, which has fewer instances, it must not be shown to be worse:
+there the better end counts. With fewer than three shapes there are no intervals, and the
+differences themselves count.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +36,7 @@ from numpy.typing import NDArray
 from colltune.dataset.objective import Objective, parse_objective
 from colltune.domain import Collective, Configuration, Context
 from colltune.evaluation.comparison import Difference, differences
-from colltune.evaluation.evaluation import Decided, Instances, Score, scores
+from colltune.evaluation.evaluation import ALL, Decided, Instances, Score, scores
 from colltune.evaluation.folds import CellNoise, Fold, Source
 from colltune.evaluation.recipes import Choice, Learned, Recipe, decided_by
 from colltune.evaluation.run import decided
@@ -39,6 +47,7 @@ from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
+from colltune.selector.bundle_diff import diff
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"
@@ -164,13 +173,8 @@ def _can_be_made_again(bundle: Bundle) -> bool:
 
 def _among(cells: CellMatrix, others: CellMatrix) -> Flags:
     """Tell which instances of `cells` are among those of `others`, shape (n)."""
-    known = set(zip(*(column.tolist() for column in _columns(others)), strict=True))
-    rows = zip(*(column.tolist() for column in _columns(cells)), strict=True)
-    return np.array([row in known for row in rows], np.bool_)
-
-
-def _columns(cells: CellMatrix) -> tuple[NDArray[np.int64], ...]:
-    return cells.nodes, cells.ppn, cells.msize_bytes
+    known = set(others.instances())
+    return np.array([instance in known for instance in cells.instances()], np.bool_)
 
 
 def _left_alone(context: Context, fold: Fold) -> Choice:
@@ -221,3 +225,120 @@ class Parts(MaskSplit):
                     for part in range(n_parts)
                 ]
         return []
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """By how much a candidate may be worse than what is in force."""
+
+    shadow: bool = False
+    regret_worse_by: float = 0.02
+    share_worse_by: float = 0.05
+    harm_worse_by: float = 0.02
+    harm_at_most: float = 0.1
+
+
+@dataclass(frozen=True)
+class PromotionVerdict:
+    """Whether the candidate may come into force; ``reasons`` say why not, or what it rests on."""
+
+    promote: bool
+    reasons: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The reasons as one text."""
+        return "; ".join(self.reasons)
+
+
+def judge(
+    contest: Contest, thresholds: Thresholds, candidate: Bundle, in_force: Bundle | None
+) -> PromotionVerdict:
+    """Judge a candidate by its held-out decisions."""
+    score = contest.candidate_scores[ALL]
+    against = []
+    if score.slower_share > thresholds.harm_at_most:
+        against.append(
+            f"{score.slower_share:.1%} of its held-out decisions are more than 5 % slower than the"
+            f" default; at most {thresholds.harm_at_most:.1%} may be"
+        )
+    speedup = score.geometric_mean_speedup
+    if in_force is None and speedup < 1.0:
+        against.append(f"its held-out decisions are {1 / speedup:.3f} times as slow as the default")
+    lost = sorted(set(in_force.collectives) - set(candidate.collectives)) if in_force else []
+    if lost:
+        against.append(f"it knows nothing of {', '.join(lost)}, which the one in force does")
+    for difference in contest.differences if in_force else ():
+        against += _worse(difference, thresholds)
+    if against:
+        return PromotionVerdict(False, tuple(against))
+    reason = (
+        f"{score.instances} held-out decisions on {score.shapes} shapes:"
+        f" {speedup:.3f}x the default, {score.slower_share:.1%} slower than it"
+    )
+    if contest.differences:
+        reason += f"; {contest.differences[-1].speedup:.3f}x the bundle in force"
+    return PromotionVerdict(True, (reason,))
+
+
+def _worse(difference: Difference, thresholds: Thresholds) -> list[str]:
+    """Return in what a candidate is worse, or not shown to be as good."""
+    of_all, limits = difference.collective == ALL, thresholds
+
+    def end(value: float, ends: tuple[float, float] | None, *, least: bool) -> float:
+        """Return the end of an interval that counts: the worse for all, the better for a part."""
+        return value if ends is None else ends[0 if least == of_all else 1]
+
+    regret = end(difference.speedup, difference.speedup_interval, least=True)
+    harm = end(difference.harm, difference.harm_interval, least=False)
+    found = [
+        ("regret", -math.log(regret), limits.regret_worse_by),
+        ("harm", harm, limits.harm_worse_by),
+    ]
+    if difference.share is not None:
+        share = end(difference.share, difference.share_interval, least=True)
+        found.append(("share of the possible gain", -share, limits.share_worse_by))
+    where = "" if of_all else f"{difference.collective}: "
+    may_be = "may be" if of_all and difference.speedup_interval else "is"
+    return [
+        f"{where}its {what} {may_be} worse by {by:.3f}; {limit:g} is allowed"
+        for what, by, limit in found
+        if by > limit
+    ]
+
+
+_MOST_SHAPES = 16
+_SHOWN = 20
+
+
+def decision_changes(old: Bundle, new: Bundle) -> dict[str, Any]:
+    """Return how much changes on some of the shapes measured, and the changes with most effect.
+
+    Ratios are predicted times of the old over the new choice, by the new bundle's models.
+    """
+    shapes = sorted({*old.training_shapes, *new.training_shapes})
+    if len(shapes) > _MOST_SHAPES:
+        at = np.linspace(0, len(shapes) - 1, _MOST_SHAPES).round().astype(int)
+        shapes = [shapes[k] for k in at]
+    found = diff(old, new, shapes)
+    judged = [(c, c.by_new.ratio) for c in found.changes if c.by_new.ratio is not None]
+    ranked = sorted(judged, key=lambda pair: abs(float(np.log(pair[1] or 1.0))), reverse=True)
+    mean = float(np.exp(np.mean(np.log([ratio for _, ratio in judged])))) if judged else None
+    return {
+        "shapes": [str(shape) for shape in found.shapes],
+        "changed": {c.value: extent.share for c, extent in found.extents.items()},
+        "changes": len(found.changes),
+        "predicted_ratio": mean,
+        "largest": [
+            {
+                "collective": change.collective.value,
+                "shape": str(change.shape),
+                "first_bytes": change.first_bytes,
+                "last_bytes": change.last_bytes,
+                "old": change.old.id,
+                "new": change.new.id,
+                "predicted_ratio": ratio,
+            }
+            for change, ratio in ranked[:_SHOWN]
+        ],
+    }

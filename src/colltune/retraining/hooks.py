@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from colltune import process
 from colltune.errors import ColltuneError, ProgramError, SiteError
@@ -64,15 +64,7 @@ def _post(webhook: Webhook, facts: Mapping[str, Any], timeout_s: float) -> None:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirection, which would carry the secret to wherever it points."""
 
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Any,
-        newurl: str,
-    ) -> None:
+    def redirect_request(self, *_args: Any, **_named: Any) -> None:
         return None
 
 

@@ -47,10 +47,11 @@ Paths are relative to the file's folder. Keys
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from colltune.bench import durations
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
@@ -69,9 +70,24 @@ from colltune.files.toml_schema import (
 )
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
-from colltune.retraining.contest import HELD_OUT
+from colltune.retraining.contest import HELD_OUT, Thresholds
 
-_Section = TypeVar("_Section")
+DEPLOY_FILES: dict[str, str] = {
+    "systemd": "colltune-retrain.service",
+    "timer": "colltune-retrain.timer",
+    "scrontab": "scrontab",
+    "kubernetes": "cronjob.yaml",
+    "site": "site.toml",
+}
+"""What starts a retraining every night, in ``deploy/``, and an example of a site file."""
+
+
+def deploy_file(kind: str) -> str:
+    """Return the text of the file for `kind`, a key of `DEPLOY_FILES`."""
+    if kind not in DEPLOY_FILES:
+        raise SiteError(f"no unit {kind!r}; there are {', '.join(DEPLOY_FILES)}")
+    file = resources.files("colltune.retraining") / "deploy" / DEPLOY_FILES[kind]
+    return file.read_text(encoding="utf-8")
 
 
 class Outcome(StrEnum):
@@ -87,17 +103,6 @@ class Outcome(StrEnum):
     KEPT = "kept"
     DRIFT = "drift"
     FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """By how much a candidate may be worse than what is in force."""
-
-    shadow: bool = False
-    regret_worse_by: float = 0.02
-    share_worse_by: float = 0.05
-    harm_worse_by: float = 0.02
-    harm_at_most: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -182,18 +187,13 @@ class Site:
         }
 
 
-def _number(name: str, least: float, most: float, *, whole: bool = False) -> Key:
+def _number(least: float, most: float, *, whole: bool = False) -> Key:
     def fits(value: object) -> bool:
         kinds = (int,) if whole else (int, float)
         return type(value) in kinds and least <= value <= most  # type: ignore[operator]
 
     kind = "a whole number" if whole else "a number"
-    return Key(name, f"{kind} from {least:g} to {most:g}", fits)
-
-
-def _duration(name: str) -> Key:
-    wanted = 'seconds, or a wall time such as "4h"'
-    return Key(name, wanted, instance_of(int, float, str), durations.seconds)
+    return Key("", f"{kind} from {least:g} to {most:g}", fits)
 
 
 def _learner(name: str) -> str:
@@ -209,82 +209,88 @@ def _outcomes(value: object) -> bool:
     return list_of(str)(value) and set(value) <= set(Outcome)  # type: ignore[call-overload]
 
 
-KEYS: Tables = {
-    "site": {
-        "machine": string("machine"),
-        "registry": string("registry"),
-        "fabric": string("fabric"),
-    },
+_TEXT = string("")
+_COUNT = _number(1, 1e5, whole=True)
+_DURATION = Key(
+    "", 'seconds, or a wall time such as "4h"', instance_of(int, float, str), durations.seconds
+)
+_CHECKS: Tables = {
+    "site": {"machine": _TEXT, "registry": _TEXT, "fabric": _TEXT},
     "data": {
         "datasets": Key(
-            "datasets",
+            "",
             "a list of at least one folder, file or URL",
             lambda value: list_of(str)(value) and bool(value),
         ),
-        "min_new": _number("min_new", 1, 1e12, whole=True),
+        "min_new": _number(1, 1e12, whole=True),
     },
     "fit": {
-        "learner": Key("learner", "a string", instance_of(str), _learner),
-        "objective": Key("objective", "a string", instance_of(str), parse_objective),
+        "learner": replace(_TEXT, convert=_learner),
+        "objective": replace(_TEXT, convert=parse_objective),
     },
     "compute": {
-        "backend": choice("backend", BACKENDS),
-        "jobs": _number("compute.jobs", 1, 1e6, whole=True),
-        "scheduler": string("scheduler"),
+        "backend": choice("", BACKENDS),
+        "jobs": _number(1, 1e6, whole=True),
+        "scheduler": _TEXT,
     },
     "compute.slurm": {
-        "jobs": _number("slurm.jobs", 1, 1e5, whole=True),
-        "cores": _number("slurm.cores", 1, 1e5, whole=True),
-        "memory": string("slurm.memory"),
-        "walltime": string("slurm.walltime"),
-        "queue": string("slurm.queue"),
-        "account": string("slurm.account"),
-        "interface": string("slurm.interface"),
-        "directives": strings("slurm.directives"),
+        "jobs": _COUNT,
+        "cores": _COUNT,
+        **dict.fromkeys(("memory", "walltime", "queue", "account", "interface"), _TEXT),
+        "directives": strings(""),
     },
     "evaluate": {
-        "held_out": choice("held_out", HELD_OUT),
-        "folds": _number("folds", 2, 100, whole=True),
-        "caution": _number("caution", 0, 100),
+        "held_out": choice("", HELD_OUT),
+        "folds": _number(2, 100, whole=True),
+        "caution": _number(0, 100),
     },
     "promote": {
-        "shadow": flag("shadow"),
-        "regret_worse_by": _number("regret_worse_by", 0, 10),
-        "share_worse_by": _number("share_worse_by", 0, 10),
-        "harm_worse_by": _number("harm_worse_by", 0, 1),
-        "harm_at_most": _number("harm_at_most", 0, 1),
+        "shadow": flag(""),
+        "regret_worse_by": _number(0, 10),
+        "share_worse_by": _number(0, 10),
+        "harm_worse_by": _number(0, 1),
+        "harm_at_most": _number(0, 1),
     },
     "drift": {
-        "ratio": _number("drift.ratio", 1, 100),
-        "launch_noise": _number("drift.launch_noise", 0.001, 10),
-        "false_alarms": _number("drift.false_alarms", 1e-12, 0.5),
+        "ratio": _number(1, 100),
+        "launch_noise": _number(0.001, 10),
+        "false_alarms": _number(1e-12, 0.5),
     },
     "backfill": {
-        "demand": string("backfill.demand"),
-        "campaigns": string("backfill.campaigns"),
-        "budget": _duration("backfill.budget_s"),
-        "launch_s": _number("backfill.launch_s", 0, 1e6),
-        "confirm": _duration("backfill.confirm_s"),
-        "measurements": string("backfill.measurements"),
-        "mpi": string("backfill.mpi"),
+        "demand": _TEXT,
+        "campaigns": _TEXT,
+        "budget": _DURATION,
+        "launch_s": _number(0, 1e6),
+        "confirm": _DURATION,
+        "measurements": _TEXT,
+        "mpi": _TEXT,
     },
     "hooks": {
-        "on": Key("told", f"a list of {', '.join(Outcome)}", _outcomes),
-        "command": Key("command", "a program and its arguments, a list of strings", _words),
-        "timeout_s": _number("timeout_s", 0.1, 600),
+        "on": Key("", f"a list of {', '.join(Outcome)}", _outcomes),
+        "command": Key("", "a program and its arguments, a list of strings", _words),
+        "timeout_s": _number(0.1, 600),
     },
-    "hooks.webhook": {
-        "url": string("webhook.url"),
-        "secret_file": string("webhook.secret_file"),
-        "header": string("webhook.header"),
-    },
+    "hooks.webhook": {"url": _TEXT, "secret_file": _TEXT, "header": _TEXT},
 }
-_NEEDED = ("site.machine", "site.registry", "data.datasets")
-_NEEDED_IN = {
+KEYS: Tables = {
+    table: {name: replace(key, field=f"{table}.{name}") for name, key in keys.items()}
+    for table, keys in _CHECKS.items()
+}
+_FIELDS = {"on": "told", "budget": "budget_s", "confirm": "confirm_s"}
+"""Keys that set a field of another name."""
+_NEEDED = {
+    "site": ("machine", "registry"),
+    "data": ("datasets",),
     "compute.slurm": ("cores", "memory"),
     "backfill": ("demand", "campaigns"),
     "hooks.webhook": ("url",),
 }
+_PATHS = (
+    "backfill.demand",
+    "backfill.campaigns",
+    "backfill.measurements",
+    "hooks.webhook.secret_file",
+)
 
 
 def load(path: Path) -> Site:
@@ -296,38 +302,36 @@ def load(path: Path) -> Site:
 def parse(text: str, source: str, folder: Path) -> Site:
     """Return the site in TOML `text`; `source` names it in errors, paths are below `folder`."""
     file = TomlFile(text, source, SiteError)
-    present = _tables(file.parsed())
+    present = {"site", "data", *_tables(file.parsed())}
     if "hooks.email" in present:
         raise file.fail(
             "hooks.email",
             "colltune sends no mail itself any more; remove the table, and name a program that does"
             ' with hooks.command, such as ["/usr/local/bin/mail-json", "root@localhost"]',
         )
-    needed = [f"{t}.{key}" for t, keys in _NEEDED_IN.items() if t in present for key in keys]
-    values = file.values(KEYS, (*_NEEDED, *needed))
-    paths = ("backfill.demand", "backfill.campaigns", "backfill.measurements")
-    for key in (*paths, "webhook.secret_file"):
-        if key in values:
-            values[key] = folder / values[key]
-    if "backfill.confirm_s" in values and "backfill.measurements" not in values:
-        raise file.fail("backfill.confirm", "needs backfill.measurements, a folder of datasets")
-    for name in ("registry", "machine"):
-        if not values[name].strip():
-            raise file.fail(f"site.{name}", "is empty; name it")
-    values["registry"] = located(values["registry"], folder)
-    values["datasets"] = tuple(located(text, folder) for text in values["datasets"])
-    _check_hooks(file, values)
+    needed = [f"{t}.{key}" for t, keys in _NEEDED.items() if t in present for key in keys]
+    values = file.values(KEYS, needed)
+    _check(file, values)
+    values |= {key: folder / values[key] for key in _PATHS if key in values}
+    values["site.registry"] = located(values["site.registry"], folder)
+    values["data.datasets"] = tuple(located(place, folder) for place in values["data.datasets"])
+
+    def of(table: str) -> dict[str, Any]:
+        names = {name: f"{table}.{name}" for name in KEYS[table]}
+        return {_FIELDS.get(n, n): values[key] for n, key in names.items() if key in values}
+
+    slurm = of("compute.slurm")
+    webhook = Webhook(**of("hooks.webhook")) if "hooks.webhook" in present else None
     return Site(
-        workers=_workers(file, values),
-        examination=_section(Examination, values),
-        thresholds=_section(Thresholds, values),
-        drift=_section(DriftLimits, values, "drift."),
-        backfill=_section(Backfill, values, "backfill.") if "backfill" in present else None,
-        hooks=Hooks(
-            **_of(Hooks, values),
-            webhook=_section(Webhook, values, "webhook.") if "hooks.webhook" in present else None,
-        ),
-        **_of(Site, values),
+        **of("site"),
+        **of("data"),
+        **of("fit"),
+        workers=Workers(**of("compute"), slurm=Slurm(**slurm) if slurm else None),
+        examination=Examination(**of("evaluate")),
+        thresholds=Thresholds(**of("promote")),
+        drift=DriftLimits(**of("drift")),
+        backfill=Backfill(**of("backfill")) if "backfill" in present else None,
+        hooks=Hooks(**of("hooks"), webhook=webhook),
     )
 
 
@@ -336,34 +340,25 @@ def located(text: str, folder: Path) -> str:
     return text if "://" in text else str(folder / Path(text).expanduser())
 
 
-def _check_hooks(file: TomlFile, values: Mapping[str, Any]) -> None:
-    url = values.get("webhook.url", "http://")
+def _check(file: TomlFile, values: Mapping[str, Any]) -> None:
+    """Check what keys mean together."""
+    if "backfill.confirm" in values and "backfill.measurements" not in values:
+        raise file.fail("backfill.confirm", "needs backfill.measurements, a folder of datasets")
+    for key in ("site.registry", "site.machine"):
+        if not values[key].strip():
+            raise file.fail(key, "is empty; name it")
+    url = values.get("hooks.webhook.url", "http://")
     if not url.startswith(("http://", "https://")):
         raise file.fail("hooks.webhook.url", f"{url!r} is no URL of http:// or https://")
-    header = values.get("webhook.header", "X")
+    header = values.get("hooks.webhook.header", "X")
     if not header.replace("-", "").isalnum() or not header.isascii():
         raise file.fail("hooks.webhook.header", f"{header!r} is no name of a header")
-
-
-def _workers(file: TomlFile, values: Mapping[str, Any]) -> Workers:
-    slurm = None
-    if any(name.startswith("slurm.") for name in values):
-        slurm = _section(Slurm, values, "slurm.")
-    backend, scheduler = values.get("backend", "joblib"), values.get("scheduler")
-    if backend != "dask" and (slurm or scheduler):
+    slurm = any(key.startswith("compute.slurm.") for key in values)
+    scheduler = values.get("compute.scheduler")
+    if values.get("compute.backend") != "dask" and (slurm or scheduler):
         raise file.fail("compute.backend", 'a scheduler or Slurm needs backend = "dask"')
     if slurm and scheduler:
         raise file.fail("compute.scheduler", "excludes [compute.slurm]; keep one")
-    return Workers(backend, values.get("compute.jobs"), scheduler, slurm)
-
-
-def _section(kind: type[_Section], values: Mapping[str, Any], prefix: str = "") -> _Section:
-    return kind(**_of(kind, values, prefix))
-
-
-def _of(kind: type, values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    names = (f"{prefix}{one.name}" for one in fields(kind))
-    return {name.removeprefix(prefix): values[name] for name in names if name in values}
 
 
 def _tables(parsed: Mapping[str, Any], above: str = "") -> set[str]:

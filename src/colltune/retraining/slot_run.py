@@ -19,10 +19,19 @@ from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.backfill import confirmed
-from colltune.retraining.contest import Contest, Contestants, Measurements, Parts, contest, judged
+from colltune.retraining.contest import (
+    Contest,
+    Contestants,
+    Measurements,
+    Parts,
+    PromotionVerdict,
+    contest,
+    decision_changes,
+    judge,
+    judged,
+)
 from colltune.retraining.drift import Drift, drift
 from colltune.retraining.lease import Lease
-from colltune.retraining.promotion import PromotionVerdict, decision_changes, judge
 from colltune.retraining.record import (
     RetrainRecord,
     SlotRecord,
