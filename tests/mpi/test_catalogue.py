@@ -230,3 +230,13 @@ def test_series_are_sorted_as_numbers() -> None:
         assert numbers == sorted(numbers)
         assert all(catalogue.load(library, each).series == each for each in series)
     assert catalogue.all_series("nompi") == ()
+
+
+def test_words_agree_with_the_units_of_the_rules_file() -> None:
+    """A collective whose rules compare a constant is told as one, and only such a one."""
+    classic = catalogue.compared_sizes()["openmpi-classic"]
+    constant = {classic[c] for c in (Collective.BARRIER, Collective.SCAN)}
+    for series in catalogue.all_series("openmpi"):
+        for entry in catalogue.load("openmpi", series).collectives.values():
+            told_as_constant = classic[entry.collective] in constant
+            assert told_as_constant == (entry.size is SizeUnit.CONSTANT), entry.collective

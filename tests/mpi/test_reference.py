@@ -7,7 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.catalogue import Limit, sizes
+from colltune.mpi.catalogue import Limit, compared_sizes
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.reference import (
     AlgorithmFacts,
@@ -103,7 +103,7 @@ def test_formats_that_a_release_cannot_read_are_not_told() -> None:
     """Formats with sizes are told to the releases that read them, and one choice has no sizes."""
     for known in FORMATS.values():
         if not known.single_algorithm:
-            assert set(sizes.compared()) >= {known.name}
+            assert set(compared_sizes()) >= {known.name}
         for release in (r for r in SERIES if r.mpi.name == known.library):
             told = known.name in facts(release, Collective.BCAST).sizes
             assert told == (not known.unreadable_by(release.name)), (known.name, release.name)

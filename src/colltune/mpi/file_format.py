@@ -19,7 +19,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.catalogue import Catalogue, sizes
+from colltune.mpi.catalogue import Catalogue, compared_sizes
 
 
 class Severity(StrEnum):
@@ -312,7 +312,7 @@ class Format(Protocol):
         Collectives that have no rules are left out. By default what ``sizes.toml`` beside the
         catalogues says.
         """
-        return sizes.compared().get(self.name, {})
+        return compared_sizes().get(self.name, {})
 
     def recognises(self, text: str) -> bool:
         """Tell whether `text` looks like a file of this format, good or bad."""

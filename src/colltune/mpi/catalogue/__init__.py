@@ -39,9 +39,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 from colltune.domain import Collective
-from colltune.mpi.catalogue.toml_table import Table
+from colltune.errors import LibraryError
+from colltune.files.reading import toml_of
 
 PARAMETERS = ("fanout", "requests", "segsize")
 NO_ID = -1
@@ -142,52 +144,123 @@ def all_series(library: str, folder: Path = FOLDER) -> tuple[str, ...]:
 
 
 @cache
+def compared_sizes() -> Mapping[str, Mapping[Collective, str]]:
+    """Return for each format that has message sizes what is compared with them, in plain words."""
+    known = toml_of((FOLDER / "sizes.toml").read_text(encoding="utf-8"))
+    words, formats = known["words"], known["formats"]
+    return {
+        name: {Collective(collective): words[word] for collective, word in told.items()}
+        for name, told in formats.items()
+    }
+
+
+@cache
 def load(library: str, series: str, folder: Path = FOLDER) -> Catalogue:
     """Return the catalogue ``<library>-<series>.toml`` in `folder`."""
     file = folder / f"{library}-{series}.toml"
     return parse(file.read_text(encoding="utf-8"), file.name)
 
 
+_Value = TypeVar("_Value")
+_Member = TypeVar("_Member", bound=StrEnum)
+
+
+class _Table:
+    """A table of a file, called `name` in errors, that is read key by key; none may be left."""
+
+    def __init__(self, source: str, name: str, content: dict[str, Any]) -> None:
+        self.source, self.name, self.left = source, name, dict(content)
+
+    def fail(self, key: str, complaint: str) -> LibraryError:
+        return LibraryError(f"{self.source}: key {self.name}{key}: {complaint}")
+
+    def take(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
+        value = self.left.pop(key, default)
+        if value is None:
+            raise self.fail(key, "missing; add it")
+        if type(value) is not kind:
+            raise self.fail(key, f"{value!r} is not of type {kind.__name__}")
+        return value
+
+    def pairs(self, key: str, *kinds: type) -> tuple[tuple[str, Any], ...]:
+        values = self.take(key, dict, {})
+        for name, value in values.items():
+            if type(value) not in kinds:
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                raise self.fail(f"{key}.{name}", f"{value!r} is not of type {wanted}")
+        return tuple(sorted(values.items()))
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        values = self.take(key, list, [])
+        if not all(isinstance(value, str) for value in values):
+            raise self.fail(key, "is not a list of strings")
+        return tuple(values)
+
+    def members(self, key: str, kind: type[_Member]) -> frozenset[_Member]:
+        return frozenset(self.member(key, kind, value) for value in self.strings(key))
+
+    def member(self, key: str, kind: type[_Member], value: str) -> _Member:
+        if value not in list(kind):
+            raise self.fail(key, f"{value!r} is not one of {', '.join(kind)}")
+        return kind(value)
+
+    def table(self, key: str) -> _Table:
+        return _Table(self.source, f"{self.name}{key}.", self.take(key, dict))
+
+    def tables(self, key: str, *, some: bool) -> list[_Table]:
+        """Take a list of tables; there must be `some`, or it may be absent."""
+        values = self.take(key, list, None if some else [])
+        if (some and not values) or not all(isinstance(value, dict) for value in values):
+            raise self.fail(key, "is not a list of tables")
+        names = (f"{self.name}{key}[{at}]." for at in range(len(values)))
+        return [_Table(self.source, *each) for each in zip(names, values, strict=True)]
+
+    def close(self) -> None:
+        for key in self.left:
+            raise self.fail(key, "unknown key; correct or remove it")
+
+
 def parse(text: str, source: str) -> Catalogue:
     """Return the catalogue written in `text`; `source` names it in messages."""
-    top = Table.parse(text, source)
-    rules_file = top.boolean("rules_file", default=True)
-    catalogue = Catalogue(
-        library=top.string("library"),
-        series=top.string("series"),
-        first_release=top.string("first_release"),
-        collectives=_collectives(top.table("collectives"), rules_file=rules_file),
-        han_priority=top.integer("han_priority") if top.has("han_priority") else None,
-        han_collectives=frozenset(top.members("han_collectives", Collective)),
-        priorities=top.pairs("priorities", int),
-        device_collectives=frozenset(top.members("device_collectives", Collective)),
-    )
-    top.close()
-    return catalogue
-
-
-def _collectives(table: Table, *, rules_file: bool) -> dict[Collective, CollectiveEntry]:
-    entries = {}
-    for name in table.names_left():
+    try:
+        top = _Table(source, "", toml_of(text))
+    except ValueError as error:
+        raise LibraryError(f"{source}: not a TOML file: {error}") from error
+    rules_file, table = top.take("rules_file", bool, True), top.table("collectives")
+    entries: dict[Collective, CollectiveEntry] = {}
+    for name in tuple(table.left):
         collective = table.member(name, Collective, name)
         entries[collective] = _entry(collective, table.table(name), rules_file=rules_file)
     ids = [entry.id for entry in entries.values() if entry.id != NO_ID]
     if len(set(ids)) != len(ids):
         raise table.fail("id", "two collectives have the same id")
-    return entries
+    found = Catalogue(
+        library=top.take("library", str),
+        series=top.take("series", str),
+        first_release=top.take("first_release", str),
+        collectives=entries,
+        han_priority=top.take("han_priority", int) if "han_priority" in top.left else None,
+        han_collectives=top.members("han_collectives", Collective),
+        priorities=top.pairs("priorities", int),
+        device_collectives=top.members("device_collectives", Collective),
+    )
+    top.close()
+    return found
 
 
-def _entry(collective: Collective, table: Table, *, rules_file: bool) -> CollectiveEntry:
-    presets = table.integer("presets", 0)
+def _entry(collective: Collective, table: _Table, *, rules_file: bool) -> CollectiveEntry:
+    presets = table.take("presets", int, 0)
+    number = table.take("id", int) if rules_file else NO_ID
+    size = table.member("size", SizeUnit, table.take("size", str)) if rules_file else SizeUnit.MSIZE
     entry = CollectiveEntry(
         collective,
-        id=table.integer("id") if rules_file else NO_ID,
-        size=_size_unit(table) if rules_file else SizeUnit.MSIZE,
-        one_rule=table.boolean("one_rule", default=False),
-        runtime=table.boolean("runtime", default=True),
-        note=table.string("note", ""),
+        number,
+        size,
+        one_rule=table.take("one_rule", bool, False),
+        runtime=table.take("runtime", bool, True),
+        note=table.take("note", str, ""),
         han=table.strings("han"),
-        algorithms=_numbered(table, presets) if presets else _described(table),
+        algorithms=_algorithms(table, presets),
     )
     table.close()
     numbers = list(dict.fromkeys(a.number for a in entry.algorithms))
@@ -205,13 +278,13 @@ def _entry(collective: Collective, table: Table, *, rules_file: bool) -> Collect
     return entry
 
 
-def _described(table: Table) -> tuple[Algorithm, ...]:
-    return tuple(_algorithm(a) for a in table.tables("algorithms"))
-
-
-def _numbered(table: Table, presets: int) -> tuple[Algorithm, ...]:
+def _algorithms(table: _Table, presets: int) -> tuple[Algorithm, ...]:
+    """Return the algorithms that are described; of `presets` those that are not, too."""
+    described = table.tables("algorithms", some=not presets)
+    if not presets:
+        return tuple(map(_algorithm, described))
     found = {n: Algorithm(n, f"preset{n}") for n in range(1, presets + 1)}
-    for description in table.tables("algorithms", some=False):
+    for description in described:
         algorithm = _algorithm(description)
         if algorithm.number not in found:
             raise description.fail("number", f"{algorithm.number} is not from 1 to {presets}")
@@ -219,24 +292,20 @@ def _numbered(table: Table, presets: int) -> tuple[Algorithm, ...]:
     return tuple(replace(a, aliases=(str(n), *a.aliases)) for n, a in found.items())
 
 
-def _size_unit(table: Table) -> SizeUnit:
-    return table.member("size", SizeUnit, table.string("size"))
-
-
-def _algorithm(table: Table) -> Algorithm:
+def _algorithm(table: _Table) -> Algorithm:
     algorithm = Algorithm(
-        number=table.integer("number"),
-        name=table.string("name"),
-        symbol=table.string("symbol", ""),
+        number=table.take("number", int),
+        name=table.take("name", str),
+        symbol=table.take("symbol", str, ""),
         aliases=table.strings("aliases"),
         parameters=table.strings("parameters"),
-        limits=frozenset(table.members("limits", Limit)),
-        fallback=table.string("fallback", ""),
-        wrong=table.string("wrong", ""),
+        limits=table.members("limits", Limit),
+        fallback=table.take("fallback", str, ""),
+        wrong=table.take("wrong", str, ""),
         variables=table.pairs("variables", str),
         defaults=table.pairs("defaults", int),
         settings=table.pairs("settings", int, str),
-        value=table.string("value", ""),
+        value=table.take("value", str, ""),
         minimums=table.pairs("minimums", int),
     )
     table.close()
