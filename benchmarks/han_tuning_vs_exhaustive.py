@@ -32,10 +32,9 @@ from colltune.domain import (
     Synchronisation,
 )
 from colltune.errors import ProgramError
-from colltune.han.comparing import Compared, compare, exhaustive_of, mean_regret
-from colltune.han.launching import TaskBench
-from colltune.han.measuring import Request, Setups, measure, setups_of
-from colltune.han.space import Inputs, Space
+from colltune.han.choosing import Compared, compare, exhaustive_of, mean_regret
+from colltune.han.measuring import TaskBench, measure
+from colltune.han.space import Inputs, Request, Setups, Space, setups_of
 from colltune.han.tasks_file import TaskTimes
 from colltune.mpi import LIBRARIES, installation
 from colltune.mpi.installation import Installation

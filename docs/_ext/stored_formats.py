@@ -76,7 +76,7 @@ STORED = (
         "Plan and raw output of the program that times tasks",
         "tasks.jsonl.launch/",
         "han measure",
-        "colltune.han.launching",
+        "colltune.han.measuring",
     ),
     Stored(
         "Plan and raw output of the native benchmark",

@@ -16,7 +16,7 @@ from colltune.domain import (
     Measurement,
     Shape,
 )
-from colltune.han import launching, measuring, tasks_file
+from colltune.han import measuring, tasks_file
 from colltune.han.tasks_file import Manner, Measured
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
@@ -63,5 +63,5 @@ def replace_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
         return measuring.Done(tasks_file.TaskTimes(CONTEXT, TASKS), True, 1.0, 1)
 
     monkeypatch.setattr(installation, "find", found)
-    monkeypatch.setattr(launching.TaskBench, "__init__", lambda *_, **__: None)
+    monkeypatch.setattr(measuring.TaskBench, "__init__", lambda *_, **__: None)
     monkeypatch.setattr(measuring, "measure", measured)

@@ -16,8 +16,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import DataError
-from colltune.han.choosing import for_job, pick, runtimes_s
-from colltune.han.comparing import compare, exhaustive_of, mean_regret
+from colltune.han.choosing import compare, exhaustive_of, for_job, mean_regret, pick, runtimes_s
 from colltune.han.tasks_file import Manner, Measured, TaskTimes
 
 SHAPE = Shape(2, 2)

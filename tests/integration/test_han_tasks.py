@@ -10,9 +10,8 @@ from colltune.domain import Collective, Context, Instance, RunStatus, Shape
 from colltune.errors import BudgetError, CampaignError, LibraryError, ProgramError
 from colltune.han import tasks_file
 from colltune.han.choosing import pick
-from colltune.han.launching import TaskBench
-from colltune.han.measuring import Request, measure, needed, setups_of
-from colltune.han.space import Inputs, Space
+from colltune.han.measuring import TaskBench, measure
+from colltune.han.space import Inputs, Request, Space, needed, setups_of
 from colltune.han.tasks_file import Manner, Wanted
 from tests.integration.real import installed
 
@@ -65,7 +64,7 @@ def test_a_short_budget_keeps_what_was_timed(bench: TaskBench, tmp_path: Path) -
     ended = bench.run(
         SHAPE, _wanted(bench)[:2], 30.0, path.with_name("tasks.jsonl.launch"), lambda *_: None
     )
-    assert (len(ended.output.series), ended.output.ended) == (2, "plan")
+    assert (len(ended.series), ended.ended) == (2, "plan")
     kept = measure(bench, context, REQUEST, path, 0.1)
     assert (kept.complete, kept.launches, len(kept.tasks.series)) == (False, 0, 2)
 

@@ -24,8 +24,7 @@ from colltune.errors import UNFINISHED, DataError
 
 if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
-    from colltune.han.choosing import JobSetup, Pick
-    from colltune.han.comparing import Compared
+    from colltune.han.choosing import Compared, JobSetup, Pick
     from colltune.han.measuring import TaskProgress
     from colltune.han.space import Inputs, Space
     from colltune.han.tasks_file import TaskTimes
@@ -103,9 +102,9 @@ def measure(
 
     from colltune.bench.durations import seconds
     from colltune.bench.launchers import Placed, launcher_of
-    from colltune.han.launching import TaskBench
-    from colltune.han.measuring import Request
+    from colltune.han.measuring import TaskBench
     from colltune.han.measuring import measure as measured
+    from colltune.han.space import Request
     from colltune.mpi import installation
     from colltune.mpi.openmpi.releases import LIBRARY
 
@@ -218,8 +217,8 @@ def compare(
     Example: colltune han compare tasks.jsonl dataset --picture picks.png
     """
     from colltune.dataset import read as read_data
-    from colltune.han.comparing import compare as compared
-    from colltune.han.comparing import exhaustive_of, mean_regret
+    from colltune.han.choosing import compare as compared
+    from colltune.han.choosing import exhaustive_of, mean_regret
     from colltune.han.space import Inputs
     from colltune.han.tasks_file import read
 
@@ -259,7 +258,7 @@ _GOES_ON = "what was measured is kept, and the same command goes on"
 def _setups(
     times: TaskTimes, inputs: Inputs, space: Space, heuristics: bool
 ) -> dict[Collective, tuple[Configuration, ...]]:
-    from colltune.han.measuring import Request, setups_of
+    from colltune.han.space import Request, setups_of
 
     request = Request(inputs, space, heuristics=heuristics)
     found: dict[Collective, tuple[Configuration, ...]] = {}

@@ -1,21 +1,28 @@
-"""Runtimes composed of the times of tasks (equations 1 to 4), and the setups picked by them."""
+"""Runtimes composed of task times (equations 1 to 4), the setups picked by them, and their regret.
+
+The picks stand beside an exhaustive search on the same machine (figures 8 and 9).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.han.space import pipeline
 from colltune.han.tasks_file import Measured, TaskTimes, depth
 from colltune.models.costs.han import AllreduceTasks, BcastTasks
+from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT
+from colltune.mpi.openmpi.library import OPENMPI
 
 Numbers = NDArray[np.float64]
 _FILLING_SHARE = 3
@@ -37,26 +44,17 @@ def runtime_s(series: Measured, segments: int) -> float:
     return totals[(len(totals) - 1) // 2]
 
 
-def _middle(series: Measured) -> slice:
-    fill = depth(series.setup.collective)
-    return slice(fill, max(fill, series.segments))
-
-
-def _behind_the_first(middle: Numbers) -> Numbers:
-    return middle[..., middle.shape[-1] // _FILLING_SHARE :]
-
-
 def _of_repetition(series: Measured, tasks: Numbers, segments: int) -> float:
     """Return the total of one repetition, whose `tasks` have the shape (leaders, tasks)."""
     fill = depth(series.setup.collective)
     if segments < fill:
         return float(tasks.sum(axis=1).max())
-    repeated = _mean_of(tasks[:, _middle(series)], segments - fill)
+    middle = tasks[:, fill : max(fill, series.segments)]
+    repeated = _mean_of(middle, segments - fill)
     if series.setup.collective is Collective.BCAST:
         return BcastTasks(tasks[:, 0], repeated, tasks[:, -1]).total_s(segments)
-    head, tail = tasks[:, :3].T, tasks[:, -3:].T
-    whole = AllreduceTasks(head[0], head[1], head[2], repeated, tail[0], tail[1], tail[2])
-    return whole.total_s(segments)
+    (first, second, third), (*ends,) = tasks[:, :3].T, tasks[:, -3:].T
+    return AllreduceTasks(first, second, third, repeated, *ends).total_s(segments)
 
 
 def _mean_of(middle: Numbers, n: int) -> Numbers:
@@ -64,11 +62,9 @@ def _mean_of(middle: Numbers, n: int) -> Numbers:
     run = middle.shape[1]
     if not n:
         return np.ones(len(middle))
-    if n <= run:
-        mean: Numbers = middle[:, :n].mean(axis=1)
-        return mean
-    further = (n - run) * _behind_the_first(middle).mean(axis=1)
-    total: Numbers = middle.sum(axis=1) + further
+    # further ones cost as those behind the first third
+    steady = middle[:, run // _FILLING_SHARE :].mean(axis=1) if n > run else 0.0
+    total: Numbers = middle[:, :n].sum(axis=1) + max(0, n - run) * steady
     return total / n
 
 
@@ -139,17 +135,15 @@ def for_job(
                 " measure them by `colltune han measure`"
             )
     means = {
-        c: {setup: _mean(values) for setup, values in found.items()} for c, found in ratios.items()
+        c: {setup: statistics.fmean(values) for setup, values in found.items()}
+        for c, found in ratios.items()
     }
-    best = min(_compatible(means), key=lambda chosen: _score(means, chosen))
+    best = min(_compatible(means), key=lambda chosen: sum(means[c][s] for c, s in chosen.items()))
     return JobSetup(
         best,
         {c: math.exp(means[c][setup]) for c, setup in best.items()},
         {c: math.exp(max(ratios[c][setup])) for c, setup in best.items()},
     )
-
-
-Logs = dict[Configuration, tuple[float, ...]]
 
 
 def _ratios(
@@ -158,7 +152,7 @@ def _ratios(
     shape: Shape,
     collective: Collective,
     msizes_bytes: Sequence[int],
-) -> Logs:
+) -> dict[Configuration, tuple[float, ...]]:
     """Return, for setups known for all messages, the logs of their times over the best ones."""
     by_size = [runtimes_s(tasks, setups, Instance(collective, shape, m)) for m in msizes_bytes]
     known = [s for s in setups if all(s in times for times in by_size)]
@@ -181,12 +175,100 @@ def _compatible(
             yield dict(zip(means, chosen, strict=True))
 
 
-def _score(
-    means: Mapping[Collective, Mapping[Configuration, float]],
-    chosen: Mapping[Collective, Configuration],
-) -> float:
-    return sum(means[collective][setup] for collective, setup in chosen.items())
+Exhaustive = Mapping[Instance, Mapping[Configuration, float]]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+@dataclass(frozen=True)
+class Compared:
+    """One instance: what the tuner picked, and what whole collectives were measured to take.
+
+    ``composed_s`` is what the tuner took the pick's runtime for, ``picked_s`` what was measured of
+    it; ``best_s``, ``median_s`` and ``mean_s`` are over all setups.
+    """
+
+    instance: Instance
+    picked: Configuration
+    best: Configuration
+    composed_s: float
+    picked_s: float
+    best_s: float
+    median_s: float
+    mean_s: float
+
+    @property
+    def regret(self) -> float:
+        """How much slower the pick is than the best, as a share of the best."""
+        return self.picked_s / self.best_s - 1
+
+
+def exhaustive_of(
+    release: str, measurements: Iterable[Measurement]
+) -> dict[Instance, dict[Configuration, float]]:
+    """Return the median runtime of each setup of coll/han that was measured as a whole collective.
+
+    Setups that run in the same way for an instance stand under their smallest spelling.
+    """
+    times: dict[Instance, dict[Configuration, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in measurements:
+        if not han_setups.is_setup(one.configuration) or one.status is not RunStatus.OK:
+            continue
+        if one.summary is not None:
+            spelled = OPENMPI.han_setups(release).cut(one.configuration, one.instance.msize_bytes)
+            times[one.instance][spelled].append(one.summary.time_s)
+    return {
+        instance: {setup: statistics.median(found) for setup, found in by_setup.items()}
+        for instance, by_setup in times.items()
+    }
+
+
+def compare(
+    tasks: TaskTimes,
+    setups: Mapping[Collective, Sequence[Configuration]],
+    exhaustive: Exhaustive,
+) -> tuple[Compared, ...]:
+    """Return the comparison of every instance of the exhaustive search that the tasks tell."""
+    found = []
+    for instance in sorted(exhaustive, key=lambda i: (i.collective, i.shape, i.msize_bytes)):
+        compared = _compared(tasks, setups.get(instance.collective, ()), instance, exhaustive)
+        if compared is not None:
+            found.append(compared)
+    if not found:
+        raise DataError(
+            "no instance was both tuned by tasks and measured exhaustively; measure whole"
+            " collectives by `colltune measure --only '*.han_intra*'` on the same machine"
+        )
+    return tuple(found)
+
+
+def mean_regret(compared: Sequence[Compared]) -> float:
+    """Return the mean over instances of the picks' regret."""
+    return statistics.fmean(one.regret for one in compared)
+
+
+def _compared(
+    tasks: TaskTimes,
+    setups: Sequence[Configuration],
+    instance: Instance,
+    exhaustive: Exhaustive,
+) -> Compared | None:
+    release, measured = tasks.context.library_version, exhaustive[instance]
+
+    def runs(setup: Configuration) -> Configuration:
+        return OPENMPI.han_setups(release).cut(setup, instance.msize_bytes)
+
+    known = [setup for setup in setups if runs(setup) in measured]
+    try:
+        chosen = pick(tasks, known, instance)
+    except DataError:
+        return None
+    best = min(measured, key=lambda setup: measured[setup])
+    return Compared(
+        instance,
+        runs(chosen.setup),
+        best,
+        chosen.time_s,
+        measured[runs(chosen.setup)],
+        measured[best],
+        statistics.median(measured.values()),
+        statistics.fmean(measured.values()),
+    )

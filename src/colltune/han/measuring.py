@@ -1,35 +1,47 @@
-"""Measures the tasks of a search space within a budget; what is in the file is not done again."""
+"""Times the tasks of a search space by the C program (tasks.c); what is in the file is kept.
+
+The program's plan and its raw output are of version 1.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
-from colltune.errors import BudgetError
-from colltune.han import launching, tasks_file
-from colltune.han.launching import TaskBench
-from colltune.han.space import Inputs, Space, pipeline, repetitions, worth_measuring
-from colltune.han.tasks_file import TaskTimes, Wanted, wanted_for
+from colltune import process
+from colltune.bench import build
+from colltune.bench.backends.installed import InstalledMpi
+from colltune.bench.launchers import Launcher
+from colltune.domain import Configuration, Context, RunStatus, Shape
+from colltune.errors import BudgetError, CampaignError, DataError, OutputError, ProgramError
+from colltune.files.reading import json_of
+from colltune.han import tasks_file
+from colltune.han.space import Request, needed
+from colltune.han.tasks_file import Manner, Measured, TaskTimes, Wanted
+from colltune.mpi import LIBRARIES
+from colltune.mpi.installation import Installation
+from colltune.mpi.openmpi import mca
+from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.openmpi.releases import LIBRARY
 
-REPS = 5
-Setups = tuple[Configuration, ...]
+_CUT_SHORT = "none"
+_PLAN, _RAW = "colltune-han-plan 1", "colltune-han-raw 1"
+TOLERANCE = 0.15
+_START_S = 30.0
+_SILENCE_S = 60.0
+_COMPLAINT = "collbench: "
+_RAW_FILE, _PLAN_FILE, _WANTED_FILE = "raw.txt", "plan.txt", "wanted.json"
+_WANTED_VERSION = 1
 _LEAST_LAUNCH_S = 1.0
 _MOST_LAUNCHES_WITHOUT_PROGRESS = 3
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is to be tuned over which space, repetitions of each series, whether by heuristics."""
-
-    inputs: Inputs
-    space: Space
-    reps: int = REPS
-    heuristics: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,9 +52,6 @@ class TaskProgress:
     series: int
     spent_s: float
     budget_s: float
-
-
-Progress = Callable[[TaskProgress], None]
 
 
 @dataclass(frozen=True)
@@ -61,105 +70,246 @@ def measure(
     request: Request,
     path: Path,
     budget_s: float,
-    progress: Progress = lambda _: None,
+    progress: Callable[[TaskProgress], None] = lambda _: None,
 ) -> Done:
     """Measure what `request` needs and the file `path` lacks; append it there."""
     folder = path.with_name(f"{path.name}.launch")
     tasks = tasks_file.begin(path, context)
-    left = launching.left_behind(folder)
-    if left is not None:
-        tasks_file.append(path, left[0].series)
-        tasks = tasks.with_series(left[0].series)
-        launching.clear(folder)
-    work = _Work(bench, request, path, folder, budget_s, progress, tasks)
-    complete = work.all_series()
-    launching.clear(folder)
-    if not work.tasks.series:
+    started, launches, idle = time.monotonic(), 0, 0
+
+    def keep(found: Sequence[Measured]) -> TaskTimes:
+        tasks_file.append(path, found)
+        with suppress(OSError):
+            shutil.rmtree(folder)
+        return tasks.with_series(found)
+
+    if (folder / _WANTED_FILE).exists():  # a launch that was killed together with its owner
+        left = read_raw(folder / _RAW_FILE, _load_wanted(folder / _WANTED_FILE))
+        tasks = keep(left.series)
+    wanted = needed(request, bench.release)
+    while lacking := [w for w in wanted if not tasks.covers(w.shape, w.setup, w.most)]:
+        left_s = budget_s - (time.monotonic() - started)
+        if left_s < _LEAST_LAUNCH_S or idle >= _MOST_LAUNCHES_WITHOUT_PROGRESS:
+            break
+        known = len(wanted) - len(lacking)
+
+        def tell(ended: int, known: int = known) -> None:
+            spent_s = time.monotonic() - started
+            progress(TaskProgress(known + ended, len(wanted), spent_s, budget_s))
+
+        found = bench.run(request.inputs.launched, lacking, left_s, folder, tell).series
+        launches, idle = launches + 1, 0 if found else idle + 1
+        tasks = keep(found)
+    if not tasks.series:
         raise BudgetError(f"{budget_s:g} s were over before a series of tasks was timed; give more")
-    return Done(work.tasks, complete, work.spent_s, work.launches)
+    return Done(tasks, not lacking, time.monotonic() - started, launches)
 
 
-class _Work:
-    """Measuring under way."""
+class TaskBench(InstalledMpi):
+    """Times series of tasks with an installed Open MPI whose coll/han outranks coll/tuned."""
 
     def __init__(
         self,
-        bench: TaskBench,
-        request: Request,
-        path: Path,
-        folder: Path,
-        budget_s: float,
-        progress: Progress,
-        tasks: TaskTimes,
+        installation: Installation,
+        cache: Path | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
-        self.tasks, self.launches = tasks, 0
-        self._bench, self._request = bench, request
-        self._path, self._folder = path, folder
-        self._budget_s, self._progress = budget_s, progress
-        self._started = time.monotonic()
-
-    @property
-    def spent_s(self) -> float:
-        """Seconds since the begin."""
-        return time.monotonic() - self._started
-
-    def all_series(self) -> bool:
-        """Measure everything that is wanted; tell whether the budget was enough."""
-        wanted, idle = needed(self._request, self._bench.release), 0
-        while True:
-            open_ = [w for w in wanted if not self.tasks.covers(w.shape, w.setup, w.most)]
-            if not open_:
-                return True
-            left_s = self._budget_s - self.spent_s
-            if left_s < _LEAST_LAUNCH_S or idle >= _MOST_LAUNCHES_WITHOUT_PROGRESS:
-                return False
-            idle = 0 if self._launch(open_, len(wanted), left_s) else idle + 1
-
-    def _launch(self, open_: Sequence[Wanted], known: int, left_s: float) -> bool:
-        """Start the program once; tell whether anything came of it."""
-        done = known - len(open_)
-
-        def tell(ended: int, _: float) -> None:
-            self._progress(TaskProgress(done + ended, known, self.spent_s, self._budget_s))
-
-        launched = self._request.inputs.launched
-        result = self._bench.run(launched, open_, left_s, self._folder, tell)
-        self.launches += 1
-        found = list(result.output.series)
-        if result.crashed and result.output.in_flight is not None:
-            status = RunStatus.TIMEOUT if result.timed_out else RunStatus.CRASH
-            found.append(
-                launching.blamed(open_[result.output.in_flight], status, "ended its launch")
+        if installation.library != LIBRARY:
+            title = LIBRARIES[installation.library].title
+            raise ProgramError(
+                f"{installation.mpirun} is of {title}; HAN is a part of Open MPI: name its mpirun"
             )
-        tasks_file.append(self._path, found)
-        launching.clear(self._folder)
-        self.tasks = self.tasks.with_series(found)
-        return bool(found)
+        OPENMPI.han_setups(installation.release).low_modules()
+        super().__init__(installation, launcher)
+        self.release = installation.release
+        self._cache = cache
+
+    def run(
+        self,
+        launched: Shape,
+        wanted: Sequence[Wanted],
+        budget_s: float,
+        folder: Path,
+        progress: Callable[[int], None],
+    ) -> RawOutput:
+        """Start the program once; a series that ended it is blamed in what is returned."""
+        overrides = OPENMPI.user_overrides(
+            mca.environment({"coll_han_priority": ""}), os.environ
+        )
+        if overrides.reason:
+            raise CampaignError(
+                f"the environment decides what Open MPI runs, so that no module can be measured"
+                f" under its own name: {overrides.reason}; unset it"
+            )
+        raw, plan = folder / _RAW_FILE, folder / _PLAN_FILE
+        folder.mkdir(parents=True, exist_ok=True)
+        raw.unlink(missing_ok=True)
+        _save_wanted(folder / _WANTED_FILE, wanted)
+        settings = [settings_of(self.release, one.setup) for one in wanted]
+        owner = f"{socket.gethostname()} {os.getpid()}"
+        plan.write_text(plan_text(launched, wanted, settings, budget_s, owner), encoding="utf-8")
+        program = build.native_benchmark(self.mpi, self._cache)
+        command, environment = self.command(launched, (program, plan, raw), {})
+        outcome = process.run(
+            command,
+            timeout_s=budget_s + _START_S + _SILENCE_S,
+            env=environment,
+            watch=_Watcher(raw, progress),
+        )
+        output = read_raw(raw, wanted)
+        if output.ended:
+            return output
+        if _COMPLAINT in outcome.stderr or output.in_flight is None:
+            raise ProgramError(f"the program that times tasks failed\n{outcome.explain()}")
+        status = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
+        guilty = _failed(wanted[output.in_flight], status, "ended its launch")
+        return RawOutput((*output.series, guilty), output.in_flight, "")
 
 
-def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, Setups]:
-    """Return the setups to be compared on a shape, by collective."""
-    inputs = request.inputs
-    found = {c: tuple(request.space.setups(release, c)) for c in inputs.collectives}
-    if not request.heuristics:
-        return found
-    msizes = inputs.msizes_bytes
-    return {c: worth_measuring(setups, shape, msizes) for c, setups in found.items()}
+def settings_of(release: str, setup: Configuration) -> dict[str, int | str]:
+    """Return the control variables of a setup's modules: coll/han itself has no part in tasks."""
+    found = OPENMPI.han_setups(release).variables(setup)
+    return {name: value for name, value in found.items() if name.startswith("coll_adapt_")}
 
 
-def needed(request: Request, release: str) -> tuple[Wanted, ...]:
-    """Return the series from which the runtimes of all setups and message sizes can be told.
+def plan_text(
+    launched: Shape,
+    wanted: Sequence[Wanted],
+    settings: Sequence[Mapping[str, int | str]],
+    budget_s: float,
+    owner: str,
+) -> str:
+    """Return the plan; ``settings[i]`` are the control variables of ``wanted[i]``."""
+    words = [" ".join(f"{k}={v}" for k, v in sorted(s.items())) for s in settings]
+    distinct = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    lines = [_PLAN, f"layout {launched.nodes} {launched.ppn}", f"budget {budget_s:.3f}"]
+    lines += [f"owner {owner}", *(f"config {word}".rstrip() for word in distinct)]
+    for one, word in zip(wanted, words, strict=True):
+        values = dict(one.setup.parameters)
+        lines.append(
+            f"series {distinct[word]} {one.setup.collective} {one.shape.nodes} {one.shape.ppn}"
+            f" {values['segsize']} {values['up']} {values['low']} {one.least} {one.most}"
+            f" {one.reps} {TOLERANCE:g}"
+        )
+    return "\n".join(lines) + "\n"
 
-    Setups and messages with the same tasks share them; shapes follow each other, the largest first.
+
+@dataclass(frozen=True)
+class RawOutput:
+    """What the program told: `series` that ended, which one was under way, why it ended.
+
+    ``in_flight`` is the index of the series that had begun but not ended, None if none had;
+    ``ended`` is ``plan`` or ``budget``, or empty for a program that was killed.
     """
-    reps = repetitions(request.reps) if request.heuristics else request.reps
-    found: list[Wanted] = []
-    for shape in sorted(request.inputs.shapes, reverse=True):
-        segments: dict[Configuration, set[int]] = defaultdict(set)
-        for setups in setups_of(request, release, shape).values():
-            for setup, msize in product(setups, request.inputs.msizes_bytes):
-                tasks, count = pipeline(release, setup, msize)
-                segments[tasks].add(count)
-        for tasks, counts in segments.items():
-            found += wanted_for(shape, tasks, counts, reps)
-    return tuple(found)
+
+    series: tuple[Measured, ...]
+    in_flight: int | None
+    ended: str
+
+
+def read_raw(path: Path, wanted: Sequence[Wanted]) -> RawOutput:
+    """Read raw output of a plan of `wanted`, whole or cut off by a kill."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        text = ""
+    # what follows the last end of line was cut off
+    head, *lines = text.split("\n")[:-1] or [_RAW]
+    if head != _RAW:
+        raise DataError(f"{path}: line 1 is {head[:80]!r}, not raw output of this colltune")
+    reading = _Reading(wanted)
+    for number, line in enumerate(lines, 2):
+        try:
+            reading.line(line.split(" "))
+        except (IndexError, ValueError) as error:
+            raise DataError(f"{path}: line {number} makes no sense: {line[:80]!r}") from error
+    return RawOutput(tuple(reading.series), reading.open_series, reading.ended)
+
+
+@dataclass
+class _Reading:
+    wanted: Sequence[Wanted]
+    series: list[Measured] = field(default_factory=list)
+    problems: dict[int, tuple[RunStatus, str]] = field(default_factory=dict)
+    open_series: int | None = None
+    ended: str = ""
+    _times: dict[int, dict[tuple[int, int], tuple[float, ...]]] = field(default_factory=dict)
+
+    def line(self, words: Sequence[str]) -> None:
+        kind = words[0]
+        if kind == "s":
+            self.open_series = int(words[1])
+            self._times = defaultdict(dict)
+        elif kind == "t":
+            _, _, segments, rep, leader, *seconds = words
+            self._times[int(segments)][int(rep), int(leader)] = tuple(map(float, seconds))
+        elif kind == "x":
+            self.problems[int(words[1])] = RunStatus(words[2]), " ".join(words[3:])
+        elif kind == "e":
+            self.series += self._ended(int(words[1]), words[2], float(words[3]))
+            self.open_series = None
+        elif kind == "end":
+            self.ended = words[1]
+
+    def _ended(self, index: int, how: str, wall_s: float) -> Iterator[Measured]:
+        wanted = self.wanted[index]
+        if index in self.problems:
+            yield _failed(wanted, *self.problems[index], wall_s)
+            return
+        if not self._times:
+            return  # the budget ended before anything was timed
+        longest = max(self._times)
+        by_rep: dict[int, list[tuple[float, ...]]] = defaultdict(list)
+        for (rep, _), seconds in sorted(self._times[longest].items()):
+            by_rep[rep].append(seconds)
+        times = tuple(tuple(leaders) for _, leaders in sorted(by_rep.items()))
+        manner = Manner.BOUNDED if how == _CUT_SHORT else Manner(how)
+        yield Measured(wanted.shape, wanted.setup, longest, manner, times, wall_s)
+
+
+def _failed(wanted: Wanted, status: RunStatus, why: str, wall_s: float = 0.0) -> Measured:
+    """Return what is kept of a series without times: it failed, or ended a launch."""
+    exact = Manner.EXACT
+    return Measured(wanted.shape, wanted.setup, wanted.least, exact, (), wall_s, status, why)
+
+
+def _save_wanted(path: Path, wanted: Sequence[Wanted]) -> None:
+    series = [[str(w.shape), w.setup.id, w.least, w.most, w.reps] for w in wanted]
+    try:
+        path.write_text(
+            json.dumps({"version": _WANTED_VERSION, "series": series}), encoding="utf-8"
+        )
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _load_wanted(path: Path) -> tuple[Wanted, ...]:
+    try:
+        found = json_of(path.read_text(encoding="utf-8"))
+        if found["version"] != _WANTED_VERSION:
+            raise DataError(f"{path}: of another version of colltune; remove its folder")
+        return tuple(
+            Wanted(Shape.parse(shape), Configuration.parse(setup), *numbers)
+            for shape, setup, *numbers in found["series"]
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: {error}; remove its folder") from error
+
+
+class _Watcher:
+    """Gives a launch up whose output has not grown for long; tells how many series ended."""
+
+    def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
+        self._path, self._progress = path, progress
+        self._since = time.monotonic()
+        self._size, self._ended = -1, 0
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        with suppress(OSError):
+            size = self._path.stat().st_size
+            if size != self._size:
+                self._size, self._since = size, now
+                self._ended = self._path.read_bytes().count(b"\ne ")
+        self._progress(self._ended)
+        return now - self._since < _SILENCE_S

@@ -7,15 +7,19 @@ it names no others. Each can cost accuracy, so that all of them together can be 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import CampaignError
+from colltune.han.tasks_file import Wanted, wanted_for
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
 from colltune.mpi.openmpi.library import OPENMPI
 
+REPS = 5
 SEGSIZES_BYTES = (4096, 16384, 65536, 262144)
 TREES_OFFERED = ("binomial", "binary", "pipeline", "linear")
 INNER_SEGSIZES_BYTES = (0,)
@@ -60,23 +64,20 @@ class Space:
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
         """Yield the setups of a collective, each in its one spelling."""
         known = OPENMPI.han_setups(release)
-        for segsize in sorted(set(self.segsizes_bytes)):
-            for up in self.ups:
-                for low in self.lows:
-                    for values in self._inner(up, collective):
-                        given = {"segsize": segsize, "up": up, "low": low, **values}
-                        yield known.canonical(han_setups.setup(collective, given))
+        for segsize, up, low in product(sorted(set(self.segsizes_bytes)), self.ups, self.lows):
+            for values in self._inner(up, collective):
+                given = {"segsize": segsize, "up": up, "low": low, **values}
+                yield known.canonical(han_setups.setup(collective, given))
 
     def _inner(self, up: str, collective: Collective) -> Iterator[dict[str, int | str]]:
         if up != ADAPT:
             yield {}
             return
-        for tree in self.trees:
-            for size in self.inner_bytes:
-                both: dict[str, int | str] = {"ibalg": tree, "ibs": size}
-                if collective is not Collective.BCAST:
-                    both |= {"iralg": tree, "irs": size}
-                yield both
+        for tree, size in product(self.trees, self.inner_bytes):
+            both: dict[str, int | str] = {"ibalg": tree, "ibs": size}
+            if collective is not Collective.BCAST:
+                both |= {"iralg": tree, "irs": size}
+            yield both
 
 
 def segments_of(msize_bytes: int, segsize_bytes: int) -> int:
@@ -124,6 +125,47 @@ class Inputs:
         return Shape(max(s.nodes for s in self.shapes), max(s.ppn for s in self.shapes))
 
 
+Setups = tuple[Configuration, ...]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be tuned over which space, repetitions of each series, whether by heuristics."""
+
+    inputs: Inputs
+    space: Space
+    reps: int = REPS
+    heuristics: bool = False
+
+
+def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, Setups]:
+    """Return the setups to be compared on a shape, by collective."""
+    inputs = request.inputs
+    found = {c: tuple(request.space.setups(release, c)) for c in inputs.collectives}
+    if not request.heuristics:
+        return found
+    msizes = inputs.msizes_bytes
+    return {c: worth_measuring(setups, shape, msizes) for c, setups in found.items()}
+
+
+def needed(request: Request, release: str) -> tuple[Wanted, ...]:
+    """Return the series that tell the runtimes of all setups and messages, largest shapes first.
+
+    Setups and messages with the same tasks share them.
+    """
+    reps = -(-request.reps // 2) if request.heuristics else request.reps
+    found: list[Wanted] = []
+    for shape in sorted(request.inputs.shapes, reverse=True):
+        segments: dict[Configuration, set[int]] = defaultdict(set)
+        for setups in setups_of(request, release, shape).values():
+            for setup, msize in product(setups, request.inputs.msizes_bytes):
+                tasks, count = pipeline(release, setup, msize)
+                segments[tasks].add(count)
+        for tasks, counts in segments.items():
+            found += wanted_for(shape, tasks, counts, reps)
+    return tuple(found)
+
+
 # coll/sm only with segments up to its own fragments, coll/tuned only with larger ones; coll/adapt
 # cuts messages only into larger segments, since it sends each one synchronously, and pipelines only
 # where there are enough pieces per node; of trees that are the same on so many nodes, the first;
@@ -139,11 +181,6 @@ def worth_measuring(
     kept = [s for s in setups if s.numbers["segsize"] in allowed and _may_pay(s, shape, longest)]
     kept = [s for s in kept if _has_right_low(s, kept)]
     return tuple(_one_of_the_same(kept, shape)) or tuple(setups[:1])
-
-
-def repetitions(reps: int) -> int:
-    """Return how many of `reps` repetitions are taken."""
-    return -(-reps // 2)
 
 
 def _has_right_low(setup: Configuration, among: Sequence[Configuration]) -> bool:

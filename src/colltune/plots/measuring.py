@@ -23,7 +23,7 @@ from colltune.plots.scaffold import COLOURS, plain, size_text
 
 if TYPE_CHECKING:
     from colltune.bench.strategies.curves import Curve
-    from colltune.han.comparing import Compared
+    from colltune.han.choosing import Compared
 
 
 _MS = 1e3
