@@ -181,6 +181,23 @@ def test_a_decision_needs_numpy_alone(bundle_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_a_file_for_one_library_needs_few_modules(bundle_path: Path, tmp_path: Path) -> None:
+    """Writing Open MPI's file imports at most 60 modules, and no other library."""
+    words = ["--nodes", "8", "--ppn", "4", "--format", "openmpi", "--out", str(tmp_path / "rules")]
+    code = (
+        "import sys\n"
+        f"sys.argv = ['colltune', 'select', '--bundle', {str(bundle_path)!r}, *{words!r}]\n"
+        "from colltune.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "ours = sorted(name for name in sys.modules if name.split('.')[0] == 'colltune')\n"
+        "assert len(ours) <= 60, (len(ours), ours)\n"
+        "others = [name for name in ours if '.mpich' in name or '.intelmpi' in name]\n"
+        "assert not others, others\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "rules").exists()
+
+
 def test_caution_is_how_much_doubt_a_gain_must_survive(colltune: Verb, tmp_path: Path) -> None:
     """With more caution fewer gains are believed, and their lower bounds are lower."""
     bundle = tmp_path / "bundle"

@@ -204,10 +204,7 @@ class Compared:
 def exhaustive_of(
     release: str, measurements: Iterable[Measurement]
 ) -> dict[Instance, dict[Configuration, float]]:
-    """Return the median runtime of each setup of coll/han that was measured as a whole collective.
-
-    Setups that run in the same way for an instance stand under their smallest spelling.
-    """
+    """Return the median runtime of each setup of coll/han that was measured as a whole."""
     times: dict[Instance, dict[Configuration, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in measurements:
         if not han_setups.is_setup(one.configuration) or one.status is not RunStatus.OK:

@@ -133,9 +133,7 @@ class TaskBench(InstalledMpi):
         progress: Callable[[int], None],
     ) -> RawOutput:
         """Start the program once; a series that ended it is blamed in what is returned."""
-        overrides = OPENMPI.user_overrides(
-            mca.environment({"coll_han_priority": ""}), os.environ
-        )
+        overrides = OPENMPI.user_overrides(mca.environment({"coll_han_priority": ""}), os.environ)
         if overrides.reason:
             raise CampaignError(
                 f"the environment decides what Open MPI runs, so that no module can be measured"

@@ -149,10 +149,7 @@ def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, 
 
 
 def needed(request: Request, release: str) -> tuple[Wanted, ...]:
-    """Return the series that tell the runtimes of all setups and messages, largest shapes first.
-
-    Setups and messages with the same tasks share them.
-    """
+    """Return the series that tell the runtimes of all setups and messages, largest shapes first."""
     reps = -(-request.reps // 2) if request.heuristics else request.reps
     found: list[Wanted] = []
     for shape in sorted(request.inputs.shapes, reverse=True):

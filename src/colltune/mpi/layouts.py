@@ -9,15 +9,7 @@ from colltune.domain import Shape
 
 @lru_cache(maxsize=256)
 def even_layouts(comm_size: int, job: Shape) -> tuple[Shape, ...]:
-    """Return all ways in which `comm_size` processes can lie evenly on a job, fewest nodes first.
-
-    Parameters
-    ----------
-    comm_size
-        At least 1.
-    job
-        Its nodes, and the processes that each of them has.
-    """
+    """Return all ways in which processes can lie evenly on a job, fewest nodes first."""
     return tuple(
         Shape(nodes, comm_size // nodes)
         for nodes in sorted(_divisors(comm_size))

@@ -59,17 +59,7 @@ class OpenFile:
 
 
 def open_file(path: Path, release: str | None = None, format_name: str | None = None) -> OpenFile:
-    """Return the configuration file at `path`; ``-`` is standard input.
-
-    Parameters
-    ----------
-    path
-        What to read.
-    release
-        ``5.0.8`` or ``openmpi@5.0.8``; by default `formats.likely_reader`.
-    format_name
-        A key of `colltune.mpi.formats.FORMATS`; by default the one that the file looks like.
-    """
+    """Return the configuration file at `path`; ``-`` is standard input."""
     library_name, number = library_and_release(release)
     source = source_name(path)
     text = _standard_input(source) if str(path) == STDIN else read_text(path)

@@ -177,6 +177,17 @@ def test_the_lint_finds(subtests: pytest.Subtests) -> None:
             assert not lint(_parsed(_text("openmpi")))
 
 
+def test_an_algorithm_that_nobody_has_is_left_to_the_library() -> None:
+    """A table that names one is a finding of the lint, and decides all the same."""
+    for name in ("colltune.bcast.hierarchical", "openmpi.bcast.chain"):
+        new = f"{name.rpartition('.')[0]}.new"
+        parsed = _parsed(_resealed(_text("openmpi").replace(name, new)))
+        outcomes = [parsed.decide(Call(Collective.BCAST, 8, size)) for size in (0, 1024, 1 << 20)]
+        left = [o for o in outcomes if "has no bcast algorithm 'new'" in o.reasons[-1]]
+        assert left
+        assert all(o.configuration.is_default and o.chosen.algorithm == "new" for o in left)
+
+
 def test_a_job_that_does_not_ask_the_table(subtests: pytest.Subtests) -> None:
     """Without the library, without the table, and against the user's own settings it is silent."""
     for environment, why in (

@@ -82,13 +82,7 @@ def read_adaptations(path: Path) -> tuple[Adaptation, ...]:
 
 
 def _rows(path: Path, lines: list[str]) -> Iterator[tuple[tuple[int, int], Iteration]]:
-    """Yield communicator and size with each iteration.
-
-    Raises
-    ------
-    DataError
-        If a line is not a row.
-    """
+    """Yield communicator and size with each iteration."""
     for number, row in enumerate(csv.reader(lines), start=3):
         try:
             communicator, size, iteration, threshold, time, kind, verdict = row

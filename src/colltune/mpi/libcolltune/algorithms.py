@@ -55,20 +55,11 @@ def _all(_values: Values) -> bool:
 
 @dataclass(frozen=True)
 class OwnAlgorithm:
-    """One algorithm of libcolltune.
+    """One algorithm of libcolltune, with its ``parameters`` in the order of the C side.
 
-    Parameters
-    ----------
-    collective, name
-        What it is called; ``colltune.<collective>.<name>`` begins its configurations' ids.
-    parameters
-        Those that it has, in the order of the C side.
-    reduced
-        Maps parameter values and processes to the plainest values that run in the same way.
-    limit_on
-        Maps parameter values and a shape to why they make no difference there; empty if they do.
-    offers
-        Tells whether a combination of offered values is worth measuring at all.
+    ``reduced`` maps parameter values and processes to the plainest values that run in the same way,
+    ``limit_on`` values and a shape to why they make no difference there; ``offers`` tells whether a
+    combination of offered values is worth measuring at all.
     """
 
     collective: Collective

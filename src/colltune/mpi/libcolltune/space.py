@@ -18,11 +18,7 @@ FORCED_PREFIX = "colltune."
 
 
 class LibcolltuneSpace(ConfigurationSpace):
-    """The algorithms of libcolltune.
-
-    They run on any number of processes and are right for every program: they leave to the library
-    what they cannot do, such as operations that do not commute.
-    """
+    """The algorithms of libcolltune."""
 
     def owns(self, configuration: Configuration) -> bool:
         return is_libcolltune(configuration)

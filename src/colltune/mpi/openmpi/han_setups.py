@@ -77,10 +77,7 @@ class HanSetups(ConfigurationSpace):
         return is_setup(configuration)
 
     def low_modules(self) -> dict[str, int]:
-        """Return the modules within a node by their numbers.
-
-        `LibraryError` is raised where coll/han does not outrank coll/tuned.
-        """
+        """Return the modules within a node by their numbers."""
         if self._catalogue.series not in _LOW_MODULES:
             raise LibraryError(
                 f"Open MPI {self._release} leaves coll/han off; its setups are for 5.0 and later"
@@ -173,10 +170,7 @@ class HanSetups(ConfigurationSpace):
         return found
 
     def launch_variables(self, configuration: Configuration) -> dict[str, str]:
-        """Return the parameters that must be set before MPI starts: modules not the default.
-
-        Modules are given by their numbers.
-        """
+        """Return the parameters that must be set before MPI starts: modules not the default."""
         spelled = self.canonical(configuration)
         values = dict(spelled.parameters)
         numbers = {
@@ -197,10 +191,7 @@ class HanSetups(ConfigurationSpace):
         return self.tuned.force(default) | self.variables(configuration)
 
     def launch_environment(self, configuration: Configuration) -> dict[str, str] | None:
-        """Return coll/han's modules, where those of a setup are not the usual ones.
-
-        The rest of a setup is read at every call, and must hold during the calls.
-        """
+        """Return coll/han's modules, where those of a setup are not the usual ones."""
         return environment(self.launch_variables(configuration))
 
     def forced_environment(self, configuration: Configuration) -> dict[str, str]:

@@ -110,10 +110,7 @@ class TunedSpace(CatalogueSpace):
         builtin_operations_only: bool,
         nprocs: int | None = None,
     ) -> str:
-        """Return which legal program `configuration` would break; empty if none.
-
-        Without `nprocs` an algorithm for two processes only counts as safe.
-        """
+        """Return which legal program `configuration` would break; empty if none."""
         if configuration.is_default:
             return ""
         algorithm = self.algorithm_of(configuration)
@@ -126,10 +123,7 @@ class TunedSpace(CatalogueSpace):
         return ""
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
-        """Return control variables (MPI_T) or parameters that make new communicators use it.
-
-        They need `base_environment`. Those of the default restore the library's own decision.
-        """
+        """Return control variables (MPI_T) or parameters that make new communicators use it."""
         collective, spelled = configuration.collective, self.canonical(configuration)
         chooser = self.chosen_by(collective)
         variables: dict[str, int | str] = {chooser: 0}
@@ -152,13 +146,9 @@ class TunedSpace(CatalogueSpace):
         return environment({USE_RULES: "1", **NO_HCOLL})
 
     def forced_environment(self, configuration: Configuration) -> dict[str, str]:
-        """Return the environment of a launch in which every communicator uses `configuration`.
-
-        It is empty for the default: hcoll's switch would take a decision of the library.
-        """
         variables = self.force(configuration)
         if configuration.is_default:
-            return {}
+            return {}  # hcoll's switch would take a decision of the library
         return self.base_environment() | environment({n: str(v) for n, v in variables.items()})
 
     def expected_symbols(self, configuration: Configuration) -> frozenset[str]:

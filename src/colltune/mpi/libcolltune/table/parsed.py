@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Finding, Outcome, Rule
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import FILE_STEM, TABLE
@@ -118,9 +119,11 @@ class ParsedTable:
     def _why_not(self, chosen: Configuration, call: Call) -> str:
         if chosen.is_default:
             return ""
-        return self.bound.why_not(
-            chosen, call.comm_size, call.msize_bytes, element_bytes=call.element_bytes
-        )
+        size, element_bytes = call.comm_size, call.element_bytes
+        try:
+            return self.bound.why_not(chosen, size, call.msize_bytes, element_bytes=element_bytes)
+        except LibraryError as error:  # an algorithm that nobody has
+            return str(error)
 
     def _why_off(self, environment: Mapping[str, str]) -> str:
         """Return why a job with these variables does not ask the table."""

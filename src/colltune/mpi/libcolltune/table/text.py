@@ -161,44 +161,35 @@ class _Reader:
     library: str = ""
     release: str = ""
     shape: Shape | None = None
-    unless: list[str] = field(default_factory=list)
-    but: list[str] = field(default_factory=list)
+    patterns: dict[str, list[str]] = field(default_factory=lambda: {"unless": [], "but": []})
     entries: dict[int, Entry] = field(default_factory=dict)
     blocks: list[RuleBlock] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
         word, _, rest = line.partition(" ")
-        takers = {
-            "library": self._library,
-            "shape": self._shape,
-            "bundle": self._bundle,
-            "unless": self._unless,
-            "but": self._but,
-            "configuration": self._configuration,
-            "rules": self._rules,
-        }
-        taker = takers.get(word)
-        if taker is not None:
-            taker(number, rest)
-        elif not (word.isascii() and word.isdigit()):
-            raise Broken(number, f"{_shown(line)} is no line of a table")
-        else:
+        if word == "library":
+            self._library(number, rest)
+        elif word == "shape":
+            if self.shape is not None:
+                raise Broken(number, "a second shape")
+            self.shape = _layout(number, rest)
+        elif word == "bundle" and not _BUNDLE.fullmatch(rest):
+            raise Broken(number, f"{_shown(rest)} is no bundle's id")
+        elif word in self.patterns:
+            self._pattern(number, word, rest)
+        elif word == "configuration":
+            self._configuration(number, rest)
+        elif word == "rules":
+            self._rules(number, rest)
+        elif word.isascii() and word.isdigit():
             self._step(number, line)
+        elif word != "bundle":
+            raise Broken(number, f"{_shown(line)} is no line of a table")
 
-    def content(self, last: int) -> Content:
-        """Return the whole; `last` is the number of the last line."""
-        if not self.library or self.shape is None:
-            raise Broken(last, "library or shape is missing")
-        self._close(last)
-        return Content(
-            self.library,
-            self.release,
-            self.shape,
-            tuple(self.unless),
-            tuple(self.but),
-            self.entries,
-            tuple(self.blocks),
-        )
+    def _pattern(self, number: int, word: str, rest: str) -> None:
+        if not _PATTERN.fullmatch(rest):
+            raise Broken(number, f"{_shown(rest)} is no pattern of a variable's name")
+        self.patterns[word].append(rest)
 
     def _library(self, number: int, rest: str) -> None:
         words = rest.split(" ")
@@ -206,20 +197,14 @@ class _Reader:
             raise Broken(number, "the second line must be: library NAME RELEASE")
         self.library, self.release = words
 
-    def _shape(self, number: int, rest: str) -> None:
-        if self.shape is not None:
-            raise Broken(number, "a second shape")
-        self.shape = _layout(number, rest)
-
-    def _bundle(self, number: int, rest: str) -> None:
-        if not _BUNDLE.fullmatch(rest):
-            raise Broken(number, f"{_shown(rest)} is no bundle's id")
-
-    def _unless(self, number: int, rest: str) -> None:
-        self.unless.append(_pattern(number, rest))
-
-    def _but(self, number: int, rest: str) -> None:
-        self.but.append(_pattern(number, rest))
+    def content(self, last: int) -> Content:
+        """Return the whole; `last` is the number of the last line."""
+        if not self.library or self.shape is None:
+            raise Broken(last, "library or shape is missing")
+        self._close(last)
+        unless, but = map(tuple, self.patterns.values())
+        blocks = tuple(self.blocks)
+        return Content(self.library, self.release, self.shape, unless, but, self.entries, blocks)
 
     def _configuration(self, number: int, rest: str) -> None:
         words = rest.split(" ")
@@ -288,12 +273,6 @@ def _layout(number: int, text: str) -> Shape:
     if match is None or int(match[1]) * int(match[2]) > MOST_PROCESSES:
         raise Broken(number, f"{_shown(text)} is no layout such as 4x2")
     return Shape(int(match[1]), int(match[2]))
-
-
-def _pattern(number: int, text: str) -> str:
-    if not _PATTERN.fullmatch(text):
-        raise Broken(number, f"{_shown(text)} is no pattern of a variable's name")
-    return text
 
 
 def _shown(text: str) -> str:

@@ -157,10 +157,7 @@ def _what(step: Chosen) -> str:
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
-    """Return a classic file for `release` that says what `parsed` does.
-
-    The notes tell what cannot be kept, each with its line.
-    """
+    """Return a classic file for `release` that says what `parsed` does."""
     if not isinstance(parsed, TunedFile):
         raise LibraryError(
             f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"

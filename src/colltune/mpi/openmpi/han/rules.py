@@ -72,10 +72,7 @@ def names_algorithms(catalogue: Catalogue) -> bool:
 
 
 def default_component(catalogue: Catalogue, collective: Collective) -> str:
-    """Return which component a file leaves a collective to: the library's own choice across nodes.
-
-    Where it `crashes`, that is coll/han all the same.
-    """
+    """Return which component a file leaves a collective to: the library's own choice."""
     by_tuned = catalogue.han_priority is None and not crashes(catalogue, TUNED, collective)
     return TUNED if by_tuned else HAN
 
