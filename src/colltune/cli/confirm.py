@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, range_text, show, show_json, warn
+from colltune.cli.console import columns, output, range_text, warn
 from colltune.cli.options import Json, Mpi, Profiles, Quiet, writable_folder
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED, CampaignError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from colltune.bench.campaign import Campaign
     from colltune.bench.runner import CampaignReport
     from colltune.models.bundle import Bundle
@@ -152,63 +151,57 @@ def _campaign(
 
 
 def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool) -> None:
-
     for problem in report.problems:
         warn(problem)
-    if as_json:
-        show_json(
-            {
-                "bundle": str(target),
-                "id": bundle.id,
-                "decisions": [_row_json(judgement) for judgement in report.judgements],
-                "launches": report.launches,
-                "measurements": report.measurements,
-                "wall_s": report.wall_s,
-                "timed_s": report.timed_s,
-                "finished": report.finished,
-                "problems": report.problems,
-            }
+    facts = {
+        "bundle": target,
+        "id": bundle.id,
+        "decisions": [_row_json(judgement) for judgement in report.judgements],
+        "launches": report.launches,
+        "measurements": report.measurements,
+        "wall_s": report.wall_s,
+        "timed_s": report.timed_s,
+        "finished": report.finished,
+        "problems": report.problems,
+    }
+    output(facts, _lines(bundle, report, target), json=as_json)
+
+
+def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str]:
+    if not report.judgements:
+        yield (
+            "nothing to confirm: nothing is worth measuring, or all was measured before (--again)"
         )
         return
-    if not report.judgements:
-        show("nothing to confirm: nothing is worth measuring, or all was measured before (--again)")
-        return
-    show(str(bundle.context))
-    show(columns(_HEADER, [_row(judgement) for judgement in report.judgements]))
+    yield str(bundle.context)
+    yield columns(_HEADER, map(_row, report.judgements))
     if not report.finished:
-        show("the job's time is over; the same command goes on")
+        yield "the job's time is over; the same command goes on"
         return
-    show(
+    yield (
         f"{report.measurements} measurements in {report.launches} launches, {report.wall_s:.1f} s;"
         f" bundle {bundle.id[:12]} -> {target}"
     )
 
 
 _HEADER = (
-    "collective",
-    "shape",
-    "bytes",
-    "proposed",
-    "predicted",
-    "measured",
-    "launches",
+    *("collective", "shape", "bytes", "proposed", "predicted", "measured", "launches"),
     "status",
 )
 
 
-def _row(judgement: Judgement) -> list[str]:
-
+def _row(judgement: Judgement) -> list[object]:
     contest, gain = judgement.contest, judgement.gain
     proposed, used = contest.candidates[0], judgement.configuration
     instead = "" if used.is_default or used == proposed else f": {used.short} instead"
     return [
         contest.collective,
-        str(contest.shape),
+        contest.shape,
         range_text(contest.first_bytes, contest.last_bytes),
         proposed.short,
         f"{contest.gain:.2f}x",
         f"{gain.ratio:.2f}x ({gain.lower:.2f} to {gain.upper:.2f})" if gain else "",
-        str(gain.launches) if gain else "",
+        gain.launches if gain else "",
         f"{judgement.status}{instead}",
     ]
 
@@ -216,15 +209,15 @@ def _row(judgement: Judgement) -> list[str]:
 def _row_json(judgement: Judgement) -> dict[str, object]:
     contest, gain = judgement.contest, judgement.gain
     return {
-        "collective": contest.collective.value,
+        "collective": contest.collective,
         "nodes": contest.shape.nodes,
         "ppn": contest.shape.ppn,
         "first_bytes": contest.first_bytes,
         "last_bytes": contest.last_bytes,
-        "proposed": contest.candidates[0].id,
+        "proposed": contest.candidates[0],
         "predicted_gain": contest.gain,
-        "status": judgement.status.value,
-        "configuration": judgement.configuration.id,
+        "status": judgement.status,
+        "configuration": judgement.configuration,
         "measured_gain": gain.ratio if gain else None,
         "measured_gain_lower": gain.lower if gain else None,
         "measured_gain_upper": gain.upper if gain else None,

@@ -29,11 +29,6 @@ class Part:
     prediction: Prediction | None
     terms: tuple[Share, ...]
 
-    @property
-    def name(self) -> str:
-        """Algorithm and parameters."""
-        return self.configuration.short
-
 
 @dataclass(frozen=True)
 class ExplainedCosts:
@@ -97,24 +92,19 @@ def _part(
     return Part(configuration, prediction, shares(seconds, generic=cost.is_generic))
 
 
-def text(costs: ExplainedCosts) -> str:
-    """Return the table for people."""
-    return "\n".join(_lines(costs))
-
-
-def _lines(costs: ExplainedCosts) -> Iterator[str]:
+def lines(costs: ExplainedCosts) -> Iterator[str]:
+    """Yield the costs for people."""
     decision = costs.decision
     yield (
         f"The bundle's own decision there is {decision.configuration.short}, {decision.status}:"
         f" {decision.reason}."
     )
     yield ""
-    heads = [part.name for part in costs.parts]
+    heads = [part.configuration.short for part in costs.parts]
     beyond = ", outside what was measured" if costs.extrapolated else ""
     yield f"Predicted by the bundle's models on {costs.shape}{beyond}:"
-    yield side_by_side(
-        heads, [["time", *(predicted_text(part.prediction) for part in costs.parts)]]
-    )
+    times = [predicted_text(part.prediction) for part in costs.parts]
+    yield side_by_side(heads, [["time", *times]])
     yield ""
     if costs.source is None:
         yield (
@@ -124,11 +114,10 @@ def _lines(costs: ExplainedCosts) -> Iterator[str]:
         return
     yield f"Cost terms by {costs.source}:"
     yield terms_table(heads, [part.terms for part in costs.parts])
-    yield from (
-        f"(of {part.configuration.id} nothing was measured, so that its terms are not known)"
-        for part in costs.parts
-        if not part.terms
-    )
+    for part in costs.parts:
+        if not part.terms:
+            nothing = "nothing was measured, so that its terms are not known"
+            yield f"(of {part.configuration.id} {nothing})"
     if any(part.configuration.is_default and part.terms for part in costs.parts):
         yield GENERIC
 
@@ -141,7 +130,6 @@ def predicted_text(prediction: Prediction | None) -> str:
 
 
 def as_json(costs: ExplainedCosts) -> dict[str, Any]:
-    """Return the same for machines."""
     from colltune.selector.selection_json import selection_json
 
     return {
@@ -152,8 +140,8 @@ def as_json(costs: ExplainedCosts) -> dict[str, Any]:
         "cost_model": costs.source,
         "configurations": [
             {
-                "configuration": part.configuration.id,
-                "prediction": dict(vars(part.prediction)) if part.prediction else None,
+                "configuration": part.configuration,
+                "prediction": part.prediction,
                 "terms": terms_json(part.terms),
             }
             for part in costs.parts
@@ -169,61 +157,43 @@ GENERIC = (
 
 def side_by_side(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows of a label and one cell per head, all aligned to the left."""
-    table = [["", *heads], *map(list, rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    )
-    return "\n".join(lines)
+    table = [["", *heads], *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    padded = ([c.ljust(width) for c, width in zip(row, widths, strict=True)] for row in table)
+    return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
 def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> str:
     """Return seconds and share of each kind of cost, one column of terms per head."""
     found = [{share.kind: share for share in column} for column in columns]
-    kinds = sorted({k for column in found for k in column}, key=_order(found))
-    rows = [[kind, *(_cell(column.get(kind)) for column in found)] for kind in kinds]
+    kinds = sorted({kind for column in found for kind in column})
+    # the largest of all columns first
+    kinds.sort(key=lambda kind: -max(c[kind].time_s for c in found if kind in c))
+    rows = [[kind, *(_term(column.get(kind)) for column in found)] for kind in kinds]
     totals = [sum(share.time_s for share in column) for column in columns]
     return side_by_side(heads, [*rows, ["all", *(time_text(s) if s else "-" for s in totals)]])
 
 
-def _order(columns: Sequence[dict[Any, Share]]) -> Any:
-    """Return a key that puts the largest of all columns first."""
-    return lambda kind: -max(c[kind].time_s if kind in c else 0.0 for c in columns)
-
-
-def _cell(share: Share | None) -> str:
-    if share is None:
-        return "-"
-    return f"{time_text(share.time_s):>8} {100 * share.share:3.0f} %"
+def _term(share: Share | None) -> str:
+    return "-" if share is None else f"{time_text(share.time_s):>8} {100 * share.share:3.0f} %"
 
 
 def terms_json(terms: Sequence[Share]) -> list[dict[str, Any]]:
-    """Return the same for machines."""
-    return [{"kind": t.kind.value, "time_s": t.time_s, "share": t.share} for t in terms]
+    return [{"kind": t.kind, "time_s": t.time_s, "share": t.share} for t in terms]
 
 
 def costs_of(
     bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str] = ()
 ) -> tuple[Costs, str | None]:
     """Return the fitted costs of `collective` and, in words, what they are; None for none."""
-    from colltune.models.costs import breakdown
-
-    model = bundle.model(collective)
-    if data:
-        return _fitted(bundle, collective, data, where)
-    found = breakdown.of_model(model)
-    return (found, "the bundle's cost model") if found is not None else ({}, None)
-
-
-def _fitted(
-    bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str]
-) -> tuple[Costs, str]:
     from colltune.dataset import read
     from colltune.dataset.objective import parse_objective
     from colltune.models.cells import cell_matrices
     from colltune.models.costs import breakdown
 
+    if not data:
+        found = breakdown.of_model(bundle.model(collective))
+        return (found, "the bundle's cost model") if found is not None else ({}, None)
     dataset = read(data, parse_pairs(where, "--where"))
     names = ", ".join(map(str, data))
     if dataset.context != bundle.context:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import show, show_json
+from colltune.cli.console import message_text, output
 from colltune.cli.options import (
     Environment,
     FormatName,
@@ -22,7 +22,7 @@ from colltune.cli.options import (
 from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Shape, parse_collective
 from colltune.errors import LibraryError
-from colltune.text import bytes_text, printable
+from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Call, Outcome, ParsedFile
@@ -126,14 +126,10 @@ def explain(
     if bundle is not None and not outcome.ends_program:
         with progress("predicting", quiet=quiet or json):
             costs = cost_tables.explained_costs(bundle, data or [], call, outcome.configuration)
-    if json:
-        added = {"costs": cost_tables.as_json(costs)} if costs else {}
-        show_json(_json(opened, parsed, call, outcome) | added)
-    else:
-        told = _sentences(opened, parsed, call, outcome, given=variables is not None)
-        show(printable(" ".join(told)))
-        if costs:
-            show(f"\n{cost_tables.text(costs)}")
+    added = {"costs": cost_tables.as_json(costs)} if costs else {}
+    told = _sentences(opened, parsed, call, outcome, given=variables is not None)
+    lines = [printable(" ".join(told)), *(["", *cost_tables.lines(costs)] if costs else [])]
+    output(_json(opened, parsed, call, outcome) | added, lines, json=json)
 
 
 _LONGEST_RULE = 160
@@ -180,24 +176,17 @@ def _inner(number: int, call: Call, outcome: Outcome) -> Iterator[str]:
 
 def _call_text(call: Call) -> str:
     """Return the call for people: ``MPI_Bcast of 64 KiB on MPI_COMM_WORLD (8 processes …)``."""
-    size = "" if call.collective is Collective.BARRIER else f" of {_size(call)}"
-    nodes = "1 node" if call.nodes == 1 else f"{call.nodes} nodes"
-    processes = "1 process" if call.comm_size == 1 else f"{call.comm_size} processes"
-    where = f"MPI_COMM_WORLD ({processes} on {nodes})"
-    if not call.is_world:
-        where = f"a communicator of {processes} on {nodes}"
+    barrier = call.collective is Collective.BARRIER
+    size = "" if barrier else f" of {message_text(call.collective, call.msize_bytes)}"
+    processes = counted(call.comm_size, "process", "es")
+    where = f"{processes} on {counted(call.nodes, 'node')}"
+    where = f"MPI_COMM_WORLD ({where})" if call.is_world else f"a communicator of {where}"
     details = [
         *(["in place"] if call.in_place else []),
         *([] if call.commutative else ["with an operation that does not commute"]),
         *([f"in elements of {call.element_bytes} bytes"] if call.element_bytes > 1 else []),
     ]
     return " ".join([f"{call.collective.mpi_name}{size} on {where}", *details])
-
-
-def _size(call: Call) -> str:
-    text = bytes_text(call.msize_bytes)
-    size = f"{text} bytes" if text.isdigit() else text
-    return f"{size} per process" if call.collective.has_block_per_rank else size
 
 
 def _named(outcome: Outcome) -> str:
@@ -218,7 +207,6 @@ def _ended(sentence: str) -> str:
 
 
 def _json(opened: OpenFile, parsed: ParsedFile, call: Call, outcome: Outcome) -> dict[str, Any]:
-    """Return the same for machines."""
     return {
         "version": 1,
         "file": opened.source,
@@ -227,26 +215,22 @@ def _json(opened: OpenFile, parsed: ParsedFile, call: Call, outcome: Outcome) ->
         "release": opened.release,
         "release_assumed": opened.assumed,
         "dropped": parsed.dropped,
-        "call": _call_json(call),
+        "call": call,
         **_outcome_json(outcome),
     }
-
-
-def _call_json(call: Call) -> dict[str, Any]:
-    return {**vars(call), "collective": call.collective.value}
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     rule = outcome.rule
     return {
-        "configuration": outcome.configuration.id,
-        "chosen": outcome.chosen.id,
+        "configuration": outcome.configuration,
+        "chosen": outcome.chosen,
         "component": outcome.component,
         "rule": {"line": rule.line, "text": rule.text} if rule else None,
-        "reasons": list(outcome.reasons),
+        "reasons": outcome.reasons,
         "ends_program": outcome.ends_program,
         "returns_at_once": outcome.returns_at_once,
-        "inner": [{"call": _call_json(c), **_outcome_json(o)} for c, o in outcome.inner],
+        "inner": [{"call": c, **_outcome_json(o)} for c, o in outcome.inner],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import show, show_json
+from colltune.cli.console import output
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, writable_file
 from colltune.cli.progress import progress
 
@@ -31,7 +31,5 @@ def export(
         dataset = read(data, parse_pairs(where or [], "--where"))
         shown.phase("writing")
         write_csv(dataset, out)
-    if json:
-        show_json({"rows": len(dataset), "file": str(out)})
-    else:
-        show(f"{len(dataset)} rows of {dataset.context} -> {out}")
+    line = f"{len(dataset)} rows of {dataset.context} -> {out}"
+    output({"rows": len(dataset), "file": out}, [line], json=json)

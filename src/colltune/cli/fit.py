@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import show, show_json, warn
+from colltune.cli.console import output, warn
 from colltune.cli.options import Backend, Jobs, Json, OwnData, Quiet, Scheduler, Where, parse_pairs
 from colltune.cli.progress import progress
 from colltune.errors import BundleError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from colltune.dataset import PerformanceDataset
     from colltune.models.bundle import Bundle
 
@@ -98,27 +97,30 @@ def fit(
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
         warn(f"nothing is learned from the priors for {collective}: {why}")
-    if json:
-        show_json({**_facts(bundle), "measurements": work.n_measurements, "path": str(out)})
-        return
-    show(f"bundle {bundle.id[:12]} of {bundle.context}, {bundle.objective} times -> {out}")
-    if bundle.confirmations:
-        show(f"  {len(bundle.confirmations)} decisions stay as they were measured")
-    for model in bundle.models:
-        trust = transfer.get("trust", {}).get(model.collective.value)
-        borrowed = "" if trust is None else f", priors trusted by {trust}"
-        show(
-            f"  {model.collective}: {len(model.configurations)} configurations,"
-            f" {model.learner}{borrowed}"
-        )
-        if told := bundle.held_out_text(model.collective):
-            show(f"    {told}")
+    for model in () if json else bundle.models:
         if all(configuration.is_default for configuration in model.configurations):
             warn(
                 f"{model.collective}: nothing but the library's own decision was measured, so that"
                 " there is nothing to select; measure configurations, or tell those of imported"
                 " files with --set configuration=ID"
             )
+    facts = {**_facts(bundle), "measurements": work.n_measurements, "path": out}
+    output(facts, _lines(bundle, out, transfer), json=json)
+
+
+def _lines(
+    bundle: Bundle, out: Path, transfer: Mapping[str, Mapping[str, object]]
+) -> Iterator[str]:
+    yield f"bundle {bundle.id[:12]} of {bundle.context}, {bundle.objective} times -> {out}"
+    if bundle.confirmations:
+        yield f"  {len(bundle.confirmations)} decisions stay as they were measured"
+    for model in bundle.models:
+        trust = transfer.get("trust", {}).get(model.collective)
+        borrowed = "" if trust is None else f", priors trusted by {trust}"
+        configurations = f"{len(model.configurations)} configurations"
+        yield f"  {model.collective}: {configurations}, {model.learner}{borrowed}"
+        if told := bundle.held_out_text(model.collective):
+            yield f"    {told}"
 
 
 def _with_confirmations(bundle: Bundle, own: PerformanceDataset | None, path: Path) -> Bundle:
@@ -138,14 +140,13 @@ def _with_confirmations(bundle: Bundle, own: PerformanceDataset | None, path: Pa
 def _facts(bundle: Bundle) -> dict[str, object]:
     facts: dict[str, object] = {
         "id": bundle.id,
-        "context": vars(bundle.context),
+        "context": bundle.context,
         "objective": bundle.objective,
-        "learners": {m.collective.value: m.learner for m in bundle.models},
-        "held_out": {c.value: dict(bundle.held_out(c)) for c in bundle.collectives},
+        "learners": {m.collective: m.learner for m in bundle.models},
+        "held_out": {c: bundle.held_out(c) for c in bundle.collectives},
         "configurations": len(bundle.configurations()),
-        "shapes": [str(shape) for shape in bundle.training_shapes],
+        "shapes": bundle.training_shapes,
         "confirmations": len(bundle.confirmations),
     }
-    if "transfer" in bundle.evidence:
-        facts["transfer"] = bundle.evidence["transfer"]
-    return facts
+    transfer = bundle.evidence.get("transfer")
+    return facts if transfer is None else facts | {"transfer": transfer}

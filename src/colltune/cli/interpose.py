@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import show, show_json, warn
+from colltune.cli.console import output, warn
 from colltune.cli.options import Json, Mpi, writable_file
 
 
@@ -35,6 +35,7 @@ def interpose(
     Example: colltune app interpose --out /shared/libcolltune.so
     """
     from colltune.bench.build import interposed_library
+    from colltune.files import whole
     from colltune.files.ownership import danger
     from colltune.mpi import installation
     from colltune.mpi.libcolltune import PRELOAD, assignment
@@ -42,24 +43,14 @@ def interpose(
     found = installation.find(mpi, library)
     path = interposed_library(found)
     if out is not None:
-        path = _copied(path, out.absolute())
+        # whole or not at all: a job may have it preloaded
+        with whole(out.absolute()) as temporary:
+            temporary.write_bytes(path.read_bytes())
+            temporary.chmod(0o755)
+        path = out.absolute()
         if why := danger(path):
             warn(f"{why}: whoever can change it runs code in all jobs that preload it")
     line = f"export {assignment(PRELOAD, str(path))}"
-    if json:
-        facts = {"library": found.library, "release": found.release, "line": line}
-        show_json({"path": str(path), **facts})
-        return
-    show(f"libcolltune for {found.library} {found.release}:")
-    show(f"  {path}")
-    show(f"add to the job: {line}")
-
-
-def _copied(source: Path, target: Path) -> Path:
-    """Copy the library, whole or not at all: a job may have it preloaded."""
-    from colltune.files import whole
-
-    with whole(target) as temporary:
-        temporary.write_bytes(source.read_bytes())
-        temporary.chmod(0o755)
-    return target
+    facts = {"path": path, "library": found.library, "release": found.release, "line": line}
+    head = f"libcolltune for {found.library} {found.release}:"
+    output(facts, [head, f"  {path}", f"add to the job: {line}"], json=json)

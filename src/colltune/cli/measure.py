@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import show, show_json, warn
+from colltune.cli.console import output, warn
 from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, writable_folder
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED
@@ -79,29 +80,28 @@ def measure(
 
 
 def _show(report: CampaignReport, out: Path, as_json: bool) -> None:
-
     for problem in report.problems:
         warn(problem)
-    if as_json:
-        facts = {**vars(report), "files": [str(f) for f in report.files], "dataset": str(out)}
-        show_json(facts)
-        return
+    output({**vars(report), "dataset": out}, _lines(report, out), json=as_json)
+
+
+def _lines(report: CampaignReport, out: Path) -> Iterator[str]:
     if report.complete_before:
-        show("this job had completed the campaign already; nothing was measured")
+        yield "this job had completed the campaign already; nothing was measured"
         return
     if report.salvaged:
-        show(f"{report.salvaged} measurements of a killed run were added")
+        yield f"{report.salvaged} measurements of a killed run were added"
     if report.earlier_s:
-        show(f"went on with a killed run that had spent {report.earlier_s:.0f} s of the budget")
-    show(
+        yield f"went on with a killed run that had spent {report.earlier_s:.0f} s of the budget"
+    yield (
         f"{report.measurements} measurements in {report.launches} launches, {report.wall_s:.1f} s"
         f" ({report.timed_s / max(report.wall_s, 1e-9):.0%} in timed loops) -> {out}"
     )
     if report.abandoned:
-        show(f"{report.abandoned} times a configuration was abandoned as proved too slow")
+        yield f"{report.abandoned} times a configuration was abandoned as proved too slow"
     if report.skipped:
-        show(f"{report.skipped} cells were skipped as predicted too slow for the time left")
+        yield f"{report.skipped} cells were skipped as predicted too slow for the time left"
     if not report.finished:
-        show("the job's time is over; the same command goes on with the campaign")
+        yield "the job's time is over; the same command goes on with the campaign"
     elif report.unmeasured_cells:
-        show(f"{report.unmeasured_cells} cells found no time; give a larger --budget")
+        yield f"{report.unmeasured_cells} cells found no time; give a larger --budget"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, show, show_json
-from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs
+from colltune.cli.console import columns, output
+from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, picture_file
 from colltune.cli.progress import progress
-from colltune.text import bytes_text
+from colltune.text import bytes_text, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from colltune.dataset.noise import Component, Decisions, Group, NoiseReport, NoisyCell
+    from colltune.dataset.noise import Component, Decisions, NoiseReport, NoisyCell
+    from colltune.dataset.noise.report import Within
 
 _UNTOLD = "-"
 
@@ -24,7 +24,11 @@ def noise(
     data: Data,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Draw the report into this file: .png, .svg or .pdf.", metavar="FILE"),
+        typer.Option(
+            help="Draw the report into this file: .png, .svg or .pdf.",
+            metavar="FILE",
+            callback=picture_file,
+        ),
     ] = None,
     allocation: Annotated[
         str | None,
@@ -50,10 +54,6 @@ def noise(
     from colltune.dataset.noise import allocations_of, measured, noise_report
     from colltune.dataset.parquet import read_launch_provenances
 
-    if picture:
-        from colltune.plots.saving import picture_format
-
-        picture_format(picture)
     with progress("reading", quiet=quiet or json) as shown:
         dataset = read(data, parse_pairs(where or [], "--where"))
         launches = dataset.frame["launch"]
@@ -67,53 +67,47 @@ def noise(
             from colltune.plots.saving import saved
 
             saved(levels(table, report), picture)
-    if json:
-        show_json(report.as_dict())
-        return
-    show(_table(report))
-    for paragraph in (_meaning(report), list(_notes(report)), _noisy_cells(report)):
-        if paragraph:
-            show()
-            show("\n".join(paragraph))
+    output(report.as_dict(), _lines(report, picture), json=json)
+
+
+def _lines(report: NoiseReport, picture: Path | None) -> Iterator[str]:
+    yield _table(report)
+    for paragraph in (_meaning(report), _notes(report), _noisy_cells(report)):
+        lines = list(paragraph)
+        yield from ["", *lines] if lines else []
     if picture:
-        show(f"\n-> {picture}")
+        yield f"\n-> {picture}"
+
+
+_HEADER = (
+    *("", "cells", "launches", "p90/median", "first 10"),
+    *("between launches", "between allocations", "detectable"),
+)
 
 
 def _table(report: NoiseReport) -> str:
-
-    header = [
-        "",
-        "cells",
-        "launches",
-        "p90/median",
-        "first 10",
-        "between launches",
-        "between allocations",
-        "detectable",
-    ]
     groups = (report.overall, *report.collectives, *report.size_classes)
-    return columns(header, [_row(group) for group in groups])
-
-
-def _row(group: Group) -> list[str]:
-    within = group.within
-    return [
-        group.name,
-        str(group.cells),
-        str(group.launches),
-        _number(within.p90_over_median),
-        _number(within.warm_up),
-        _component(group.between_launches),
-        _component(group.between_allocations) + ("*" if group.includes_launches else ""),
-        group.detectable_text() or _UNTOLD,
+    rows = [
+        [
+            group.name,
+            group.cells,
+            group.launches,
+            _number(group.within.p90_over_median),
+            _number(group.within.warm_up),
+            _component(group.between_launches),
+            _component(group.between_allocations) + ("*" if group.includes_launches else ""),
+            group.detectable_text() or _UNTOLD,
+        ]
+        for group in groups
     ]
+    return columns(_HEADER, rows)
 
 
 def _number(value: float | None) -> str:
     return _UNTOLD if value is None else f"{value:.2f}"
 
 
-def percent(sd: float) -> str:
+def _percent(sd: float) -> str:
     """Return a standard deviation of log-times for people: ``3.1 %``."""
     from math import expm1
 
@@ -125,47 +119,45 @@ def _component(component: Component | None) -> str:
     if component is None:
         return _UNTOLD
     if component.sd is None:
-        return f"< {percent(component.high)}"
-    return f"{percent(component.sd)} ({percent(component.low)} .. {percent(component.high)})"
+        return f"< {_percent(component.high)}"
+    return f"{_percent(component.sd)} ({_percent(component.low)} .. {_percent(component.high)})"
 
 
-def _meaning(report: NoiseReport) -> list[str]:
+def _meaning(report: NoiseReport) -> Iterator[str]:
     decisions = report.overall.decisions
     if decisions is None:
-        return ["No instance has two configurations: nothing is to be decided."]
+        yield "No instance has two configurations: nothing is to be decided."
+        return
     if decisions.smallest_detectable is None:
-        return ["Which differences are distinguishable cannot be told: nothing was repeated."]
+        yield "Which differences are distinguishable cannot be told: nothing was repeated."
+        return
     difference = f"{100 * decisions.smallest_detectable:.1f} %"
-    lines = [
-        f"Differences below {difference} between two configurations are not distinguishable",
+    launches = counted(decisions.launches_per_cell, "launch", "es")
+    allocations = counted(decisions.allocations_per_cell, "allocation")
+    yield f"Differences below {difference} between two configurations are not distinguishable"
+    yield (
         f"in this dataset (95 %, typical of the two fastest on {decisions.instances} instances,"
-        f" with {_counted(decisions.launches_per_cell, 'launch', 'es')}",
-        f"in {_counted(decisions.allocations_per_cell, 'allocation')}). Most of it comes from"
-        f" {decisions.main_source}.",
-    ]
+        f" with {launches}"
+    )
+    yield f"in {allocations}). Most of it comes from {decisions.main_source}."
     if decisions.is_lower_bound:
-        lines.append("Larger ones may not be either: what is unknown comes on top (see the notes).")
-    lines += _needed(decisions)
+        yield "Larger ones may not be either: what is unknown comes on top (see the notes)."
+    yield from _needed(decisions)
     if decisions.default_beaten_share is not None:
-        lines.append(
+        yield (
             "The fastest configuration beats the library's default by more than the noise on"
             f" {100 * decisions.default_beaten_share:.0f} % of the instances."
         )
-    return lines
-
-
-def _counted(n: float, what: str, plural: str = "s") -> str:
-    return f"{n:g} {what}{'' if n == 1 else plural}"
 
 
 def _needed(decisions: Decisions) -> Iterator[str]:
     if decisions.launches_here is not None:
         more = max(0, decisions.launches_here - round(decisions.launches_per_cell))
-        launches = _counted(more, "more launch", "es")
+        launches = counted(more, "more launch", "es")
         yield f"To see 5 %, each cell needs {launches} in as many allocations as now."
     if decisions.allocations is not None:
         more = max(0, decisions.allocations - round(decisions.allocations_per_cell))
-        allocations = _counted(more, "more allocation")
+        allocations = counted(more, "more allocation")
         yield f"To see 5 %, each cell needs {allocations} with one launch in each."
     if decisions.launches_here is None and decisions.allocations is None:
         yield "How many launches would show 5 % cannot be told, or is beyond reach."
@@ -179,7 +171,7 @@ def _notes(report: NoiseReport) -> Iterator[str]:
     assumed = report.allocation_sources.get(AllocationSource.ASSUMED, 0)
     if assumed:
         yield (
-            f"note: the allocations of {_counted(assumed, 'launch', 'es')} are not recorded; each"
+            f"note: the allocations of {counted(assumed, 'launch', 'es')} are not recorded; each"
             " launch is taken for one of its own (see --allocation)"
         )
     if group.between_launches is None:
@@ -196,21 +188,17 @@ def _notes(report: NoiseReport) -> Iterator[str]:
             "note: between allocations: too few cells were measured in two of them"
             f" ({group.allocations} in all); measure again in another job"
         )
-    for what, component in _components(group):
+    parts = {"launches": group.between_launches, "allocations": group.between_allocations}
+    for what, component in parts.items():
         if component is not None and component.has_few_units:
             yield (
                 f"note: between {what}: only {component.units} {what}; the interval is the scatter"
                 " over cells, and others may differ by more"
             )
-    yield from _repetition_notes(group)
+    yield from _repetition_notes(group.within)
 
 
-def _components(group: Group) -> Sequence[tuple[str, Component | None]]:
-    return (("launches", group.between_launches), ("allocations", group.between_allocations))
-
-
-def _repetition_notes(group: Group) -> Iterator[str]:
-    within = group.within
+def _repetition_notes(within: Within) -> Iterator[str]:
     if within.p90_over_median is None:
         yield (
             "note: within a launch: there are neither repetitions nor p90 columns; what repetitions"
@@ -229,28 +217,23 @@ def _repetition_notes(group: Group) -> Iterator[str]:
         )
 
 
-def _noisy_cells(report: NoiseReport) -> list[str]:
-
+def _noisy_cells(report: NoiseReport) -> Iterator[str]:
     if not report.noisiest:
-        return []
-    header = ["noisiest cells", "shape", "bytes", "launches", "p90/median", "slowest/fastest", ""]
-    rows = [_noisy_row(cell) for cell in report.noisiest]
-    lines = columns(header, rows).splitlines()
+        return
+    header = ["shape", "bytes", "launches", "p90/median", "slowest/fastest", ""]
+    yield columns(["noisiest cells", *header], map(_noisy_row, report.noisiest))
     if report.bimodal_cells:
         cells = f"{report.bimodal_cells} of {report.overall.cells} cells"
-        lines += ["", f"{cells} have two modes more than 1.3x apart; most of all:"]
-        header[0] = "bimodal cells"
-        lines += columns(header, [_noisy_row(cell) for cell in report.bimodal]).splitlines()
-    return lines
+        yield f"\n{cells} have two modes more than 1.3x apart; most of all:"
+        yield columns(["bimodal cells", *header], map(_noisy_row, report.bimodal))
 
 
-def _noisy_row(cell: NoisyCell) -> list[str]:
-
+def _noisy_row(cell: NoisyCell) -> list[object]:
     return [
         cell.configuration,
         f"{cell.nodes}x{cell.ppn}",
         bytes_text(cell.msize_bytes),
-        str(cell.launches),
+        cell.launches,
         _number(cell.p90_over_median),
         _number(cell.launch_ratio),
         f"two modes, {cell.modes_ratio:.1f}x apart" if cell.modes_ratio else "",

@@ -90,6 +90,11 @@ writable_folder = _writable(folder=True)
 writable_place = _writable(folder=None)
 
 
+def writable_picture(path: Path | None) -> Path | None:
+    """Return `path`, which can be written and whose ending is that of a picture."""
+    return picture_file(writable_file(path))
+
+
 def picture_file(path: Path | None) -> Path | None:
     """Return `path`, whose ending is that of a picture."""
     if path is not None:

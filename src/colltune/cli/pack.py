@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, range_text, show, show_json, warn
+from colltune.cli.console import columns, output, range_text, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_folder
 from colltune.cli.progress import progress
 from colltune.domain import Shape
@@ -78,30 +79,27 @@ def pack(
         packed = packing.pack(found, loaded, target, Shape(nodes, ppn), Guard(caution=caution))
         shown.phase("writing")
         written = packed.write(out, *libcolltune_for(target))
-    if json:
-        show_json(packed.as_dict(written))
-    else:
-        _show(packed, written)
+    for note in () if json else written.written.notes:
+        warn(f"note: {note}")
+    output(packed.as_dict(written), _lines(packed, written), json=json)
 
 
-def _show(packed: Packed, written: WrittenConfiguration) -> None:
+def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str]:
     from colltune.selector.packing import SCRIPT
 
-    for note in written.written.notes:
-        warn(f"note: {note}")
     rows = [
         [
             found["collective"],
-            str(found["shape"] or found["nprocs"]),
+            found["shape"] or found["nprocs"],
             range_text(found["first_bytes"], found["last_bytes"]),
             found["configuration"],
         ]
         for found in packed.chosen()
     ]
     if rows:
-        show(columns(["collective", "processes", "bytes", "configuration"], rows))
-    show(packed.expected)
-    show(f"{written.written.format} for {written.table.library} {written.written.release}:")
-    show(f"  {written.rules_path}")
-    show(f"add to the job: . {written.rules_path.with_name(SCRIPT)}")
-    show(f"or start it with: {written.start_line}")
+        yield columns(["collective", "processes", "bytes", "configuration"], rows)
+    yield packed.expected
+    yield f"{written.written.format} for {written.table.library} {written.written.release}:"
+    yield f"  {written.rules_path}"
+    yield f"add to the job: . {written.rules_path.with_name(SCRIPT)}"
+    yield f"or start it with: {written.start_line}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, show, show_json
+from colltune.cli.console import columns, output, show
 from colltune.cli.options import (
     Interposed,
     Json,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from colltune.bench.rehearsal import Rehearsal
     from colltune.bench.schedule import Cell
     from colltune.bench.strategies.curves import Curve
+    from colltune.domain import Configuration
 
 _SHOWN_SHAPES = 6
 
@@ -106,21 +107,18 @@ def plan(
         rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=tell)
     facts = _facts(chosen, rehearsal, basis)
     if not json:
-        _show(chosen, rehearsal, facts)
+        for line in _lines(chosen, rehearsal, facts):
+            show(line)
     if replay is not None:
         facts["replay"] = _replayed(
             replay,
-            chosen.strategy,
+            chosen,
             picture,
-            subshapes=chosen.subshapes,
             seeds=seeds,
             quiet=quiet or json,
-            where=parse_pairs(where or [], "--where"),
+            where=parse_pairs(where, "--where"),
         )
-    if json:
-        show_json(facts)
-    elif replay is not None:
-        _show_replayed(facts["replay"])
+    output(facts, _replay_lines(facts["replay"]) if replay is not None else (), json=json)
 
 
 def _runtimes(
@@ -150,9 +148,9 @@ def _runtimes(
 def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, Any]:
     from colltune.bench.rehearsal import node_hours
 
-    largest = campaign.largest
-    every = rehearsal.every
+    largest, every, again = campaign.largest, rehearsal.every, rehearsal.second_launches
     launches_s = rehearsal.launches_for_all * rehearsal.launch_s
+    all_s = {"expected": every.expected_s + launches_s, "worst": every.worst_s + launches_s}
     return {
         "machine": campaign.machine,
         "library": campaign.library,
@@ -161,14 +159,12 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
         "runtimes": basis,
         "profile_covered": campaign.focus.covered if campaign.focus else None,
         "shapes": len(campaign.shapes),
-        "largest_shape": str(largest),
+        "largest_shape": largest,
         "cells": every.cells,
         "all_cells": {
             "launches": rehearsal.launches_for_all,
-            "expected_s": every.expected_s + launches_s,
-            "worst_s": every.worst_s + launches_s,
-            "expected_node_hours": (every.expected_s + launches_s) * largest.nodes / 3600,
-            "worst_node_hours": (every.worst_s + launches_s) * largest.nodes / 3600,
+            **{f"{how}_s": seconds for how, seconds in all_s.items()},
+            **{f"{how}_node_hours": s * largest.nodes / 3600 for how, s in all_s.items()},
         },
         "budget_s": campaign.budget_s,
         "within_budget": {
@@ -179,85 +175,72 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
             "cells_left_out": len(rehearsal.left_out),
             "cells_skipped": len(rehearsal.skipped),
             "second_launches": {
-                "shapes": [str(shape) for shape in campaign.repeated_shapes],
-                "launches": len(rehearsal.second_launches),
-                "wall_s": math.fsum(v.wall_s for v in rehearsal.second_launches),
-                "node_hours": node_hours(rehearsal.second_launches),
+                "shapes": campaign.repeated_shapes,
+                "launches": len(again),
+                "wall_s": math.fsum(launch.wall_s for launch in again),
+                "node_hours": node_hours(again),
             },
         },
     }
 
 
-def _show(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> None:
-    from colltune.bench.rehearsal import by_shape
+def _lines(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> Iterator[str]:
+    from colltune.bench import durations
 
-    show(
+    yield (
         f"{campaign.library} on {campaign.machine}: {facts['cells']} cells on {facts['shapes']}"
         f" shapes up to {facts['largest_shape']}; {campaign.backend}, {campaign.strategy}"
     )
-    show(f"runtimes {facts['runtimes']}; {rehearsal.launch_s:g} s per launch")
+    yield f"runtimes {facts['runtimes']}; {rehearsal.launch_s:g} s per launch"
     if campaign.focus is not None:
-        show(f"{campaign.focus.covered:.0%} of the application's time in collectives is covered")
-    show()
-    show(columns(("collective", "configurations", "cells"), _by_collective(rehearsal)))
-    every, within = facts["all_cells"], facts["within_budget"]
-    again = within["second_launches"]
-    rows = [
-        _costs("all cells, expected", every, every["expected_s"], every["expected_node_hours"]),
-        _costs("all cells, at worst", every, every["worst_s"], every["worst_node_hours"]),
-        _costs("within the budget", within, within["wall_s"], within["node_hours"]),
-    ]
-    if again["shapes"]:
-        rows.append(
-            _costs("  of it in second launches", again, again["wall_s"], again["node_hours"])
-        )
-    rows.append(_costs("hard limit", {}, campaign.budget_s, within["worst_node_hours"]))
-    show("\n" + columns(("", "launches", "wall time", "node-hours"), rows) + "\n")
-    missing = len(rehearsal.left_out) + len(rehearsal.skipped)
-    if not missing:
-        show("the budget leaves nothing out")
-        return
-    show(
-        f"the budget leaves out {missing} of {facts['cells']} cells"
-        f" ({missing / facts['cells']:.0%}), {len(rehearsal.skipped)} as predicted too slow:"
-    )
-    counts = by_shape((*rehearsal.left_out, *rehearsal.skipped))
-    most = sorted(counts.items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{count} on {shape}" for shape, count in most[:_SHOWN_SHAPES])
-    more = f", and on {len(most) - _SHOWN_SHAPES} more shapes" if len(most) > _SHOWN_SHAPES else ""
-    show(f"  {shown}{more}")
-
-
-def _costs(what: str, facts: dict[str, Any], wall_s: float, node_hours: float) -> list[str]:
-    from colltune.bench import durations
-
-    return [what, str(facts.get("launches", "")), durations.text(wall_s), f"{node_hours:.3g}"]
-
-
-def _by_collective(rehearsal: Rehearsal) -> list[tuple[str, str, str]]:
-    members: dict[str, list[Cell]] = {}
+        yield f"{campaign.focus.covered:.0%} of the application's time in collectives is covered"
+    yield ""
+    members: dict[str, list[Configuration]] = {}
     for cell in rehearsal.cells:
-        members.setdefault(cell.instance.collective, []).append(cell)
-    return [
-        (name, str(len({cell.configuration for cell in cells})), str(len(cells)))
-        for name, cells in members.items()
+        members.setdefault(cell.instance.collective, []).append(cell.configuration)
+    counts = [(name, len(set(every)), len(every)) for name, every in members.items()]
+    yield columns(("collective", "configurations", "cells"), counts)
+    every, within = facts["all_cells"], facts["within_budget"]
+    again, most = within["second_launches"], within["worst_node_hours"]
+    n, limit_s = every["launches"], campaign.budget_s
+    costs = [
+        ("all cells, expected", n, every["expected_s"], every["expected_node_hours"]),
+        ("all cells, at worst", n, every["worst_s"], every["worst_node_hours"]),
+        ("within the budget", within["launches"], within["wall_s"], within["node_hours"]),
+        ("  of it in second launches", again["launches"], again["wall_s"], again["node_hours"]),
+        ("hard limit", "", limit_s, most),
     ]
+    if not again["shapes"]:
+        del costs[3]
+    rows = [(what, n, durations.text(wall_s), f"{hours:.3g}") for what, n, wall_s, hours in costs]
+    yield "\n" + columns(("", "launches", "wall time", "node-hours"), rows) + "\n"
+    yield from _left_out_lines(rehearsal, facts["cells"])
+
+
+def _left_out_lines(rehearsal: Rehearsal, cells: int) -> Iterator[str]:
+    from colltune.bench.rehearsal import by_shape
+
+    missing = (*rehearsal.left_out, *rehearsal.skipped)
+    if not missing:
+        yield "the budget leaves nothing out"
+        return
+    yield (
+        f"the budget leaves out {len(missing)} of {cells} cells ({len(missing) / cells:.0%}),"
+        f" {len(rehearsal.skipped)} as predicted too slow:"
+    )
+    most = sorted(by_shape(missing).items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{number} on {shape}" for shape, number in most[:_SHOWN_SHAPES])
+    more = f", and on {len(most) - _SHOWN_SHAPES} more shapes" if len(most) > _SHOWN_SHAPES else ""
+    yield f"  {shown}{more}"
 
 
 _SHARES = (0.5, 0.8, 0.95)
 
 
 def _replayed(
-    data: Path,
-    first: str,
-    picture: Path,
-    *,
-    subshapes: bool,
-    seeds: int,
-    quiet: bool,
-    where: dict[str, str],
+    data: Path, plan: Campaign, picture: Path, *, seeds: int, quiet: bool, where: dict[str, str]
 ) -> dict[str, Any]:
-    """Replay `data` with every strategy, `first` before the others, and draw `picture`.
+    """Replay `data` with every strategy, that of `plan` first, and draw `picture`.
 
     Return per strategy the cost, as a share of the exhaustive campaign's wall time, from which on
     the worst collective keeps 50, 80 and 95 % of the full grid's gain (median over seeds, None
@@ -269,32 +252,23 @@ def _replayed(
     from colltune.plots.measuring import regret_over_cost
     from colltune.plots.saving import saved
 
-    names = [first, *(name for name in STRATEGIES if name != first)]
+    names = list(dict.fromkeys((plan.strategy, *STRATEGIES)))
     with progress("reading", quiet=quiet) as shown:
         dataset = read([data], where)
         shown.phase("replaying", "campaigns")
         begun = count(0)
-
-        def tell(what: str) -> None:
-            shown.count(next(begun), len(names) * seeds, what)
-
         found = curves(
             dataset,
             strategies=names,
             seeds=range(seeds),
-            shared_launches=subshapes,
-            progress=tell,
+            shared_launches=plan.subshapes,
+            progress=lambda what: shown.count(next(begun), len(names) * seeds, what),
         )
         shown.phase("drawing")
         saved(regret_over_cost(found), picture)
-    return {
-        "data": str(data),
-        "seeds": seeds,
-        "picture": str(picture),
-        "strategies": {
-            name: _replayed_facts([c for c in found if c.strategy == name]) for name in names
-        },
-    }
+    each = {name: [curve for curve in found if curve.strategy == name] for name in names}
+    facts = {name: _replayed_facts(curves) for name, curves in each.items()}
+    return {"data": data, "seeds": seeds, "picture": picture, "strategies": facts}
 
 
 def _replayed_facts(curves: list[Curve]) -> dict[str, float | None]:
@@ -306,16 +280,16 @@ def _replayed_facts(curves: list[Curve]) -> dict[str, float | None]:
     return facts
 
 
-def _show_replayed(facts: dict[str, Any]) -> None:
+def _replay_lines(facts: dict[str, Any]) -> Iterator[str]:
     header = ("strategy", *(f"cost at {100 * share:.0f} %" for share in _SHARES), "share at end")
     rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
-    show(
+    yield (
         "\nstrategies replayed: cost, of an exhaustive campaign's wall time, from which on the"
         " worst collective\nkeeps that share of the full grid's gain on node counts that were not"
         f" measured ({facts['seeds']} seeds)\n"
     )
-    show(columns(header, rows))
-    show(f"\npicture: {facts['picture']}")
+    yield columns(header, rows)
+    yield f"\npicture: {facts['picture']}"
 
 
 def _percent(value: float | None) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from colltune.cli.console import output
 from colltune.cli.options import (
     Jobs,
     Json,
@@ -17,10 +18,12 @@ from colltune.cli.options import (
     parse_counts,
     parse_pairs,
     parse_shape,
-    writable_file,
+    writable_picture,
 )
+from colltune.cli.progress import Progress, progress
 from colltune.domain import parse_collective
 from colltune.errors import DataError
+from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,10 +32,7 @@ if TYPE_CHECKING:
     from colltune.dataset.objective import Objective
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
-    from colltune.plot_data.maps import Maps
     from colltune.plot_data.pick import Pick
-    from colltune.plot_data.regrets import Regrets
-    from colltune.plot_data.runtimes import Runtimes
     from colltune.selector.argmin import ModelSelector
 
 _BUNDLE_ONLY = "is for a bundle; drop it, or draw a bundle that `colltune fit` wrote"
@@ -54,7 +54,7 @@ Sources = Annotated[
 Out = Annotated[
     Path,
     typer.Option(
-        help="Picture to write: .png, .svg or .pdf.", metavar="FILE", callback=writable_file
+        help="Picture to write: .png, .svg or .pdf.", metavar="FILE", callback=writable_picture
     ),
 ]
 Collectives = Annotated[
@@ -133,32 +133,21 @@ def map_(
 
     colltune plot map measurements.csv.gz --collective bcast --out map.png
     """
-    from colltune.cli.progress import progress
     from colltune.plot_data import maps
     from colltune.plots.maps import draw
 
     upwards = maps.Over(over.value) if over else None
-    found: maps.Maps
-    with progress("reading", quiet=quiet or json) as shown:
-        part = _source(source, out, (collective, nodes, ppn, shape), data, where)
-        shown.phase("deciding")
+
+    def found(part: _Source, _shown: Progress) -> maps.Maps:
+        at: dict[str, Any] = {"allocation_of": part.allocation_of, "over": upwards}
         if part.bundle is None:
             statistic = _objective(objective, guard=guard, caution=caution)
-            found = maps.measured(
-                part.measured,
-                part.pick,
-                objective=statistic,
-                allocation_of=part.allocation_of,
-                over=upwards,
-            )
-        else:
-            chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
-            found = maps.decided(
-                chooser, part.pick, part.dataset, allocation_of=part.allocation_of, over=upwards
-            )
-        shown.phase("drawing")
-        panels = _saved(draw(found), out)
-    _tell(found, panels, out, json=json)
+            return maps.measured(part.measured, part.pick, objective=statistic, **at)
+        chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
+        return maps.decided(chooser, part.pick, part.dataset, **at)
+
+    asked = _Asked(source, collective, nodes, ppn, shape, data, where)
+    _draw(asked, ("deciding", "deciding"), found, draw, out, quiet=quiet, json=json)
 
 
 @plot.command("curves")
@@ -189,22 +178,18 @@ def curves_(
 
     colltune plot curves measurements.csv.gz --collective bcast --out curves.png
     """
-    from colltune.cli.progress import progress
     from colltune.plot_data import runtimes
     from colltune.plots.runtimes import draw
 
-    with progress("reading", quiet=quiet or json) as shown:
-        part = _source(source, out, (collective, nodes, ppn, shape), data, where)
-        shown.phase("predicting" if part.bundle else "comparing")
+    def found(part: _Source, _shown: Progress) -> runtimes.Runtimes:
         if part.bundle is None:
             statistic = _objective(objective, guard=guard, caution=caution)
-            found = runtimes.measured(part.measured, part.pick, objective=statistic)
-        else:
-            chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
-            found = runtimes.predicted(chooser, part.pick, part.dataset)
-        shown.phase("drawing")
-        panels = _saved(draw(found), out)
-    _tell(found, panels, out, json=json)
+            return runtimes.measured(part.measured, part.pick, objective=statistic)
+        chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
+        return runtimes.predicted(chooser, part.pick, part.dataset)
+
+    asked = _Asked(source, collective, nodes, ppn, shape, data, where)
+    _draw(asked, ("predicting", "comparing"), found, draw, out, quiet=quiet, json=json)
 
 
 @plot.command("regret")
@@ -249,33 +234,42 @@ def regret_(
 
     colltune plot regret bundle --data new.csv.gz --out regret.svg
     """
-    from colltune.cli.progress import progress
-    from colltune.plot_data.regrets import held_out, of_bundle
+    from colltune.plot_data.regrets import Regrets, held_out, of_bundle
     from colltune.plots.regret import draw
 
-    with progress("reading", quiet=quiet or json) as shown:
-        part = _source(source, out, (collective, nodes, ppn, shape), data, where)
+    def found(part: _Source, shown: Progress) -> Regrets:
         if part.bundle is not None:
             flags = {"--objective": objective, "--learner": learner, "--split": split}
             chooser = _selector(part.bundle, {**flags, "--jobs": jobs}, guard, caution)
             if part.dataset is None:
                 raise DataError("regret is measured, and a bundle has no measurements: give --data")
-            found = of_bundle(chooser, part.dataset, part.pick)
-        else:
-            shown.phase("evaluating", "folds")
-            found = held_out(
-                part.measured,
-                part.pick,
-                learners=learner or ["auto"],
-                split=split,
-                guard=_guard(guard, caution),
-                objective=_objective(objective),
-                jobs=jobs,
-                progress=shown.count,
-            )
-        shown.phase("drawing")
-        panels = _saved(draw(found), out)
-    _tell(found, panels, out, json=json)
+            return of_bundle(chooser, part.dataset, part.pick)
+        shown.phase("evaluating", "folds")
+        return held_out(
+            part.measured,
+            part.pick,
+            learners=learner or ["auto"],
+            split=split,
+            guard=_guard(guard, caution),
+            objective=_objective(objective),
+            jobs=jobs,
+            progress=shown.count,
+        )
+
+    asked = _Asked(source, collective, nodes, ppn, shape, data, where)
+    _draw(asked, ("deciding", "evaluating"), found, draw, out, quiet=quiet, json=json)
+
+
+class _Asked(NamedTuple):
+    """What of which files is to be drawn, as it was asked for."""
+
+    paths: Sequence[Path]
+    collectives: Sequence[str] | None
+    nodes: str | None
+    ppn: str | None
+    shapes: Sequence[str] | None
+    data: Sequence[Path] | None
+    where: Sequence[str] | None
 
 
 class _Source(NamedTuple):
@@ -296,32 +290,44 @@ class _Source(NamedTuple):
         return self.dataset
 
 
-def _source(
-    paths: Sequence[Path],
+def _draw(
+    asked: _Asked,
+    phases: tuple[str, str],
+    find: Callable[[_Source, Progress], Any],
+    draw: Callable[[Any], Figure],
     out: Path,
-    picked: tuple[Sequence[str] | None, str | None, str | None, Sequence[str] | None],
-    data: Sequence[Path] | None,
-    where: Sequence[str] | None,
-) -> _Source:
-    """Read what is to be drawn, after a look at the options that can be wrong at once."""
+    *,
+    quiet: bool,
+    json: bool,
+) -> None:
+    """Read, find out, draw and tell; `phases` are of a bundle and of measurements."""
+    from colltune.plots.saving import saved
+
+    with progress("reading", quiet=quiet or json) as shown:
+        part = _source(asked)
+        shown.phase(phases[0] if part.bundle else phases[1])
+        found = find(part, shown)
+        shown.phase("drawing")
+        figure = draw(found)
+        saved(figure, out)
+    panels = counted(sum(axes.axison for axes in figure.axes), "panel")
+    lines = [f"{printable(found.subject)}: {panels} -> {out}"]
+    lines += [f"not shown: {printable(note)}" for note in found.notes]
+    output({**found.as_json(), "out": out}, lines, json=json)
+
+
+def _source(asked: _Asked) -> _Source:
+    """Read the one bundle, with data if there are any, or the datasets."""
+    from colltune.models.bundle import load
     from colltune.plot_data.pick import Pick
-    from colltune.plots.saving import picture_format
 
-    picture_format(out)
-    collectives, nodes, ppn, shapes = picked
     pick = Pick(
-        tuple(dict.fromkeys(parse_collective(name) for name in collectives or ())),
-        parse_counts(nodes, "--nodes") or (),
-        parse_counts(ppn, "--ppn") or (),
-        tuple(parse_shape(text) for text in shapes or ()),
+        tuple(dict.fromkeys(parse_collective(name) for name in asked.collectives or ())),
+        parse_counts(asked.nodes, "--nodes") or (),
+        parse_counts(asked.ppn, "--ppn") or (),
+        tuple(parse_shape(text) for text in asked.shapes or ()),
     )
-    return _opened(pick, paths, data, parse_pairs(where or [], "--where"))
-
-
-def _opened(
-    pick: Pick, paths: Sequence[Path], data: Sequence[Path] | None, where: Mapping[str, str]
-) -> _Source:
-    """Read the one bundle, with `data` if there are any, or the datasets at `paths`."""
+    paths, data, where = asked.paths, asked.data, parse_pairs(asked.where, "--where")
     if not any(map(_is_bundle, paths)):
         if data:
             raise DataError(f"--data {_BUNDLE_ONLY}; datasets to draw together are named as SOURCE")
@@ -330,8 +336,6 @@ def _opened(
         raise DataError("a bundle is drawn alone; name measurements to draw beside it with --data")
     if where and not data:
         raise DataError("--where keeps rows of measurements, and a bundle has none: give --data")
-    from colltune.models.bundle import load
-
     bundle = load(paths[0], pick.collectives or None)
     return _Source(pick, bundle, *(_read(data, where) if data else (None, None)))
 
@@ -387,23 +391,3 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
     for flag, value in given.items():
         if value is not None and value is not False:
             raise DataError(f"{flag} {why}")
-
-
-def _saved(figure: Figure, out: Path) -> int:
-    """Write the picture and return the number of its panels."""
-    from colltune.plots.saving import saved
-
-    saved(figure, out)
-    return sum(axes.axison for axes in figure.axes)
-
-
-def _tell(found: Maps | Runtimes | Regrets, panels: int, out: Path, *, json: bool) -> None:
-    from colltune.cli.console import show, show_json
-    from colltune.text import printable
-
-    if json:
-        show_json({**found.as_json(), "out": str(out)})
-        return
-    show(f"{printable(found.subject)}: {panels} panel{'' if panels == 1 else 's'} -> {out}")
-    for note in found.notes:
-        show(f"not shown: {printable(note)}")

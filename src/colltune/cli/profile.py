@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, range_text, show, show_json
-from colltune.cli.options import Caution, Json, Quiet
+from colltune.cli.console import columns, output, range_text
+from colltune.cli.options import Caution, Json, Quiet, picture_file
 from colltune.cli.progress import progress
-from colltune.text import bytes_text, printable, time_text
+from colltune.text import bytes_text, counted, printable, time_text
 
 if TYPE_CHECKING:
-    from colltune.dataset.profile import Job, Profile, Use
+    from colltune.dataset.profile import Profile, Use
     from colltune.selector.profiled import Changed, Outlook, Saving
 
 
@@ -40,6 +39,7 @@ def profile(
         typer.Option(
             metavar="FILE",
             help="Draw the time by collective and message size: .png, .svg or .pdf.",
+            callback=picture_file,
         ),
     ] = None,
     caution: Caution = 1.0,
@@ -59,10 +59,6 @@ def profile(
     """
     from colltune.dataset.profile import read_profiles
 
-    if plot is not None:
-        from colltune.plots.saving import picture_format
-
-        picture_format(plot)
     with progress("reading", quiet=quiet or json) as shown:
         found = read_profiles(paths, program or ())
         foreseen = None
@@ -75,12 +71,8 @@ def profile(
             from colltune.plots.saving import saved
 
             saved(times(found, foreseen), plot)
-    if json:
-        show_json(_json(found, foreseen))
-        return
-    show("\n".join(_lines(found, foreseen, top)))
-    if plot is not None:
-        show(f"\n-> {plot}")
+    lines = [*_lines(found, foreseen, top), *([f"\n-> {plot}"] if plot is not None else [])]
+    output(_json(found, foreseen), lines, json=json)
 
 
 def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
@@ -120,10 +112,9 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
 
 def _head(profile: Profile) -> Iterator[str]:
     jobs = profile.jobs
-    worlds = dict.fromkeys(_world(job) for job in jobs)
-    runs = "1 run" if len(jobs) == 1 else f"{len(jobs)} runs"
+    worlds = dict.fromkeys(str(job.shape or f"{job.nprocs} processes") for job in jobs)
     yield printable(
-        f"{', '.join(profile.programs)}: {runs} on {', '.join(worlds)},"
+        f"{', '.join(profile.programs)}: {counted(len(jobs), 'run')} on {', '.join(worlds)},"
         f" {profile.library} {profile.release}"
     )
     share = profile.collectives_s / max(profile.process_s, 1e-300)
@@ -138,30 +129,21 @@ def _head(profile: Profile) -> Iterator[str]:
         yield f"{lost} calls found no room in the record"
 
 
-def _world(job: Job) -> str:
-    return f"{job.shape}" if job.shape else f"{job.nprocs} processes"
-
-
-def _row(profile: Profile, use: Use) -> list[str]:
+def _row(profile: Profile, use: Use) -> list[object]:
     kind = use.kind
-    where = f"{kind.nprocs} ({kind.shape or 'layout not known'})"
-    per_process_s = use.process_s / sum(job.nprocs for job in profile.jobs)
+    sizes = bytes_text(use.least_bytes)
+    if use.least_bytes != use.most_bytes:
+        sizes = range_text(use.least_bytes, use.most_bytes)
     return [
         kind.collective,
-        where,
-        _sizes(use),
+        f"{kind.nprocs} ({kind.shape or 'layout not known'})",
+        sizes,
         f"{use.operations:.0f}",
-        time_text(per_process_s),
+        time_text(use.process_s / sum(job.nprocs for job in profile.jobs)),
         f"{use.process_s / max(profile.collectives_s, 1e-300):.1%}",
         f"{use.process_s / max(profile.process_s, 1e-300):.1%}",
         time_text(use.call_s),
     ]
-
-
-def _sizes(use: Use) -> str:
-    if use.least_bytes == use.most_bytes:
-        return bytes_text(use.least_bytes)
-    return range_text(use.least_bytes, use.most_bytes)
 
 
 def _foreseen(profile: Profile, changed: Changed) -> list[str]:
@@ -198,8 +180,8 @@ def _json(profile: Profile, foreseen: Outlook | None) -> dict[str, Any]:
         "version": 1,
         "library": profile.library,
         "release": profile.release,
-        "programs": list(profile.programs),
-        "jobs": [_job_json(job) for job in profile.jobs],
+        "programs": profile.programs,
+        "jobs": profile.jobs,
         "process_s": profile.process_s,
         "collectives_process_s": profile.collectives_s,
         "uses": [_use_json(use) for use in profile.uses],
@@ -212,37 +194,31 @@ def _json(profile: Profile, foreseen: Outlook | None) -> dict[str, Any]:
     return found | {"saving": saving, "unknown_process_s": foreseen.unknown_s}
 
 
-def _job_json(job: Job) -> dict[str, Any]:
-    return asdict(job) | {"shape": str(job.shape) if job.shape else None}
+_USE = (
+    *("operations", "process_calls", "msize_bytes", "least_bytes", "most_bytes", "timed"),
+    *("process_s", "call_s", "least_s", "most_s", "deviation_s", "ran"),
+)
 
 
 def _use_json(use: Use) -> dict[str, Any]:
     kind = use.kind
+    known = {name: getattr(use, name) for name in _USE}
+    if not use.timed:
+        known |= {"least_s": None, "most_s": None}
     return {
-        "collective": kind.collective.value,
+        "collective": kind.collective,
         "nprocs": kind.nprocs,
-        "shape": str(kind.shape) if kind.shape else None,
+        "shape": kind.shape,
         "first_bytes": kind.first_bytes,
         "last_bytes": kind.last_bytes,
-        "operations": use.operations,
-        "process_calls": use.process_calls,
-        "msize_bytes": use.msize_bytes,
-        "least_bytes": use.least_bytes,
-        "most_bytes": use.most_bytes,
-        "timed": use.timed,
-        "process_s": use.process_s,
-        "call_s": use.call_s,
-        "least_s": use.least_s if use.timed else None,
-        "most_s": use.most_s if use.timed else None,
-        "deviation_s": use.deviation_s,
-        "ran": dict(use.ran),
+        **known,
     }
 
 
 def _changed_json(changed: Changed) -> dict[str, Any]:
     selection, saving = changed.selection, changed.saving
     return {
-        "configuration": selection.configuration.id if selection else None,
+        "configuration": selection.configuration if selection else None,
         "reason": selection.reason if selection else None,
         "extrapolated": selection.extrapolated if selection else None,
         "saving": saving._asdict() if saving is not None else None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, range_text, show, show_json, warn
+from colltune.cli.console import columns, output, range_text, warn
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.errors import DataError
@@ -114,24 +114,23 @@ def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
 
 def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
     written = found.written
-    if as_json:
-        show_json(
-            {
-                "format": written.format,
-                "rules": str(found.rules_path),
-                "parameters": str(found.parameter_path),
-                "environment": found.environment,
-                "notes": list(written.notes),
-                "release": written.release,
-            }
-        )
-        return
-    for note in written.notes:
+    for note in () if as_json else written.notes:
         warn(f"note: {note}")
-    show(f"{written.format} for {found.table.library} {written.release}, {found.table.shape}:")
-    show(f"  {found.rules_path}")
-    show(f"add to the job: {found.job_line}")
-    show(f"or start it with: {found.start_line}")
+    facts = {
+        "format": written.format,
+        "rules": found.rules_path,
+        "parameters": found.parameter_path,
+        "environment": found.environment,
+        "notes": written.notes,
+        "release": written.release,
+    }
+    lines = [
+        f"{written.format} for {found.table.library} {written.release}, {found.table.shape}:",
+        f"  {found.rules_path}",
+        f"add to the job: {found.job_line}",
+        f"or start it with: {found.start_line}",
+    ]
+    output(facts, lines, json=as_json)
 
 
 def _needed(value: Any, flag: str) -> Any:
@@ -153,12 +152,8 @@ def _one(
 
     selector = ModelSelector(bundle, guard=guard)
     selections = selector.select_many([Instance(c, shape, msize) for c in collectives])
-    if as_json:
-        rows = [selection_json(selection) for selection in selections]
-        show_json(rows[0] if len(rows) == 1 else rows)
-        return
-    for selection in selections:
-        show(_sentence(selection))
+    rows = [selection_json(selection) for selection in selections]
+    output(rows[0] if len(rows) == 1 else rows, map(_sentence, selections), json=as_json)
 
 
 def _sentence(selection: Selection) -> str:
@@ -184,21 +179,19 @@ def _table(
     from colltune.selector.selection_json import tables, tables_json
 
     found = tables(ModelSelector(bundle, guard=guard), collectives, shape)
-    if as_json:
-        show_json(tables_json(bundle, shape, found))
-        return
     rows = [
-        [
+        (
             collective,
             range_text(interval.first_bytes, interval.last_bytes),
             interval.configuration.short,
             interval.reason,
-        ]
+        )
         for collective, interval in found
     ]
     where = f"{shape.nodes} nodes x {shape.ppn} processes"
-    show(f"{bundle.context}; {where}; {bundle.objective} times")
-    show(columns(["collective", "bytes", "configuration", "why"], rows))
+    lines = [f"{bundle.context}; {where}; {bundle.objective} times"]
+    lines.append(columns(["collective", "bytes", "configuration", "why"], rows))
+    output(tables_json(bundle, shape, found), lines, json=as_json)
 
 
 def _many(
@@ -231,19 +224,16 @@ def _show_many(
     asked = Counter(selection.instance.collective for selection in selections)
     lacking = {c: number for c, number in asked.items() if c not in modelled}
     changed = sum(not s.configuration.is_default for s in selections)
-    if as_json:
-        show_json(
-            {
-                "instances": len(selections),
-                "changed": changed,
-                "without_models": {str(c): number for c, number in lacking.items()},
-                "out": str(out),
-            }
-        )
-        return
-    for collective, number in lacking.items():
+    for collective, number in () if as_json else lacking.items():
         warn(f"{number} instances of {collective}: {no_models(collective)}")
-    show(f"{len(selections)} instances, {changed} not left to the default -> {out}")
+    facts = {
+        "instances": len(selections),
+        "changed": changed,
+        "without_models": lacking,
+        "out": out,
+    }
+    line = f"{len(selections)} instances, {changed} not left to the default -> {out}"
+    output(facts, [line], json=as_json)
 
 
 _COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colltune.cli import started_s
-from colltune.cli.console import Mark, columns, marked, range_text, show, show_json, warn
+from colltune.cli.console import Mark, columns, marked, output, range_text, warn
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
@@ -24,7 +25,6 @@ from colltune.cli.progress import progress
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.cli.progress import Progress
-    from colltune.models.confirmations import Confirmation
     from colltune.tune.job import Row
     from colltune.tune.pipeline import Tell, TuneResult
     from colltune.tune.settings import Settings
@@ -91,10 +91,10 @@ def tune(
         with settings.told_of_time():
             found = installation_of(plan, mpi)
         result = pipeline.tune(settings, found, NativeBackend(found), _teller(shown, settings))
-    if json:
-        _show_json(result)
-    else:
-        _show(result)
+    if not json:
+        for problem in (*result.report.problems, *(f"note: {note}" for note in result.notes)):
+            warn(problem)
+    output(_facts(result), _lines(result), json=json)
 
 
 def _teller(shown: Progress, settings: Settings) -> Tell:
@@ -114,101 +114,72 @@ def _teller(shown: Progress, settings: Settings) -> Tell:
 
 
 _HEADER = (
-    "collective",
-    "bytes",
-    "default runs",
-    "chosen",
-    "predicted",
-    "measured",
-    "launches",
-    "verdict",
-    "in effect",
+    *("collective", "bytes", "default runs", "chosen", "predicted", "measured"),
+    *("launches", "verdict", "in effect"),
 )
 
 
-def _show(result: TuneResult) -> None:
-    for problem in result.report.problems:
-        warn(problem)
-    for note in result.notes:
-        warn(f"note: {note}")
-    show(f"{result.context}; {result.shape.nodes} node x {result.shape.ppn} processes")
-    show(columns(_HEADER, [_cells(row) for row in result.rows]))
-    show()
+def _lines(result: TuneResult) -> Iterator[str]:
+    yield f"{result.context}; {result.shape.nodes} node x {result.shape.ppn} processes"
+    yield columns(_HEADER, map(_cells, result.rows))
+    yield ""
     share = result.timed_s / result.wall_s
-    show(
+    yield (
         f"{result.wall_s:.0f} s in all, {share:.0%} of them in timed loops;"
         f" {result.report.measurements} cells in {result.report.launches} launches"
     )
-    show(f"dataset        {result.dataset_path}")
-    show(f"bundle         {result.bundle_path}")
-    show(f"configuration  {result.written.rules_path}")
+    yield f"dataset        {result.dataset_path}"
+    yield f"bundle         {result.bundle_path}"
+    yield f"configuration  {result.written.rules_path}"
     if result.picture_path is not None:
-        show(f"picture        {result.picture_path}")
-    show("add this line to a job:")
-    show(f"  {result.written.job_line}")
+        yield f"picture        {result.picture_path}"
+    yield "add this line to a job:"
+    yield f"  {result.written.job_line}"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row) -> list[object]:
     interval, measured = row.interval, row.measured
-    configuration = interval.configuration
+    configuration, effect, gain = interval.configuration, "", ""
     if measured is not None and configuration.is_default:
         configuration = measured.proposed
-    chosen = configuration.short
-    if configuration.is_default:
-        chosen = "default kept"
+    if measured is not None and measured.gain is not None:
+        gain = f"{measured.gain:.2f}x [{measured.lower:.2f}, {measured.upper:.2f}]"
+    if row.in_effect is not None:
+        effect = marked("yes", Mark.GOOD) if row.in_effect else marked("NO", Mark.BAD)
+    verdict = Mark.GOOD if row.verdict == "confirmed" else Mark.DOUBTFUL
     return [
         row.collective,
         range_text(interval.first_bytes, interval.last_bytes),
         ", ".join(row.default_algorithms) or "?",
-        chosen,
+        "default kept" if configuration.is_default else configuration.short,
         f"{row.predicted:.2f}x" if row.predicted else "",
-        _measured(measured),
-        str(measured.launches) if measured else "",
-        _verdict(row),
-        _effect(row),
+        gain,
+        measured.launches if measured else "",
+        marked(row.verdict, verdict) if row.verdict else "",
+        effect,
     ]
 
 
-def _measured(found: Confirmation | None) -> str:
-    if found is None or found.gain is None:
-        return ""
-    return f"{found.gain:.2f}x [{found.lower:.2f}, {found.upper:.2f}]"
-
-
-def _verdict(row: Row) -> str:
-    mark = Mark.GOOD if row.verdict == "confirmed" else Mark.DOUBTFUL
-    return marked(row.verdict, mark) if row.verdict else ""
-
-
-def _effect(row: Row) -> str:
-    if row.in_effect is None:
-        return ""
-    return marked("yes", Mark.GOOD) if row.in_effect else marked("NO", Mark.BAD)
-
-
-def _show_json(result: TuneResult) -> None:
-    """Print everything as one JSON document."""
-    show_json(
-        {
-            "context": result.context,
-            "nodes": result.shape.nodes,
-            "ppn": result.shape.ppn,
-            "rows": [_row_json(row) for row in result.rows],
-            "wall_s": result.wall_s,
-            "timed_s": result.timed_s,
-            "phases_s": dict(result.phases_s),
-            "launches": result.report.launches,
-            "problems": result.report.problems,
-            "notes": list(result.notes),
-            "dataset": str(result.dataset_path),
-            "bundle": str(result.bundle_path),
-            "configuration": str(result.written.rules_path),
-            "parameters": str(result.written.parameter_path),
-            "picture": None if result.picture_path is None else str(result.picture_path),
-            "environment": result.written.environment,
-            "job_line": result.written.job_line,
-        }
-    )
+def _facts(result: TuneResult) -> dict[str, Any]:
+    return {
+        "context": result.context,
+        "nodes": result.shape.nodes,
+        "ppn": result.shape.ppn,
+        "rows": [_row_json(row) for row in result.rows],
+        "wall_s": result.wall_s,
+        "timed_s": result.timed_s,
+        "phases_s": result.phases_s,
+        "launches": result.report.launches,
+        "problems": result.report.problems,
+        "notes": result.notes,
+        "dataset": result.dataset_path,
+        "bundle": result.bundle_path,
+        "configuration": result.written.rules_path,
+        "parameters": result.written.parameter_path,
+        "picture": result.picture_path,
+        "environment": result.written.environment,
+        "job_line": result.written.job_line,
+    }
 
 
 def _row_json(row: Row) -> dict[str, Any]:
@@ -218,8 +189,8 @@ def _row_json(row: Row) -> dict[str, Any]:
         "collective": row.collective,
         "first_bytes": interval.first_bytes,
         "last_bytes": interval.last_bytes,
-        "default_algorithms": list(row.default_algorithms),
-        "configuration": interval.configuration.id,
+        "default_algorithms": row.default_algorithms,
+        "configuration": interval.configuration,
         "predicted_gain": row.predicted,
         "measured_gain": measured.gain if measured else None,
         "measured_gain_lower": measured.lower if measured else None,
@@ -227,5 +198,5 @@ def _row_json(row: Row) -> dict[str, Any]:
         "launches": measured.launches if measured else 0,
         "verdict": row.verdict or None,
         "in_effect": row.in_effect,
-        "withdrawn": withdrawn.id if withdrawn else None,
+        "withdrawn": withdrawn,
     }

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, painted, show, show_json, warn
+from colltune.cli.console import Mark, columns, marked, output, painted, warn
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
-from colltune.text import bytes_text, printable
+from colltune.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
-    from colltune.registry import Registry
-    from colltune.verify.gains import Gain
     from colltune.verify.readability import Readability
     from colltune.verify.rule_status import Proof, RuleResult
 
@@ -99,34 +98,30 @@ def verify(
         limit_s=durations.seconds(limit),
         measure=measure,
     )
-    reports = _reports_to(registry)
+    reports = None
+    if registry is not None:
+        from colltune.registry import Registry
+
+        reports = Registry(registry)
+        reports.current()  # it must be there before anything is started
     if readable_only:
         with progress("reading the file everywhere", quiet=quiet or json, interrupted=_NO_VERDICT):
             found, _ = readability(request, canary_of(request)[0])
-        _show_readability(found, as_json=json)
+        output(_readability_json(found), _readability_lines(found), json=json)
         passed = not found.problems
     else:
         with progress("verifying", quiet=quiet or json, interrupted=_NO_VERDICT) as shown:
             proof = prove(
                 request, lambda what, spent_s: shown.spend(spent_s, request.budget_s, now=what)
             )
-        _show(proof, as_json=json)
+        for note in () if json or proof.readability.problems else proof.notes:
+            warn(f"note: {note}")
+        output(_json(proof), _lines(proof), json=json)
         if reports is not None:
             reports.put_report("verify", _for_registry(proof))
         passed = proof.passed
     if not passed:
         raise typer.Exit(1)
-
-
-def _reports_to(registry: str | None) -> Registry | None:
-    """Return the registry to report to, which must be there before anything is started."""
-    if registry is None:
-        return None
-    from colltune.registry import Registry
-
-    found = Registry(registry)
-    found.current()
-    return found
 
 
 _LONGEST_TEXT = 44
@@ -138,46 +133,47 @@ _MARKS = {
 }
 
 
-def _show_readability(found: Readability, *, as_json: bool) -> None:
-    if as_json:
-        show_json(_readability_json(found))
-        return
-    where = f"{found.nprocs} processes on {', '.join(found.hosts)}"
+def _readability_lines(found: Readability) -> Iterator[str]:
     if not found.problems:
-        show(f"{found.path}: read alike by {where}")
-    for host, why in found.problems.items():
-        show(f"{found.path}: on {host}: {why}")
-    if found.problems:
-        show(
-            "no job may use it: processes that cannot read a file leave the others waiting; put it"
-            " where all nodes see it"
-        )
-
-
-def _show(proof: Proof, *, as_json: bool) -> None:
-    if as_json:
-        show_json(_json(proof))
+        where = f"{found.nprocs} processes on {', '.join(found.hosts)}"
+        yield f"{found.path}: read alike by {where}"
         return
+    for host, why in found.problems.items():
+        yield f"{found.path}: on {host}: {why}"
+    yield (
+        "no job may use it: processes that cannot read a file leave the others waiting; put it"
+        " where all nodes see it"
+    )
+
+
+def _lines(proof: Proof) -> Iterator[str]:
     if proof.readability.problems:
-        _show_readability(proof.readability, as_json=False)
+        yield from _readability_lines(proof.readability)
         return
     nprocs = sum(n for _, n in proof.nodes)
     on = "one node" if len(proof.nodes) == 1 else f"{len(proof.nodes)} nodes"
     library = proof.library.partition(",")[0].partition("\n")[0]
-    show(f"{proof.readability.path} ({proof.format}): {library}, {nprocs} processes on {on}")
+    yield f"{proof.readability.path} ({proof.format}): {library}, {nprocs} processes on {on}"
     if proof.dropped:
-        show(f"the release ignores the file as a whole: {proof.dropped}")
+        yield f"the release ignores the file as a whole: {proof.dropped}"
     if proof.results:
-        show()
+        yield ""
         shown = [result for result in proof.results if not _tells_nothing(result)]
-        show(columns(_HEADER, [_row(result) for result in shown]))
-        if len(shown) < len(proof.results):
-            left = len(proof.results) - len(shown)
-            show(f"not shown: {left} rules that leave the decision to the library")
-        show()
-    for note in proof.notes:
-        warn(f"note: {note}")
-    show(_summary(proof))
+        yield columns(_HEADER, [_row(result) for result in shown])
+        if left := len(proof.results) - len(shown):
+            yield f"not shown: {left} rules that leave the decision to the library"
+        yield ""
+    told = ", ".join(f"{n} {status}" for status, n in _counts(proof).items() if n) or "no rules"
+    if slower := sum(result.is_regression for result in proof.results):
+        told += f"; {slower} slower than the default with certainty"
+    passed = painted("passed", Mark.GOOD) if proof.passed else painted("FAILED", Mark.BAD)
+    yield f"{passed}: {told}"
+
+
+def _counts(proof: Proof) -> dict[str, int]:
+    from colltune.verify.rule_status import RuleStatus
+
+    return {status: proof.count(status) for status in RuleStatus}
 
 
 def _tells_nothing(result: RuleResult) -> bool:
@@ -190,60 +186,35 @@ def _tells_nothing(result: RuleResult) -> bool:
 _HEADER = ("line", "rule", "status", "seen as", "speed-up", "95 % interval", "why")
 
 
-def _row(result: RuleResult) -> tuple[str, ...]:
-    rule, assessment = result.rule, result.assessment
+def _row(result: RuleResult) -> tuple[object, ...]:
+    rule, assessment, call, gain = result.rule, result.assessment, result.call, result.gain
     text = printable(" ".join(rule.text.split()))
     if len(text) > _LONGEST_TEXT:
         text = f"…{text[1 - _LONGEST_TEXT :]}"
-    ratio, interval = _gain_text(result.gain)
+    seen = ""
+    if call is not None:
+        size = f"{bytes_text(call.msize_bytes)} B".replace("iB B", "iB")
+        seen = f"{size}, {call.comm_size} on {counted(call.nodes, 'node')}"
+        seen = f"{assessment.ran} ({seen})" if assessment.ran else seen
+    interval = ""
+    if gain is not None:
+        no_interval = math.isnan(gain.lower)
+        interval = f"{gain.pairs} pairs" if no_interval else f"{gain.lower:.2f} .. {gain.upper:.2f}"
     why = printable(assessment.why.strip().replace("\n", " | "))
     if result.is_regression:
         why = "; ".join(filter(None, ["slower than the default", why]))
     return (
-        str(rule.line),
+        rule.line,
         f"{rule.collective}: {text}",
         marked(assessment.status, _MARKS.get(assessment.status)),
-        _call_text(result),
-        ratio,
+        seen,
+        f"{gain.ratio:.2f}" if gain else "",
         interval,
         why,
     )
 
 
-def _call_text(result: RuleResult) -> str:
-    call = result.call
-    if call is None:
-        return ""
-    on = "1 node" if call.nodes == 1 else f"{call.nodes} nodes"
-    where = f"{bytes_text(call.msize_bytes)} B, {call.comm_size} on {on}"
-    where = where.replace("iB B", "iB")
-    ran = result.assessment.ran
-    return f"{ran} ({where})" if ran else where
-
-
-def _gain_text(gain: Gain | None) -> tuple[str, str]:
-    if gain is None:
-        return "", ""
-    if math.isnan(gain.lower):
-        return f"{gain.ratio:.2f}", f"{gain.pairs} pairs"
-    return f"{gain.ratio:.2f}", f"{gain.lower:.2f} .. {gain.upper:.2f}"
-
-
-def _summary(proof: Proof) -> str:
-    from colltune.verify.rule_status import RuleStatus
-
-    counts = [f"{proof.count(status)} {status}" for status in RuleStatus if proof.count(status)]
-    told = ", ".join(counts) or "no rules"
-    slower = sum(result.is_regression for result in proof.results)
-    if slower:
-        told += f"; {slower} slower than the default with certainty"
-    passed = painted("passed", Mark.GOOD)
-    return f"{passed if proof.passed else painted('FAILED', Mark.BAD)}: {told}"
-
-
 def _json(proof: Proof) -> dict[str, Any]:
-    from colltune.verify.rule_status import RuleStatus
-
     settings = proof.settings
     return {
         **_readability_json(proof.readability),
@@ -252,13 +223,13 @@ def _json(proof: Proof) -> dict[str, Any]:
         "library": proof.library or None,
         "release": proof.release or None,
         "nodes": [{"host": host, "processes": n} for host, n in proof.nodes],
-        "activation": dict(settings.activation) if settings else {},
+        "activation": settings.activation if settings else {},
         "user_settings": {n: settings.user[n] for n in settings.against()} if settings else {},
         "dropped": proof.dropped or None,
-        "counts": {str(status): proof.count(status) for status in RuleStatus},
+        "counts": _counts(proof),
         "regressions": sum(result.is_regression for result in proof.results),
         "rules": [_rule_json(result) for result in proof.results],
-        "notes": list(proof.notes),
+        "notes": proof.notes,
     }
 
 
@@ -287,39 +258,33 @@ def _for_registry(proof: Proof) -> dict[str, Any]:
 
 def _readability_json(found: Readability) -> dict[str, Any]:
     return {
-        "file": str(found.path),
+        "file": found.path,
         "readable": not found.problems,
-        "unreadable_on": dict(found.problems),
+        "unreadable_on": found.problems,
         "processes": found.nprocs,
-        "hosts": list(found.hosts),
+        "hosts": found.hosts,
     }
 
 
 def _rule_json(result: RuleResult) -> dict[str, Any]:
     rule, call, gain = result.rule, result.call, result.gain
+    numbers = ("ratio", "lower", "upper", "pairs")
     return {
         "line": rule.line,
         "text": rule.text,
-        "collective": str(rule.collective),
-        "configuration": rule.configuration.id if rule.configuration else None,
-        "status": str(result.assessment.status),
+        "collective": rule.collective,
+        "configuration": rule.configuration,
+        "status": result.assessment.status,
         "why": result.assessment.why,
         "ran": result.assessment.ran or None,
         "default_ran": result.default_ran or None,
-        "call": None
-        if call is None
-        else {
-            "msize_bytes": call.msize_bytes,
-            "comm_size": call.comm_size,
-            "nodes": call.nodes,
-        },
-        "speedup": None
-        if gain is None
-        else {
-            "ratio": gain.ratio,
-            "lower": None if math.isnan(gain.lower) else gain.lower,
-            "upper": None if math.isnan(gain.upper) else gain.upper,
-            "pairs": gain.pairs,
-        },
+        "call": {name: getattr(call, name) for name in ("msize_bytes", "comm_size", "nodes")}
+        if call
+        else None,
+        "speedup": {name: _known(getattr(gain, name)) for name in numbers} if gain else None,
         "regression": result.is_regression,
     }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

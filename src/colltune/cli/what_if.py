@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import show, show_json
+from colltune.cli.console import message_text, output
 from colltune.cli.cost_tables import (
     GENERIC,
     costs_of,
@@ -18,18 +18,13 @@ from colltune.cli.cost_tables import (
     terms_json,
     terms_table,
 )
-from colltune.cli.options import Json, Quiet, Where, parse_size
+from colltune.cli.options import Json, Quiet, Where, parse_shape, parse_size, picture_file
 from colltune.cli.progress import progress
 from colltune.domain import Instance, Shape, parse_collective
-from colltune.text import bytes_text, time_text
+from colltune.text import counted, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from colltune.decisions import Prediction
-    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
-    from colltune.models.costs.network import Rails
     from colltune.selector.what_if import Answer, Situation, WhatIf
 
 
@@ -81,6 +76,7 @@ def what_if(
         typer.Option(
             metavar="FILE",
             help="Draw predicted times over nodes and rails into this file: .png, .svg or .pdf.",
+            callback=picture_file,
         ),
     ] = None,
     guard: Annotated[
@@ -99,14 +95,10 @@ def what_if(
     from colltune.models.bundle import load
     from colltune.models.costs.network import Rails
     from colltune.models.costs.network import RailUse as Use
-    from colltune.selector.what_if import WhatIf
+    from colltune.selector.what_if import Situation, WhatIf
 
     if where and not data:
         raise typer.BadParameter("--where needs --data")
-    if plot is not None:
-        from colltune.plots.saving import picture_format
-
-        picture_format(plot)
     wanted = parse_collective(collective)
     with progress("predicting", quiet=quiet or json) as shown:
         loaded = load(bundle, (wanted,))
@@ -115,7 +107,11 @@ def what_if(
         asked = WhatIf(loaded, measured, costs, guard=guard)
         shapes = _shapes(asked, now, nodes, ppn)
         then = measured if rails is None else measured._replace(adapters=rails)
-        pair = _situations(shapes, (measured, then), wanted, parse_size(msize))
+        size = parse_size(msize)
+        pair = [
+            Situation(Instance(wanted, shape, size), there)
+            for shape, there in zip(shapes, (measured, then), strict=True)
+        ]
         answers = [asked.answer(situation) for situation in pair]
         notes = list(_notes(asked, pair, assumed=now_rails is None))
         if plot is not None:
@@ -124,10 +120,16 @@ def what_if(
             from colltune.plots.saving import saved
 
             saved(picture(asked, loaded, pair[0], pair[1]), plot)
-    if json:
-        show_json(_json(loaded, answers, notes, source))
-    else:
-        show("\n".join(_lines(loaded, answers, notes, source)))
+    facts = {
+        "version": 1,
+        "bundle": loaded.id,
+        "collective": wanted,
+        "msize_bytes": size,
+        "cost_model": source,
+        **{head: _answer_json(answer) for head, answer in zip(_HEADS, answers, strict=True)},
+        "notes": notes,
+    }
+    output(facts, _lines(loaded, answers, notes, source), json=json)
 
 
 def _shapes(
@@ -135,31 +137,12 @@ def _shapes(
 ) -> tuple[Shape, Shape]:
     """Return the shape now and then."""
     if now is not None:
-        before = _shape(now)
+        before = parse_shape(now)
         return before, Shape(nodes or before.nodes, ppn or before.ppn)
     if nodes is None or ppn is None:
         raise typer.BadParameter("name --nodes and --ppn, or the job now with --now NODESxPPN")
     after = Shape(nodes, ppn)
     return asked.nearest_measured(after), after
-
-
-def _shape(text: str) -> Shape:
-
-    nodes, _, ppn = text.lower().partition("x")
-    if not all(part.isascii() and part.isdigit() and len(part) < 11 for part in (nodes, ppn)):
-        raise typer.BadParameter(f"--now {text!r} is not NODESxPPN, such as 16x32")
-    return Shape(int(nodes), int(ppn))
-
-
-def _situations(
-    shapes: Sequence[Shape], rails: Sequence[Rails], collective: Collective, msize_bytes: int
-) -> list[Situation]:
-    from colltune.selector.what_if import Situation
-
-    return [
-        Situation(Instance(collective, shape, msize_bytes), there)
-        for shape, there in zip(shapes, rails, strict=True)
-    ]
 
 
 def _notes(asked: WhatIf, pair: Sequence[Situation], *, assumed: bool) -> Iterator[str]:
@@ -200,9 +183,11 @@ def _lines(
 ) -> Iterator[str]:
     """Yield the report for people; `source` says what the cost model was fitted to."""
     instance = answers[0].situation.instance
-    yield f"{instance.collective.mpi_name} of {_size(instance)}; {bundle.context}"
+    size = message_text(instance.collective, instance.msize_bytes)
+    yield f"{instance.collective.mpi_name} of {size}; {bundle.context}"
     yield ""
-    yield side_by_side(_HEADS, [[label, *map(cell, answers)] for label, cell in _ROWS])
+    cells = zip(_LABELS, *map(_cells, answers), strict=True)
+    yield side_by_side(_HEADS, [list(row) for row in cells])
     yield ""
     for head, answer in zip(_HEADS, answers, strict=True):
         yield f"{head}: {answer.selection.reason}"
@@ -215,6 +200,26 @@ def _lines(
     if notes:
         yield ""
         yield from (f"note: {note}" for note in notes)
+
+
+_LABELS = (
+    *("job", "rails per node", "chosen", "predicted", "the default", "gain over default"),
+    "extrapolated",
+)
+
+
+def _cells(answer: Answer) -> list[str]:
+    shape, rails = answer.situation.instance.shape, answer.situation.rails
+    selection = answer.selection
+    return [
+        f"{counted(shape.nodes, 'node')} x {shape.ppn}",
+        f"{rails.adapters}" if rails.adapters == 1 else f"{rails.adapters}, {rails.use}",
+        selection.configuration.short,
+        predicted_text(selection.prediction),
+        predicted_text(selection.default),
+        f"{selection.gain:.2f}x",
+        "yes" if selection.extrapolated else "no",
+    ]
 
 
 def _terms(answers: Sequence[Answer], source: str) -> Iterator[str]:
@@ -240,50 +245,6 @@ def _designs(answers: Sequence[Answer]) -> Iterator[str]:
     yield side_by_side(_HEADS, [[name, *(f.get(name, "-") for f in found)] for name in names])
 
 
-def _size(instance: Instance) -> str:
-    shown = bytes_text(instance.msize_bytes)
-    size = f"{shown} bytes" if shown.isdigit() else shown
-    return f"{size} per process" if instance.collective.has_block_per_rank else size
-
-
-def _job(answer: Answer) -> str:
-    shape = answer.situation.instance.shape
-    nodes = "1 node" if shape.nodes == 1 else f"{shape.nodes} nodes"
-    return f"{nodes} x {shape.ppn}"
-
-
-def _rails(answer: Answer) -> str:
-    rails = answer.situation.rails
-    return f"{rails.adapters}" if rails.adapters == 1 else f"{rails.adapters}, {rails.use}"
-
-
-_ROWS = (
-    ("job", _job),
-    ("rails per node", _rails),
-    ("chosen", lambda answer: answer.selection.configuration.short),
-    ("predicted", lambda answer: predicted_text(answer.selection.prediction)),
-    ("the default", lambda answer: predicted_text(answer.selection.default)),
-    ("gain over default", lambda answer: f"{answer.selection.gain:.2f}x"),
-    ("extrapolated", lambda answer: "yes" if answer.selection.extrapolated else "no"),
-)
-
-
-def _json(
-    bundle: Bundle, answers: Sequence[Answer], notes: Sequence[str], source: str | None
-) -> dict[str, Any]:
-    """Return the same for machines; times that are not known are null."""
-    instance = answers[0].situation.instance
-    return {
-        "version": 1,
-        "bundle": bundle.id,
-        "collective": instance.collective.value,
-        "msize_bytes": instance.msize_bytes,
-        "cost_model": source,
-        **{head: _answer_json(a) for head, a in zip(_HEADS, answers, strict=True)},
-        "notes": list(notes),
-    }
-
-
 def _answer_json(answer: Answer) -> dict[str, Any]:
     situation, selection = answer.situation, answer.selection
     shape = situation.instance.shape
@@ -291,19 +252,15 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         "nodes": shape.nodes,
         "ppn": shape.ppn,
         "rails": situation.rails.adapters,
-        "rail_use": situation.rails.use.value,
-        "configuration": selection.configuration.id,
-        "prediction": _prediction_json(selection.prediction),
-        "default": _prediction_json(selection.default),
+        "rail_use": situation.rails.use,
+        "configuration": selection.configuration,
+        "prediction": selection.prediction,
+        "default": selection.default,
         "gain": selection.gain,
         "extrapolated": selection.extrapolated,
-        "outside": list(answer.outside),
+        "outside": answer.outside,
         "reason": selection.reason,
         "terms": terms_json(answer.chosen_terms),
         "default_terms": terms_json(answer.default_terms),
         "designs": [design._asdict() for design in answer.designs],
     }
-
-
-def _prediction_json(prediction: Prediction | None) -> dict[str, float] | None:
-    return None if prediction is None else dict(vars(prediction))
