@@ -123,8 +123,8 @@ def _run(site: Site, phase: Phase) -> Night:
         known = record.latest(registry)
         with at_work(site.workers):
             results = tuple(
-                SlotRun(site, registry, mine, known, phase).run(slot, arrived.by_slot[slot])
-                for slot in arrived.by_slot
+                SlotRun(site, registry, mine, known, phase, slot, of_slot).run()
+                for slot, of_slot in arrived.by_slot.items()
             )
         night = Night(site, results, arrived.left_out, mine.took_over)
         _report(registry, known, night, arrived)

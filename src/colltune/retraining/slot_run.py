@@ -18,7 +18,6 @@ from colltune.registry import Action, Registry
 from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
 from colltune.retraining.arrivals import Arrived
-from colltune.retraining.backfill import confirmed
 from colltune.retraining.contest import (
     Contest,
     Contestants,
@@ -103,71 +102,95 @@ class SlotResult:
 
 @dataclass(frozen=True)
 class SlotRun:
-    """What a run needs to retrain a slot."""
+    """What a run needs to retrain a slot, and what arrived for it."""
 
     site: Site
     registry: Registry
     lease: Lease
     known: RetrainRecord
     phase: Phase
+    slot: str
+    arrived: Arrived
 
-    def run(self, slot: str, arrived: Arrived) -> SlotResult:
-        """Retrain `slot`; what goes wrong ends this slot, not the run."""
-        last = self.known.slots.get(slot)
-        seen = () if last is None else last.tokens
+    @property
+    def _last(self) -> SlotRecord | None:
+        return self.known.slots.get(self.slot)
+
+    @property
+    def _guard(self) -> Guard:
+        return Guard(caution=self.site.examination.caution)
+
+    def run(self) -> SlotResult:
+        """Retrain the slot; what goes wrong ends this slot, not the run."""
+        arrived = self.arrived
+        seen = () if self._last is None else self._last.tokens
         launches = arrived.without(frozenset(seen))
-        new = sum(arrived.dataset.frame["launch"].astype(str).isin(list(launches)))
-        event = self.registry.current().get(slot)
+        new = int(arrived.dataset.frame["launch"].astype(str).isin(list(launches)).sum())
+        event = self.registry.current().get(self.slot)
         in_force = None if event is None else event.bundle_id
         start = SlotResult(
-            slot,
+            self.slot,
             Outcome.FAILED,
             "",
             arrived,
             self.site.settings(),
             seen,
-            int(new),
-            in_force,
-            in_force,
+            new,
+            judged_bundle=in_force,
+            in_force=in_force,
         )
         try:
-            return self._with_campaign(self._confirmed(self._retrained(start, last)))
+            return self._with_campaign(self._confirmed(self._retrained(start)))
         except (BundleError, DataError, LibraryError) as error:
             return replace(start, reason=str(error), failure=error)
 
-    def _retrained(self, start: SlotResult, last: SlotRecord | None) -> SlotResult:
+    def _retrained(self, start: SlotResult) -> SlotResult:
+        last, arrived = self._last, self.arrived
         bundle = self._in_force(start)
-        if self._same(start, last) and last is not None and last.data == start.arrived.digest:
+        is_same = start.in_force is None
+        if last is not None:
+            # settings and bundle in force are as the last run left them
+            is_same = dict(last.settings) == start.settings and last.in_force == start.in_force
+        if is_same and last is not None and last.data == arrived.digest:
             reason = "no measurements came in since the last run"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
-        knows = None if bundle is None else training_launches(bundle, start.arrived, self.known)
-        if bundle is not None and knows is not None:
-            start = replace(start, drift=self._drift(start, bundle, knows, last))
-        if self._same(start, last) and 0 < start.new < self.site.min_new:
+        knows = None
+        if bundle is not None:
+            knows = training_launches(bundle, arrived, self.known)
+            with self.phase(f"{self.slot}: looking for drift"):
+                order = arrived.order(start.seen)
+                sides = bundle, arrived.dataset, arrived.allocation_of, knows.launches, order
+                start = replace(start, drift=drift(*sides, self.site.drift))
+        if is_same and 0 < start.new < self.site.min_new:
             reason = f"{start.new} new measurements came in; {self.site.min_new} are waited for"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
-        source = self._source(start.arrived)
-        with self.phase(f"{start.slot}: fitting") as progress:
-            candidate = self._fitted(source, progress)
+        objective = self.site.objective
+        source = Measurements(
+            arrived.dataset, arrived.allocation_of, objective=objective, judged_by=objective
+        )
+        candidate = self._fitted(source)
         if bundle is not None:
-            records = upheld(bundle.confirmations, start.arrived.dataset)
+            records = upheld(bundle.confirmations, arrived.dataset)
             candidate = candidate.with_confirmations(records)
+        start = replace(start, candidate=candidate.id)
         if candidate.id == start.in_force:
             reason = "the bundle in force was fitted to these very measurements"
-            return replace(
-                start, outcome=Outcome.NOTHING_NEW, reason=reason, candidate=candidate.id
-            )
+            return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
         self.registry.add(candidate)
-        start = replace(start, candidate=candidate.id)
         if bundle is not None:
             start = replace(start, changes=decision_changes(bundle, candidate))
-        return self._decided(start, source, candidate, bundle, knows)
+        try:
+            found = self._contest(source, bundle, knows)
+        except DataError as error:
+            return replace(start, outcome=Outcome.KEPT, reason=f"it cannot be judged: {error}")
+        verdict = judge(found, self.site.thresholds, candidate, bundle)
+        return self._decided(replace(start, contest=found), candidate.id, verdict)
 
     def _in_force(self, start: SlotResult) -> Bundle | None:
         if start.in_force is None:
             return None
         bundle = self.registry.load(start.in_force)
-        theirs, ours = bundle.context, start.arrived.dataset.context
+        theirs, ours = bundle.context, self.arrived.dataset.context
         if theirs.machine != ours.machine:
             raise BundleError(
                 f"{self.registry}: {bundle.id[:12]} is in force, a bundle of {theirs}, and the"
@@ -175,105 +198,55 @@ class SlotRun:
             )
         return bundle
 
-    def _same(self, start: SlotResult, last: SlotRecord | None) -> bool:
-        """Tell whether settings and bundle in force are as the last run left them."""
-        if last is None:
-            return start.in_force is None
-        return dict(last.settings) == start.settings and last.in_force == start.in_force
-
-    def _drift(
-        self, start: SlotResult, bundle: Bundle, knows: TrainingLaunches, last: SlotRecord | None
-    ) -> Drift:
-        arrived = start.arrived
-        with self.phase(f"{start.slot}: looking for drift"):
-            return drift(
-                bundle,
-                arrived.dataset,
-                arrived.allocation_of,
-                knows.launches,
-                arrived.order(() if last is None else last.tokens),
-                self.site.drift,
+    def _fitted(self, source: Source) -> Bundle:
+        with self.phase(f"{self.slot}: fitting") as progress:
+            matrices = source.matrices
+            if not matrices:
+                raise DataError("no measurement is usable: none has status ok; measure again")
+            return fit_cells(
+                source.dataset.context,
+                matrices,
+                self.site.learner,
+                jobs=self.site.workers.jobs,
+                progress=progress,
             )
 
-    def _source(self, arrived: Arrived) -> Source:
-        objective = self.site.objective
-        return Measurements(
-            arrived.dataset, arrived.allocation_of, objective=objective, judged_by=objective
-        )
+    def _contest(
+        self, source: Source, bundle: Bundle | None, knows: TrainingLaunches | None
+    ) -> Contest:
+        site = self.site
+        parts = Parts(site.examination.held_out, site.examination.folds)
+        of = Contestants(source, parts, site.learner, self._guard, site.workers.jobs)
+        with self.phase(f"{self.slot}: comparing") as progress:
+            if bundle is None or knows is None:
+                return contest(of, None, "nothing was in force", progress)
+            rival = judged(bundle, self.arrived, knows.launches, self._guard)
+            how = "as it is" if rival.cells is None else f"fitted again to {knows.how}"
+            return contest(of, rival, how, progress)
 
-    def _fitted(self, source: Source, progress: Progress) -> Bundle:
-        matrices = source.matrices
-        if not matrices:
-            raise DataError("no measurement is usable: none has status ok; measure again")
-        return fit_cells(
-            source.dataset.context,
-            matrices,
-            self.site.learner,
-            jobs=self.site.workers.jobs,
-            progress=progress,
-        )
-
-    def _decided(
-        self,
-        start: SlotResult,
-        source: Source,
-        candidate: Bundle,
-        bundle: Bundle | None,
-        knows: TrainingLaunches | None,
-    ) -> SlotResult:
-        try:
-            found = self._contest(start, source, bundle, knows)
-        except DataError as error:
-            reason = f"it cannot be judged: {error}"
-            return replace(start, outcome=Outcome.KEPT, reason=reason)
-        verdict = judge(found, self.site.thresholds, candidate, bundle)
-        start = replace(start, contest=found)
+    def _decided(self, start: SlotResult, candidate: str, verdict: PromotionVerdict) -> SlotResult:
         if self.site.thresholds.shadow:
             would = "would be promoted" if verdict.promote else "would be kept back"
             reason = f"compared only; it {would}: {verdict.text}"
             return replace(start, outcome=Outcome.SHADOW, reason=reason)
-        if not verdict.promote:
-            return replace(start, outcome=Outcome.KEPT, reason=verdict.text)
-        return self._promoted(start, verdict)
+        against = self._undone(candidate) if verdict.promote else verdict.text
+        if not against:
+            try:
+                self._promote(candidate, verdict.text, start.in_force or NOTHING)
+            except RegistryConflict as error:
+                against = str(error)
+        if against:
+            return replace(start, outcome=Outcome.KEPT, reason=against)
+        return replace(start, outcome=Outcome.PROMOTED, reason=verdict.text, in_force=candidate)
 
-    def _contest(
-        self,
-        start: SlotResult,
-        source: Source,
-        bundle: Bundle | None,
-        knows: TrainingLaunches | None,
-    ) -> Contest:
-        site = self.site
-        guard = Guard(caution=site.examination.caution)
-        parts = Parts(site.examination.held_out, site.examination.folds)
-        of = Contestants(source, parts, site.learner, guard, site.workers.jobs)
-        with self.phase(f"{start.slot}: comparing") as progress:
-            if bundle is None or knows is None:
-                return contest(of, None, "nothing was in force", progress)
-            rival = judged(bundle, start.arrived, knows.launches, guard)
-            how = "as it is" if rival.cells is None else f"fitted again to {knows.how}"
-            return contest(of, rival, how, progress)
-
-    def _promoted(self, start: SlotResult, verdict: PromotionVerdict) -> SlotResult:
-        assert start.candidate is not None
-        undone = self._undone(start.slot, start.candidate)
-        if undone:
-            return replace(start, outcome=Outcome.KEPT, reason=undone)
+    def _promote(self, bundle_id: str, note: str, expected: str) -> None:
         self.lease.check()
         by = f"colltune site retrain on {socket.gethostname()}"
-        note = verdict.text[:_NOTE_CHARACTERS]
-        expected = start.in_force or NOTHING
-        try:
-            self.registry.promote(start.candidate, by=by, note=note, expected=expected)
-        except RegistryConflict as error:
-            return replace(start, outcome=Outcome.KEPT, reason=str(error))
-        return replace(
-            start, outcome=Outcome.PROMOTED, reason=verdict.text, in_force=start.candidate
-        )
+        self.registry.promote(bundle_id, by=by, note=note[:_NOTE_CHARACTERS], expected=expected)
 
-    def _undone(self, slot: str, candidate: str) -> str:
+    def _undone(self, candidate: str) -> str:
         """Return that someone took this very bundle out of force, if they did."""
-        for event in reversed(self.registry.history(slot)):
+        for event in reversed(self.registry.history(self.slot)):
             if event.action is Action.PROMOTE and event.bundle_id == candidate:
                 break
             if event.action is Action.ROLLBACK and event.previous_id == candidate:
@@ -286,19 +259,17 @@ class SlotRun:
     def _confirmed(self, result: SlotResult) -> SlotResult:
         """Measure what jobs asked for most of the bundle in force, and promote what that makes."""
         wishes = self.site.backfill
-        ends = wishes is None or not wishes.confirm_s or self.site.thresholds.shadow
-        if ends or wishes is None or result.in_force is None:
+        if wishes is None or result.in_force is None:
+            return result
+        if not wishes.confirm_s or self.site.thresholds.shadow:
             return result
         try:
-            with self.phase(f"{result.slot}: confirming"):
-                bundle, facts = confirmed(self.registry.load(result.in_force), wishes)
-            if bundle.id == result.in_force:
-                return replace(result, confirmed=facts)
-            self.registry.add(bundle)
-            self.lease.check()
-            by = f"colltune site retrain on {socket.gethostname()}"
-            note = f"{facts['confirmed']} decisions confirmed, {facts['withdrawn']} withdrawn"
-            self.registry.promote(bundle.id, by=by, note=note, expected=result.in_force)
+            with self.phase(f"{self.slot}: confirming"):
+                bundle, facts = backfill.confirmed(self.registry.load(result.in_force), wishes)
+            if bundle.id != result.in_force:
+                self.registry.add(bundle)
+                note = f"{facts['confirmed']} decisions confirmed, {facts['withdrawn']} withdrawn"
+                self._promote(bundle.id, note, result.in_force)
         except ColltuneError as error:
             # what was promoted before stays so
             return replace(result, confirmed={"problem": str(error)})
@@ -306,16 +277,14 @@ class SlotRun:
 
     def _with_campaign(self, result: SlotResult) -> SlotResult:
         """Plan the next campaign from what is in force now."""
-        wishes = self.site.backfill
+        wishes, dataset = self.site.backfill, self.arrived.dataset
         if wishes is None or result.in_force is None:
             return result
-        path = backfill.path_for(wishes.campaigns, result.arrived.dataset.context)
+        path = backfill.path_for(wishes.campaigns, dataset.context)
         try:
             bundle = self.registry.load(result.in_force)
             demand = read_demand(wishes.demand)
-            guard = Guard(caution=self.site.examination.caution)
-            measured = result.arrived.dataset.shapes()
-            cells = backfill.wanted(bundle, demand, guard, measured)
+            cells = backfill.wanted(bundle, demand, self._guard, dataset.shapes())
             planned = backfill.plan(bundle, cells, wishes.budget_s, wishes.launch_s)
             if planned is None:
                 backfill.remove(path)
