@@ -5,77 +5,36 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
-from colltune.provenance.machine import exists, text
+from colltune.provenance.machine import exists, known, text
 
 _COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _MOST_NODES = 1 << 20
 _NO_TASK = ("", "0", "undefined")
 _PREFIXES = (
-    "OMPI_",
-    "PMIX_MCA_",
-    "PRTE_",
-    "MPICH_",
-    "MPIR_",
-    "I_MPI_",
-    "HYDRA_",
-    "MV2_",
-    "MVP_",
-    "UCX_",
-    "UCC_",
-    "HCOLL_",
-    "SHARP_",
-    "FI_",
-    "PSM2_",
-    "PSM3_",
-    "HFI_",
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "SLURM_",
-    "PALS_",
-    "MALLOC_",
+    *("OMPI_", "PMIX_MCA_", "PRTE_", "MPICH_", "MPIR_", "I_MPI_", "HYDRA_", "MV2_", "MVP_"),
+    *("UCX_", "UCC_", "HCOLL_", "SHARP_", "FI_", "PSM2_", "PSM3_", "HFI_"),
+    *("OMP_", "KMP_", "GOMP_", "SLURM_", "PALS_", "MALLOC_"),
 )
 _NAMES = frozenset({"LD_PRELOAD", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HUGETLB_MORECORE"})
 _SECRET_MARKS = (
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "KEY",
-    "CREDENTIAL",
-    "COOKIE",
-    "JWT",
-    "AUTH",
+    *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "KEY", "CREDENTIAL", "COOKIE"),
+    *("JWT", "AUTH"),
 )
 _PERSONAL_WORDS = frozenset(
-    {
-        "ACCOUNT",
-        "COMMENT",
-        "DIR",
-        "GID",
-        "GROUP",
-        "HOME",
-        "MAIL",
-        "SUBMIT",
-        "UID",
-        "USER",
-        "USERNAME",
-        "WCKEY",
-    }
+    {"ACCOUNT", "COMMENT", "DIR", "GID", "GROUP", "HOME", "MAIL", "SUBMIT", "UID", "USER"}
+    | {"USERNAME", "WCKEY"}
 )
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
-class _BatchSystem:
+class _BatchSystem(NamedTuple):
     """Names of the environment variables in which a batch system tells its job."""
 
     name: str
@@ -86,10 +45,9 @@ class _BatchSystem:
     only_with: str = ""
 
 
+_SLURM = ("SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME")
 _BATCH_SYSTEMS = (
-    _BatchSystem(
-        "slurm", "SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"
-    ),
+    _BatchSystem("slurm", "SLURM_JOB_ID", *_SLURM),
     _BatchSystem("flux", "FLUX_JOB_ID"),
     _BatchSystem("pbs", "PBS_JOBID", "PBS_ARRAY_INDEX"),
     _BatchSystem("lsf", "LSB_JOBID", "LSB_JOBINDEX", "LSB_RESTART_COUNT"),
@@ -106,17 +64,16 @@ def job_facts(
     """Return ``job_system``, ``job_id``, ``job_array_task``, ``job_restart`` and ``allocation``."""
     system = _batch_system(environment)
     told = {"allocation": allocation(environment, host, boot_id, now)}
-    if system is None:
-        return told
-    array_job = environment.get("SLURM_ARRAY_JOB_ID", "") if system.name == "slurm" else ""
-    told |= {
-        "job_system": system.name,
-        "job_id": environment[system.job_id],
-        "job_array": array_job,
-        "job_array_task": _task(environment, system),
-        "job_restart": environment.get(system.restart, ""),
-    }
-    return {name: value for name, value in told.items() if value}
+    if system is not None:
+        is_slurm = system.name == "slurm"
+        told |= {
+            "job_system": system.name,
+            "job_id": environment[system.job_id],
+            "job_array": environment.get("SLURM_ARRAY_JOB_ID", "") if is_slurm else "",
+            "job_array_task": _task(environment, system),
+            "job_restart": environment.get(system.restart, ""),
+        }
+    return known(told)
 
 
 def allocation(environment: Mapping[str, str], host: str, boot_id: str, now: datetime) -> str:
@@ -143,11 +100,13 @@ def allocation(environment: Mapping[str, str], host: str, boot_id: str, now: dat
 
 
 def _batch_system(environment: Mapping[str, str]) -> _BatchSystem | None:
-    for system in _BATCH_SYSTEMS:
-        is_there = not system.only_with or system.only_with in environment
-        if is_there and environment.get(system.job_id):
-            return system
-    return None
+    found = (
+        system
+        for system in _BATCH_SYSTEMS
+        if environment.get(system.job_id)
+        and (not system.only_with or system.only_with in environment)
+    )
+    return next(found, None)
 
 
 def _task(environment: Mapping[str, str], system: _BatchSystem) -> str:
@@ -172,12 +131,10 @@ def environment_facts(environment: Mapping[str, str], home: str) -> dict[str, st
     return {
         f"env.{name}": _without_home(value, home)
         for name, value in sorted(environment.items())
-        if _is_relevant(name) and not _is_private(name) and not _holds_secret(value)
+        if (name.startswith(_PREFIXES) or name in _NAMES)
+        and not _is_private(name)
+        and not _holds_secret(value)
     }
-
-
-def _is_relevant(name: str) -> bool:
-    return name.startswith(_PREFIXES) or name in _NAMES
 
 
 def _is_private(name: str) -> bool:
@@ -201,8 +158,7 @@ def _without_home(value: str, home: str) -> str:
 @lru_cache(maxsize=4)
 def checkout_facts(package: Path) -> dict[str, str]:
     """Return ``colltune_commit`` of the checkout that holds the folder `package`, where known."""
-    found = commit(package) or _installed_commit()
-    return {"colltune_commit": found} if found else {}
+    return known({"colltune_commit": commit(package) or _installed_commit()})
 
 
 def commit(folder: Path) -> str:
@@ -230,10 +186,7 @@ def _head(git: Path) -> str:
 
 
 def _packed(common: Path, reference: str) -> str:
-    try:
-        lines = (common / "packed-refs").read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ""
+    lines = text(common / "packed-refs", most_bytes=1 << 30).splitlines()
     pairs = (line.partition(" ") for line in lines)
     return next((sha for sha, _, name in pairs if name.strip() == reference), "")
 

@@ -29,11 +29,11 @@ _ETHERNET_TYPE = "1"
 _NODE_TYPE_IWARP = "4"
 
 
-def text(path: Path) -> str:
+def text(path: Path, most_bytes: int = _MOST_BYTES) -> str:
     """Return the beginning of a file, stripped; empty where it cannot be read."""
     try:
         with path.open("rb") as stream:
-            return stream.read(_MOST_BYTES).decode(errors="replace").strip()
+            return stream.read(most_bytes).decode(errors="replace").strip()
     except OSError:
         # some files of /sys exist and cannot be read, such as the speed of a link that is down
         return ""
@@ -93,7 +93,7 @@ def boot_id(root: Path) -> str:
 def static_facts(root: Path) -> dict[str, str]:
     """Return what stays the same while this process lives; read once."""
     cpu = root / "sys/devices/system/cpu"
-    found = {
+    facts = {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python_version": platform.python_version(),
         "cpu": cpu_name(root),
@@ -108,24 +108,27 @@ def static_facts(root: Path) -> dict[str, str]:
         "hypervisor": _hypervisor(root),
         "container": _container(root),
     }
-    return _known(found)
+    return known(facts)
 
 
 def momentary_facts(root: Path) -> dict[str, str]:
     """Return this process's binding and how busy the machine is right now."""
     load = text(root / "proc/loadavg").split()
     status = dict(_fields(text(root / "proc/self/status")))
-    found = {
-        "binding": status.get("Cpus_allowed_list", ""),
-        "memory_binding": status.get("Mems_allowed_list", ""),
-        "load_average": " ".join(load[:3]) if len(load) >= 4 else "",
-        "running_tasks": load[3].partition("/")[0] if len(load) >= 4 else "",
-    }
-    return _known(found)
+    is_told = len(load) >= 4
+    return known(
+        {
+            "binding": status.get("Cpus_allowed_list", ""),
+            "memory_binding": status.get("Mems_allowed_list", ""),
+            "load_average": " ".join(load[:3]) if is_told else "",
+            "running_tasks": load[3].partition("/")[0] if is_told else "",
+        }
+    )
 
 
-def _known(found: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in found.items() if value}
+def known(facts: dict[str, str]) -> dict[str, str]:
+    """Return the facts that could be read."""
+    return {name: value for name, value in facts.items() if value}
 
 
 def _count(things: frozenset[int]) -> str:
@@ -212,28 +215,18 @@ class Port:
         rate = f" {self.gbit_per_s:g} Gb/s" if self.gbit_per_s else ""
         return f"{self.device} {self.kind}{rate}{'' if self.is_active else ' (down)'}"
 
-    @property
-    def is_for_clusters(self) -> bool:
-        """Whether MPI would prefer it to plain Ethernet."""
-        return self.kind != "Ethernet"
-
 
 def fabric_facts(root: Path) -> dict[str, str]:
     """Return ``interconnect`` (all ports) and ``fabric``, where there are any."""
-    found = ports(root)
-    told = {"interconnect": "; ".join(map(str, found)), "fabric": fabric_name(found)}
-    return {key: value for key, value in told.items() if value}
-
-
-def ports(root: Path) -> tuple[Port, ...]:
-    """Return the ports of all adapters; virtual interfaces are left out."""
-    return (*_slingshot(root), *_verbs(root), *_ethernet(root))
+    found = (*_slingshot(root), *_verbs(root), *_ethernet(root))
+    return known({"interconnect": "; ".join(map(str, found)), "fabric": fabric_name(found)})
 
 
 def fabric_name(ports: tuple[Port, ...]) -> str:
     """Return the active ports that MPI would use, in short: ``2 x InfiniBand 200 Gb/s``."""
     active = [port for port in ports if port.is_active]
-    candidates = [port for port in active if port.is_for_clusters] or active
+    # which MPI prefers to plain Ethernet
+    candidates = [port for port in active if port.kind != "Ethernet"] or active
     if not candidates:
         return ""
     best = max(candidates, key=lambda port: port.gbit_per_s)
